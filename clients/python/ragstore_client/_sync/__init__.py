@@ -1,0 +1,1 @@
+"""The client for synchronous programs, in parts by what its calls concern."""

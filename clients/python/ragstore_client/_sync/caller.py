@@ -1,0 +1,17 @@
+"""What the parts of `Client` share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from ragstore_client._calls import Call
+
+T = TypeVar("T")
+
+
+class Caller:
+    """Something that can carry out a call."""
+
+    def _do(self, call: Call[T]) -> T:
+        raise NotImplementedError

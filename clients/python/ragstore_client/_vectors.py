@@ -1,0 +1,121 @@
+"""Vectors as the contract writes them: little-endian float32, in base64.
+
+numpy arrays are read through the buffer protocol, so numpy need not be importable here.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+import sys
+from array import array
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, cast
+
+from ragstore_client._exceptions import InvalidInput
+
+if TYPE_CHECKING:
+    from ragstore_client._models import Embedding
+
+_NUMBERS = frozenset("efdbBhHiIlLqQ")
+"""Codes of the `struct` module that stand for numbers: floats of 2, 4 and 8 bytes, and integers."""
+
+
+def to_float32(embedding: Embedding) -> array[float]:
+    """Read a vector, whatever it is held in.
+
+    Args:
+        embedding: numbers; anything with a one-dimensional buffer of numbers; little-endian float32 as `bytes` or
+            `bytearray`; or those bytes in base64 as a string.
+
+    Returns:
+        The values as an `array` of typecode `f`, in this machine's byte order.
+
+    Raises:
+        InvalidInput: it is none of these, or empty.
+    """
+    values = _read(embedding)
+    if not values:
+        raise InvalidInput("an embedding must not be empty")
+    return values
+
+
+def to_base64(embedding: Embedding) -> str:
+    """Write a vector as the contract wants it.
+
+    Args:
+        embedding: as for `to_float32`; a string is taken to be base64 already and passed on as it is.
+
+    Returns:
+        Little-endian float32 in base64.
+
+    Raises:
+        InvalidInput: it is not a vector.
+    """
+    if isinstance(embedding, str):
+        return embedding
+    if isinstance(embedding, memoryview) and _is_little_float32(embedding):
+        return base64.b64encode(embedding).decode("ascii")
+    values = to_float32(embedding)
+    if sys.byteorder == "big":
+        values = array("f", values)  # a copy: the caller's own must not be turned round
+        values.byteswap()
+    return base64.b64encode(values).decode("ascii")
+
+
+def _read(embedding: Embedding) -> array[float]:
+    if isinstance(embedding, array) and embedding.typecode == "f":
+        return embedding
+    if isinstance(embedding, str):
+        return _from_bytes(_from_base64(embedding))
+    if isinstance(embedding, bytes | bytearray):
+        return _from_bytes(embedding)
+    if isinstance(embedding, list | tuple):
+        return _from_numbers(embedding)
+    try:
+        view = memoryview(cast("memoryview", embedding))
+    except TypeError:
+        return _from_numbers(embedding)
+    return _from_buffer(view)
+
+
+def _from_numbers(numbers: object) -> array[float]:
+    try:
+        return array("f", cast("Iterable[float]", numbers))
+    except (TypeError, ValueError, OverflowError):
+        # The cause would repeat the value; the type says enough.
+        raise InvalidInput(f"an embedding must be numbers; this {type(numbers).__name__} is none") from None
+
+
+def _from_bytes(raw: bytes | bytearray) -> array[float]:
+    if len(raw) % 4:
+        raise InvalidInput("the bytes of an embedding must be whole float32 values: 4 bytes each")
+    values = array("f")
+    values.frombytes(raw)
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values
+
+
+def _from_base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        raise InvalidInput("an embedding given as a string must be base64") from None
+
+
+def _from_buffer(view: memoryview) -> array[float]:
+    if view.ndim != 1:
+        raise InvalidInput(f"an embedding must have one dimension, not {view.ndim}")
+    if _is_little_float32(view):
+        return _from_bytes(view.tobytes())
+    # A lone letter means native sizes ("@"), which differ from the standard ones for l and L.
+    order, code = ("@", view.format) if len(view.format) == 1 else (view.format[0], view.format[1:])
+    if code not in _NUMBERS:
+        raise InvalidInput(f"an embedding cannot be read from a buffer of format {view.format!r}")
+    return _from_numbers(struct.unpack(f"{order}{len(view)}{code}", view.tobytes()))
+
+
+def _is_little_float32(view: memoryview) -> bool:
+    plain = view.format == "<f" or (view.format in ("f", "=f", "@f") and sys.byteorder == "little")
+    return plain and view.ndim == 1 and view.contiguous and view.nbytes > 0

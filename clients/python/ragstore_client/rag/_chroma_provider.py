@@ -1,0 +1,168 @@
+"""A plain Chroma server as a retrieval provider, read through its v2 API with httpx alone."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+
+import msgspec
+
+from ragstore_client._async.exchange import AsyncExchange
+from ragstore_client._exceptions import BadRequest, RagstoreError, describe
+from ragstore_client._models import Document, Match, MultiQueryResults, StoredMetadata
+from ragstore_client._retries import RetryPolicy
+from ragstore_client._vectors import to_float32
+from ragstore_client._wire import endpoint
+from ragstore_client.rag import _chroma_calls as chroma
+from ragstore_client.rag._connections import shared_http
+from ragstore_client.rag._fanout import ask_each
+from ragstore_client.rag._providers import Capabilities, ProviderHealth, checked, registry, schema_of
+
+if TYPE_CHECKING:
+    from array import array
+
+    from ragstore_client._models import Embedding, Where
+
+_PAGE = 500
+
+
+class ChromaConnection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A Chroma server."""
+
+    url: Annotated[str, msgspec.Meta(title="URL", description="Base URL of the server.", pattern="^https?://")]
+    tenant: Annotated[str, msgspec.Meta(title="Tenant", min_length=1)] = "default_tenant"
+    database: Annotated[str, msgspec.Meta(title="Database", min_length=1)] = "default_database"
+    token: Annotated[
+        str | None,
+        msgspec.Meta(
+            title="Token",
+            description="Sent as X-Chroma-Token.",
+            extra_json_schema={"writeOnly": True, "format": "password"},
+        ),
+    ] = None
+    timeout: Annotated[float, msgspec.Meta(title="Timeout", description="Seconds for an answer.", gt=0, le=600)] = 5.0
+
+
+@registry.register
+class ChromaProvider:
+    """Searches a plain Chroma server.
+
+    Args:
+        connection: where it is.
+    """
+
+    name: ClassVar[str] = "chroma"
+    title: ClassVar[str] = "Chroma"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        collections=True, search=True, embeddings=False, metadata_filtering=True
+    )
+
+    def __init__(self, connection: ChromaConnection) -> None:
+        self._connection = connection
+        self._endpoint = endpoint(connection.url)
+        self._database = chroma.ChromaDatabase(connection.tenant, connection.database)
+
+    @classmethod
+    def connection_schema(cls) -> dict[str, object]:
+        """What a configuration must look like, as a JSON Schema."""
+        return schema_of(ChromaConnection)
+
+    @classmethod
+    def connect(cls, configuration: Mapping[str, object]) -> Self:
+        """Make an instance. See `RetrievalProvider.connect`."""
+        return cls(checked(configuration, ChromaConnection, cls.name))
+
+    async def health(self) -> ProviderHealth:
+        """Ask the server how it is. See `RetrievalProvider.health`."""
+        now = datetime.now(UTC)
+        try:
+            exchange = await self._exchange()
+            await exchange.do(chroma.heartbeat())
+            version = await exchange.do(chroma.version())
+            count = await exchange.do(self._database.count_collections())
+        except RagstoreError as error:
+            return ProviderHealth(status="unhealthy", timestamp=now, error=describe(error))
+        return ProviderHealth(status="healthy", timestamp=now, version=version, collection_count=count)
+
+    async def collections(self) -> list[str]:
+        """The names of its collections. See `RetrievalProvider.collections`."""
+        exchange = await self._exchange()
+        names: list[str] = []
+        while page := await exchange.do(self._database.list_collections(limit=_PAGE, offset=len(names))):
+            names += [collection.name for collection in page]
+        return names
+
+    async def search(
+        self, collections: Sequence[str], embedding: Embedding, *, top_k: int, where: Where | None = None
+    ) -> MultiQueryResults:
+        """Find what is near to a vector, in several collections. See `RetrievalProvider.search`."""
+        exchange = await self._exchange()
+        vector = to_float32(embedding)
+
+        def ask(names: list[str]) -> Coroutine[object, object, MultiQueryResults]:
+            return self._search_one(exchange, names[0], vector, top_k, where)
+
+        return await ask_each(dict.fromkeys(collections), ask, self._connection.timeout)
+
+    async def documents(self, collection: str, *, where: Where | None = None, limit: int = 1000) -> list[Document]:
+        """Read documents by their metadata alone. See `RetrievalProvider.documents`."""
+        exchange = await self._exchange()
+        known = await exchange.do(self._database.get_collection(collection))
+        found: list[Document] = []
+        while len(found) < limit:
+            size = min(_PAGE, limit - len(found))
+            page = await exchange.do(self._database.get(known.id, where=where, limit=size, offset=len(found)))
+            found += [
+                Document(id_, text or "", _present(metadata))
+                for id_, text, metadata in zip(page.ids, page.documents, page.metadatas, strict=True)
+            ]
+            if len(page.ids) < size:
+                break
+        return found
+
+    async def _search_one(
+        self, exchange: AsyncExchange, name: str, vector: array[float], top_k: int, where: Where | None
+    ) -> MultiQueryResults:
+        # Looked up each time: a collection that was deleted and made again has the name, but another id.
+        collection = await exchange.do(self._database.get_collection(name))
+        if collection.dimension not in (None, len(vector)):
+            raise BadRequest(
+                400, detail=f"Query has dimension {len(vector)}, collection has dimension {collection.dimension}"
+            )
+        answer = await exchange.do(self._database.query(collection.id, vector, top_k=top_k, where=where))
+        columns = zip(answer.ids[0], answer.documents[0], answer.metadatas[0], answer.distances[0], strict=True)
+        matches = [
+            Match(id_, text or "", _present(metadata), distance, score(collection.space, distance), name)
+            for id_, text, metadata, distance in columns
+        ]
+        return MultiQueryResults(matches, len(matches))
+
+    async def _exchange(self) -> AsyncExchange:
+        timeout, token = self._connection.timeout, self._connection.token
+        return AsyncExchange(
+            await shared_http(),
+            self._endpoint,
+            timeout=timeout,
+            retries=RetryPolicy(attempts=2, base=0.1, budget=timeout),
+            headers={"x-chroma-token": token} if token else None,
+        )
+
+
+def score(space: str, distance: float | None) -> float | None:
+    """Make a score of a distance, as the contract does.
+
+    Args:
+        space: `cosine`, `ip` or `l2`.
+        distance: what Chroma measured.
+
+    Returns:
+        The score; None when there is no distance.
+    """
+    if distance is None:
+        return None
+    return 1 / (1 + distance) if space == "l2" else 1 - distance
+
+
+def _present(metadata: chroma.ChromaMetadata | None) -> StoredMetadata:
+    return {key: value for key, value in (metadata or {}).items() if value is not None}

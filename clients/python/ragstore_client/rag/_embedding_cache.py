@@ -1,0 +1,77 @@
+"""Vectors of queries that were embedded before."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from array import array
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from ragstore_client._exceptions import EmbeddingFailed, InvalidInput
+from ragstore_client._vectors import to_float32
+
+if TYPE_CHECKING:
+    from ragstore_client.rag._embedder import Embedder
+
+logger = logging.getLogger("ragstore_client.rag")
+
+
+class EmbeddingCache:
+    """Keeps the vectors of the texts that were asked for last, by `connection:model` and text. Threads may share it.
+
+    Args:
+        capacity: most vectors; one of 768 dimensions takes 3 KiB.
+    """
+
+    def __init__(self, capacity: int = 1024) -> None:
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._vectors: OrderedDict[tuple[str, str], array[float]] = OrderedDict()
+
+    async def embed(self, embedder: Embedder, text: str, *, model: str, archives: int = 1) -> array[float]:
+        """Take a vector from the cache, or have it made. Hits are logged, without the text.
+
+        Args:
+            embedder: what makes it.
+            text: the text.
+            model: the model.
+            archives: how many collections the vector is for: the first may need it made, the others reuse it.
+
+        Returns:
+            float32 values.
+
+        Raises:
+            EmbeddingFailed: there is none.
+        """
+        key = (f"{embedder.connection}:{model}", text)
+        vector = self._get(key)
+        hits = archives
+        if vector is None:
+            hits = archives - 1
+            try:
+                vector = to_float32(await embedder.embed(text, model=model))
+            except InvalidInput as error:
+                raise EmbeddingFailed(f"the embedder gave no vector: {error}") from None
+            self._put(key, vector)
+        if hits:
+            logger.info("Embedding cache hit for %s: reused for %d collection queries", key[0], hits)
+        return vector
+
+    def _get(self, key: tuple[str, str]) -> array[float] | None:
+        with self._lock:
+            vector = self._vectors.get(key)
+            if vector is not None:
+                self._vectors.move_to_end(key)
+            return vector
+
+    def _put(self, key: tuple[str, str], vector: array[float]) -> None:
+        with self._lock:
+            self._vectors[key] = vector
+            self._vectors.move_to_end(key)
+            while len(self._vectors) > self._capacity:
+                self._vectors.popitem(last=False)
+
+
+shared_cache = EmbeddingCache()
+"""The cache of all retrievers that are given none: they live for one invocation, questions come back."""

@@ -1,0 +1,335 @@
+"""Ingest the example handbook into a running ragstore and ask it questions.
+
+Run ``make run`` in one terminal and ``make demo`` in another, or::
+
+    python examples/demo.py --url http://127.0.0.1:8080
+
+Passages and questions come with their vectors, so no embedding model is needed. Running it again
+changes nothing: the passages are upserted under the same ids.
+"""
+
+import argparse
+import json
+import os
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TypedDict
+
+import httpx
+
+HANDBOOK = Path(__file__).parent / "handbook"
+COLLECTION = "handbook"
+LAYERS = ("document", "page", "section", "chunk")
+BATCH_SIZE = 50
+TOP_K = 3
+# The question whose whole section is gathered: the section begins a page before the nearest chunk.
+GATHERED = "question-8"
+WIDTH = 88
+
+Where = dict[str, str | int | dict[str, int]]
+
+
+class Metadata(TypedDict, total=False):
+    """The metadata keys that the demo reads; the passages hold more, see ``README.md``."""
+
+    layer: str
+    page_number: int
+    section_heading: str
+    section_id: str
+    chunk_index: int
+
+
+class Document(TypedDict):
+    """A document as the service returns it."""
+
+    id: str
+    text: str
+    metadata: Metadata
+
+
+class EmbeddedDocument(Document):
+    """A document as it is upserted; ``embedding`` is base64 of 384 little-endian float32."""
+
+    embedding: str
+
+
+class Result(Document):
+    """One result of a query; ``score`` is the cosine similarity, 1 at best."""
+
+    distance: float
+    score: float
+
+
+class Page(TypedDict):
+    """One page of a listing; ``total`` counts all documents that match, not only this page's."""
+
+    documents: list[Document]
+    count: int
+    total: int
+
+
+class Question(TypedDict):
+    """A question with its vector and the heading of the section that answers it."""
+
+    id: str
+    text: str
+    embedding: str
+    answer_in: str
+
+
+def read_passages() -> list[EmbeddedDocument]:
+    """Read the passages of all four layers, in reading order."""
+    return [json.loads(line) for line in _lines("passages.jsonl")]
+
+
+def read_questions() -> list[Question]:
+    """Read the questions."""
+    return [json.loads(line) for line in _lines("questions.jsonl")]
+
+
+def connect(url: str, api_key: str | None) -> httpx.Client:
+    """Open a client whose every error status raises ``httpx.HTTPStatusError``.
+
+    Args:
+        url: Where the service listens.
+        api_key: Sent as a bearer token; ``None`` where the service asks for none.
+    """
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    return httpx.Client(
+        base_url=url,
+        headers=headers,
+        timeout=30,
+        event_hooks={"response": [_raise_for_status]},
+    )
+
+
+def create_collection(client: httpx.Client) -> None:
+    """Create the collection, or keep the one that is there."""
+    client.post(
+        "/collections",
+        json={
+            "name": COLLECTION,
+            "metadata": {"title": "Property management handbook"},
+            "embedding_model": "all-MiniLM-L6-v2",
+            "distance": "cosine",
+            "get_or_create": True,
+        },
+    )
+
+
+def ingest(client: httpx.Client, passages: Sequence[EmbeddedDocument]) -> int:
+    """Upsert the passages batch by batch.
+
+    Returns:
+        The number of requests it took.
+    """
+    batches = [passages[i : i + BATCH_SIZE] for i in range(0, len(passages), BATCH_SIZE)]
+    for batch in batches:
+        client.put(f"/collections/{COLLECTION}/documents", json={"documents": batch})
+    return len(batches)
+
+
+def list_documents(client: httpx.Client, where: Where, limit: int = 100) -> Page:
+    """List the documents that match a filter, in insertion order.
+
+    Args:
+        client: A client of the service.
+        where: Metadata fields and what they must equal; several fields mean AND.
+        limit: How many documents to return at most; ``total`` counts the others too.
+    """
+    response = client.get(
+        f"/collections/{COLLECTION}/documents",
+        params={"where": json.dumps(where), "limit": limit},
+    )
+    page: Page = response.json()
+    return page
+
+
+def ask(client: httpx.Client, question: Question) -> list[Result]:
+    """Find the chunks nearest to a question.
+
+    Returns:
+        Up to ``TOP_K`` results, nearest first.
+    """
+    response = client.post(
+        f"/collections/{COLLECTION}/query",
+        json={
+            "query_embedding": question["embedding"],
+            "top_k": TOP_K,
+            "where": {"layer": "chunk"},
+        },
+    )
+    results: list[Result] = response.json()["results"]
+    return results
+
+
+def gather(client: httpx.Client, hit: Document) -> list[Document]:
+    """Gather the whole section that a chunk stands in.
+
+    Returns:
+        The chunk and its siblings, those of the same ``section_id``, in reading order.
+    """
+    siblings = list_documents(
+        client, {"section_id": hit["metadata"]["section_id"], "layer": "chunk"}
+    )
+    return sorted(siblings["documents"], key=lambda chunk: chunk["metadata"]["chunk_index"])
+
+
+def rank(question: Question, results: Sequence[Result]) -> int | None:
+    """Judge an answer by the place of the first result from the section the question names.
+
+    Returns:
+        1 for the nearest result, ``None`` when none is from that section.
+    """
+    for place, result in enumerate(results, start=1):
+        if result["metadata"].get("section_heading") == question["answer_in"]:
+            return place
+    return None
+
+
+def print_layers(client: httpx.Client) -> None:
+    """Print how many passages each layer has."""
+    for layer in LAYERS:
+        total = list_documents(client, {"layer": layer}, limit=1)["total"]
+        print(f"  layer = {layer:<9} {total:>4}")
+
+
+def print_contents(client: httpx.Client, first_page: int, last_page: int) -> None:
+    """Print the headings of the sections that begin on some pages."""
+    pages = {"$gte": first_page, "$lte": last_page}
+    sections = list_documents(client, {"layer": "section", "page_number": pages})
+    print(f"\n  layer = section and {first_page} <= page_number <= {last_page}")
+    for section in sections["documents"]:
+        metadata = section["metadata"]
+        print(f"    {metadata['section_heading']:.<48} page {metadata['page_number']}")
+
+
+def print_answer(question: Question, results: Sequence[Result], place: int | None) -> None:
+    """Print a question, its nearest chunk, and where the answer was if not there."""
+    print()
+    print_wrapped(f"Q: {question['text']}", indent=0)
+    if not results:
+        print("  no result")
+        return
+    best = results[0]
+    print(f"  {location(best)}   score {best['score']:.2f}")
+    print_wrapped(best["text"])
+    if place != 1:
+        where = f"result {place} of {len(results)}" if place else f"not in the top {TOP_K}"
+        print_wrapped(f'(missed: the answer is in "{question["answer_in"]}", {where})')
+
+
+def print_section(chunks: Sequence[Document]) -> None:
+    """Print the chunks of a section one after the other."""
+    for chunk in chunks:
+        print(f"\n  {location(chunk)}, chunk {chunk['metadata']['chunk_index']}")
+        print_wrapped(chunk["text"])
+
+
+def print_heading(text: str) -> None:
+    """Print an underlined heading."""
+    print(f"\n{text}\n{'-' * len(text)}")
+
+
+def print_wrapped(text: str, indent: int = 4) -> None:
+    """Print text, each of its paragraphs wrapped at ``WIDTH`` columns."""
+    margin = " " * indent
+    for paragraph in text.split("\n\n"):
+        print(textwrap.fill(paragraph, WIDTH, initial_indent=margin, subsequent_indent=margin))
+
+
+def location(document: Document) -> str:
+    """Say where a passage stands, for example ``Deposits, page 6``."""
+    metadata = document["metadata"]
+    heading = metadata.get("section_heading", "(no section)")
+    return f"{heading}, page {metadata['page_number']}"
+
+
+def run(client: httpx.Client) -> None:
+    """Run the whole demo.
+
+    Raises:
+        httpx.HTTPError: The service is away or refused a request.
+    """
+    passages, questions = read_passages(), read_questions()
+
+    create_collection(client)
+    requests = ingest(client, passages)
+    print_heading(f'1. Ingest into the collection "{COLLECTION}"')
+    print(f"  {len(passages)} passages upserted in {requests} requests")
+
+    print_heading("2. List by filter")
+    print_layers(client)
+    print_contents(client, first_page=11, last_page=12)
+
+    print_heading("3. Ask")
+    answers = {question["id"]: ask(client, question) for question in questions}
+    places = {question["id"]: rank(question, answers[question["id"]]) for question in questions}
+    for question in questions:
+        print_answer(question, answers[question["id"]], places[question["id"]])
+
+    print_heading("4. Gather the section around an answer")
+    question = next(question for question in questions if question["id"] == GATHERED)
+    hit = answers[GATHERED][0]
+    print_wrapped(f"Q: {question['text']}", indent=0)
+    print(f"  section_id = {hit['metadata']['section_id']}, found by {hit['id']}")
+    print_section(gather(client, hit))
+
+    first = sum(place == 1 for place in places.values())
+    print(f"\n{first} of {len(questions)} questions found their section first")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Read the command line and run the demo.
+
+    Returns:
+        The exit code: 0, or 1 when the service is away or refused a request.
+    """
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--url",
+        default=os.environ.get("RAGSTORE_URL", "http://127.0.0.1:8080"),
+        help="where ragstore listens (default: RAGSTORE_URL, or %(default)s)",
+    )
+    parser.add_argument(
+        "--api-key",
+        default=os.environ.get("RAGSTORE_API_KEY"),
+        help="sent as a bearer token (default: RAGSTORE_API_KEY, if set)",
+    )
+    options = parser.parse_args(arguments)
+    try:
+        with connect(options.url, options.api_key) as client:
+            run(client)
+    except httpx.HTTPStatusError as error:
+        print(f"error: {_reason(error.response)}", file=sys.stderr)
+        return 1
+    except (httpx.RequestError, httpx.InvalidURL) as error:
+        print(f"error: no answer from {options.url} ({error}); is it running?", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _lines(name: str) -> Iterator[str]:
+    with (HANDBOOK / name).open(encoding="utf-8") as file:
+        yield from file
+
+
+def _raise_for_status(response: httpx.Response) -> None:
+    if response.is_error:
+        response.read()  # a hook sees the response before its body, which holds the reason
+    response.raise_for_status()
+
+
+def _reason(response: httpx.Response) -> str:
+    """Say what the service refused and why, from the problem document's ``detail``."""
+    asked = f"{response.request.method} {response.request.url.path}: {response.status_code}"
+    try:
+        return f"{asked} {response.json()['detail']}"
+    except (ValueError, KeyError, TypeError):
+        return f"{asked} {response.reason_phrase}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""What wraps the application: paths as they were sent, request ids, timings and the access log.
+
+These stand outside Litestar so that they also cover what it answers before it finds a route.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from contextvars import ContextVar
+from typing import Final
+from uuid import uuid4
+
+import structlog
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+REQUEST_ID: Final = re.compile(rb"[!-~]{1,128}")
+"""A caller's request id is echoed when it is printable ASCII without spaces, and not too long for a log line."""
+
+_log = structlog.get_logger(__name__)
+
+
+class StoreClock:
+    """Adds up the time that one request spends in the store."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+
+store_clock: ContextVar[StoreClock | None] = ContextVar("store_clock", default=None)
+"""The clock of the request being answered."""
+
+
+class RawPaths:
+    """Routes on the path as it was sent, percent-encoding and all.
+
+    ASGI servers decode the path, which makes `a%2Fb` the same as `a/b`. Document ids may hold slashes, so routing leaves
+    the path encoded; the dependencies of the routes decode its parts.
+
+    Args:
+        app: the application.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        if scope["type"] == "http" and scope.get("raw_path"):
+            scope["path"] = scope["raw_path"].decode("latin-1")
+        await self._app(scope, receive, send)
+
+
+class Observed:
+    """Gives each request an id and a line in the log, and each answer its `X-Request-ID` and `Server-Timing`.
+
+    Args:
+        app: the application.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = _request_id(scope["headers"])
+        clock = StoreClock()
+        store_clock.set(clock)
+        structlog.contextvars.bind_contextvars(request_id=request_id.decode())
+        started = time.perf_counter()
+        status = 0
+
+        async def observed(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                total = time.perf_counter() - started
+                timing = f"store;dur={clock.seconds * 1000:.2f}, total;dur={total * 1000:.2f}"
+                message["headers"] = [
+                    *message["headers"],
+                    (b"x-request-id", request_id),
+                    (b"server-timing", timing.encode()),
+                ]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, observed)
+        finally:
+            _log.info(
+                "request",
+                method=scope["method"],
+                path=scope["path"],
+                status=status,
+                ms=round((time.perf_counter() - started) * 1000, 2),
+                store_ms=round(clock.seconds * 1000, 2),
+            )
+            structlog.contextvars.clear_contextvars()
+
+
+def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    for name, value in headers:
+        if name == b"x-request-id" and REQUEST_ID.fullmatch(value):
+            return value
+    return uuid4().hex.encode()

@@ -1,0 +1,96 @@
+"""The `ragstore` command."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import click
+import structlog
+import uvicorn
+
+from ragstore import __version__, logs, settings
+from ragstore.errors import RagstoreError
+from ragstore.settings import Settings, SettingsError
+from ragstore.store.base import StoreStatus
+
+
+def loaded_settings() -> Settings:
+    """The settings in force.
+
+    Raises:
+        click.ClickException: one is wrong; the program ends with one line that names it.
+    """
+    try:
+        return settings.load()
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from None
+
+
+@click.group()
+@click.version_option(__version__, prog_name="ragstore")
+def main() -> None:
+    """Store documents with pre-computed embeddings in ChromaDB and find them again.
+
+    Settings come from RAGSTORE_* variables; `ragstore check` shows them.
+    """
+
+
+@main.command()
+def serve() -> None:
+    """Run the service."""
+    from ragstore.app import create_app
+
+    chosen = loaded_settings()
+    logs.configure(chosen)
+    for name in settings.unknown():
+        structlog.get_logger(__name__).warning("unknown setting", variable=name)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            create_app(chosen),
+            host=chosen.host,
+            port=chosen.port,
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=chosen.shutdown_seconds,
+        )
+    )
+    server.run()
+    sys.exit(0 if server.started else 1)
+
+
+@main.command()
+def check() -> None:
+    """Show the settings in force, secrets masked, and whether Chroma answers. Exit code 1 when it does not."""
+    chosen = loaded_settings()
+    for name, value in chosen.shown().items():
+        click.echo(f"{name}={value}")
+    for name in settings.unknown():
+        click.echo(f"{name} is set and is no setting of ragstore")
+    try:
+        status = asyncio.run(_status(chosen))
+    except RagstoreError as error:
+        raise click.ClickException(f"Chroma ({chosen.store}) does not answer: {error.detail}") from None
+    click.echo(f"Chroma ({chosen.store}) {status.chroma_version} answers: {status.collections_count} collections")
+
+
+@main.command("openapi")
+def print_openapi() -> None:
+    """Print the OpenAPI document."""
+    from ragstore.app import create_litestar
+    from ragstore.openapi import document
+
+    click.echo(document(create_litestar(Settings())), nl=False)
+
+
+async def _status(chosen: Settings) -> StoreStatus:
+    from ragstore.app import create_store
+
+    store = create_store(chosen)
+    await store.start()
+    try:
+        return await store.status()
+    finally:
+        await store.close()

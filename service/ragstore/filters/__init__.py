@@ -1,0 +1,1 @@
+"""The filter languages: `where` over metadata, `where_document` over text."""

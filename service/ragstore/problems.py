@@ -1,0 +1,81 @@
+"""How errors become problem documents: what Litestar's problem-details plugin is told."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from litestar import Request
+from litestar.exceptions import HTTPException, ValidationException
+from litestar.plugins.problem_details import ProblemDetailsConfig, ProblemDetailsException, ProblemDetailsPlugin
+
+from ragstore.errors import FieldProblem, InvalidRequest, RagstoreError
+
+BLANK = "about:blank"
+"""RFC 9457: the status tells the kind, there is no page about it."""
+
+_log = structlog.get_logger(__name__)
+
+
+def of_ragstore_error(error: RagstoreError) -> ProblemDetailsException:
+    """A problem document for one of our own errors."""
+    extra: dict[str, Any] | None = None
+    if error.problems:
+        extra = {"errors": [{"path": problem.path, "message": problem.message} for problem in error.problems]}
+    return ProblemDetailsException(
+        detail=error.detail,
+        status_code=error.status,
+        title=error.title,
+        type_=BLANK,
+        headers=None if error.retry_after is None else {"Retry-After": str(error.retry_after)},
+        extra=extra,
+    )
+
+
+def of_validation_exception(error: ValidationException) -> ProblemDetailsException:
+    """A problem document for parameters that Litestar refused."""
+    problems = []
+    for told in error.extra or ():
+        message, key = str(told.get("message", "is not valid")), str(told.get("key", ""))
+        if key == "data":
+            message = "A body is required"
+        problems.append(FieldProblem(f"$.{key}" if key and key != "data" else "$", message))
+    detail = "; ".join(f"{problem.message}: {problem.path}" for problem in problems)
+    return of_ragstore_error(InvalidRequest(detail or "The request is not valid", problems))
+
+
+def of_http_exception(error: HTTPException) -> ProblemDetailsException:
+    """A problem document for what Litestar itself answers: no such route, wrong method, body too large."""
+    title = HTTPStatus(error.status_code).phrase
+    return ProblemDetailsException(
+        detail=error.detail or title,
+        status_code=error.status_code,
+        title=title,
+        type_=BLANK,
+        headers=error.headers,
+    )
+
+
+def of_defect(request: Request[Any, Any, Any], error: Exception) -> Any:
+    """The answer to an error that nobody foresaw. The log gets its type and place, never its text."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f"{trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}"
+    _log.error("defect", error=type(error).__name__, place=place)
+    problem = of_ragstore_error(RagstoreError("The service failed; the fault is not the request's"))
+    return problem.to_response(request)
+
+
+def problem_details() -> ProblemDetailsPlugin:
+    """Litestar's plugin, told of all our errors."""
+    return ProblemDetailsPlugin(
+        ProblemDetailsConfig(
+            exception_to_problem_detail_map={
+                RagstoreError: of_ragstore_error,
+                ValidationException: of_validation_exception,
+                HTTPException: of_http_exception,
+            }
+        )
+    )

@@ -1,0 +1,1 @@
+"""The HTTP routes: each decodes, calls the store, and encodes."""

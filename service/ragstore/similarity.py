@@ -1,0 +1,150 @@
+"""Similarity queries: from the question of a request to hits, over one collection or several."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import UNSET, UnsetType
+
+from ragstore.errors import FieldProblem, InvalidRequest, RagstoreError
+from ragstore.filters import where as metadata_filter
+from ragstore.filters import where_document as document_filter
+from ragstore.ingestion import checked_embedding
+from ragstore.names import checked_name
+from ragstore.schemas import CollectionProblem, Hit, MultiQueryBody, Question
+from ragstore.store.base import Collection, Distance, Hits, Query, Store
+
+SEARCHING: Final = 16
+"""Collections searched at a time."""
+
+
+def asked_of(question: Question) -> Query:
+    """The query that a request means.
+
+    Args:
+        question: the request's body.
+
+    Returns:
+        The query for a store.
+
+    Raises:
+        InvalidDocuments: the embedding is not one.
+        InvalidFilter: a filter is not of its language.
+    """
+    return Query(
+        embedding=checked_embedding(question.query_embedding, "$.query_embedding"),
+        top_k=question.top_k,
+        where=metadata_filter.parse(question.where),
+        where_document=document_filter.parse(question.where_document),
+        with_embeddings=bool(question.include),
+    )
+
+
+def targets(body: MultiQueryBody) -> list[str]:
+    """The collections that a request means, each once.
+
+    Args:
+        body: the request's body.
+
+    Returns:
+        Their names in the order of the request.
+
+    Raises:
+        InvalidRequest: not exactly one of `collection` and `collections` is given.
+    """
+    if (body.collection is None) == (body.collections is None):
+        message = "Either 'collection' or 'collections' must be given"
+        raise InvalidRequest(message, [FieldProblem("$", message)])
+    return list(dict.fromkeys(body.collections or [body.collection or ""]))
+
+
+async def search(
+    store: Store, name: str, query: Query, question: Question, *, named: bool = False
+) -> tuple[Collection, list[Hit]]:
+    """Search one collection.
+
+    Args:
+        store: where the collection is.
+        name: its name.
+        query: what to find.
+        question: the request, for its bounds on distance and score.
+        named: whether hits name the collection.
+
+    Returns:
+        The collection and its hits, nearest first.
+
+    Raises:
+        CollectionNotFound: there is no such collection.
+        DimensionMismatch: its embeddings have another dimension.
+    """
+    found = await store.query(checked_name(name), [query])
+    shown: str | UnsetType = name if named else UNSET
+    return found.collection, list(_within(_hits(found.hits[0], found.collection.distance, shown), question))
+
+
+async def search_many(
+    store: Store, names: list[str], query: Query, question: Question
+) -> tuple[list[Hit], list[CollectionProblem]]:
+    """Search several collections at once.
+
+    Args:
+        store: where the collections are.
+        names: their names.
+        query: what to find.
+        question: the request, for its bounds on distance and score.
+
+    Returns:
+        The `top_k` nearest hits of all, and the collections that failed.
+    """
+    gate = asyncio.Semaphore(SEARCHING)
+
+    async def one(name: str) -> list[Hit] | CollectionProblem:
+        async with gate:
+            try:
+                return (await search(store, name, query, question, named=True))[1]
+            except RagstoreError as error:
+                return CollectionProblem(name, error.status, error.detail)
+
+    answers = await asyncio.gather(*(one(name) for name in names))
+    merged = heapq.merge(*(answer for answer in answers if isinstance(answer, list)), key=lambda hit: hit.distance)
+    nearest = [hit for hit, _ in zip(merged, range(query.top_k), strict=False)]
+    return nearest, [answer for answer in answers if isinstance(answer, CollectionProblem)]
+
+
+def score_of(distance: float, kind: Distance) -> float:
+    """A score for a distance: more is nearer.
+
+    Args:
+        distance: as Chroma gives it; for `ip` it is one minus the inner product.
+        kind: the collection's distance.
+
+    Returns:
+        `1 - distance` for cosine and ip, `1 / (1 + distance)` for l2.
+    """
+    return 1.0 / (1.0 + distance) if kind == "l2" else 1.0 - distance
+
+
+def _hits(found: Hits, kind: Distance, collection: str | UnsetType) -> Iterator[Hit]:
+    for place, document_id in enumerate(found.ids):
+        distance = found.distances[place]
+        yield Hit(
+            id=document_id,
+            text=found.texts[place],
+            metadata=found.metadatas[place],
+            distance=distance,
+            score=score_of(distance, kind),
+            collection=collection,
+            embedding=UNSET if found.embeddings is None else found.embeddings[place],
+        )
+
+
+def _within(hits: Iterator[Hit], question: Question) -> Iterator[Hit]:
+    """Hits within the bounds that a request sets."""
+    for hit in hits:
+        too_far = question.max_distance is not None and hit.distance > question.max_distance
+        too_low = question.min_score is not None and hit.score < question.min_score
+        if not (too_far or too_low):
+            yield hit

@@ -1,0 +1,185 @@
+"""`EmbeddedBackend`: Chroma's `PersistentClient` in a process of its own, for the service that runs on one machine."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import ParamSpec, TypeVar
+
+from ragstore.errors import ChromaTimeout, ChromaUnavailable
+from ragstore.metadata import CollectionMetadata
+from ragstore.store import chroma_process
+from ragstore.store.backend import CLEARED, ChromaFilter, Neighbours, Records, WrittenMetadata, distance_of
+from ragstore.store.base import Collection, Distance, Matrix, StoreStatus
+from ragstore.store.chroma_errors import meaning
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class EmbeddedBackend:
+    """Chroma under a folder of this machine; see `Backend` for what each method does.
+
+    The process is started by the first call that needs it, and again after it died.
+
+    Args:
+        path: folder of the data; made when it is not there.
+        tenant: Chroma tenant; made when it is not there.
+        database: Chroma database; made when it is not there.
+        timeout: longest wait for one answer, in seconds.
+    """
+
+    def __init__(self, path: str, tenant: str, database: str, timeout: float) -> None:
+        self._place = (path, tenant, database)
+        self._timeout = timeout
+        self._running: tuple[ProcessPoolExecutor, Future[None]] | None = None
+        self._max_batch_size: int | None = None
+
+    async def start(self) -> None:
+        """Begin opening the data; does not wait for it."""
+        self._process()
+
+    async def close(self) -> None:
+        """Let Chroma finish what it does, and end its process."""
+        running, self._running = self._running, None
+        if running is not None:
+            await asyncio.to_thread(running[0].shutdown, wait=True, cancel_futures=True)
+
+    async def status(self) -> StoreStatus:
+        """Ask Chroma how it is."""
+        version, collections, size = await self._call("", chroma_process.status)
+        return StoreStatus("embedded", version, collections, size)
+
+    async def max_batch_size(self) -> int:
+        """Most records that Chroma takes in one write."""
+        if self._max_batch_size is None:
+            self._max_batch_size = await self._call("", chroma_process.max_batch_size)
+        return self._max_batch_size
+
+    async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
+        """Create a collection."""
+        return _collection(await self._call(name, chroma_process.create_collection, name, metadata or None, distance))
+
+    async def get_collection(self, name: str) -> Collection:
+        """Look a collection up."""
+        return _collection(await self._call(name, chroma_process.get_collection, name))
+
+    async def list_collections(self, limit: int | None, offset: int) -> list[Collection]:
+        """List collections."""
+        return [_collection(found) for found in await self._call("", chroma_process.list_collections, limit, offset)]
+
+    async def count_collections(self) -> int:
+        """How many collections there are."""
+        return await self._call("", chroma_process.count_collections)
+
+    async def replace_metadata(self, collection_id: str, metadata: CollectionMetadata) -> None:
+        """Replace a collection's metadata; it may be empty."""
+        await self._call("", chroma_process.replace_metadata, collection_id, metadata or CLEARED)
+
+    async def delete_collection(self, name: str) -> None:
+        """Delete a collection."""
+        await self._call(name, chroma_process.delete_collection, name)
+
+    async def upsert(
+        self,
+        collection_id: str,
+        ids: list[str],
+        embeddings: Matrix,
+        texts: list[str],
+        metadatas: list[WrittenMetadata],
+    ) -> None:
+        """Write records in one transaction."""
+        await self._call("", chroma_process.upsert, collection_id, ids, embeddings, texts, metadatas)
+
+    async def get(
+        self,
+        collection_id: str,
+        *,
+        ids: list[str] | None = None,
+        where: ChromaFilter = None,
+        where_document: ChromaFilter = None,
+        limit: int | None = None,
+        offset: int = 0,
+        include: tuple[str, ...] = (),
+    ) -> Records:
+        """Read records in insertion order."""
+        return await self._call(
+            "", chroma_process.get, collection_id, ids, where, where_document, limit, offset, include
+        )
+
+    async def count(self, collection_id: str) -> int:
+        """How many records a collection holds."""
+        return await self._call("", chroma_process.count, collection_id)
+
+    async def delete(self, collection_id: str, ids: list[str]) -> None:
+        """Delete records."""
+        await self._call("", chroma_process.delete, collection_id, ids)
+
+    async def query(
+        self,
+        collection_id: str,
+        embeddings: Matrix,
+        n_results: int,
+        *,
+        where: ChromaFilter = None,
+        where_document: ChromaFilter = None,
+        include: tuple[str, ...] = (),
+    ) -> list[Neighbours]:
+        """Find the nearest records for each row of a matrix."""
+        return await self._call(
+            "", chroma_process.query, collection_id, embeddings, n_results, where, where_document, include
+        )
+
+    # -- the process --------------------------------------------------------------------------
+
+    async def _call(self, name: str, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run an operation in Chroma's process.
+
+        Args:
+            name: the collection's name, when it is asked for by name.
+            operation: a function of `chroma_process`.
+            args: what it takes.
+            kwargs: what it takes.
+
+        Returns:
+            What it returns.
+        """
+        pool, opened = self._process()
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._timeout):
+                await asyncio.shield(asyncio.wrap_future(opened))
+                return await loop.run_in_executor(pool, functools.partial(operation, *args, **kwargs))
+        except TimeoutError:
+            raise ChromaTimeout("Chroma did not answer in time") from None
+        except BrokenProcessPool:
+            self._forget(pool)
+            raise ChromaUnavailable("Chroma's process ended; it is started again") from None
+        except chroma_process.Refusal as refusal:
+            if refusal.kind == "InUse":
+                self._forget(pool)
+                raise ChromaUnavailable(refusal.text) from None
+            raise meaning(refusal.kind, refusal.text, collection=name) from None
+
+    def _process(self) -> tuple[ProcessPoolExecutor, Future[None]]:
+        """Chroma's process, started when there is none, and the opening of the data."""
+        if self._running is None:
+            # Spawned, not forked: a fork would take the event loop and its sockets along.
+            pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), chroma_process.prepare)
+            self._running = (pool, pool.submit(chroma_process.open_chroma, *self._place))
+        return self._running
+
+    def _forget(self, pool: ProcessPoolExecutor) -> None:
+        """Let the next call start a new process."""
+        if self._running is not None and self._running[0] is pool:
+            self._running = None
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _collection(described: chroma_process.Described) -> Collection:
+    collection_id, name, metadata, dimension, configuration = described
+    return Collection(collection_id, name, metadata or {}, dimension, distance_of(configuration))

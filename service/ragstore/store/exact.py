@@ -1,0 +1,338 @@
+"""`ExactStore`: a store that means what it says, made of a backend that does not.
+
+What Chroma does, and what is done about it here:
+
+- it drops an `add` of an id that is taken: ids are looked up first, and the write is refused;
+- its upsert merges metadata: keys that the new document does not have are removed by name;
+- it counts deletes of ids that were never there: only those found are deleted, and counted;
+- it cannot count what a filter selects: the ids alone are read;
+- a collection that is deleted and created again has another id: a lookup that went stale is made again, once.
+
+What reads before it writes holds the collection's lock. Another replica of the service is not held by it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+import numpy as np
+
+from ragstore.errors import CollectionNotFound, DocumentsExist, FieldProblem, InvalidDocuments, InvalidMetadata
+from ragstore.filters import where as metadata_filter
+from ragstore.filters import where_document as document_filter
+from ragstore.metadata import CollectionMetadata, Metadata, Scalar, without_nulls
+from ragstore.store.backend import (
+    MAX_FLOAT32,
+    Backend,
+    ChromaFilter,
+    CollectionGone,
+    Neighbours,
+    Records,
+    WrittenMetadata,
+)
+from ragstore.store.base import (
+    EVERYTHING,
+    Batch,
+    Collection,
+    Distance,
+    Documents,
+    Found,
+    Hits,
+    Query,
+    Selection,
+    StoreStatus,
+)
+from ragstore.store.chroma_errors import wrong_dimension
+from ragstore.store.locks import CollectionLocks
+
+T = TypeVar("T")
+
+LOOKUP_SECONDS: Final = 1.0
+"""How long a collection's metadata may be out of date when another replica changes it. Its id is never trusted blindly:
+Chroma refuses one that is gone, and the lookup is made again."""
+
+MAX_LOOKUPS: Final = 10_000
+"""Lookups kept. Beyond that the oldest goes."""
+
+SPACE: Final = "hnsw:space"
+"""The metadata key that older Chroma clients choose the distance with."""
+
+
+class ExactStore:
+    """A store over a Chroma backend; see `Store` for what each method promises.
+
+    Args:
+        backend: Chroma.
+        max_batch_size: most documents in one write; Chroma's own limit applies where it is lower.
+    """
+
+    def __init__(self, backend: Backend, max_batch_size: int) -> None:
+        self._backend = backend
+        self._max_batch_size = max_batch_size
+        self._locks = CollectionLocks()
+        self._lookups: dict[str, tuple[float, Collection]] = {}
+
+    async def start(self) -> None:
+        """Begin; does not wait for Chroma."""
+        await self._backend.start()
+
+    async def close(self) -> None:
+        """Let go of Chroma."""
+        await self._backend.close()
+
+    async def status(self) -> StoreStatus:
+        """Ask Chroma how it is."""
+        return await self._backend.status()
+
+    # -- collections --------------------------------------------------------------------------
+
+    async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
+        """Create a collection."""
+        return self._remember(await self._backend.create_collection(name, metadata, distance))
+
+    async def get_collection(self, name: str) -> Collection:
+        """Look a collection up, always anew."""
+        self._lookups.pop(name, None)
+        return self._remember(await self._backend.get_collection(name))
+
+    async def list_collections(self, limit: int | None, offset: int) -> list[Collection]:
+        """List collections."""
+        return await self._backend.list_collections(limit, offset)
+
+    async def count_collections(self) -> int:
+        """How many collections there are."""
+        return await self._backend.count_collections()
+
+    async def update_metadata(self, name: str, metadata: dict[str, Scalar | None], *, merge: bool) -> Collection:
+        """Replace a collection's metadata or merge into it."""
+        async with self._locks.of(name):
+            collection = await self.get_collection(name)
+            updated = without_nulls({**collection.metadata, **metadata} if merge else metadata)
+            if updated.get(SPACE, collection.distance) != collection.distance:
+                raise InvalidMetadata.at(
+                    f"$.metadata.{SPACE}", f"The distance of a collection cannot change: it is '{collection.distance}'"
+                )
+            try:
+                await self._backend.replace_metadata(collection.id, updated)
+            except CollectionGone:
+                raise CollectionNotFound(name) from None
+            return await self.get_collection(name)
+
+    async def delete_collection(self, name: str) -> None:
+        """Delete a collection and its documents."""
+        self._lookups.pop(name, None)
+        await self._backend.delete_collection(name)
+
+    # -- documents ----------------------------------------------------------------------------
+
+    async def add(self, name: str, batch: Batch) -> None:
+        """Add documents."""
+
+        async def write(collection: Collection) -> None:
+            await self._check_fits(collection, batch)
+            taken = set((await self._backend.get(collection.id, ids=batch.ids)).ids)
+            if taken:
+                raise DocumentsExist(name, [document_id for document_id in batch.ids if document_id in taken])
+            metadatas: list[WrittenMetadata] = [_written(metadata) for metadata in batch.metadatas]
+            await self._backend.upsert(collection.id, batch.ids, batch.embeddings, batch.texts, metadatas)
+
+        async with self._locks.of(name):
+            await self._with_collection(name, write)
+
+    async def upsert(self, name: str, batch: Batch) -> None:
+        """Add documents, or replace whole those whose ids are taken."""
+
+        async def write(collection: Collection) -> None:
+            await self._check_fits(collection, batch)
+            present = await self._backend.get(collection.id, ids=batch.ids, include=("metadatas",))
+            before = dict(zip(present.ids, present.metadatas or [], strict=False))
+            metadatas: list[WrittenMetadata] = [
+                _written(metadata, before.get(document_id))
+                for document_id, metadata in zip(batch.ids, batch.metadatas, strict=True)
+            ]
+            await self._backend.upsert(collection.id, batch.ids, batch.embeddings, batch.texts, metadatas)
+
+        async with self._locks.of(name):
+            await self._with_collection(name, write)
+
+    async def get(
+        self,
+        name: str,
+        selection: Selection,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        with_embeddings: bool = False,
+    ) -> Documents:
+        """Read documents in insertion order."""
+
+        async def read(collection: Collection) -> Documents:
+            columns = _columns(with_embeddings)
+            found = await self._read(collection, selection, limit=limit, offset=offset, include=columns)
+            return Documents(found.ids, found.texts or [], found.metadatas or [], found.embeddings)
+
+        return await self._with_collection(name, read)
+
+    async def get_metadatas(self, name: str, selection: Selection, *, limit: int, offset: int) -> list[Metadata]:
+        """Read documents' metadata alone, in insertion order."""
+
+        async def read(collection: Collection) -> list[Metadata]:
+            found = await self._read(collection, selection, limit=limit, offset=offset, include=("metadatas",))
+            return found.metadatas or []
+
+        return await self._with_collection(name, read)
+
+    async def count(self, name: str, selection: Selection = EVERYTHING) -> int:
+        """How many documents are meant, exactly."""
+
+        async def count(collection: Collection) -> int:
+            if selection.is_everything:
+                return await self._backend.count(collection.id)
+            return len(await self._matching(collection, selection))
+
+        return await self._with_collection(name, count)
+
+    async def delete(self, name: str, selection: Selection) -> int:
+        """Delete documents."""
+
+        async def delete(collection: Collection) -> int:
+            found = await self._matching(collection, selection)
+            size = await self._backend.max_batch_size()
+            for start in range(0, len(found), size):
+                await self._backend.delete(collection.id, found[start : start + size])
+            return len(found)
+
+        async with self._locks.of(name):
+            return await self._with_collection(name, delete)
+
+    async def query(self, name: str, queries: Sequence[Query]) -> Found:
+        """Find the nearest documents."""
+
+        async def ask(collection: Collection) -> Found:
+            for query in queries:
+                self._check_dimension(collection, len(query.embedding), "$.query_embedding")
+            if collection.dimension is None:
+                return Found(collection, [Hits([], [], [], [], None) for _ in queries])
+            return Found(collection, await self._ask(collection, queries))
+
+        return await self._with_collection(name, ask)
+
+    # -- how ----------------------------------------------------------------------------------
+
+    async def _ask(self, collection: Collection, queries: Sequence[Query]) -> list[Hits]:
+        """Queries with the same filters leave as one."""
+        groups: dict[bytes, list[int]] = {}
+        for position, query in enumerate(queries):
+            alike = msgspec.json.encode((_where(query), _where_document(query), query.with_embeddings))
+            groups.setdefault(alike, []).append(position)
+        answers: dict[int, Hits] = {}
+        for positions in groups.values():
+            first = queries[positions[0]]
+            neighbours = await self._backend.query(
+                collection.id,
+                np.stack([queries[position].embedding for position in positions]),
+                max(queries[position].top_k for position in positions),
+                where=_where(first),
+                where_document=_where_document(first),
+                include=_columns(first.with_embeddings),
+            )
+            for position, found in zip(positions, neighbours, strict=True):
+                answers[position] = _hits(found, queries[position].top_k)
+        return [answers[position] for position in range(len(queries))]
+
+    async def _matching(self, collection: Collection, selection: Selection) -> list[str]:
+        """Ids of the documents that a selection means."""
+        return (await self._read(collection, selection)).ids
+
+    async def _read(
+        self,
+        collection: Collection,
+        selection: Selection,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        include: tuple[str, ...] = (),
+    ) -> Records:
+        """Records that a selection means, with the columns asked for."""
+        return await self._backend.get(
+            collection.id,
+            ids=None if selection.ids is None else list(selection.ids),
+            where=_where(selection),
+            where_document=_where_document(selection),
+            limit=limit,
+            offset=offset,
+            include=include,
+        )
+
+    async def _with_collection(self, name: str, work: Callable[[Collection], Awaitable[T]]) -> T:
+        """Do work on a collection. When what is known of it proves stale, look it up and do the work again."""
+        try:
+            return await work(await self._known(name))
+        except CollectionGone:
+            pass
+        try:
+            return await work(await self.get_collection(name))
+        except CollectionGone:
+            raise CollectionNotFound(name) from None
+
+    async def _known(self, name: str) -> Collection:
+        """A collection as known, or looked up. One without a dimension may have got one by now."""
+        expires, collection = self._lookups.get(name, (0.0, None))
+        if collection is not None and collection.dimension is not None and time.monotonic() < expires:
+            return collection
+        return await self.get_collection(name)
+
+    def _remember(self, collection: Collection) -> Collection:
+        if len(self._lookups) >= MAX_LOOKUPS:
+            self._lookups.pop(next(iter(self._lookups)))
+        self._lookups[collection.name] = (time.monotonic() + LOOKUP_SECONDS, collection)
+        return collection
+
+    async def _check_fits(self, collection: Collection, batch: Batch) -> None:
+        """One write is one transaction of Chroma's, so what does not fit in one is refused."""
+        limit = min(self._max_batch_size, await self._backend.max_batch_size())
+        if len(batch) > limit:
+            message = f"At most {limit} documents fit in one request; this one has {len(batch)}"
+            raise InvalidDocuments(message, [FieldProblem("$.documents", message)])
+        self._check_dimension(collection, batch.dimension)
+
+    @staticmethod
+    def _check_dimension(collection: Collection, dimension: int, path: str = "") -> None:
+        if collection.dimension is not None and dimension != collection.dimension:
+            raise wrong_dimension(collection.dimension, dimension, path)
+
+
+def _where(asked: Selection | Query) -> ChromaFilter:
+    return None if asked.where is None else metadata_filter.to_chroma(asked.where)
+
+
+def _where_document(asked: Selection | Query) -> ChromaFilter:
+    return None if asked.where_document is None else document_filter.to_chroma(asked.where_document)
+
+
+def _columns(with_embeddings: bool) -> tuple[str, ...]:
+    return ("documents", "metadatas", "embeddings") if with_embeddings else ("documents", "metadatas")
+
+
+def _written(metadata: Metadata, before: Metadata | None = None) -> WrittenMetadata:
+    """Metadata for Chroma's merging upsert: what the document had and has no more is named as null."""
+    removed = dict.fromkeys(key for key in before or {} if key not in metadata)
+    return {**removed, **metadata} or None
+
+
+def _hits(found: Neighbours, top_k: int) -> Hits:
+    """Trim a query's neighbours to what was asked for, with distances that are numbers."""
+    distances = [distance if math.isfinite(distance) else MAX_FLOAT32 for distance in found.distances]
+    order = sorted(range(len(distances)), key=distances.__getitem__)[:top_k]
+    texts, metadatas = found.texts or [], found.metadatas or []
+    return Hits(
+        ids=[found.ids[place] for place in order],
+        texts=[texts[place] for place in order],
+        metadatas=[metadatas[place] for place in order],
+        distances=[distances[place] for place in order],
+        embeddings=None if found.embeddings is None else found.embeddings[order],
+    )

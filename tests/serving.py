@@ -1,0 +1,130 @@
+"""Starts what the tests talk to: real Chroma servers and real services, on free ports, over real sockets."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+START_SECONDS = 60.0
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@dataclass
+class Served:
+    """A process that serves HTTP.
+
+    Attributes:
+        url: its address.
+        process: the process.
+        log: file with what it printed.
+    """
+
+    url: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def wait_until_ready(self, path: str) -> None:
+        """Wait until a path answers with success.
+
+        Raises:
+            RuntimeError: the process ended, or did not answer in time.
+        """
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"ended with {self.process.returncode}: {self.log.read_text()}")
+            try:
+                if httpx.get(self.url + path, timeout=5).is_success:
+                    return
+            except httpx.HTTPError:
+                pass
+            time.sleep(0.05)
+        raise RuntimeError(f"no answer from {path}: {self.log.read_text()}")
+
+    def stop(self) -> int:
+        """End the process as a service manager does, and wait for it.
+
+        Returns:
+            Its exit code.
+        """
+        self.process.terminate()
+        try:
+            return self.process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+
+
+def _start(command: list[str], url: str, log: Path, environ: Mapping[str, str]) -> Served:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAGSTORE_")}
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, env={**inherited, **environ}, cwd=log.parent
+        )
+    return Served(url, process, log)
+
+
+def start_chroma(folder: Path, port: int | None = None) -> Served:
+    """Start a Chroma server and wait until it answers.
+
+    Args:
+        folder: where its data and its log go.
+        port: the port to listen on; a free one when None.
+
+    Returns:
+        The running server.
+    """
+    port = port or free_port()
+    command = [
+        str(Path(sys.executable).parent / "chroma"),
+        *("run", "--path", str(folder / "chroma"), "--host", "127.0.0.1", "--port", str(port)),
+    ]
+    served = _start(command, f"http://127.0.0.1:{port}", folder / "chroma.log", {})
+    served.wait_until_ready("/api/v2/heartbeat")
+    return served
+
+
+def start_service(
+    folder: Path, environ: Mapping[str, str] | None = None, *, port: int | None = None, ready: bool = True
+) -> Served:
+    """Start the service.
+
+    Args:
+        folder: where its data and its log go.
+        environ: `RAGSTORE_*` variables; embedded Chroma below `folder` without `RAGSTORE_CHROMA_URL`.
+        port: the port to listen on; a free one when None.
+        ready: whether to wait until it is ready, or only until it listens.
+
+    Returns:
+        The running service.
+    """
+    port = port or free_port()
+    settings = {"RAGSTORE_PORT": str(port), "RAGSTORE_DATA_PATH": str(folder / "data"), **(environ or {})}
+    served = _start([sys.executable, "-m", "ragstore", "serve"], f"http://127.0.0.1:{port}", folder / "service.log", settings)
+    served.wait_until_ready("/health/ready" if ready else "/health/live")
+    return served
+
+
+@contextmanager
+def running(served: Served) -> Iterator[Served]:
+    """Stop a process at the end, if it still runs."""
+    try:
+        yield served
+    finally:
+        if served.process.poll() is None:
+            served.stop()
