@@ -7,15 +7,15 @@ from litestar.di import Provide
 from litestar.plugins.prometheus import PrometheusConfig, PrometheusController
 from litestar.types import ASGIApp
 
-from ragstore import openapi
 from ragstore.asgi import Observed, RawPaths
 from ragstore.negotiation import NegotiatedResponse
+from ragstore.openapi import document as openapi
 from ragstore.problems import of_defect, problem_details
 from ragstore.routes import parameters
 from ragstore.routes.collections import CollectionsController
 from ragstore.routes.documents import DocumentsController
 from ragstore.routes.query import query, query_collection
-from ragstore.routes.service import describe, health, live, ready
+from ragstore.routes.service import describe, health, live, openapi_document, ready
 from ragstore.settings import Settings
 from ragstore.store.backend import Backend
 from ragstore.store.base import Store
@@ -90,6 +90,7 @@ def create_litestar(settings: Settings) -> Litestar:
             health,
             live,
             ready,
+            openapi_document,
             Metrics,
         ],
         dependencies={

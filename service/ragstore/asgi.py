@@ -13,6 +13,7 @@ from typing import Final
 from uuid import uuid4
 
 import structlog
+from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 REQUEST_ID: Final = re.compile(rb"[!-~]{1,128}")
@@ -37,8 +38,8 @@ store_clock: ContextVar[StoreClock | None] = ContextVar("store_clock", default=N
 class RawPaths:
     """Routes on the path as it was sent, percent-encoding and all.
 
-    ASGI servers decode the path, which makes `a%2Fb` the same as `a/b`. Document ids may hold slashes, so routing leaves
-    the path encoded; the dependencies of the routes decode its parts.
+    ASGI servers decode the path, which makes `a%2Fb` the same as `a/b`. Document ids may hold slashes, so routing
+    leaves the path encoded; the dependencies of the routes decode its parts.
 
     Args:
         app: the application.
@@ -49,7 +50,7 @@ class RawPaths:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
-        if scope["type"] == "http" and scope.get("raw_path"):
+        if scope["type"] == ScopeType.HTTP and scope.get("raw_path"):
             scope["path"] = scope["raw_path"].decode("latin-1")
         await self._app(scope, receive, send)
 
@@ -66,13 +67,14 @@ class Observed:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
-        if scope["type"] != "http":
+        if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
         request_id = _request_id(scope["headers"])
         clock = StoreClock()
         store_clock.set(clock)
         structlog.contextvars.bind_contextvars(request_id=request_id.decode())
+        method, path = scope["method"], scope["path"]
         started = time.perf_counter()
         status = 0
 
@@ -94,8 +96,8 @@ class Observed:
         finally:
             _log.info(
                 "request",
-                method=scope["method"],
-                path=scope["path"],
+                method=method,
+                path=path,
                 status=status,
                 ms=round((time.perf_counter() - started) * 1000, 2),
                 store_ms=round(clock.seconds * 1000, 2),

@@ -80,7 +80,7 @@ def check() -> None:
 def print_openapi() -> None:
     """Print the OpenAPI document."""
     from ragstore.app import create_litestar
-    from ragstore.openapi import document
+    from ragstore.openapi.document import document
 
     click.echo(document(create_litestar(Settings())), nl=False)
 

@@ -1,7 +1,7 @@
 """Documents on their way in: from the bytes of a request to one columnar batch.
 
-Each document is decoded by itself and its embedding goes straight into the matrix, so that the numbers of a large request
-are never all Python floats at once.
+Each document is decoded by itself and its embedding goes straight into the matrix, so that the numbers of a large
+request are never all Python floats at once.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """JSON and MessagePack, in and out, chosen by the request's headers.
 
-Bodies are decoded from bytes into their struct in one pass, by the DTOs made here; `NegotiatedResponse` encodes structs.
+Bodies are decoded from bytes into their struct in one pass, by the DTOs made here; `NegotiatedResponse` encodes
+structs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -175,9 +176,9 @@ def _msgpack_embedding(value: object) -> object:
     raise NotImplementedError
 
 
-_ENCODERS: Final = {
-    JSON: msgspec.json.Encoder(enc_hook=_json_embedding),
-    MSGPACK: msgspec.msgpack.Encoder(enc_hook=_msgpack_embedding),
+_ENCODERS: Final[dict[str, Callable[[object], bytes]]] = {
+    JSON: msgspec.json.Encoder(enc_hook=_json_embedding).encode,
+    MSGPACK: msgspec.msgpack.Encoder(enc_hook=_msgpack_embedding).encode,
 }
 
 
@@ -194,7 +195,7 @@ class NegotiatedResponse(Response[T]):
         """Encode in the format that the caller accepts; other responses pass as they are."""
         if isinstance(self.content, msgspec.Struct) and self.media_type in (None, JSON):
             format_ = MSGPACK if wants_msgpack(request) else JSON
-            body = _ENCODERS[format_].encode(self.content)
+            body = _ENCODERS[format_](self.content)
             encoded: NegotiatedResponse[bytes] = NegotiatedResponse(
                 body, headers=self.headers, media_type=format_, status_code=self.status_code
             )

@@ -33,10 +33,15 @@ def of_ragstore_error(error: RagstoreError) -> ProblemDetailsException:
     )
 
 
+def refusals(error: ValidationException) -> list[dict[str, Any]]:
+    """What Litestar refused, each with `message` and `key`."""
+    return [told for told in error.extra or () if isinstance(told, dict)]
+
+
 def of_validation_exception(error: ValidationException) -> ProblemDetailsException:
     """A problem document for parameters that Litestar refused."""
     problems = []
-    for told in error.extra or ():
+    for told in refusals(error):
         message, key = str(told.get("message", "is not valid")), str(told.get("key", ""))
         if key == "data":
             message = "A body is required"

@@ -59,9 +59,7 @@ Name: TypeAlias = Annotated[
 DocumentId: TypeAlias = Annotated[
     str, Meta(min_length=1, description="Any non-empty text; it may hold `:` and `/`.", examples=["handbook:chunk:7"])
 ]
-GivenIds: TypeAlias = Annotated[
-    list[DocumentId], Meta(min_length=1, max_length=IDS_MAX, description="Only these ids.")
-]
+GivenIds: TypeAlias = Annotated[list[DocumentId], Meta(min_length=1, max_length=IDS_MAX, description="Only these ids.")]
 GivenEmbedding: TypeAlias = Annotated[list[float] | bytes, schema("Embedding")]
 GivenMetadata: TypeAlias = Annotated[dict[str, GivenValue] | None, optional_schema("DocumentMetadata")]
 GivenCollectionMetadata: TypeAlias = Annotated[dict[str, Scalar | None] | None, optional_schema("CollectionMetadata")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -34,7 +34,7 @@ class Combination(msgspec.Struct, Generic[C], frozen=True):
         clauses: two or more.
     """
 
-    operator: Literal["$and", "$or"]
+    operator: str
     clauses: tuple[C | Combination[C], ...]
 
 
@@ -167,7 +167,7 @@ class Reader(ABC, Generic[C]):
                 clauses += comparisons
         return _combined("$and", clauses)
 
-    def _combination(self, key: Literal["$and", "$or"], value: object, path: str, depth: int) -> Filter[C] | None:
+    def _combination(self, key: str, value: object, path: str, depth: int) -> Filter[C] | None:
         if not isinstance(value, list) or not value:
             raise self.complaint.about(f"'{key}' takes a non-empty list of filters", path)
         clauses = [self._filter(item, f"{path}[{place}]", depth + 1) for place, item in enumerate(value)]
@@ -184,7 +184,7 @@ class Reader(ABC, Generic[C]):
         return self.complaint.about(f"nested more than {MAX_DEPTH} levels deep")
 
 
-def _combined(operator: Literal["$and", "$or"], clauses: list[Filter[C]]) -> Filter[C] | None:
+def _combined(operator: str, clauses: list[Filter[C]]) -> Filter[C] | None:
     if not clauses:
         return None
     return clauses[0] if len(clauses) == 1 else Combination(operator, tuple(clauses))

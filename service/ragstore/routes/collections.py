@@ -24,8 +24,7 @@ from ragstore.schemas import (
     MetadataUpdated,
     MetadataValues,
 )
-from ragstore.store.base import Collection, Distance, Store
-from ragstore.store.exact import SPACE
+from ragstore.store.base import DISTANCES, SPACE, Collection, Distance, Store
 from ragstore.values import distinct_values
 
 COUNTING: Final = 8
@@ -149,11 +148,11 @@ def new_collection(body: CollectionBody) -> tuple[dict[str, Scalar], Distance]:
     space = metadata.get(SPACE)
     if space is None:
         return metadata, body.distance or "cosine"
-    if space != "cosine" and space != "l2" and space != "ip":
+    if space not in DISTANCES:
         raise InvalidMetadata.at(f"$.metadata.{SPACE}", "A distance is 'cosine', 'l2' or 'ip'")
     if body.distance not in (None, space):
         raise InvalidMetadata.at(f"$.metadata.{SPACE}", "'distance' and metadata 'hnsw:space' name different distances")
-    return metadata, space
+    return metadata, DISTANCES[space]
 
 
 def _created(collection: Collection, status: str) -> CollectionCreated:

@@ -16,7 +16,7 @@ from ragstore.filters import where_document as document_filter
 from ragstore.ingestion import REQUIRED, BatchDTO
 from ragstore.listing import Page, documents_out, page_of
 from ragstore.negotiation import Decoded
-from ragstore.problems import of_ragstore_error, of_validation_exception
+from ragstore.problems import of_ragstore_error, of_validation_exception, refusals
 from ragstore.routes.parameters import (
     OFFSET_MAX,
     PAGE_MAX,
@@ -47,7 +47,7 @@ NOTHING_CHOSEN = "Either 'ids' or 'where' must be given"
 
 def documents_required(request: Request[Any, Any, Any], error: ValidationException) -> Response[Any]:
     """An empty body holds no documents either; it never reaches the decoder."""
-    if any(told.get("key") == "data" for told in error.extra or ()):
+    if any(told.get("key") == "data" for told in refusals(error)):
         missing = InvalidDocuments(REQUIRED, [FieldProblem("$.documents", REQUIRED)])
         return of_ragstore_error(missing).to_response(request)
     return of_validation_exception(error).to_response(request)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from litestar import Response, get
+from litestar import Request, Response, get
 from litestar.di import NamedDependency
 from msgspec import UNSET
 
 from ragstore import __version__
 from ragstore.errors import RagstoreError
+from ragstore.openapi.document import document
 from ragstore.routes.parameters import StoreDependency
 from ragstore.schemas import Health, HealthDetails, Probe, ServiceInfo
 from ragstore.store.base import Store, StoreStatus
@@ -83,3 +84,9 @@ async def _ask(store: Store) -> tuple[StoreStatus | None, str]:
         return None, "Chroma did not answer in time"
     except RagstoreError as error:
         return None, error.detail
+
+
+@get("/openapi.json", include_in_schema=False, media_type="application/json", sync_to_thread=False)
+def openapi_document(request: Request[Any, Any, Any]) -> bytes:
+    """The OpenAPI document."""
+    return document(request.app).encode()

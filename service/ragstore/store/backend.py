@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeAlias
 import numpy as np
 
 from ragstore.metadata import CollectionMetadata, Metadata, MetadataValue
-from ragstore.store.base import Collection, Distance, Matrix, StoreStatus
+from ragstore.store.base import DISTANCES, Collection, Distance, Matrix, StoreStatus
 
 ChromaFilter: TypeAlias = dict[str, object] | None
 """A filter in Chroma's own language."""
@@ -27,8 +27,6 @@ MAX_FLOAT32: Final = 3.4028234663852886e38
 CLEARED: Final[Mapping[str, None]] = {"ragstore": None}
 """Metadata to replace all metadata with none. Chroma refuses `{}`, and stores nothing for a null (measured)."""
 
-_DISTANCES: Final[dict[object, Distance]] = {"cosine": "cosine", "l2": "l2", "ip": "ip"}
-
 
 def distance_of(configuration: dict[str, object]) -> Distance:
     """Read a collection's distance from its configuration.
@@ -41,8 +39,8 @@ def distance_of(configuration: dict[str, object]) -> Distance:
     """
     for index in ("hnsw", "spann"):
         settings = configuration.get(index)
-        if isinstance(settings, dict) and settings.get("space") in _DISTANCES:
-            return _DISTANCES[settings["space"]]
+        if isinstance(settings, dict) and settings.get("space") in DISTANCES:
+            return DISTANCES[settings["space"]]
     return "l2"
 
 

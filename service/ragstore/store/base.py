@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
@@ -20,6 +20,9 @@ from ragstore.filters.where_document import WhereDocument
 from ragstore.metadata import CollectionMetadata, Metadata, Scalar
 
 Distance: TypeAlias = Literal["cosine", "l2", "ip"]
+DISTANCES: Final[dict[object, Distance]] = {"cosine": "cosine", "l2": "l2", "ip": "ip"}
+SPACE: Final = "hnsw:space"
+"""The metadata key that older Chroma clients choose the distance with."""
 Matrix: TypeAlias = NDArray[np.float32]
 Vector: TypeAlias = NDArray[np.float32]
 
@@ -177,8 +180,8 @@ class StoreStatus(msgspec.Struct, frozen=True):
 class Store(Protocol):
     """Keeps collections of documents.
 
-    Every call may raise `ChromaUnavailable`, `ChromaTimeout` or `ChromaFailed`; every call that takes a collection's name
-    may raise `CollectionNotFound`. What a failed write leaves is all of it or nothing.
+    Every call may raise `ChromaUnavailable`, `ChromaTimeout` or `ChromaFailed`; every call that takes a collection's
+    name may raise `CollectionNotFound`. What a failed write leaves is all of it or nothing.
     """
 
     async def start(self) -> None:

@@ -1,7 +1,7 @@
 """What runs in embedded Chroma's own process.
 
-Chroma's Rust code holds Python's interpreter lock while it writes: 1,000 records stop every thread of a process for half
-a second (measured with 1.5.9). So embedded Chroma gets a process to itself, and the service's event loop goes on.
+Chroma's Rust code holds Python's interpreter lock while it writes: 1,000 records stop every thread of a process for
+half a second (measured with 1.5.9). So embedded Chroma gets a process to itself, and the service's event loop goes on.
 
 Only this module imports `chromadb`. What its functions take and return crosses a process boundary; whatever Chroma
 raises becomes a `Refusal`.

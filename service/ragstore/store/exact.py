@@ -36,6 +36,7 @@ from ragstore.store.backend import (
 )
 from ragstore.store.base import (
     EVERYTHING,
+    SPACE,
     Batch,
     Collection,
     Distance,
@@ -57,9 +58,6 @@ Chroma refuses one that is gone, and the lookup is made again."""
 
 MAX_LOOKUPS: Final = 10_000
 """Lookups kept. Beyond that the oldest goes."""
-
-SPACE: Final = "hnsw:space"
-"""The metadata key that older Chroma clients choose the distance with."""
 
 
 class ExactStore:

@@ -307,9 +307,9 @@ class HttpBackend:
     async def _exchange(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
         """One request and its answer, or the error that tells why there is none.
 
-        A kept connection may have been closed by Chroma meanwhile. The request is then sent once more, unless it creates
-        a collection: one that did arrive would fail the second time. aiohttp does the same for methods that are
-        idempotent by themselves.
+        A kept connection may have been closed by Chroma meanwhile. The request is then sent once more, unless it
+        creates a collection: one that did arrive would fail the second time. aiohttp does the same for methods that
+        are idempotent by themselves.
         """
         data = None if body is None else msgspec.json.encode(body)
         repeatable = method == "POST" and not path.endswith("/collections")

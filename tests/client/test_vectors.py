@@ -1,0 +1,91 @@
+"""Vectors leave as little-endian float32 in base64, whatever they were held in."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from array import array
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ragstore_client import InvalidInput, to_base64, to_float32
+
+VALUES = [0.0, 1.0, -2.0, 3.5]
+WRITTEN = base64.b64encode(struct.pack("<4f", *VALUES)).decode()
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        VALUES,
+        tuple(VALUES),
+        array("f", VALUES),
+        array("d", VALUES),
+        memoryview(array("f", VALUES)),
+        np.array(VALUES, dtype="float32"),
+        np.array(VALUES, dtype="float64"),
+        np.array(VALUES, dtype="float16"),
+        np.array(VALUES, dtype=">f4"),
+        np.array([value for value in VALUES for _ in "xy"], dtype="float32")[::2],
+        struct.pack("<4f", *VALUES),
+        bytearray(struct.pack("<4f", *VALUES)),
+        WRITTEN,
+    ],
+    ids=[
+        "list",
+        "tuple",
+        "array of floats",
+        "array of doubles",
+        "memoryview",
+        "numpy float32",
+        "numpy float64",
+        "numpy float16",
+        "numpy big-endian",
+        "numpy with strides",
+        "bytes",
+        "bytearray",
+        "base64",
+    ],
+)
+def test_every_way_to_hold_a_vector_is_written_alike(held: object) -> None:
+    assert to_base64(held) == WRITTEN  # type: ignore[arg-type]  # the parameters are what this is about
+    assert to_float32(held).tolist() == VALUES  # type: ignore[arg-type]
+
+
+def test_whole_numbers_are_a_vector_too() -> None:
+    written = base64.b64encode(struct.pack("<3f", 1, 2, 3)).decode()
+    for held in ([1, 2, 3], range(1, 4), np.array([1, 2, 3]), array("l", [1, 2, 3])):
+        assert to_base64(held) == written
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=50))
+def test_float32_values_come_back_as_they_were(values: list[float]) -> None:
+    assert to_float32(to_base64(values)).tolist() == values
+
+
+@pytest.mark.parametrize(
+    "held",
+    [[], b"", b"abc", [[1.0]], ["one"], 5, None, np.zeros((2, 2)), np.zeros(0), np.array(["one"])],
+    ids=["empty", "no bytes", "odd bytes", "nested", "words", "number", "None", "matrix", "empty array", "word array"],
+)
+def test_what_is_no_vector_is_refused(held: object) -> None:
+    with pytest.raises(InvalidInput, match="embedding"):
+        to_base64(held)  # type: ignore[arg-type]  # the parameters are what this is about
+
+
+def test_the_error_does_not_repeat_the_values() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        to_base64([1.25, "secret"])  # type: ignore[list-item]  # what this is about
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_memoryview_of_float32_is_not_copied_to_python_floats(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise AssertionError("read number by number")
+
+    monkeypatch.setattr("ragstore_client._vectors._from_numbers", fail)
+    assert to_base64(memoryview(array("f", VALUES))) == WRITTEN
+    assert to_base64(np.array(VALUES, dtype="float32")) == WRITTEN
