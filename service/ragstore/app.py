@@ -7,7 +7,7 @@ from litestar.di import Provide
 from litestar.plugins.prometheus import PrometheusConfig, PrometheusController
 from litestar.types import ASGIApp
 
-from ragstore.asgi import Observed, RawPaths
+from ragstore.asgi import AllowedMethods, Observed, RawPaths
 from ragstore.negotiation import NegotiatedResponse
 from ragstore.openapi import document as openapi
 from ragstore.problems import of_defect, problem_details
@@ -120,4 +120,4 @@ def create_app(settings: Settings) -> ASGIApp:
     Returns:
         The application.
     """
-    return Observed(RawPaths(create_litestar(settings)))
+    return Observed(RawPaths(AllowedMethods(create_litestar(settings))))

@@ -40,6 +40,7 @@ def main() -> None:
 def serve() -> None:
     """Run the service."""
     from ragstore.app import create_app
+    from ragstore.http_protocol import ProblemProtocol
 
     chosen = loaded_settings()
     logs.configure(chosen)
@@ -50,6 +51,7 @@ def serve() -> None:
             create_app(chosen),
             host=chosen.host,
             port=chosen.port,
+            http=ProblemProtocol,
             lifespan="on",
             log_config=None,
             access_log=False,

@@ -46,8 +46,10 @@ def of_validation_exception(error: ValidationException) -> ProblemDetailsExcepti
         if key == "data":
             message = "A body is required"
         problems.append(FieldProblem(f"$.{key}" if key and key != "data" else "$", message))
+    if not problems:  # a required parameter is missing; what follows "for" repeats the URL
+        return of_ragstore_error(InvalidRequest(error.detail.partition(" for ")[0] or "The request is not valid"))
     detail = "; ".join(f"{problem.message}: {problem.path}" for problem in problems)
-    return of_ragstore_error(InvalidRequest(detail or "The request is not valid", problems))
+    return of_ragstore_error(InvalidRequest(detail, problems))
 
 
 def of_http_exception(error: HTTPException) -> ProblemDetailsException:

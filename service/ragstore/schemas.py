@@ -11,7 +11,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragstore.errors import FieldProblem
-from ragstore.metadata import INT_MAX, CollectionMetadata, GivenValue, Metadata, Scalar
+from ragstore.metadata import CollectionMetadata, GivenValue, Metadata, Scalar
+from ragstore.numbers import WHOLE_MAX
 from ragstore.store.base import Distance, Vector
 
 NAME_RULES: Final = (
@@ -59,6 +60,28 @@ Name: TypeAlias = Annotated[
 DocumentId: TypeAlias = Annotated[
     str, Meta(min_length=1, description="Any non-empty text; it may hold `:` and `/`.", examples=["handbook:chunk:7"])
 ]
+
+
+def whole(least: int, most: int, description: str) -> Meta:
+    """A whole number. JSON knows one kind of number, so 5.0 is one; `ragstore.numbers.whole_number` reads it.
+
+    Args:
+        least: the least that is allowed.
+        most: the most that is allowed.
+        description: what it means.
+
+    Returns:
+        Metadata for the field's annotation.
+    """
+    allowed = {"type": "integer", "minimum": least, "maximum": most, "description": description}
+    return Meta(ge=least, le=most, extra_json_schema={"anyOf": [allowed]})
+
+
+PageLimit: TypeAlias = Annotated[
+    float, whole(1, WHOLE_MAX, "Most documents in the page; more than 1000 counts as 1000.")
+]
+PageOffset: TypeAlias = Annotated[float, whole(0, WHOLE_MAX, "Matches to pass over.")]
+TopK: TypeAlias = Annotated[float, whole(1, TOP_K_MAX, "Most results.")]
 GivenIds: TypeAlias = Annotated[list[DocumentId], Meta(min_length=1, max_length=IDS_MAX, description="Only these ids.")]
 GivenEmbedding: TypeAlias = Annotated[list[float] | bytes, schema("Embedding")]
 GivenMetadata: TypeAlias = Annotated[dict[str, GivenValue] | None, optional_schema("DocumentMetadata")]
@@ -212,10 +235,8 @@ class FilterBody(Struct, frozen=True):
     where: GivenWhere = UNSET
     where_document: GivenWhereDocument = UNSET
     ids: GivenIds | None = None
-    limit: Annotated[
-        int, Meta(ge=1, le=INT_MAX, description="Most documents in the page; more than 1000 counts as 1000.")
-    ] = 100
-    offset: Annotated[int, Meta(ge=0, le=INT_MAX, description="Matches to pass over.")] = 0
+    limit: PageLimit = 100
+    offset: PageOffset = 0
     include: Annotated[list[Included], Meta(description="`embedding`: documents carry theirs.")] = []
     total: Annotated[bool, Meta(description="Whether to count all matches.")] = True
 
@@ -250,7 +271,7 @@ class Question(Struct, frozen=True, kw_only=True):
     """What a query asks, wherever it asks it."""
 
     query_embedding: GivenEmbedding
-    top_k: Annotated[int, Meta(ge=1, le=TOP_K_MAX, description="Most results.")] = 5
+    top_k: TopK = 5
     where: GivenWhere = UNSET
     where_document: GivenWhereDocument = UNSET
     max_distance: Annotated[float | None, Meta(description="Leave out what is further away.")] = None

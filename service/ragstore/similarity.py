@@ -14,6 +14,7 @@ from ragstore.filters import where as metadata_filter
 from ragstore.filters import where_document as document_filter
 from ragstore.ingestion import checked_embedding
 from ragstore.names import checked_name
+from ragstore.numbers import whole_number
 from ragstore.schemas import CollectionProblem, Hit, MultiQueryBody, Question
 from ragstore.store.base import Collection, Distance, Hits, Query, Store
 
@@ -36,7 +37,7 @@ def asked_of(question: Question) -> Query:
     """
     return Query(
         embedding=checked_embedding(question.query_embedding, "$.query_embedding"),
-        top_k=question.top_k,
+        top_k=whole_number(question.top_k, "$.top_k"),
         where=metadata_filter.parse(question.where),
         where_document=document_filter.parse(question.where_document),
         with_embeddings=bool(question.include),

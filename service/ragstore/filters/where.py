@@ -12,6 +12,9 @@ It is Chroma's language and what people expect of it. A filter is a JSON object:
 - `$and`, `$or`: lists of filters. `{}` selects everything.
 
 `parse` reads a filter, `to_chroma` writes it so that Chroma's answer is exactly that, `matches` evaluates it here.
+
+One limit: to compare an integer of a filter with a stored float, Chroma makes it a double, which rounds beyond 2**53.
+`matches` does the same. A float of a filter is compared with stored integers exactly.
 """
 
 from __future__ import annotations
@@ -42,6 +45,11 @@ _ORDERS: Final[dict[str, Callable[[float, float], bool]]] = {
     "$lte": compare.le,
 }
 _COMPLAINT: Final = Complaint("where")
+
+_EDGE: Final = 2.0**63
+"""The float next above the largest integer. Chroma takes the two for equal."""
+
+_BEYOND_EDGE: Final = math.nextafter(_EDGE, math.inf)
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -211,26 +219,42 @@ def _float_to_chroma(key: str, operator: str, number: float) -> dict[str, object
         return plain
     below = cut < number
     if operator == "$eq" or operator == ("$gte" if below else "$lte"):
-        return joined("$and", [plain, {key: {"$ne": cut}}])
+        return joined("$and", [plain, _without_cut(key, number)])
     if operator == "$ne" or operator == ("$lt" if below else "$gt"):
-        return joined("$or", [plain, {key: {"$eq": cut}}])
+        return joined("$or", [plain, _cut_alone(key, number)])
     return plain
+
+
+def _cut_alone(key: str, number: float) -> dict[str, object]:
+    """Selects the integer that a float is cut to, and not the float."""
+    cut: dict[str, object] = {key: {"$eq": _truncated(number)}}
+    return joined("$and", [cut, {key: {"$gte": _BEYOND_EDGE}}]) if number == _EDGE else cut
+
+
+def _without_cut(key: str, number: float) -> dict[str, object]:
+    """Selects all but the integer that a float is cut to."""
+    others: dict[str, object] = {key: {"$ne": _truncated(number)}}
+    return joined("$or", [others, {key: {"$lt": _BEYOND_EDGE}}]) if number == _EDGE else others
 
 
 def _membership_to_chroma(key: str, operator: str, values: tuple[Scalar, ...]) -> dict[str, object]:
     """One list a type, as Chroma wants it, with the cut of fractions undone as above."""
     whole: list[object] = []
     fractions: list[float] = []
+    clauses: list[dict[str, object]] = []
+    selected = operator == "$in"
     for value in values:
         if not isinstance(value, float):
             whole.append(value)
         elif _truncated(value) == value:
             whole.append(_truncated(value))
+        elif value == _EDGE:
+            clauses = [_float_to_chroma(key, "$eq" if selected else "$ne", value)]
         else:
             fractions.append(value)
     cuts = [_truncated(number) for number in fractions]
-    selected = operator == "$in"
-    clauses: list[dict[str, object]] = [{key: {operator: whole}}] if whole else []
+    if whole:
+        clauses.append({key: {operator: whole}})
     if fractions:
         undo: dict[str, object] = {key: {"$nin" if selected else "$in": cuts}}
         clauses.append(joined("$and" if selected else "$or", [{key: {operator: fractions}}, undo]))

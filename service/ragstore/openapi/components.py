@@ -12,11 +12,13 @@ from ragstore.errors import FieldProblem
 from ragstore.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
 from ragstore.filters.where_document import MAX_TEXT
 from ragstore.filters.where_document import OPERATORS as TEXT_OPERATORS
-from ragstore.metadata import INT_MAX, INT_MIN, RESERVED_PREFIXES
-from ragstore.store.backend import MAX_FLOAT32
+from ragstore.metadata import RESERVED_PREFIXES
 
 JsonSchema: TypeAlias = dict[str, Any]
 """A JSON Schema, or a part of the OpenAPI document. It is JSON, of any shape."""
+
+FLOAT32_OVERFLOW: Final = float(2**128 - 2**103)
+"""The least number that float32 rounds to infinity."""
 
 REF: Final = "#/components/schemas/{name}"
 
@@ -45,13 +47,7 @@ _OPERANDS: Final[dict[str, JsonSchema]] = {
 }
 
 BY_HAND: Final[dict[str, JsonSchema]] = {
-    "Number": {
-        "description": "A 64-bit integer or a finite float.",
-        "anyOf": [
-            {"type": "integer", "format": "int64", "minimum": INT_MIN, "maximum": INT_MAX},
-            {"type": "number", "format": "double", "not": {"type": "integer"}},
-        ],
-    },
+    "Number": {"description": "A 64-bit integer or a finite float.", "type": "number"},
     "Scalar": {
         "description": "A metadata value that is not a list.",
         "anyOf": [{"type": "string"}, {"type": "boolean"}, ref("Number")],
@@ -62,7 +58,7 @@ BY_HAND: Final[dict[str, JsonSchema]] = {
             "means absent. Keys are not empty and do not begin with `chroma:`, `#` or `$`."
         ),
         "type": "object",
-        "propertyNames": {"pattern": f"^{_KEY}$"},
+        "propertyNames": {"minLength": 1, "pattern": f"^{_KEY}$"},
         "additionalProperties": {"anyOf": [ref("Scalar"), *_LISTS, {"type": "null"}]},
         "examples": [{"layer": "chunk", "page_number": 3, "tags": ["heating", "boiler"]}],
     },
@@ -72,7 +68,7 @@ BY_HAND: Final[dict[str, JsonSchema]] = {
             " and do not begin with `chroma:`, `#` or `$`. `hnsw:space` names the distance."
         ),
         "type": "object",
-        "propertyNames": {"pattern": f"^{_KEY}$"},
+        "propertyNames": {"minLength": 1, "pattern": f"^{_KEY}$"},
         "properties": {"hnsw:space": {"enum": ["cosine", "l2", "ip", None]}},
         "additionalProperties": {"anyOf": [ref("Scalar"), {"type": "null"}]},
         "examples": [{"organization_id": "org-1", "language": "en"}],
@@ -83,7 +79,7 @@ BY_HAND: Final[dict[str, JsonSchema]] = {
             "MessagePack also the bytes themselves."
         ),
         "anyOf": [
-            _list_of({"type": "number", "minimum": -MAX_FLOAT32, "maximum": MAX_FLOAT32}),
+            _list_of({"type": "number", "exclusiveMinimum": -FLOAT32_OVERFLOW, "exclusiveMaximum": FLOAT32_OVERFLOW}),
             {"type": "string", "contentEncoding": "base64", "pattern": _BASE64_FLOAT32},
         ],
         "examples": [[0.1, 0.2, 0.3], "zczMPc3MTD6amZk+"],
@@ -101,7 +97,7 @@ BY_HAND: Final[dict[str, JsonSchema]] = {
             " without the field. `$contains` looks into lists."
         ),
         "type": "object",
-        "propertyNames": {"pattern": rf"^(?:\$and|\$or|{_KEY})$"},
+        "propertyNames": {"minLength": 1, "pattern": rf"^(?:\$and|\$or|{_KEY})$"},
         "properties": {"$and": _list_of(ref("Where")), "$or": _list_of(ref("Where"))},
         "additionalProperties": {"anyOf": [ref("Scalar"), ref("WhereOperators")]},
         "examples": [
@@ -204,6 +200,8 @@ def _only_references(schema: Any) -> Any:
     if "$ref" in schema:
         return {"$ref": schema["$ref"]}
     choices = schema.get("anyOf", [])
+    if len(choices) == 1:
+        return choices[0] | ({"default": schema["default"]} if "default" in schema else {})
     if any(choice.get("$ref", "").endswith(tuple(f"/{name}" for name in BY_HAND)) for choice in choices):
         return {"anyOf": choices}
     return {key: _only_references(value) for key, value in schema.items()}

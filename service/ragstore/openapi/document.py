@@ -16,6 +16,7 @@ from litestar.typing import FieldDefinition
 
 from ragstore import __version__
 from ragstore.negotiation import JSON, MSGPACK
+from ragstore.numbers import WHOLE_MAX
 from ragstore.openapi.components import JsonSchema, component_schemas, ref
 from ragstore.openapi.examples import BODIES, PARAMETERS
 
@@ -133,7 +134,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items() if not (key in noise and item is False)}
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    return int(min(value, 2**63 - 1)) if isinstance(value, float) and value.is_integer() else value
+    return int(min(value, WHOLE_MAX)) if isinstance(value, float) and value.is_integer() else value
 
 
 def _problem_responses() -> Iterator[tuple[str, JsonSchema]]:
@@ -159,6 +160,8 @@ def _complete_parameter(parameter: JsonSchema) -> None:
     """A query parameter is absent, not null; filters are JSON of a schema, not text."""
     schema = parameter["schema"]
     schema.pop("description", None)
+    if schema.get("default") == WHOLE_MAX:
+        del schema["default"]  # stands for "all"
     for choice in schema.pop("oneOf", []):
         if choice != {"type": "null"}:
             schema |= choice

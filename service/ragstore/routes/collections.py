@@ -10,9 +10,10 @@ from litestar import Controller, Response, delete, get, post, put
 from litestar.params import JSONBody, QueryParameter
 
 from ragstore.errors import CollectionExists, CollectionNotFound, InvalidMetadata
-from ragstore.metadata import INT_MAX, Scalar, checked_collection_metadata, without_nulls
+from ragstore.metadata import Scalar, checked_collection_metadata, without_nulls
 from ragstore.names import checked_new_name
 from ragstore.negotiation import Decoded
+from ragstore.numbers import WHOLE_MAX
 from ragstore.routes.parameters import OFFSET_MAX, CollectionName, Offset, StoreDependency
 from ragstore.schemas import (
     CollectionBody,
@@ -67,12 +68,12 @@ class CollectionsController(Controller):
         self,
         store: StoreDependency,
         limit: Annotated[
-            int | None, QueryParameter(ge=1, le=INT_MAX, description="Most collections in the page; all when absent.")
-        ] = None,
+            int, QueryParameter(ge=1, le=WHOLE_MAX, description="Most collections in the page; all when absent.")
+        ] = WHOLE_MAX,
         offset: Offset = 0,
     ) -> CollectionList:
         """List collections with their counts, in the order of their creation."""
-        window = (None if limit is None else min(limit, OFFSET_MAX), min(offset, OFFSET_MAX))
+        window = (None if limit == WHOLE_MAX else min(limit, OFFSET_MAX), min(offset, OFFSET_MAX))
         found, total = await asyncio.gather(store.list_collections(*window), store.count_collections())
         gate = asyncio.Semaphore(COUNTING)
         described = await asyncio.gather(*(_counted(store, collection, gate) for collection in found))
@@ -121,8 +122,8 @@ class CollectionsController(Controller):
         collection: CollectionName,
         field: Annotated[str, QueryParameter(description="The metadata field.", min_length=1)],
         limit: Annotated[
-            int | None, QueryParameter(ge=1, le=INT_MAX, description="Most values; all when absent.")
-        ] = None,
+            int, QueryParameter(ge=1, le=WHOLE_MAX, description="Most values; all when absent.")
+        ] = WHOLE_MAX,
     ) -> MetadataValues:
         """List the distinct values of a metadata field, as text, sorted."""
         values = (await distinct_values(store, collection, field))[:limit]

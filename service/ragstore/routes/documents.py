@@ -16,6 +16,7 @@ from ragstore.filters import where_document as document_filter
 from ragstore.ingestion import REQUIRED, BatchDTO
 from ragstore.listing import Page, documents_out, page_of
 from ragstore.negotiation import Decoded
+from ragstore.numbers import whole_number
 from ragstore.problems import of_ragstore_error, of_validation_exception, refusals
 from ragstore.routes.parameters import (
     OFFSET_MAX,
@@ -135,7 +136,12 @@ class DocumentsController(Controller):
             metadata_filter.parse(data.where),
             document_filter.parse(data.where_document),
         )
-        page = Page(min(data.limit, PAGE_MAX), min(data.offset, OFFSET_MAX), bool(data.include), data.total)
+        page = Page(
+            min(whole_number(data.limit, "$.limit"), PAGE_MAX),
+            min(whole_number(data.offset, "$.offset"), OFFSET_MAX),
+            bool(data.include),
+            data.total,
+        )
         return await page_of(store, collection, selection, page)
 
     # Ids may be words that other routes claim; without the further paths GET on them would be a 405.

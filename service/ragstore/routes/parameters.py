@@ -10,10 +10,13 @@ from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 
 from ragstore.errors import FieldProblem, InvalidRequest
-from ragstore.metadata import INT_MAX
 from ragstore.names import checked_name
-from ragstore.schemas import IDS_MAX, NAME_PATTERN, Included
+from ragstore.numbers import WHOLE_MAX
+from ragstore.schemas import NAME_PATTERN, Included
 from ragstore.store.base import Store
+
+URL_IDS_MAX: Final = 1000
+"""Ids in a URL, which must stay below 64 KiB; a body takes more."""
 
 PAGE_MAX: Final = 1000
 OFFSET_MAX: Final = 2**31 - 1
@@ -40,12 +43,12 @@ WhereDocument: TypeAlias = Annotated[
 ]
 Ids: TypeAlias = Annotated[
     list[str] | None,
-    QueryParameter(description="Only these ids; give the parameter several times.", min_items=1, max_items=IDS_MAX),
+    QueryParameter(description="Only these ids; give the parameter several times.", min_items=1, max_items=URL_IDS_MAX),
 ]
 Limit: TypeAlias = Annotated[
-    int, QueryParameter(ge=1, le=INT_MAX, description="Most documents in the page; more than 1000 counts as 1000.")
+    int, QueryParameter(ge=1, le=WHOLE_MAX, description="Most documents in the page; more than 1000 counts as 1000.")
 ]
-Offset: TypeAlias = Annotated[int, QueryParameter(ge=0, le=INT_MAX, description="How many to pass over.")]
+Offset: TypeAlias = Annotated[int, QueryParameter(ge=0, le=WHOLE_MAX, description="How many to pass over.")]
 Include: TypeAlias = Annotated[
     list[Included] | None, QueryParameter(description="`embedding`: documents carry their embeddings.")
 ]

@@ -43,6 +43,7 @@ from ragstore.store.base import (
     Documents,
     Found,
     Hits,
+    Matrix,
     Query,
     Selection,
     StoreStatus,
@@ -55,6 +56,9 @@ T = TypeVar("T")
 LOOKUP_SECONDS: Final = 1.0
 """How long a collection's metadata may be out of date when another replica changes it. Its id is never trusted blindly:
 Chroma refuses one that is gone, and the lookup is made again."""
+
+MIN_SQUARED_NORM: Final = 1e-36
+"""Squares of embeddings with a smaller sum lose digits in float32, whose normal numbers begin at 1.2e-38."""
 
 MAX_LOOKUPS: Final = 10_000
 """Lookups kept. Beyond that the oldest goes."""
@@ -297,11 +301,26 @@ class ExactStore:
             message = f"At most {limit} documents fit in one request; this one has {len(batch)}"
             raise InvalidDocuments(message, [FieldProblem("$.documents", message)])
         self._check_dimension(collection, batch.dimension)
+        if collection.distance == "cosine":
+            _check_norms(batch.embeddings)
 
     @staticmethod
     def _check_dimension(collection: Collection, dimension: int, path: str = "") -> None:
         if collection.dimension is not None and dimension != collection.dimension:
             raise wrong_dimension(collection.dimension, dimension, path)
+
+
+def _check_norms(embeddings: Matrix) -> None:
+    """Refuse embeddings that a cosine collection would lose.
+
+    Chroma divides them by their norm, in float32. Where the squared norm is out of float32's range, what it keeps is
+    NaN or zero (measured with 1.5.9).
+    """
+    squares = np.einsum("ij,ij->i", embeddings, embeddings, dtype=np.float64)
+    lost = (squares > MAX_FLOAT32) | ((squares < MIN_SQUARED_NORM) & embeddings.any(axis=1))
+    if lost.any():
+        message = "Embedding is too long or too short for a cosine distance: its norm must be 0 or from 1e-18 to 1e19"
+        raise InvalidDocuments.at(f"$.documents[{int(np.argmax(lost))}].embedding", message)
 
 
 def _where(asked: Selection | Query) -> ChromaFilter:

@@ -1,0 +1,167 @@
+"""Makes the data that schemathesis generates obey the rules that JSON Schema cannot say.
+
+No check is switched off for it, and nothing that is expected is widened: only cases that mean to be valid are touched,
+and they are made valid.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import schemathesis
+from schemathesis import Case, DeserializationContext, HookContext, Response, SerializationContext
+
+DIMENSION = 3
+"""Of every valid embedding: one request's have one dimension, and a collection's too."""
+
+LONGEST = 1e6
+"""Of a component of a valid embedding: a cosine distance has no meaning for norms beyond float32."""
+
+EXPRESSION = "^[a-z]+$"
+"""Stands for generated regular expressions, which need not be ones of Rust's `regex`."""
+
+INT64 = range(-(2**63), 2**63)
+
+
+@schemathesis.serializer("application/msgpack")
+def to_msgpack(ctx: SerializationContext, value: Any) -> bytes:
+    """Write a body in the second format: it knows no integers beyond 64 bits, and has bytes where JSON has base64."""
+    return msgspec.msgpack.encode(_with_bytes(_with_floats(value)))
+
+
+@schemathesis.deserializer("application/msgpack")
+def from_msgpack(ctx: DeserializationContext, response: Response) -> Any:
+    """Read an answer in the second format; an embedding's bytes are shown as the numbers they are."""
+    return _without_bytes(msgspec.msgpack.decode(response.content))
+
+
+@schemathesis.hook
+def before_call(ctx: HookContext, case: Case, **kwargs: Any) -> None:
+    """Make a case valid that means to be."""
+    if case.meta is not None and any(component.mode.is_negative for component in case.meta.components.values()):
+        return
+    operation = case.operation.definition.raw["operationId"]
+    if isinstance(case.body, dict):
+        case.body = _valid_body(operation, case.body)
+    case.query = _valid_query(operation, dict(case.query or {}))
+
+
+def _valid_body(operation: str, body: dict[str, Any]) -> dict[str, Any]:
+    valid = dict(body)
+    if isinstance(valid.get("documents"), list):
+        valid["documents"] = [_valid_document(document, place) for place, document in enumerate(valid["documents"])]
+    if "query_embedding" in valid:
+        valid["query_embedding"] = _valid_embedding(valid["query_embedding"])
+    for key in ("where", "where_document"):
+        if isinstance(valid.get(key), dict):
+            valid[key] = _valid_filter(valid[key])
+    if isinstance(valid.get("metadata"), dict):
+        valid["metadata"] = _valid_metadata(valid["metadata"])
+    if isinstance(valid.get("metadata"), dict) and operation in ("createCollection", "updateCollectionMetadata"):
+        # It must be the collection's own distance, or the one that `distance` names.
+        valid["metadata"].pop("hnsw:space", None)
+    if operation == "deleteDocumentsByBody" and not valid.get("ids"):
+        # A filter such as {"$and": [{}]} selects everything, which deleting refuses.
+        valid["where"] = {"layer": "chunk"}
+    return valid
+
+
+def _valid_query(operation: str, query: dict[str, Any]) -> dict[str, Any]:
+    for key in ("where", "where_document"):
+        if isinstance(query.get(key), str):
+            query[key] = json.dumps(_valid_filter(json.loads(query[key])))
+        elif isinstance(query.get(key), dict):
+            query[key] = _valid_filter(query[key])
+    if operation == "deleteDocuments" and not query.get("ids"):
+        query["where"] = json.dumps({"layer": "chunk"})
+    return query
+
+
+def _valid_document(document: dict[str, Any], place: int) -> dict[str, Any]:
+    """A document with an embedding of the one dimension, and an id that no other of the request has."""
+    valid = {**document, "embedding": _valid_embedding(document.get("embedding"))}
+    if place and valid.get("id") is not None:
+        valid["id"] = f"{valid['id']}-{place}"
+    if isinstance(valid.get("metadata"), dict):
+        valid["metadata"] = _valid_metadata(valid["metadata"])
+    return valid
+
+
+def _valid_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Metadata as its schema says; not every phase minds `propertyNames`, nor that a list's members are of one type."""
+    return {
+        key: _one_type(_with_floats(value))
+        for key, value in metadata.items()
+        if value != [] and key and not key.startswith(("chroma:", "#", "$"))
+    }
+
+
+def _one_type(value: Any) -> Any:
+    """A list less the members that are of another type than the first; all numbers are of one type."""
+    if not isinstance(value, list) or not value:
+        return value
+    return [item for item in value if _kind(item) is _kind(value[0])]
+
+
+def _kind(value: Any) -> type:
+    return float if isinstance(value, (int, float)) and not isinstance(value, bool) else type(value)
+
+
+def _valid_embedding(embedding: Any) -> Any:
+    """An embedding in the form that was generated, of the one dimension."""
+    if isinstance(embedding, (str, bytes)):
+        return base64.b64encode(struct.pack(f"<{DIMENSION}f", *range(1, DIMENSION + 1))).decode()
+    numbers = [number for number in embedding or () if abs(number) <= LONGEST]
+    return (numbers + [1.5] * DIMENSION)[:DIMENSION]
+
+
+def _valid_filter(value: Any) -> Any:
+    """A filter with expressions that are Rust's and integers of 64 bits."""
+    if isinstance(value, dict):
+        return {
+            key: EXPRESSION if key in ("$regex", "$not_regex") and isinstance(item, str) else _valid_filter(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return _one_type([_valid_filter(item) for item in value])
+    return _with_floats(value)
+
+
+def _with_floats(value: Any) -> Any:
+    """Integers beyond 64 bits as floats: a schema cannot tell 10**30 from 1e30, and the contract takes the second."""
+    if isinstance(value, dict):
+        return {key: _with_floats(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_floats(item) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool) and value not in INT64:
+        return float(max(min(value, 10**300), -(10**300)))
+    return value
+
+
+def _with_bytes(value: Any) -> Any:
+    """Embeddings in base64 as the bytes they stand for; what is no base64 stays."""
+    if isinstance(value, list):
+        return [_with_bytes(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    written = {key: _with_bytes(item) for key, item in value.items()}
+    for key in ("embedding", "query_embedding"):
+        if isinstance(written.get(key), str):
+            with suppress(ValueError):
+                written[key] = base64.b64decode(written[key], validate=True)
+    return written
+
+
+def _without_bytes(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return list(struct.unpack(f"<{len(value) // 4}f", value))
+    if isinstance(value, list):
+        return [_without_bytes(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _without_bytes(item) for key, item in value.items()}
+    return value
