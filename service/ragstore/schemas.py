@@ -20,33 +20,27 @@ NAME_RULES: Final = (
     "holds no '..' and is no IPv4 address"
 )
 NAME_PATTERN: Final = r"^(?!.*\.\.)(?!\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}$)[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]$"
+COMPONENT: Final = "x-component"
+OPTIONAL: Final = "x-optional"
+EXACTLY: Final = "x-exactly"
+"""Marks on fields that `ragstore.openapi.components` replaces: msgspec cannot say these schemas, or says more."""
+
 TOP_K_MAX: Final = 1000
 IDS_MAX: Final = 10_000
 COLLECTIONS_MAX: Final = 256
 
 
-def schema(ref: str) -> Meta:
+def schema(component: str, *, optional: bool = False) -> Meta:
     """A field whose schema stands among the components.
 
     Args:
-        ref: the component's name.
+        component: the component's name.
+        optional: whether the field may be null.
 
     Returns:
-        Metadata for the field's annotation.
+        Metadata for the field's annotation, which `ragstore.openapi.components` reads.
     """
-    return Meta(extra_json_schema={"$ref": f"#/components/schemas/{ref}"})
-
-
-def optional_schema(ref: str) -> Meta:
-    """A field whose schema stands among the components, and which may be null.
-
-    Args:
-        ref: the component's name.
-
-    Returns:
-        Metadata for the field's annotation.
-    """
-    return Meta(extra_json_schema={"anyOf": [{"$ref": f"#/components/schemas/{ref}"}, {"type": "null"}]})
+    return Meta(extra_json_schema={COMPONENT: component, OPTIONAL: optional})
 
 
 Name: TypeAlias = Annotated[
@@ -74,7 +68,7 @@ def whole(least: int, most: int, description: str) -> Meta:
         Metadata for the field's annotation.
     """
     allowed = {"type": "integer", "minimum": least, "maximum": most, "description": description}
-    return Meta(ge=least, le=most, extra_json_schema={"anyOf": [allowed]})
+    return Meta(ge=least, le=most, extra_json_schema={EXACTLY: allowed})
 
 
 PageLimit: TypeAlias = Annotated[
@@ -84,10 +78,12 @@ PageOffset: TypeAlias = Annotated[float, whole(0, WHOLE_MAX, "Matches to pass ov
 TopK: TypeAlias = Annotated[float, whole(1, TOP_K_MAX, "Most results.")]
 GivenIds: TypeAlias = Annotated[list[DocumentId], Meta(min_length=1, max_length=IDS_MAX, description="Only these ids.")]
 GivenEmbedding: TypeAlias = Annotated[list[float] | bytes, schema("Embedding")]
-GivenMetadata: TypeAlias = Annotated[dict[str, GivenValue] | None, optional_schema("DocumentMetadata")]
-GivenCollectionMetadata: TypeAlias = Annotated[dict[str, Scalar | None] | None, optional_schema("CollectionMetadata")]
-GivenWhere: TypeAlias = Annotated[object, optional_schema("Where")]
-GivenWhereDocument: TypeAlias = Annotated[object, optional_schema("WhereDocument")]
+GivenMetadata: TypeAlias = Annotated[dict[str, GivenValue] | None, schema("DocumentMetadata", optional=True)]
+GivenCollectionMetadata: TypeAlias = Annotated[
+    dict[str, Scalar | None] | None, schema("CollectionMetadata", optional=True)
+]
+GivenWhere: TypeAlias = Annotated[object, schema("Where", optional=True)]
+GivenWhereDocument: TypeAlias = Annotated[object, schema("WhereDocument", optional=True)]
 Included: TypeAlias = Literal["embedding"]
 
 

@@ -19,8 +19,8 @@ from schemathesis import Case, DeserializationContext, HookContext, Response, Se
 DIMENSION = 3
 """Of every valid embedding: one request's have one dimension, and a collection's too."""
 
-LONGEST = 1e6
-"""Of a component of a valid embedding: a cosine distance has no meaning for norms beyond float32."""
+SMALLEST, LARGEST = 1e-6, 1e6
+"""Of the numbers in a valid embedding: a cosine distance has no meaning where the norm is beyond float32."""
 
 EXPRESSION = "^[a-z]+$"
 """Stands for generated regular expressions, which need not be ones of Rust's `regex`."""
@@ -61,7 +61,7 @@ def _valid_body(operation: str, body: dict[str, Any]) -> dict[str, Any]:
         if isinstance(valid.get(key), dict):
             valid[key] = _valid_filter(valid[key])
     if isinstance(valid.get("metadata"), dict):
-        valid["metadata"] = _valid_metadata(valid["metadata"])
+        valid["metadata"] = _with_floats(valid["metadata"])
     if isinstance(valid.get("metadata"), dict) and operation in ("createCollection", "updateCollectionMetadata"):
         # It must be the collection's own distance, or the one that `distance` names.
         valid["metadata"].pop("hnsw:space", None)
@@ -88,35 +88,15 @@ def _valid_document(document: dict[str, Any], place: int) -> dict[str, Any]:
     if place and valid.get("id") is not None:
         valid["id"] = f"{valid['id']}-{place}"
     if isinstance(valid.get("metadata"), dict):
-        valid["metadata"] = _valid_metadata(valid["metadata"])
+        valid["metadata"] = _with_floats(valid["metadata"])
     return valid
-
-
-def _valid_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Metadata as its schema says; not every phase minds `propertyNames`, nor that a list's members are of one type."""
-    return {
-        key: _one_type(_with_floats(value))
-        for key, value in metadata.items()
-        if value != [] and key and not key.startswith(("chroma:", "#", "$"))
-    }
-
-
-def _one_type(value: Any) -> Any:
-    """A list less the members that are of another type than the first; all numbers are of one type."""
-    if not isinstance(value, list) or not value:
-        return value
-    return [item for item in value if _kind(item) is _kind(value[0])]
-
-
-def _kind(value: Any) -> type:
-    return float if isinstance(value, (int, float)) and not isinstance(value, bool) else type(value)
 
 
 def _valid_embedding(embedding: Any) -> Any:
     """An embedding in the form that was generated, of the one dimension."""
     if isinstance(embedding, (str, bytes)):
         return base64.b64encode(struct.pack(f"<{DIMENSION}f", *range(1, DIMENSION + 1))).decode()
-    numbers = [number for number in embedding or () if abs(number) <= LONGEST]
+    numbers = [number for number in embedding or () if number == 0 or SMALLEST <= abs(number) <= LARGEST]
     return (numbers + [1.5] * DIMENSION)[:DIMENSION]
 
 
@@ -128,7 +108,7 @@ def _valid_filter(value: Any) -> Any:
             for key, item in value.items()
         }
     if isinstance(value, list):
-        return _one_type([_valid_filter(item) for item in value])
+        return [_valid_filter(item) for item in value]
     return _with_floats(value)
 
 

@@ -16,8 +16,9 @@ MAX_DEPTH: Final = 32
 MAX_CLAUSES: Final = 500
 """Comparisons in one filter. SQLite refuses expression trees of 1,000."""
 
-MAX_VALUES: Final = 10_000
-"""Values in all `$in` and `$nin` of a filter. SQLite takes 32,766 variables, of which ids may need 10,000."""
+MAX_VALUES: Final = 8_000
+"""Values in all `$in` and `$nin` of a filter; a number with a fraction counts twice. SQLite takes 32,766 variables: ids
+may need 10,000 of them, a number takes 2 and a comparison up to 12."""
 
 GROUP: Final = 100
 """Most clauses side by side in what Chroma is sent; more are put in groups, or SQLite's tree becomes too deep."""
@@ -140,14 +141,14 @@ class Reader(ABC, Generic[C]):
         """Count the values of a list.
 
         Args:
-            count: how many there are.
+            count: how many there are, or count as.
 
         Raises:
             InvalidFilter: the filter's lists hold more than `MAX_VALUES`.
         """
         self._values += count
         if self._values > MAX_VALUES:
-            raise self.complaint.about(f"more than {MAX_VALUES} values in its lists")
+            raise self.complaint.about(f"more than {MAX_VALUES} values in its lists (fractions count twice)")
 
     def _filter(self, value: object, path: str, depth: int) -> Filter[C] | None:
         if depth > MAX_DEPTH:

@@ -107,7 +107,7 @@ class _WhereReader(Reader[Comparison]):
     def _set(self, operator: str, value: object, path: str) -> tuple[Scalar, ...]:
         if not isinstance(value, list) or not value:
             raise self.complaint.about(f"'{operator}' takes a non-empty list", path)
-        self.count_values(len(value))
+        self.count_values(len(value) + sum(isinstance(item, float) for item in value))
         values = tuple(self._scalar(item, f"{path}[{place}]") for place, item in enumerate(value))
         if len({_kind(item) for item in values}) > 1:
             raise self.complaint.about(f"'{operator}' takes values of one type", path)

@@ -3,6 +3,8 @@
 `{"$contains": "text"}` and `{"$not_contains": "text"}` look for the text as it stands, case and all.
 `{"$regex": "..."}` and `{"$not_regex": "..."}` take a regular expression of Rust's `regex` crate.
 Several operators in one object mean all of them; `$and` and `$or` take lists of filters; `{}` selects everything.
+
+One limit: in a text that holds a NUL character, `$contains` does not find what stands behind it; `$regex` does.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ from ragstore.filters.grammar import Complaint, Filter, Reader
 OPERATORS: Final = ("$contains", "$not_contains", "$regex", "$not_regex")
 MAX_TEXT: Final = 1000
 """Characters in one operand. A regular expression costs memory in proportion."""
+
+_NUL: Final = "\x00"
+_SPECIAL: Final = frozenset(r"\.+*?()|[]{}^$#&-~")
 
 COMPLAINT: Final = Complaint("where_document")
 
@@ -66,4 +71,13 @@ def to_chroma(where_document: WhereDocument) -> dict[str, object]:
     Returns:
         The same in Chroma's own form.
     """
-    return grammar.to_chroma(where_document, lambda comparison: {comparison.operator: comparison.operand})
+    return grammar.to_chroma(where_document, _comparison_to_chroma)
+
+
+def _comparison_to_chroma(comparison: TextComparison) -> dict[str, object]:
+    operator, operand = comparison.operator, comparison.operand
+    if _NUL in operand and operator in ("$contains", "$not_contains"):
+        # Chroma looks for what stands before the NUL only (measured with 1.5.9); a regular expression holds it all.
+        literally = "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in operand)
+        return {"$regex" if operator == "$contains" else "$not_regex": literally}
+    return {operator: operand}

@@ -13,6 +13,7 @@ from ragstore.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
 from ragstore.filters.where_document import MAX_TEXT
 from ragstore.filters.where_document import OPERATORS as TEXT_OPERATORS
 from ragstore.metadata import RESERVED_PREFIXES
+from ragstore.schemas import COMPONENT, EXACTLY, OPTIONAL
 
 JsonSchema: TypeAlias = dict[str, Any]
 """A JSON Schema, or a part of the OpenAPI document. It is JSON, of any shape."""
@@ -180,7 +181,7 @@ def component_schemas() -> dict[str, JsonSchema]:
     _, derived = msgspec.json.schema_components(_STRUCTS, schema_hook=_numpy, ref_template=REF)
     derived["MultiQueryBody"] |= _EXACTLY_ONE_TARGET
     derived["DeleteBody"] |= _IDS_OR_WHERE
-    plain = {name: _only_references(schema) for name, schema in derived.items()}
+    plain = {name: _finished(schema) for name, schema in derived.items()}
     return dict(sorted({**plain, **BY_HAND}.items()))
 
 
@@ -191,17 +192,15 @@ def _numpy(kind: type) -> JsonSchema:
     raise NotImplementedError
 
 
-def _only_references(schema: Any) -> Any:
-    """Where a field names a schema of the components, what msgspec says of its type is left out."""
+def _finished(schema: Any) -> Any:
+    """Put in the schemas that the marks of `ragstore.schemas` ask for."""
     if isinstance(schema, list):
-        return [_only_references(item) for item in schema]
+        return [_finished(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    if "$ref" in schema:
-        return {"$ref": schema["$ref"]}
-    choices = schema.get("anyOf", [])
-    if len(choices) == 1:
-        return choices[0] | ({"default": schema["default"]} if "default" in schema else {})
-    if any(choice.get("$ref", "").endswith(tuple(f"/{name}" for name in BY_HAND)) for choice in choices):
-        return {"anyOf": choices}
-    return {key: _only_references(value) for key, value in schema.items()}
+    if COMPONENT in schema:
+        component = ref(schema[COMPONENT])
+        return {"anyOf": [component, {"type": "null"}]} if schema[OPTIONAL] else component
+    if EXACTLY in schema:
+        return schema[EXACTLY] | ({"default": schema["default"]} if "default" in schema else {})
+    return {key: _finished(value) for key, value in schema.items()}

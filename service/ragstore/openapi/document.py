@@ -117,6 +117,7 @@ def completed(drafted: dict[str, Any]) -> JsonSchema:
         The finished document.
     """
     finished: JsonSchema = msgspec.json.decode(msgspec.json.encode(_plain(drafted)))
+    finished["security"] = []
     finished["components"] = {"schemas": component_schemas(), "responses": dict(_problem_responses())}
     for _, path_item in sorted(finished["paths"].items()):
         for method in METHODS:

@@ -20,6 +20,9 @@ from ragstore.errors import (
 from ragstore.filters.where_document import COMPLAINT
 from ragstore.store.backend import CollectionGone
 
+TOO_LARGE_REGEX: Final = "(code: 1043)"
+"""SQLite's code for a function that failed. Filters call one only: the regular expression, which may not compile."""
+
 _DIMENSIONS: Final = re.compile(r"expecting embedding with dimension of (\d+), got (\d+)")
 
 
@@ -42,6 +45,8 @@ def meaning(kind: str, text: str, *, collection: str = "") -> RagstoreError | Co
         return wrong_dimension(int(dimensions[1]), int(dimensions[2]))
     if text.startswith("Regex syntax"):
         return COMPLAINT.about("a regular expression is not valid: " + text.rpartition("error: ")[2])
+    if TOO_LARGE_REGEX in text:
+        return COMPLAINT.about("a regular expression is too large")
     if "hnsw parameters" in text:
         return InvalidMetadata.at("$.metadata", "An 'hnsw:' key has a value that Chroma does not take")
     return ChromaFailed(f"Chroma failed ({kind})")

@@ -5,7 +5,10 @@ What Chroma does, and what is done about it here:
 - it drops an `add` of an id that is taken: ids are looked up first, and the write is refused;
 - its upsert merges metadata: keys that the new document does not have are removed by name;
 - it counts deletes of ids that were never there: only those found are deleted, and counted;
+- it lists collections in the order of their ids, which are random: all are read, and sorted by name;
 - it cannot count what a filter selects: the ids alone are read;
+- it deletes a collection but not its documents' lists, and gives them to documents that come later, in whatever
+  collection: documents with lists are deleted first;
 - a collection that is deleted and created again has another id: a lookup that went stale is made again, once.
 
 What reads before it writes holds the collection's lock. Another replica of the service is not held by it.
@@ -13,6 +16,7 @@ What reads before it writes holds the collection's lock. Another replica of the 
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -102,8 +106,10 @@ class ExactStore:
         return self._remember(await self._backend.get_collection(name))
 
     async def list_collections(self, limit: int | None, offset: int) -> list[Collection]:
-        """List collections."""
-        return await self._backend.list_collections(limit, offset)
+        """List collections by name."""
+        collections = await self._backend.list_collections(None, 0)
+        collections.sort(key=lambda collection: collection.name)
+        return collections[offset:] if limit is None else collections[offset : offset + limit]
 
     async def count_collections(self) -> int:
         """How many collections there are."""
@@ -126,8 +132,10 @@ class ExactStore:
 
     async def delete_collection(self, name: str) -> None:
         """Delete a collection and its documents."""
-        self._lookups.pop(name, None)
-        await self._backend.delete_collection(name)
+        async with self._locks.of(name):
+            await self._with_collection(name, self._delete_lists)
+            self._lookups.pop(name, None)
+            await self._backend.delete_collection(name)
 
     # -- documents ----------------------------------------------------------------------------
 
@@ -203,9 +211,7 @@ class ExactStore:
 
         async def delete(collection: Collection) -> int:
             found = await self._matching(collection, selection)
-            size = await self._backend.max_batch_size()
-            for start in range(0, len(found), size):
-                await self._backend.delete(collection.id, found[start : start + size])
+            await self._delete(collection, found)
             return len(found)
 
         async with self._locks.of(name):
@@ -245,6 +251,26 @@ class ExactStore:
             for position, found in zip(positions, neighbours, strict=True):
                 answers[position] = _hits(found, queries[position].top_k)
         return [answers[position] for position in range(len(queries))]
+
+    async def _delete_lists(self, collection: Collection) -> None:
+        """Delete the documents whose metadata holds lists, ahead of their collection."""
+        if collection.dimension is None:
+            return
+        listed: list[str] = []
+        size = await self._backend.max_batch_size()
+        for offset in itertools.count(0, size):
+            page = await self._backend.get(collection.id, limit=size, offset=offset, include=("metadatas",))
+            for document_id, metadata in zip(page.ids, page.metadatas or [], strict=True):
+                if any(isinstance(value, list) for value in metadata.values()):
+                    listed.append(document_id)
+            if len(page.ids) < size:
+                break
+        await self._delete(collection, listed)
+
+    async def _delete(self, collection: Collection, ids: list[str]) -> None:
+        size = await self._backend.max_batch_size()
+        for start in range(0, len(ids), size):
+            await self._backend.delete(collection.id, ids[start : start + size])
 
     async def _matching(self, collection: Collection, selection: Selection) -> list[str]:
         """Ids of the documents that a selection means."""

@@ -1,0 +1,84 @@
+"""Runs schemathesis against the service: all checks, all phases, valid and invalid data.
+
+`python tests/fuzz/campaign.py --seconds 300 --store remote` is what `make fuzz` does; test_fuzz.py does the same, briefly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from serving import Served, running, start_chroma, start_service  # noqa: E402  # found by the line above
+
+STORES = ("embedded", "remote")
+
+
+def fuzz(service: Served, seconds: int, examples: int) -> subprocess.CompletedProcess[str]:
+    """Run schemathesis once.
+
+    Args:
+        service: the service to talk to.
+        seconds: time for the whole run.
+        examples: cases for each operation, at most.
+
+    Returns:
+        The finished run; its exit code is 0 when nothing was found.
+    """
+    command = [
+        str(Path(sys.executable).parent / "schemathesis"),
+        *("--config-file", str(ROOT / "schemathesis.toml")),
+        *("run", f"{service.url}/openapi.json", "--url", service.url),
+        *("--checks", "all", "--mode", "all", "--phases", "examples,coverage,fuzzing,stateful"),
+        *("--max-examples", str(examples), "--max-time", str(seconds)),
+        *("--continue-on-failure", "--no-color", "--output-truncate", "false"),
+    ]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds + 300, check=False)
+
+
+def campaign(store: str, seconds: int, examples: int) -> subprocess.CompletedProcess[str]:
+    """Start the service over a store, and fuzz it.
+
+    Args:
+        store: `embedded` or `remote`.
+        seconds: time for the run.
+        examples: cases for each operation, at most.
+
+    Returns:
+        The finished run.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        if store == "embedded":
+            with running(start_service(path)) as service:
+                return fuzz(service, seconds, examples)
+        with (
+            running(start_chroma(path)) as chroma,
+            running(start_service(path, {"RAGSTORE_CHROMA_URL": chroma.url})) as service,
+        ):
+            return fuzz(service, seconds, examples)
+
+
+def main() -> None:
+    """Fuzz over the stores that were asked for; exit with 1 when anything was found."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--seconds", type=int, default=120, help="time for each store (default: 120)")
+    parser.add_argument("--examples", type=int, default=100, help="cases for each operation, at most (default: 100)")
+    parser.add_argument("--store", choices=(*STORES, "both"), default="both")
+    options = parser.parse_args()
+    failed = False
+    for store in STORES if options.store == "both" else (options.store,):
+        print(f"== {store}", flush=True)  # noqa: T201  # a command prints
+        run = campaign(store, options.seconds, options.examples)
+        print(run.stdout, run.stderr, sep="\n", flush=True)  # noqa: T201
+        failed |= run.returncode != 0
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
