@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
+import contextlib
+import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from threading import Thread
-from typing import cast
+from typing import Protocol, TypeVar, cast
 from uuid import uuid4
 
 import httpx
 import pytest
+
 from client.corpus import CANARIES
 from client.servers import Embeddings, LocalServer
-from ragstore_client import AsyncClient, Client, EmbeddingCache, RagSettings
+from ragstore_client import (
+    AsyncClient,
+    Client,
+    Distance,
+    EmbeddingCache,
+    NewDocument,
+    NotFound,
+    RagSettings,
+    to_float32,
+)
 from serving import Served, running, start_chroma, start_service
+
+T = TypeVar("T")
 
 
 class Watch(logging.Handler):
@@ -56,6 +69,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The service, over embedded Chroma."""
     with running(start_service(tmp_path_factory.mktemp("client-service"))) as served:
         yield served
+    logged = served.log.read_text()
+    assert [canary for canary in CANARIES if canary in logged] == []
 
 
 @pytest.fixture(scope="session")
@@ -71,6 +86,18 @@ def embeddings() -> Iterator[tuple[Embeddings, LocalServer]]:
     endpoint = Embeddings()
     with LocalServer(endpoint.respond) as server:
         yield endpoint, server
+
+
+@pytest.fixture
+def endpoint(embeddings: tuple[Embeddings, LocalServer]) -> Embeddings:
+    """The embeddings endpoint, to break it."""
+    return embeddings[0]
+
+
+@pytest.fixture
+def embedded(embeddings: tuple[Embeddings, LocalServer]) -> Callable[[], list[dict[str, object]]]:
+    """What the embeddings endpoint was asked."""
+    return lambda: [json.loads(request.body) for request in embeddings[1].requests]
 
 
 @pytest.fixture
@@ -91,12 +118,89 @@ def name() -> str:
     return f"repo_{uuid4()}"
 
 
+class Shelf(Protocol):
+    """Something that holds archives, behind a `chromadb_url`."""
+
+    url: str
+
+    def put(self, name: str, documents: Sequence[NewDocument], distance: Distance = "cosine") -> None:
+        """Make a collection that holds documents."""
+        ...
+
+    def drop(self, name: str) -> None:
+        """Delete a collection."""
+        ...
+
+
+class RagstoreShelf:
+    """The service."""
+
+    def __init__(self, client: Client) -> None:
+        self.url = client.base_url
+        self._client = client
+
+    def put(self, name: str, documents: Sequence[NewDocument], distance: Distance = "cosine") -> None:
+        self._client.create_collection(name, distance=distance)
+        if documents:
+            self._client.upsert_documents(name, documents)
+
+    def drop(self, name: str) -> None:
+        self._client.delete_collection(name)
+
+
+class ChromaShelf:
+    """A plain Chroma server, written to as the platform does: through its own API."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._collections = f"{url}/api/v2/tenants/default_tenant/databases/default_database/collections"
+        self._http = httpx.Client(timeout=30)
+
+    def put(self, name: str, documents: Sequence[NewDocument], distance: Distance = "cosine") -> None:
+        made = self._http.post(self._collections, json={"name": name, "configuration": {"hnsw": {"space": distance}}})
+        if documents:
+            records = {
+                "ids": [document.id for document in documents],
+                "documents": [document.text for document in documents],
+                "embeddings": [list(to_float32(document.embedding)) for document in documents],
+                "metadatas": [document.metadata for document in documents],
+            }
+            self._http.post(f"{self._collections}/{made.json()['id']}/upsert", json=records).raise_for_status()
+
+    def drop(self, name: str) -> None:
+        self._http.delete(f"{self._collections}/{name}").raise_for_status()
+
+    def close(self) -> None:
+        self._http.close()
+
+
+@pytest.fixture(scope="session")
+def ragstore_shelf(store: Client) -> Shelf:
+    """Archives in the service."""
+    return RagstoreShelf(store)
+
+
+@pytest.fixture(scope="session")
+def chroma_shelf(chroma: Served) -> Iterator[Shelf]:
+    """Archives in a plain Chroma server."""
+    shelf = ChromaShelf(chroma.url)
+    yield shelf
+    shelf.close()
+
+
+@pytest.fixture(params=["ragstore", "chroma"])
+def shelf(request: pytest.FixtureRequest) -> Shelf:
+    """Archives in either: the test runs with both, and must come to the same."""
+    return cast("Shelf", request.getfixturevalue(f"{request.param}_shelf"))
+
+
 class Blocking:
     """The async client for callers that do not await, so that one test serves both clients."""
 
     def __init__(self, url: str, **options: object) -> None:
         self._loop = asyncio.new_event_loop()
-        Thread(target=self._loop.run_forever, daemon=True).start()
+        self._thread = Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
         self._client = self._run(self._made(url, options))
 
     def __getattr__(self, called: str) -> Callable[..., object]:
@@ -104,21 +208,23 @@ class Blocking:
 
         def call(*args: object, **named: object) -> object:
             result = method(*args, **named)
-            return self._iterated(result) if inspect.isasyncgen(result) else self._run(result)
+            return self._iterated(result) if isinstance(result, AsyncGenerator) else self._run(result)
 
         return call
 
     def close(self) -> None:
         self._run(self._client.aclose())
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
     async def _made(self, url: str, options: dict[str, object]) -> AsyncClient:
         return AsyncClient(url, **options)  # type: ignore[arg-type]  # the test's own options
 
-    def _run(self, coroutine):  # type: ignore[no-untyped-def]  # of whatever the method returns
+    def _run(self, coroutine: Coroutine[object, object, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
-    def _iterated(self, generator: AsyncIterator[object]) -> Iterator[object]:
+    def _iterated(self, generator: AsyncGenerator[object, None]) -> Iterator[object]:
         try:
             while True:
                 try:
@@ -126,7 +232,7 @@ class Blocking:
                 except StopAsyncIteration:
                     return
         finally:
-            self._run(generator.aclose())  # type: ignore[attr-defined]  # an async generator
+            self._run(generator.aclose())
 
 
 Connect = Callable[..., Client]
@@ -155,7 +261,7 @@ def client(connect: Connect, service: Served) -> Client:
     return connect(service.url)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def store(service: Served) -> Iterator[Client]:
     """A client of the service for preparing what a test is about."""
     with Client(service.url) as client:
@@ -167,5 +273,5 @@ def collection(store: Client, name: str) -> Iterator[str]:
     """A new, empty collection."""
     store.create_collection(name)
     yield name
-    with httpx.Client(base_url=store.base_url) as http:
-        http.delete(f"/collections/{name}")
+    with contextlib.suppress(NotFound):
+        store.delete_collection(name)

@@ -104,7 +104,7 @@ class LocalServer:
                     self.wfile.write(bytes([byte]))
                     time.sleep(answer.drip)
 
-            do_GET = do_POST = do_PUT = do_DELETE = _any
+            do_GET = do_POST = do_PUT = do_DELETE = _any  # noqa: N815 - the library's names
 
             def log_message(self, format: str, *args: object) -> None:
                 """Say nothing."""
@@ -182,11 +182,11 @@ class Embeddings:
 
 @contextmanager
 def holding_up(target: str, collection: str, seconds: float) -> Iterator[LocalServer]:
-    """A proxy before a real service that holds up every search of one collection, as a slow store would."""
+    """A proxy before a real service that holds up every call that names one collection, as a slow store would."""
     with httpx.Client(base_url=target, timeout=30) as http:
 
         def respond(request: Request) -> Answer:
-            concerned = request.method == "POST" and collection.encode() in request.path.encode() + request.body
+            concerned = collection.encode() in request.path.encode() + request.body
             passed_on = {"content-type": "application/json"} if request.body else {}
             response = http.request(request.method, request.path, content=request.body, headers=passed_on)
             kind = {"content-type": response.headers.get("content-type", "application/json")}

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from ragstore_client import InvalidInput, to_base64, to_float32
 
 VALUES = [0.0, 1.0, -2.0, 3.5]

@@ -1,4 +1,263 @@
-"""x."""
+"""ragstore from Python: a typed client, and the retriever of an agent runtime.
 
-from ragstore_client._async.client import AsyncClient
+    Client, AsyncClient           every call of the service's contract, structs in and out
+    Retriever                     one question to many archives, one ranked answer
+    EmbeddingsClient, Embedder    from a query to its vector
+    registry, RetrievalProvider   what can be searched, by name
+    ragstore_client.langgraph     a tool and a node for LangGraph (extra `langgraph`)
+
+What needs asyncio is loaded when it is first used, so that a program that only stores documents starts fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ragstore_client._batches import BatchLimits, Outcome
+from ragstore_client._exceptions import (
+    BadGateway,
+    BadRequest,
+    CallTimeout,
+    Conflict,
+    ConnectFailed,
+    ConnectionLost,
+    EmbeddingFailed,
+    FieldError,
+    Forbidden,
+    GatewayTimeout,
+    InvalidConfiguration,
+    InvalidInput,
+    NotFound,
+    PayloadTooLarge,
+    ProblemError,
+    ProviderError,
+    ProviderExists,
+    RagstoreError,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+    Unauthorized,
+    Unavailable,
+    UnexpectedResponse,
+    UnknownProvider,
+    UnsupportedMediaType,
+    describe,
+)
+from ragstore_client._models import (
+    JSON,
+    Collection,
+    CollectionCreated,
+    CollectionDeleted,
+    CollectionEmptied,
+    CollectionError,
+    CollectionPage,
+    Distance,
+    Document,
+    DocumentPage,
+    DocumentsDeleted,
+    DocumentsWritten,
+    Embedding,
+    Health,
+    HealthDetails,
+    Match,
+    Metadata,
+    MetadataUpdated,
+    MetadataValues,
+    MultiQueryResults,
+    NewDocument,
+    Probe,
+    QueryResults,
+    Scalar,
+    ServiceInfo,
+    StoredMetadata,
+    Where,
+)
+from ragstore_client._retries import NO_RETRIES, RetryPolicy
 from ragstore_client._sync.client import Client
+from ragstore_client._vectors import to_base64, to_float32
+from ragstore_client._version import __version__
+
+if TYPE_CHECKING:
+    from ragstore_client._async.client import AsyncClient
+    from ragstore_client.rag._chroma_provider import ChromaConnection, ChromaProvider
+    from ragstore_client.rag._config import RagArchiveConfig, RagConfig, RagSettings, extract_rag_config
+    from ragstore_client.rag._embedder import Embedder, EmbeddingsClient
+    from ragstore_client.rag._embedding_cache import EmbeddingCache
+    from ragstore_client.rag._formatting import TEXTS, Texts, append_archive_prompt, format_context, format_hits
+    from ragstore_client.rag._providers import (
+        Capabilities,
+        ProviderHealth,
+        ProviderInfo,
+        ProviderRegistry,
+        RetrievalProvider,
+    )
+    from ragstore_client.rag._ragstore_provider import RagstoreConnection, RagstoreProvider
+    from ragstore_client.rag._registry import registry
+    from ragstore_client.rag._results import Hit, SearchResults, SkippedArchive, SkipReason
+    from ragstore_client.rag._retriever import ALL_LAYERS, Retriever
+    from ragstore_client.rag._siblings import Passage
+    from ragstore_client.rag._strategy import QueryChoice, choose_query
+
+_LATER = {
+    "ragstore_client._async.client": ("AsyncClient",),
+    "ragstore_client.rag._chroma_provider": (
+        "ChromaConnection",
+        "ChromaProvider",
+    ),
+    "ragstore_client.rag._config": (
+        "RagArchiveConfig",
+        "RagConfig",
+        "RagSettings",
+        "extract_rag_config",
+    ),
+    "ragstore_client.rag._embedder": (
+        "Embedder",
+        "EmbeddingsClient",
+    ),
+    "ragstore_client.rag._embedding_cache": ("EmbeddingCache",),
+    "ragstore_client.rag._formatting": (
+        "TEXTS",
+        "Texts",
+        "append_archive_prompt",
+        "format_context",
+        "format_hits",
+    ),
+    "ragstore_client.rag._providers": (
+        "Capabilities",
+        "ProviderHealth",
+        "ProviderInfo",
+        "ProviderRegistry",
+        "RetrievalProvider",
+    ),
+    "ragstore_client.rag._ragstore_provider": (
+        "RagstoreConnection",
+        "RagstoreProvider",
+    ),
+    "ragstore_client.rag._registry": ("registry",),
+    "ragstore_client.rag._results": (
+        "Hit",
+        "SearchResults",
+        "SkippedArchive",
+        "SkipReason",
+    ),
+    "ragstore_client.rag._retriever": (
+        "ALL_LAYERS",
+        "Retriever",
+    ),
+    "ragstore_client.rag._siblings": ("Passage",),
+    "ragstore_client.rag._strategy": (
+        "QueryChoice",
+        "choose_query",
+    ),
+}
+_MODULES = {name: module for module, names in _LATER.items() for name in names}
+
+__all__ = [
+    "ALL_LAYERS",
+    "JSON",
+    "NO_RETRIES",
+    "TEXTS",
+    "AsyncClient",
+    "BadGateway",
+    "BadRequest",
+    "BatchLimits",
+    "CallTimeout",
+    "Capabilities",
+    "ChromaConnection",
+    "ChromaProvider",
+    "Client",
+    "Collection",
+    "CollectionCreated",
+    "CollectionDeleted",
+    "CollectionEmptied",
+    "CollectionError",
+    "CollectionPage",
+    "Conflict",
+    "ConnectFailed",
+    "ConnectionLost",
+    "Distance",
+    "Document",
+    "DocumentPage",
+    "DocumentsDeleted",
+    "DocumentsWritten",
+    "Embedder",
+    "Embedding",
+    "EmbeddingCache",
+    "EmbeddingFailed",
+    "EmbeddingsClient",
+    "FieldError",
+    "Forbidden",
+    "GatewayTimeout",
+    "Health",
+    "HealthDetails",
+    "Hit",
+    "InvalidConfiguration",
+    "InvalidInput",
+    "Match",
+    "Metadata",
+    "MetadataUpdated",
+    "MetadataValues",
+    "MultiQueryResults",
+    "NewDocument",
+    "NotFound",
+    "Outcome",
+    "Passage",
+    "PayloadTooLarge",
+    "Probe",
+    "ProblemError",
+    "ProviderError",
+    "ProviderExists",
+    "ProviderHealth",
+    "ProviderInfo",
+    "ProviderRegistry",
+    "QueryChoice",
+    "QueryResults",
+    "RagArchiveConfig",
+    "RagConfig",
+    "RagSettings",
+    "RagstoreConnection",
+    "RagstoreError",
+    "RagstoreProvider",
+    "RetrievalProvider",
+    "Retriever",
+    "RetryPolicy",
+    "Scalar",
+    "SearchResults",
+    "ServerError",
+    "ServiceInfo",
+    "SkipReason",
+    "SkippedArchive",
+    "StoredMetadata",
+    "Texts",
+    "TooManyRequests",
+    "TransportError",
+    "Unauthorized",
+    "Unavailable",
+    "UnexpectedResponse",
+    "UnknownProvider",
+    "UnsupportedMediaType",
+    "Where",
+    "__version__",
+    "append_archive_prompt",
+    "choose_query",
+    "describe",
+    "extract_rag_config",
+    "format_context",
+    "format_hits",
+    "registry",
+    "to_base64",
+    "to_float32",
+]
+
+
+if not TYPE_CHECKING:  # a type checker would take any name for granted
+
+    def __getattr__(name):
+        """Load what was put off."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+        return value
+
+    def __dir__():
+        """All public names, loaded or not."""
+        return sorted(__all__)

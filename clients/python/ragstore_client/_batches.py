@@ -1,6 +1,6 @@
 """Batch ingestion without I/O: how documents become requests, and what a refused request means for each of them.
 
-The sync and the async driver in `_ingest` share this. What is refused for a document's sake is tried again in parts,
+The synchronous and the asynchronous driver share this. What is refused for a document's sake is tried again in parts,
 until the documents to blame stand alone; what fails for another reason ends the ingestion.
 """
 

@@ -22,13 +22,13 @@ from ragstore_client._vectors import to_base64
 if TYPE_CHECKING:
     from ragstore_client._models import Distance, Embedding, Metadata, NewDocument, Where
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 MOST_DOCUMENTS = 1000
 """Most documents that the service returns in one page."""
 
 
-class Call(msgspec.Struct, Generic[T], frozen=True):
+class Call(msgspec.Struct, Generic[T_co], frozen=True):
     """One call.
 
     Attributes:
@@ -44,12 +44,12 @@ class Call(msgspec.Struct, Generic[T], frozen=True):
 
     method: str
     path: str
-    reader: Callable[[bytes], T]
+    reader: Callable[[bytes], T_co]
     params: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
     idempotent: bool = True
     accept: tuple[int, ...] = ()
-    when_gone: T | None = None
+    when_gone: T_co | None = None
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):

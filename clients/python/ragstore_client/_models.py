@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -29,7 +29,20 @@ Metadata: TypeAlias = "Mapping[str, Scalar | Sequence[Scalar] | None]"
 StoredMetadata: TypeAlias = dict[str, Scalar | list[Scalar]]
 """Metadata as it comes back."""
 
-Embedding: TypeAlias = "Sequence[float] | Buffer | str"
+
+class ArrayLike(Protocol):
+    """numpy's arrays, for type checkers: to these they have a buffer from Python 3.12 on only."""
+
+    def tobytes(self) -> bytes:
+        """The raw values."""
+        ...
+
+    def tolist(self) -> object:
+        """The values in a list."""
+        ...
+
+
+Embedding: TypeAlias = "Sequence[float] | Buffer | ArrayLike | str"
 """A vector on its way in: numbers, anything with a buffer of numbers (`array`, `memoryview`, numpy), raw little-endian
 float32 `bytes`, or those bytes in base64 as a string."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import secrets
 from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import httpx
@@ -20,9 +22,18 @@ from ragstore_client._exceptions import (
 )
 from ragstore_client._version import __version__
 
+if TYPE_CHECKING:
+    import ssl
+
 DEFAULT_URL = "http://127.0.0.1:8080"
 
 NO_CONNECTION = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+
+@cache
+def tls() -> ssl.SSLContext:
+    """The TLS settings of all clients: reading the certificate authorities takes some 50 ms, so it is done once."""
+    return httpx.create_ssl_context()
 
 
 class Endpoint(msgspec.Struct, frozen=True):

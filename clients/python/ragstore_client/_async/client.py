@@ -14,7 +14,7 @@ from ragstore_client._async.exchange import AsyncExchange
 from ragstore_client._async.queries import QueryCalls, ServiceCalls
 from ragstore_client._calls import Call
 from ragstore_client._retries import RetryPolicy
-from ragstore_client._wire import DEFAULT_URL, endpoint
+from ragstore_client._wire import DEFAULT_URL, endpoint, tls
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ class AsyncClient(CollectionCalls, DocumentCalls, QueryCalls, ServiceCalls):
     ) -> None:
         self._endpoint = endpoint(base_url, api_key)
         self._owns_http = http is None
-        self._http = http or httpx.AsyncClient(timeout=timeout, transport=transport)
+        self._http = http or httpx.AsyncClient(timeout=timeout, transport=transport, verify=tls())
         self._exchange = AsyncExchange(
             self._http, self._endpoint, timeout=timeout, retries=retries or RetryPolicy(), headers=headers
         )

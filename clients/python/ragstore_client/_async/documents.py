@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from ragstore_client import _calls as calls
 from ragstore_client._async.caller import Caller
+from ragstore_client._async.ingest import ingest
 from ragstore_client._batches import BatchLimits, Mode, Outcome
 from ragstore_client._calls import Filter
-from ragstore_client._ingest import aingest
 
 if TYPE_CHECKING:
     from ragstore_client import _models as models
@@ -38,7 +38,7 @@ class DocumentCalls(Caller):
     ) -> AsyncIterator[Outcome]:
         """Store any number of documents, and tell what became of each. See `Client.ingest`."""
         call = calls.upsert_documents if mode == "upsert" else calls.add_documents
-        return aingest(
+        return ingest(
             lambda body: self._do(call(collection, body)),
             documents,
             limits or BatchLimits(),

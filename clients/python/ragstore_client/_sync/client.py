@@ -14,7 +14,7 @@ from ragstore_client._sync.collections import CollectionCalls
 from ragstore_client._sync.documents import DocumentCalls
 from ragstore_client._sync.exchange import Exchange
 from ragstore_client._sync.queries import QueryCalls, ServiceCalls
-from ragstore_client._wire import DEFAULT_URL, endpoint
+from ragstore_client._wire import DEFAULT_URL, endpoint, tls
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ class Client(CollectionCalls, DocumentCalls, QueryCalls, ServiceCalls):
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._endpoint = endpoint(base_url, api_key)
-        self._http = httpx.Client(timeout=timeout, transport=transport)
+        self._http = httpx.Client(timeout=timeout, transport=transport, verify=tls())
         self._exchange = Exchange(
             self._http, self._endpoint, timeout=timeout, retries=retries or RetryPolicy(), headers=headers
         )

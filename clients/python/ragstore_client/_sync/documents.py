@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ragstore_client import _calls as calls
 from ragstore_client._batches import BatchLimits, Mode, Outcome
 from ragstore_client._calls import Filter
-from ragstore_client._ingest import ingest
 from ragstore_client._sync.caller import Caller
+from ragstore_client._sync.ingest import ingest
 
 if TYPE_CHECKING:
     from ragstore_client import _models as models

@@ -97,20 +97,20 @@ class ChromaDatabase(msgspec.Struct, frozen=True):
         return Call("GET", f"{self._path}/collections_count", into(int))
 
     def query(
-        self, collection_id: str, vector: array[float], *, top_k: int, where: Where | None
+        self, collection_id: str, vector: array[float], *, top_k: int, where: Mapping[str, object]
     ) -> Call[ChromaQueryAnswer]:
         """The records nearest to a vector. Chroma takes query vectors as JSON numbers only."""
         words = {
             "query_embeddings": [vector.tolist()],
             "n_results": top_k,
             "include": ["documents", "metadatas", "distances"],
-            **_where(where),
+            **_given(where),
         }
         return Call("POST", self._records(collection_id, "query"), into(ChromaQueryAnswer), body=encode(words))
 
-    def get(self, collection_id: str, *, where: Where | None, limit: int, offset: int) -> Call[ChromaRecords]:
+    def get(self, collection_id: str, *, where: Mapping[str, object], limit: int, offset: int) -> Call[ChromaRecords]:
         """A page of the records that a filter selects."""
-        words = {"limit": limit, "offset": offset, "include": ["documents", "metadatas"], **_where(where)}
+        words = {"limit": limit, "offset": offset, "include": ["documents", "metadatas"], **_given(where)}
         return Call("POST", self._records(collection_id, "get"), into(ChromaRecords), body=encode(words))
 
     def _records(self, collection_id: str, verb: str) -> str:
@@ -131,7 +131,7 @@ def version() -> Call[str]:
     return Call("GET", "/api/v2/version", into(str))
 
 
-def chroma_where(where: Mapping[str, object]) -> dict[str, object]:
+def chroma_where(where: Where | None) -> dict[str, object]:
     """Say a filter in Chroma's own, stricter language.
 
     The contract lets several fields, and several operators on a field, stand side by side to mean AND, takes an empty
@@ -144,8 +144,13 @@ def chroma_where(where: Mapping[str, object]) -> dict[str, object]:
         The same for Chroma; empty for no filter.
 
     Raises:
-        InvalidInput: `$and` or `$or` holds no list of filters.
+        InvalidInput: it holds what JSON cannot say, or `$and` or `$or` holds no list of filters.
     """
+    reduced = plain(where or {}, "$.where")
+    return _said(reduced) if isinstance(reduced, dict) else {}
+
+
+def _said(where: Mapping[str, object]) -> dict[str, object]:
     clauses = [clause for field, condition in where.items() for clause in _clauses(field, condition)]
     return _joined("$and", clauses)
 
@@ -154,7 +159,7 @@ def _clauses(field: str, condition: object) -> list[dict[str, object]]:
     if field in ("$and", "$or"):
         if not isinstance(condition, list) or not all(isinstance(part, Mapping) for part in condition):
             raise InvalidInput(f"{field} must be a list of filters")
-        parts = [chroma_where(part) for part in condition]
+        parts = [_said(part) for part in condition]
         if field == "$or" and not all(parts):
             return []  # one alternative is no restriction, so neither is the whole
         joined = _joined(field, [part for part in parts if part])
@@ -170,7 +175,5 @@ def _joined(operator: str, clauses: Sequence[dict[str, object]]) -> dict[str, ob
     return dict(clauses[0]) if clauses else {}
 
 
-def _where(where: Where | None) -> dict[str, object]:
-    reduced = plain(where or {}, "$.where")
-    said = chroma_where(reduced) if isinstance(reduced, dict) else {}
-    return {"where": said} if said else {}
+def _given(where: Mapping[str, object]) -> dict[str, object]:
+    return {"where": where} if where else {}

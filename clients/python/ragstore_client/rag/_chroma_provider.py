@@ -17,7 +17,7 @@ from ragstore_client._wire import endpoint
 from ragstore_client.rag import _chroma_calls as chroma
 from ragstore_client.rag._connections import shared_http
 from ragstore_client.rag._fanout import ask_each
-from ragstore_client.rag._providers import Capabilities, ProviderHealth, checked, registry, schema_of
+from ragstore_client.rag._providers import Capabilities, ProviderHealth, checked, schema_of
 
 if TYPE_CHECKING:
     from array import array
@@ -44,7 +44,6 @@ class ChromaConnection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     timeout: Annotated[float, msgspec.Meta(title="Timeout", description="Seconds for an answer.", gt=0, le=600)] = 5.0
 
 
-@registry.register
 class ChromaProvider:
     """Searches a plain Chroma server.
 
@@ -99,20 +98,22 @@ class ChromaProvider:
         """Find what is near to a vector, in several collections. See `RetrievalProvider.search`."""
         exchange = await self._exchange()
         vector = to_float32(embedding)
+        said = chroma.chroma_where(where)
 
         def ask(names: list[str]) -> Coroutine[object, object, MultiQueryResults]:
-            return self._search_one(exchange, names[0], vector, top_k, where)
+            return self._search_one(exchange, names[0], vector, top_k, said)
 
         return await ask_each(dict.fromkeys(collections), ask, self._connection.timeout)
 
     async def documents(self, collection: str, *, where: Where | None = None, limit: int = 1000) -> list[Document]:
         """Read documents by their metadata alone. See `RetrievalProvider.documents`."""
         exchange = await self._exchange()
+        said = chroma.chroma_where(where)
         known = await exchange.do(self._database.get_collection(collection))
         found: list[Document] = []
         while len(found) < limit:
             size = min(_PAGE, limit - len(found))
-            page = await exchange.do(self._database.get(known.id, where=where, limit=size, offset=len(found)))
+            page = await exchange.do(self._database.get(known.id, where=said, limit=size, offset=len(found)))
             found += [
                 Document(id_, text or "", _present(metadata))
                 for id_, text, metadata in zip(page.ids, page.documents, page.metadatas, strict=True)
@@ -122,7 +123,7 @@ class ChromaProvider:
         return found
 
     async def _search_one(
-        self, exchange: AsyncExchange, name: str, vector: array[float], top_k: int, where: Where | None
+        self, exchange: AsyncExchange, name: str, vector: array[float], top_k: int, where: Mapping[str, object]
     ) -> MultiQueryResults:
         # Looked up each time: a collection that was deleted and made again has the name, but another id.
         collection = await exchange.do(self._database.get_collection(name))

@@ -7,12 +7,15 @@ on it: each event loop has one pool of connections, which closes with the loop.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import threading
 from collections.abc import AsyncGenerator, Coroutine
 from typing import TypeVar
 
 import httpx
+
+from ragstore_client._wire import tls
 
 T = TypeVar("T")
 
@@ -32,7 +35,7 @@ async def shared_http() -> httpx.AsyncClient:
         return _pools[loop][0]
     for old in [known for known in _pools if known.is_closed()]:
         del _pools[old]
-    client = httpx.AsyncClient(timeout=None, limits=_LIMITS)  # each request brings its own
+    client = httpx.AsyncClient(timeout=None, limits=_LIMITS, verify=tls())  # each request brings its own
     lifetime = _until_shutdown(loop, client)
     _pools[loop] = (client, lifetime)
     await anext(lifetime)
@@ -80,8 +83,22 @@ class LoopThread:
             if self._loop is None or self._process != os.getpid():
                 self._loop = asyncio.new_event_loop()
                 self._process = os.getpid()
-                threading.Thread(target=self._loop.run_forever, name="ragstore-retriever", daemon=True).start()
+                thread = threading.Thread(target=_serve, args=(self._loop,), name="ragstore-retriever", daemon=True)
+                thread.start()
+                atexit.register(_stop, self._loop, thread, self._process)
             return self._loop
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
+
+
+def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread, process: int) -> None:
+    if process == os.getpid() and thread.is_alive():
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(timeout=1.0)
 
 
 loop_thread = LoopThread()

@@ -42,14 +42,14 @@ class Detector:
         with self._lock:
             self._known.pop(url, None)
 
-    async def detect(self, url: str, *, timeout: float) -> Backend:
+    async def detect(self, url: str, *, within: float) -> Backend:
         """Find out what is behind a URL.
 
         Only Chroma has Chroma's heartbeat. No key is sent along.
 
         Args:
             url: the base URL.
-            timeout: seconds for the answer.
+            within: seconds for the answer.
 
         Returns:
             Which it is.
@@ -62,8 +62,8 @@ class Detector:
         known = self.known(url)
         if known is not None:
             return known
-        retries = RetryPolicy(attempts=2, base=0.1, budget=timeout)
-        exchange = AsyncExchange(await shared_http(), endpoint(url), timeout=timeout, retries=retries)
+        retries = RetryPolicy(attempts=2, base=0.1, budget=within)
+        exchange = AsyncExchange(await shared_http(), endpoint(url), timeout=within, retries=retries)
         try:
             await exchange.do(heartbeat())
         except ServerError:

@@ -31,7 +31,7 @@ logger = logging.getLogger("ragstore_client.rag")
 class Embedder(Protocol):
     """Whatever can make a vector of a text.
 
-    A model in this process, another provider's API: anything with these two members can stand in for `EmbeddingsClient`.
+    A model in this process, another provider's API: anything with these two members can stand in.
     """
 
     @property

@@ -16,13 +16,13 @@ from ragstore_client._models import CollectionError, Match, MultiQueryResults
 Ask: TypeAlias = Callable[[list[str]], Coroutine[object, object, MultiQueryResults]]
 
 
-async def ask_in_time(collections: list[str], ask: Ask, timeout: float) -> MultiQueryResults:
+async def ask_in_time(collections: list[str], ask: Ask, within: float) -> MultiQueryResults:
     """Ask several collections, within a time.
 
     Args:
         collections: where; each name once.
         ask: searches some of them in one call.
-        timeout: seconds for all of it.
+        within: seconds for all of it.
 
     Returns:
         What those gave that answered, and an error for each that did not.
@@ -30,30 +30,30 @@ async def ask_in_time(collections: list[str], ask: Ask, timeout: float) -> Multi
     Raises:
         RagstoreError: the joint call failed, or a single collection did.
     """
-    joint = asyncio.create_task(ask(collections))
+    joint = _started(ask(collections))
     try:
         if len(collections) == 1:
-            return await _within(joint, timeout)
-        await asyncio.wait({joint}, timeout=timeout / 2)
-        return joint.result() if joint.done() else await _joint_or_alone(joint, collections, ask, timeout / 2)
+            return await _within(joint, within)
+        await asyncio.wait({joint}, timeout=within / 2)
+        return joint.result() if joint.done() else await _joint_or_alone(joint, collections, ask, within / 2)
     finally:
         joint.cancel()
 
 
-async def ask_each(collections: Iterable[str], ask: Ask, timeout: float) -> MultiQueryResults:
+async def ask_each(collections: Iterable[str], ask: Ask, within: float) -> MultiQueryResults:
     """Ask each collection alone, all at once.
 
     Args:
         collections: where; each name once.
         ask: searches the one that it is given.
-        timeout: seconds for all of it.
+        within: seconds for all of it.
 
     Returns:
         What those gave that answered, and an error for each that did not.
     """
-    tasks = {name: asyncio.create_task(ask([name])) for name in collections}
+    tasks = {name: _started(ask([name])) for name in collections}
     try:
-        await asyncio.wait(tasks.values(), timeout=timeout)
+        await asyncio.wait(tasks.values(), timeout=within)
         return _collected(tasks)
     finally:
         for task in tasks.values():
@@ -77,10 +77,17 @@ def failure(collection: str, error: BaseException) -> CollectionError:
     return CollectionError(collection, 503 if isinstance(error, TransportError) else 502, describe(error))
 
 
+def _started(work: Coroutine[object, object, MultiQueryResults]) -> asyncio.Task[MultiQueryResults]:
+    # A task that is given up may still fail. asyncio would then log the exception, and a server's words in it.
+    task = asyncio.create_task(work)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return task
+
+
 async def _joint_or_alone(
-    joint: asyncio.Task[MultiQueryResults], collections: list[str], ask: Ask, timeout: float
+    joint: asyncio.Task[MultiQueryResults], collections: list[str], ask: Ask, within: float
 ) -> MultiQueryResults:
-    alone = asyncio.create_task(ask_each(collections, ask, timeout))
+    alone = _started(ask_each(collections, ask, within))
     try:
         await asyncio.wait({joint, alone}, return_when=asyncio.FIRST_COMPLETED)
         if joint.done() and joint.exception() is None:
@@ -90,14 +97,14 @@ async def _joint_or_alone(
         alone.cancel()
 
 
-async def _within(task: asyncio.Task[MultiQueryResults], timeout: float) -> MultiQueryResults:
+async def _within(task: asyncio.Task[MultiQueryResults], within: float) -> MultiQueryResults:
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(within):
             return await task
     except TimeoutError as error:
         if isinstance(error, RagstoreError):
             raise
-        raise CallTimeout(f"no answer within {timeout:g} s") from None
+        raise CallTimeout(f"no answer within {within:g} s") from None
 
 
 def _collected(tasks: Mapping[str, asyncio.Task[MultiQueryResults]]) -> MultiQueryResults:

@@ -236,7 +236,3 @@ def checked(configuration: Mapping[str, object], connection: type[T], provider: 
         return msgspec.convert(dict(configuration), connection)
     except msgspec.ValidationError as error:
         raise InvalidConfiguration(f"configuration of {provider!r}: {error}") from None
-
-
-registry = ProviderRegistry()
-"""The registry that the package's own providers are in."""

@@ -16,7 +16,7 @@ from ragstore_client._retries import RetryPolicy
 from ragstore_client._wire import endpoint
 from ragstore_client.rag._connections import shared_http
 from ragstore_client.rag._fanout import ask_in_time
-from ragstore_client.rag._providers import Capabilities, ProviderHealth, checked, registry, schema_of
+from ragstore_client.rag._providers import Capabilities, ProviderHealth, checked, schema_of
 
 if TYPE_CHECKING:
     from ragstore_client._models import Document, Embedding, Where
@@ -36,7 +36,6 @@ class RagstoreConnection(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     timeout: Annotated[float, msgspec.Meta(title="Timeout", description="Seconds for an answer.", gt=0, le=600)] = 5.0
 
 
-@registry.register
 class RagstoreProvider:
     """Searches a ragstore service.
 

@@ -20,7 +20,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
         id: its id in the archive's collection.
         text: its whole text.
         metadata: its metadata.
-        distance: how far it is from the query, by the collection's measure; None when it is beyond what float32 can say.
+        distance: how far it is from the query, by the collection's measure; None when float32 cannot say it.
         score: how near it is; 1 is the same direction for cosine.
     """
 

@@ -12,7 +12,7 @@ import msgspec
 from ragstore_client._exceptions import EmbeddingFailed, InvalidConfiguration, InvalidInput, RagstoreError, describe
 from ragstore_client._models import CollectionError
 from ragstore_client._wire import endpoint
-from ragstore_client.rag._config import MAX_TOP_K, RagArchiveConfig, RagConfig, RagSettings, clamp_top_k
+from ragstore_client.rag._config import RagArchiveConfig, RagConfig, RagSettings, clamp_top_k
 from ragstore_client.rag._connections import loop_thread
 from ragstore_client.rag._embedder import Embedder, EmbeddingsClient
 from ragstore_client.rag._embedding_cache import EmbeddingCache, shared_cache
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ragstore_client.rag")
 
 ALL_LAYERS = "*"
+
+_MOST_MATCHES = 1000
+"""Most matches that a service returns."""
 
 _MOST_PIECES = 10_000
 """Most pieces that a section or document is put together from."""
@@ -102,10 +105,8 @@ class Retriever:
         groups, skipped = self._groups()
         vectors = await self._vectors(query, groups)
         filter_ = self._filter(layer, where)
-        # Duplicates fall away later, so a few more are asked for than are wanted.
-        several = min(2 * wanted, MAX_TOP_K * 2)
         answers = await asyncio.gather(
-            *(self._search_group(group, vectors.get(group.model), several, filter_) for group in groups)
+            *(self._search_group(group, vectors.get(group.model), wanted, filter_) for group in groups)
         )
         found = [hit for hits, _ in answers for hit in hits]
         skipped += [skip for _, skips in answers for skip in skips]
@@ -200,10 +201,12 @@ class Retriever:
             return None
 
     async def _search_group(
-        self, group: _Group, vector: array[float] | None, top_k: int, where: Where | None
+        self, group: _Group, vector: array[float] | None, wanted: int, where: Where | None
     ) -> tuple[list[Hit], list[SkippedArchive]]:
         if vector is None:
             return [], [SkippedArchive(archive, SkipReason.NOT_EMBEDDED) for archive in group.archives]
+        # Duplicates fall away later, within an archive and between archives that hold the same documents.
+        top_k = min(wanted * (1 + len(group.archives)), _MOST_MATCHES)
         by_collection: dict[str, list[RagArchiveConfig]] = {}
         for archive in group.archives:
             by_collection.setdefault(archive.collection_name, []).append(archive)

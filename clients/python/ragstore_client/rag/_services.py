@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 from ragstore_client._exceptions import ProblemError, TransportError, UnexpectedResponse
 from ragstore_client._wire import endpoint
-
-# Imported for what they do: they register themselves.
-from ragstore_client.rag import _chroma_provider, _ragstore_provider  # noqa: F401
 from ragstore_client.rag._detection import Backend, Detector, shared_detector
-from ragstore_client.rag._providers import RetrievalProvider, registry
+from ragstore_client.rag._providers import RetrievalProvider
+from ragstore_client.rag._registry import registry
 
 if TYPE_CHECKING:
     from array import array
@@ -106,7 +104,7 @@ class Services:
         return await provider.documents(collection, where=where, limit=limit)
 
     async def _provider(self, url: str, deadline: float) -> RetrievalProvider:
-        backend = await self._detector.detect(url, timeout=_left(deadline))
+        backend = await self._detector.detect(url, within=_left(deadline))
         configuration: dict[str, object] = {"url": url, "timeout": _left(deadline)}
         key = self._api_key if self._api_key is None or isinstance(self._api_key, str) else self._key_for(url)
         if key and backend == "ragstore":
@@ -118,7 +116,7 @@ class Services:
         if known is None:
             return False
         self._detector.forget(url)
-        return await self._detector.detect(url, timeout=_left(deadline)) != known
+        return await self._detector.detect(url, within=_left(deadline)) != known
 
     def _key_for(self, url: str) -> str | None:
         keys = self._api_key if isinstance(self._api_key, Mapping) else {}

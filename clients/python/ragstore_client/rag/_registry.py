@@ -1,0 +1,13 @@
+"""The providers that the package brings. Others join with `registry.register`."""
+
+from __future__ import annotations
+
+from ragstore_client.rag._chroma_provider import ChromaProvider
+from ragstore_client.rag._providers import ProviderRegistry
+from ragstore_client.rag._ragstore_provider import RagstoreProvider
+
+registry = ProviderRegistry()
+"""The registry that the retriever selects from."""
+
+registry.register(RagstoreProvider)
+registry.register(ChromaProvider)

@@ -1,0 +1,108 @@
+"""Collections through both clients, against the real service."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragstore_client import BadRequest, Client, Conflict, InvalidInput, NewDocument, NotFound
+
+
+def test_a_new_collection_is_told_as_it_is(client: Client, name: str) -> None:
+    created = client.create_collection(name, metadata={"owner": "team a", "year": 2024, "live": True})
+    assert (created.status, created.name, created.distance) == ("created", name, "cosine")
+    assert created.metadata["year"] == 2024
+    assert created.metadata["live"] is True
+    client.delete_collection(name)
+
+
+def test_embedding_fields_become_metadata(client: Client, name: str) -> None:
+    client.create_collection(name, embedding_provider="tei", embedding_model="jina", distance="l2")
+    collection = client.get_collection(name)
+    assert collection.metadata == {"embedding_provider": "tei", "embedding_model": "jina"}
+    assert (collection.count, collection.dimension, collection.distance) == (0, None, "l2")
+    client.delete_collection(name)
+
+
+def test_a_taken_name_is_a_conflict(client: Client, collection: str) -> None:
+    with pytest.raises(Conflict) as caught:
+        client.create_collection(collection)
+    assert caught.value.status == 409
+    assert collection in caught.value.detail
+    assert caught.value.request_id
+
+
+def test_get_or_create_takes_the_one_that_exists(client: Client, collection: str) -> None:
+    assert client.create_collection(collection, get_or_create=True).status == "exists"
+
+
+def test_a_bad_name_is_a_bad_request(client: Client) -> None:
+    with pytest.raises(BadRequest) as caught:
+        client.create_collection("a/b")
+    assert caught.value.title
+    assert caught.value.errors[0].path == "$.name"
+
+
+def test_a_missing_collection_is_not_found(client: Client) -> None:
+    with pytest.raises(NotFound, match="Collection 'nowhere' not found"):
+        client.get_collection("nowhere")
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_a_name_that_would_change_the_path_is_not_sent(client: Client, name: str) -> None:
+    with pytest.raises(InvalidInput):
+        client.delete_collection(name)
+
+
+def test_collections_come_in_pages(client: Client, store: Client, name: str) -> None:
+    names = [f"{name}-{number}" for number in range(5)]
+    for each in names:
+        store.create_collection(each)
+    page = client.list_collections(limit=2, offset=1)
+    assert (page.count, len(page.collections)) == (2, 2)
+    assert page.total >= 5
+    assert {each.name for each in client.iter_collections(page_size=2)} >= set(names)
+    for each in names:
+        store.delete_collection(each)
+
+
+def test_metadata_is_replaced_or_merged(client: Client, collection: str) -> None:
+    client.update_collection_metadata(collection, {"a": 1, "b": 2})
+    merged = client.update_collection_metadata(collection, {"b": None, "c": 3}, merge=True)
+    assert (merged.metadata, merged.merge) == ({"a": 1, "c": 3}, True)
+    assert client.update_collection_metadata(collection, {"d": 4}).metadata == {"d": 4}
+
+
+def test_a_deleted_collection_is_gone(client: Client, name: str) -> None:
+    client.create_collection(name)
+    assert client.delete_collection(name).status == "deleted"
+    with pytest.raises(NotFound):
+        client.delete_collection(name)
+
+
+def test_metadata_values_are_distinct_and_sorted(client: Client, collection: str) -> None:
+    client.upsert_documents(
+        collection,
+        [
+            NewDocument(id=str(number), text="x", embedding=[1.0, 0.0], metadata={"part": part})
+            for number, part in enumerate("bab")
+        ],
+    )
+    values = client.metadata_values(collection, "part")
+    assert (values.field, values.values, values.count) == ("part", ["a", "b"], 2)
+    assert client.metadata_values(collection, "part", limit=1).values == ["a"]
+
+
+def test_the_service_tells_of_itself(client: Client) -> None:
+    assert client.info().name == "ragstore"
+    health = client.health()
+    assert health.status == "healthy"
+    assert health.timestamp.tzinfo is not None
+    assert health.details.store == "embedded"
+    assert client.live().status == "alive"
+    assert client.ready().status == "ready"
+
+
+def test_pages_for_others_are_texts(client: Client) -> None:
+    assert '"openapi"' in client.openapi()
+    assert "<html" in client.docs().lower()
+    assert "# HELP" in client.metrics()

@@ -1,0 +1,184 @@
+"""Documents through both clients, against the real service."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from client.corpus import CANARY_NUMBER, CANARY_TEXT, CANARY_VALUE
+from ragstore_client import BadRequest, Client, Conflict, InvalidInput, NewDocument, NotFound
+
+
+def documents(count: int, **metadata: str | int) -> list[NewDocument]:
+    return [
+        NewDocument(id=f"d{number}", text=f"text {number}", embedding=[1.0, float(number)], metadata=metadata or None)
+        for number in range(count)
+    ]
+
+
+def test_added_documents_read_back_as_they_were(client: Client, collection: str) -> None:
+    metadata: dict[str, str | int | float | bool | list[str] | None]
+    metadata = {"layer": CANARY_VALUE, "page": 3, "ratio": 0.5, "live": True, "tags": ["a", "b"], "none": None}
+    sent = NewDocument(id="a", text=CANARY_TEXT, embedding=[CANARY_NUMBER, 1.0], metadata=metadata)
+    written = client.add_documents(collection, [sent])
+    assert (written.status, written.count, written.ids) == ("added", 1, ["a"])
+    read = client.get_document(collection, "a")
+    assert read.text == CANARY_TEXT
+    assert read.metadata == {key: value for key, value in metadata.items() if value is not None}
+
+
+def test_an_id_is_made_when_there_is_none(client: Client, collection: str) -> None:
+    (made,) = client.add_documents(collection, [NewDocument(text="x", embedding=[1.0])]).ids
+    assert client.get_document(collection, made).text == "x"
+
+
+def test_numpy_vectors_and_numpy_metadata_are_taken(client: Client, collection: str) -> None:
+    sent = NewDocument(
+        id="a",
+        text="x",
+        embedding=np.array([0.1, 0.2], dtype="float32"),
+        metadata={"page": np.int64(7), "ratio": np.float32(0.5), "live": np.bool_(True)},  # type: ignore[dict-item]
+    )
+    client.upsert_documents(collection, [sent])
+    page = client.list_documents(collection, ids=["a"], include_embeddings=True)
+    assert page.documents[0].metadata.items() >= {"page": 7, "ratio": 0.5, "live": True}.items()
+    assert page.documents[0].embedding == pytest.approx([0.1, 0.2])
+
+
+def test_an_existing_id_is_a_conflict_for_add_and_replaced_by_upsert(client: Client, collection: str) -> None:
+    client.add_documents(collection, documents(2))
+    with pytest.raises(Conflict, match="d1"):
+        client.add_documents(collection, documents(3)[1:])
+    assert client.get_collection(collection).count == 2
+    client.upsert_documents(collection, [NewDocument(id="d1", text="new", embedding=[0.0, 1.0])])
+    assert client.get_document(collection, "d1").text == "new"
+
+
+def test_a_refusal_names_the_document_to_blame(client: Client, collection: str) -> None:
+    client.add_documents(collection, documents(1))
+    wrong = [*documents(2), NewDocument(id="x", text="x", embedding=[1.0, 2.0, 3.0])]
+    with pytest.raises(BadRequest) as caught:
+        client.upsert_documents(collection, wrong)
+    assert "[2]" in caught.value.errors[0].path
+    assert "2" in caught.value.detail
+    assert "3" in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [{"x": float("nan")}, {"x": float("inf")}, {"x": object()}, {"x": "\ud800"}],
+    ids=["NaN", "infinity", "object", "surrogate"],
+)
+def test_metadata_that_json_cannot_say_is_refused_before_it_is_lost(
+    client: Client, collection: str, metadata: dict[str, str]
+) -> None:
+    with pytest.raises(InvalidInput):
+        client.upsert_documents(collection, [NewDocument(id="a", text="x", embedding=[1.0], metadata=metadata)])
+
+
+@pytest.mark.parametrize("odd", ["a/b", "a:b", "ä ö?#%", "..", ".", "filter", "all", "日本", "a\nb"])
+def test_any_text_is_an_id(client: Client, collection: str, odd: str) -> None:
+    client.upsert_documents(collection, [NewDocument(id=odd, text="x", embedding=[1.0])])
+    assert client.get_document(collection, odd).id == odd
+    assert client.delete_documents(collection, ids=[odd]).count == 1
+    with pytest.raises(NotFound):
+        client.get_document(collection, odd)
+
+
+def test_documents_are_listed_in_insertion_order_with_their_total(client: Client, collection: str) -> None:
+    client.upsert_documents(collection, documents(7))
+    page = client.list_documents(collection, limit=3, offset=2)
+    assert [document.id for document in page.documents] == ["d2", "d3", "d4"]
+    assert (page.count, page.total) == (3, 7)
+    assert client.list_documents(collection, total=False).total is None
+    assert client.list_documents(collection).documents[0].embedding is None
+
+
+def test_filters_select_by_metadata_text_and_id(client: Client, collection: str) -> None:
+    client.upsert_documents(
+        collection,
+        [
+            NewDocument(id=f"d{n}", text=f"text {n % 2}", embedding=[1.0], metadata={"n": n, "value": CANARY_VALUE})
+            for n in range(6)
+        ],
+    )
+    page = client.list_documents(
+        collection,
+        where={"n": {"$gte": 1, "$lt": 5}, "value": CANARY_VALUE},
+        where_document={"$contains": "text 1"},
+        ids=["d1", "d2", "d5"],
+    )
+    assert [document.id for document in page.documents] == ["d1"]
+    assert page.total == 1
+
+
+def test_a_wrong_filter_says_what_and_where(client: Client, collection: str) -> None:
+    with pytest.raises(BadRequest, match="Invalid 'where' filter: "):
+        client.list_documents(collection, where={"n": {"$near": 1}})
+
+
+def test_a_filter_never_stands_in_a_url(client: Client, collection: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("DEBUG"):
+        client.list_documents(collection, where={"value": CANARY_VALUE})
+        client.delete_documents(collection, where={"value": CANARY_VALUE})
+    assert collection in caplog.text
+    assert CANARY_VALUE not in caplog.text
+
+
+@pytest.mark.parametrize("page_size", [2, 3, 7, 1000, 5000])
+def test_iteration_goes_over_all_pages(client: Client, collection: str, page_size: int) -> None:
+    client.upsert_documents(collection, documents(7))
+    found = list(client.iter_documents(collection, page_size=page_size, include_embeddings=True))
+    assert [document.id for document in found] == [f"d{number}" for number in range(7)]
+    assert found[6].embedding == pytest.approx([1.0, 6.0])
+
+
+def test_delete_counts_what_was_there(client: Client, collection: str) -> None:
+    client.upsert_documents(collection, documents(5, part="a"))
+    assert client.delete_documents(collection, ids=["d0", "nowhere"]).count == 1
+    assert client.delete_documents(collection, where={"part": "a"}).count == 4
+    with pytest.raises(BadRequest):
+        client.delete_documents(collection)
+
+
+def test_an_emptied_collection_stays(client: Client, collection: str) -> None:
+    client.upsert_documents(collection, documents(3))
+    assert client.empty_collection(collection).count_deleted == 3
+    assert client.get_collection(collection).count == 0
+
+
+def test_the_nearest_come_first(client: Client, collection: str) -> None:
+    client.upsert_documents(
+        collection,
+        [
+            NewDocument(id="east", text="e", embedding=[1.0, 0.0], metadata={"side": "e"}),
+            NewDocument(id="north", text="n", embedding=[0.0, 1.0], metadata={"side": "n"}),
+        ],
+    )
+    found = client.query(collection, [0.9, 0.1], top_k=2)
+    assert [match.id for match in found.results] == ["east", "north"]
+    near, far = found.results
+    assert near.distance is not None
+    assert far.distance is not None
+    assert near.distance < far.distance
+    assert near.score == pytest.approx(1 - near.distance)
+    only = client.query(collection, [0.9, 0.1], where={"side": "n"}, include_embeddings=True)
+    assert [(match.id, match.embedding) for match in only.results] == [("north", [0.0, 1.0])]
+    assert client.query(collection, [CANARY_NUMBER, 0.1], min_score=0.5).count == 1
+    assert client.query(collection, [0.9, 0.1], max_distance=0.5).count == 1
+
+
+def test_a_query_of_another_dimension_is_refused(client: Client, collection: str) -> None:
+    client.upsert_documents(collection, documents(1))
+    with pytest.raises(BadRequest, match="dimension"):
+        client.query(collection, [1.0, 2.0, 3.0])
+
+
+def test_several_collections_answer_together_and_fail_apart(client: Client, collection: str) -> None:
+    client.upsert_documents(collection, documents(2))
+    found = client.query_collections([collection, "nowhere"], [1.0, 0.0])
+    assert {match.collection for match in found.results} == {collection}
+    assert [(error.collection, error.status) for error in found.errors] == [("nowhere", 404)]
+    assert client.query_collections(collection, [1.0, 0.0], top_k=1).count == 1
+    with pytest.raises(NotFound):
+        client.query_collections("nowhere", [1.0, 0.0])

@@ -1,0 +1,177 @@
+"""What the package promises as a whole."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+import ragstore_client
+from ragstore_client import AsyncClient, Client, NewDocument, _calls, _models
+from ragstore_client._calls import Call, Filter, Nearness
+
+HEAVY = ("numpy", "pydantic", "litestar", "chromadb", "langchain_core", "langgraph", "aiohttp", "ragstore")
+
+
+def loaded(code: str) -> set[str]:
+    """The modules that a fresh interpreter has loaded after some code."""
+    script = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout))
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    assert loaded("import ragstore_client").isdisjoint(HEAVY)
+
+
+def test_importing_loads_little_beyond_httpx() -> None:
+    more = loaded("import ragstore_client") - loaded("import httpx, msgspec")
+    assert not {name for name in more if name.startswith(("asyncio", "ragstore_client.rag"))}
+    assert len(more) < 40
+
+
+def test_using_everything_but_langgraph_loads_nothing_heavy() -> None:
+    everything = "import ragstore_client as r\nfor name in r.__all__: getattr(r, name)"
+    assert loaded(everything).isdisjoint(HEAVY)
+
+
+def test_all_public_names_are_there_and_listed() -> None:
+    assert len(set(ragstore_client.__all__)) == len(ragstore_client.__all__)
+    assert set(dir(ragstore_client)) == set(ragstore_client.__all__)
+    for name in ragstore_client.__all__:
+        assert getattr(ragstore_client, name) is not None
+    with pytest.raises(AttributeError):
+        _ = ragstore_client.nothing_of_the_kind  # type: ignore[attr-defined]  # what this is about
+
+
+def public(kind: type) -> dict[str, Callable[..., object]]:
+    return {name: member for name, member in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
+
+
+def test_both_clients_have_the_same_calls() -> None:
+    sync, async_ = public(Client), public(AsyncClient)
+    assert sync.keys() - async_.keys() == {"close"}
+    assert async_.keys() - sync.keys() == {"aclose"}
+    for name in sync.keys() - {"ingest", "close"}:
+        assert inspect.signature(sync[name]).parameters == inspect.signature(async_[name]).parameters, name
+    assert list(inspect.signature(sync["ingest"]).parameters) == list(inspect.signature(async_["ingest"]).parameters)
+
+
+def test_every_public_name_says_what_it_is() -> None:
+    for name in ragstore_client.__all__:
+        member = getattr(ragstore_client, name)
+        if inspect.isclass(member) or inspect.isfunction(member):
+            assert inspect.getdoc(member), name
+
+
+CALLS: list[Call[object]] = [
+    _calls.create_collection(
+        "abc", metadata={}, embedding_provider="p", embedding_model="m", distance="l2", get_or_create=True
+    ),
+    _calls.list_collections(limit=1, offset=1),
+    _calls.get_collection("abc"),
+    _calls.update_metadata("abc", {}, merge=True),
+    _calls.delete_collection("abc"),
+    _calls.metadata_values("abc", "field", limit=1),
+    _calls.add_documents("abc", b""),
+    _calls.upsert_documents("abc", _calls.encode_documents([NewDocument(id="a", text="x", embedding=[1.0])])),
+    _calls.list_documents("abc", Filter(include_embeddings=True), limit=1, offset=1, total=False),
+    _calls.list_documents(
+        "abc",
+        Filter(where={"a": 1}, where_document={"$contains": "x"}, ids=["a"], include_embeddings=True),
+        limit=1,
+        offset=1,
+        total=False,
+    ),
+    _calls.get_document("abc", "a:b/c"),
+    *(_calls.get_document("abc", word_of_a_path) for word_of_a_path in ("all", "filter", "delete")),
+    _calls.delete_documents("abc", ids=["a"], where={"a": 1}),
+    _calls.empty_collection("abc"),
+    _calls.query(
+        "abc",
+        Nearness(embedding=[1.0], max_distance=1.0, min_score=0.0),
+        Filter(where={"a": 1}, where_document={"$contains": "x"}, include_embeddings=True),
+    ),
+    _calls.query_collections(["abc"], Nearness(embedding=[1.0]), Filter()),
+    _calls.info(),
+    _calls.health(),
+    _calls.probe("live"),
+    _calls.probe("ready"),
+    _calls.page("/metrics"),
+    _calls.page("/openapi.json"),
+    _calls.page("/docs"),
+]
+
+DONE_OTHERWISE = {
+    ("DELETE", "/collections/{collection_name}/documents"),  # as POST, so that no filter stands in a URL
+}
+"""Operations of the contract that the client carries out by another one that does the same."""
+
+DESCRIBES_ITSELF = {("GET", "/metrics"), ("GET", "/openapi.json"), ("GET", "/docs")}
+"""What the OpenAPI document need not list."""
+
+
+@pytest.fixture(scope="module")
+def openapi(store: Client) -> dict[str, dict[str, dict[str, dict[str, dict[str, object]]]]]:
+    document: dict[str, dict[str, dict[str, dict[str, dict[str, object]]]]] = json.loads(store.openapi())
+    return document
+
+
+def operation(call: Call[object], paths: list[str]) -> tuple[str, str]:
+    """The operation of the contract that a call carries out: the path that leaves least open."""
+    fitting = [path for path in paths if re.fullmatch(re.sub(r"\{[^}]*\}", "[^/]+", path), call.path)]
+    return call.method, min(fitting, key=lambda path: path.count("{"), default=call.path)
+
+
+def test_every_operation_of_the_contract_has_its_call(openapi: dict[str, dict[str, dict[str, object]]]) -> None:
+    paths = list(openapi["paths"])
+    offered = {(method.upper(), path) for path in paths for method in openapi["paths"][path] if method != "parameters"}
+    called = {operation(call, paths) for call in CALLS}
+    assert offered - called == DONE_OTHERWISE
+    assert called - offered <= DESCRIBES_ITSELF
+
+
+def test_parameters_are_those_of_the_contract(
+    openapi: dict[str, dict[str, dict[str, dict[str, list[dict[str, str]]]]]],
+) -> None:
+    for call in CALLS:
+        method, path = operation(call, list(openapi["paths"]))
+        known = openapi["paths"].get(path, {}).get(method.lower(), {}).get("parameters", [])
+        assert {name for name, _ in call.params} <= {parameter["name"] for parameter in known}, path
+
+
+SCHEMAS = {
+    _models.Collection: "CollectionOut",
+    _models.CollectionCreated: "CollectionCreated",
+    _models.CollectionPage: "CollectionList",
+    _models.CollectionDeleted: "CollectionDeleted",
+    _models.CollectionEmptied: "CollectionEmptied",
+    _models.MetadataUpdated: "MetadataUpdated",
+    _models.MetadataValues: "MetadataValues",
+    _models.Document: "DocumentOut",
+    _models.DocumentPage: "DocumentList",
+    _models.DocumentsWritten: "DocumentsWritten",
+    _models.DocumentsDeleted: "DocumentsDeleted",
+    _models.Match: "Hit",
+    _models.QueryResults: "QueryResults",
+    _models.MultiQueryResults: "MultiQueryResults",
+    _models.CollectionError: "CollectionProblem",
+    _models.ServiceInfo: "ServiceInfo",
+    _models.Health: "Health",
+    _models.HealthDetails: "HealthDetails",
+    _models.Probe: "Probe",
+}
+
+
+@pytest.mark.parametrize("model", SCHEMAS, ids=lambda model: model.__name__)
+def test_answers_have_the_fields_of_the_contract(
+    openapi: dict[str, dict[str, dict[str, dict[str, dict[str, object]]]]], model: type[msgspec.Struct]
+) -> None:
+    properties = openapi["components"]["schemas"][SCHEMAS[model]]["properties"]
+    assert {field.encode_name for field in msgspec.structs.fields(model)} <= properties.keys() | {"embedding"}
