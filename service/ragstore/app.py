@@ -19,6 +19,7 @@ from ragstore.routes.service import describe, health, live, openapi_document, re
 from ragstore.settings import Settings
 from ragstore.store.backend import Backend
 from ragstore.store.base import Store
+from ragstore.store.coalescing import CoalescingStore
 from ragstore.store.embedded import EmbeddedBackend
 from ragstore.store.exact import ExactStore
 from ragstore.store.http import HttpBackend
@@ -67,7 +68,10 @@ def create_store(settings: Settings) -> Store:
     Returns:
         A store that was not started yet.
     """
-    return ExactStore(create_backend(settings), settings.max_batch_size)
+    store: Store = ExactStore(create_backend(settings), settings.max_batch_size)
+    if settings.coalescing:
+        store = CoalescingStore(store, settings.max_batch_size, settings.queued_writes, settings.queued_bytes)
+    return store
 
 
 def create_litestar(settings: Settings) -> Litestar:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable
-from contextvars import ContextVar
 from http import HTTPStatus
 from typing import Final
 from uuid import uuid4
@@ -19,23 +18,12 @@ from litestar.enums import ScopeType
 from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
+from ragstore.store.clock import new_clock
+
 REQUEST_ID: Final = re.compile(rb"[!-~]{1,128}")
 """A caller's request id is echoed when it is printable ASCII without spaces, and not too long for a log line."""
 
 _log = structlog.get_logger(__name__)
-
-
-class StoreClock:
-    """Adds up the time that one request spends in the store."""
-
-    __slots__ = ("seconds",)
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-
-store_clock: ContextVar[StoreClock | None] = ContextVar("store_clock", default=None)
-"""The clock of the request being answered."""
 
 
 class RawPaths:
@@ -103,8 +91,7 @@ class Observed:
             await self._app(scope, receive, send)
             return
         request_id = _request_id(scope["headers"])
-        clock = StoreClock()
-        store_clock.set(clock)
+        clock = new_clock()
         structlog.contextvars.bind_contextvars(request_id=request_id.decode())
         method, path = scope["method"], scope["path"]
         started = time.perf_counter()

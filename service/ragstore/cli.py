@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 
 import click
@@ -46,6 +47,10 @@ def serve() -> None:
     logs.configure(chosen)
     for name in settings.unknown():
         structlog.get_logger(__name__).warning("unknown setting", variable=name)
+    if chosen.store == "embedded":
+        _refuse_shared_data(chosen.data_path)
+    # uvicorn stops gracefully and then raises the signal again; a stop that was asked for is no failure.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server = uvicorn.Server(
         uvicorn.Config(
             create_app(chosen),
@@ -85,6 +90,17 @@ def print_openapi() -> None:
     from ragstore.openapi.document import document
 
     click.echo(document(create_litestar(Settings())), nl=False)
+
+
+def _refuse_shared_data(path: str) -> None:
+    """Stop before serving when another process has the data: Chroma itself would let two in, and lose data."""
+    from ragstore.store.chroma_process import Refusal, locked
+
+    try:
+        locked(path).release()
+    except (Refusal, OSError) as error:
+        reason = error.text if isinstance(error, Refusal) else error.strerror
+        raise click.ClickException(f"RAGSTORE_DATA_PATH cannot be used: {reason}") from None
 
 
 async def _status(chosen: Settings) -> StoreStatus:

@@ -14,6 +14,7 @@
     │   ├── CollectionExists            409
     │   └── DocumentsExist              409
     ├── UnsupportedMediaType            415
+    ├── Overloaded                      503, with Retry-After
     └── ChromaError
         ├── ChromaFailed                502
         ├── ChromaUnavailable           503, with Retry-After
@@ -192,6 +193,14 @@ class UnsupportedMediaType(RagstoreError):
 
     status = 415
     title = "Unsupported media type"
+
+
+class Overloaded(RagstoreError):
+    """The service has as much to do as it takes on."""
+
+    status = 503
+    title = "Service full"
+    retry_after = 1
 
 
 class ChromaError(RagstoreError):

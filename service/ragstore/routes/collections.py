@@ -14,7 +14,7 @@ from ragstore.metadata import Scalar, checked_collection_metadata, without_nulls
 from ragstore.names import checked_new_name
 from ragstore.negotiation import Decoded
 from ragstore.numbers import WHOLE_MAX
-from ragstore.routes.parameters import OFFSET_MAX, CollectionName, Offset, StoreDependency
+from ragstore.routes.parameters import OFFSET_MAX, CollectionName, Offset, StoreDependency, checked_query_string
 from ragstore.schemas import (
     CollectionBody,
     CollectionCreated,
@@ -37,6 +37,7 @@ class CollectionsController(Controller):
 
     path = "/collections"
     tags = ("collections",)
+    before_request = staticmethod(checked_query_string)
 
     @post(
         dto=Decoded[CollectionBody],

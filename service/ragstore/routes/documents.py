@@ -31,6 +31,7 @@ from ragstore.routes.parameters import (
     Where,
     WhereDocument,
     checked_ids,
+    checked_query_string,
 )
 from ragstore.schemas import (
     CollectionEmptied,
@@ -64,6 +65,7 @@ class DocumentsController(Controller):
 
     path = "/collections/{collection_name:str}/documents"
     tags = ("documents",)
+    before_request = staticmethod(checked_query_string)
 
     @post(
         dto=BatchDTO,

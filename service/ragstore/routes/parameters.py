@@ -75,6 +75,18 @@ def from_path(text: str, parameter: str) -> str:
         raise InvalidRequest(message, [FieldProblem(f"$.{parameter}", message)]) from None
 
 
+def checked_query_string(request: Request[Any, Any, Any]) -> None:
+    """Before a request: Litestar replaces what is not UTF-8 in a query string, and would then look for something else.
+
+    Raises:
+        InvalidRequest: it is not UTF-8.
+    """
+    try:
+        unquote_to_bytes(request.scope["query_string"]).decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest("A query string must be UTF-8, percent-encoded") from None
+
+
 def collection(collection_name: PathName) -> str:
     """Dependency: the collection that the path names.
 

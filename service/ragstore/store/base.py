@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ragstore.errors import RagstoreError
 from ragstore.filters.where import Where
 from ragstore.filters.where_document import WhereDocument
 from ragstore.metadata import CollectionMetadata, Metadata, Scalar
@@ -68,6 +69,19 @@ class Batch:
     def dimension(self) -> int:
         """Numbers in each embedding."""
         return int(self.embeddings.shape[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A batch and what to do with it.
+
+    Attributes:
+        kind: `add`: no id may be taken; `upsert`: documents whose ids are taken are replaced whole.
+        batch: the documents.
+    """
+
+    kind: Literal["add", "upsert"]
+    batch: Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +235,13 @@ class Store(Protocol):
 
     async def delete_collection(self, name: str) -> None:
         """Delete a collection and its documents."""
+
+    async def write(self, name: str, writes: Sequence[Write]) -> list[RagstoreError | None]:
+        """Write several batches, as if one after the other. None of them hurts another.
+
+        Returns:
+            An outcome for each: the error that `add` or `upsert` of it alone would raise, or None.
+        """
 
     async def add(self, name: str, batch: Batch) -> None:
         """Add documents.

@@ -45,7 +45,7 @@ Described: TypeAlias = tuple[str, str, CollectionMetadata | None, int | None, di
 """A collection: id, name, metadata, dimension, configuration."""
 
 LOCK_NAME: Final = ".ragstore.lock"
-LOCK_SECONDS: Final = 10.0
+LOCK_SECONDS: Final = 5.0
 """Wait for a predecessor to let go: one that was killed still finishes its write."""
 
 
@@ -76,7 +76,7 @@ class _Chroma:
         import chromadb
         from chromadb.config import Settings
 
-        self.lock = _locked(path)
+        self.lock = locked(path)
         self.path = path
         self.scope: Scope = {"tenant": tenant, "database": database}
         client = chromadb.PersistentClient(path=path, settings=Settings(anonymized_telemetry=False))
@@ -86,8 +86,19 @@ class _Chroma:
         _ensure(lambda: self.api.get_database(database, tenant), lambda: self.api.create_database(database, tenant))
 
 
-def _locked(path: str) -> FileLock:
-    """Take the folder for this process. Chroma itself would let two in, and lose data."""
+def locked(path: str) -> FileLock:
+    """Take a folder for this process. Chroma itself would let two in, and lose data.
+
+    Args:
+        path: the folder; made when it is not there.
+
+    Returns:
+        The lock that holds it.
+
+    Raises:
+        Refusal: another process has it.
+        OSError: it cannot be made or written.
+    """
     os.makedirs(path, exist_ok=True)
     lock = FileLock(os.path.join(path, LOCK_NAME))
     try:

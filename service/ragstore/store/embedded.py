@@ -16,6 +16,7 @@ from ragstore.store import chroma_process
 from ragstore.store.backend import CLEARED, ChromaFilter, Neighbours, Records, WrittenMetadata, distance_of
 from ragstore.store.base import Collection, Distance, Matrix, StoreStatus
 from ragstore.store.chroma_errors import meaning
+from ragstore.store.clock import in_store
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -153,16 +154,18 @@ class EmbeddedBackend:
         try:
             async with asyncio.timeout(self._timeout):
                 await asyncio.shield(asyncio.wrap_future(opened))
-                return await loop.run_in_executor(pool, functools.partial(operation, *args, **kwargs))
+                with in_store():
+                    return await loop.run_in_executor(pool, functools.partial(operation, *args, **kwargs))
         except TimeoutError:
             raise ChromaTimeout("Chroma did not answer in time") from None
         except BrokenProcessPool:
             self._forget(pool)
             raise ChromaUnavailable("Chroma's process ended; it is started again") from None
         except chroma_process.Refusal as refusal:
-            if refusal.kind == "InUse":
-                self._forget(pool)
-                raise ChromaUnavailable(refusal.text) from None
+            if opened.done() and not opened.cancelled() and opened.exception() is not None:
+                self._forget(pool)  # what keeps the data from being opened may pass
+                text = refusal.text if refusal.kind == "InUse" else f"The data cannot be opened ({refusal.kind})"
+                raise ChromaUnavailable(text) from None
             raise meaning(refusal.kind, refusal.text, collection=name) from None
 
     def _process(self) -> tuple[ProcessPoolExecutor, Future[None]]:

@@ -25,10 +25,11 @@ from typing import Final, TypeVar
 import msgspec
 import numpy as np
 
-from ragstore.errors import CollectionNotFound, DocumentsExist, FieldProblem, InvalidDocuments, InvalidMetadata
+from ragstore.errors import CollectionNotFound, DimensionMismatch, InvalidMetadata, RagstoreError
 from ragstore.filters import where as metadata_filter
 from ragstore.filters import where_document as document_filter
 from ragstore.metadata import CollectionMetadata, Metadata, Scalar, without_nulls
+from ragstore.store.admission import refusals_of
 from ragstore.store.backend import (
     MAX_FLOAT32,
     Backend,
@@ -36,7 +37,6 @@ from ragstore.store.backend import (
     CollectionGone,
     Neighbours,
     Records,
-    WrittenMetadata,
 )
 from ragstore.store.base import (
     EVERYTHING,
@@ -47,22 +47,21 @@ from ragstore.store.base import (
     Documents,
     Found,
     Hits,
-    Matrix,
     Query,
     Selection,
     StoreStatus,
+    Write,
 )
 from ragstore.store.chroma_errors import wrong_dimension
 from ragstore.store.locks import CollectionLocks
+from ragstore.store.merging import merge
+from ragstore.store.wrapping import written
 
 T = TypeVar("T")
 
 LOOKUP_SECONDS: Final = 1.0
 """How long a collection's metadata may be out of date when another replica changes it. Its id is never trusted blindly:
 Chroma refuses one that is gone, and the lookup is made again."""
-
-MIN_SQUARED_NORM: Final = 1e-36
-"""Squares of embeddings with a smaller sum lose digits in float32, whose normal numbers begin at 1.2e-38."""
 
 MAX_LOOKUPS: Final = 10_000
 """Lookups kept. Beyond that the oldest goes."""
@@ -139,35 +138,18 @@ class ExactStore:
 
     # -- documents ----------------------------------------------------------------------------
 
+    async def write(self, name: str, writes: Sequence[Write]) -> list[RagstoreError | None]:
+        """Write several batches as one, each with an outcome of its own."""
+        async with self._locks.of(name):
+            return await self._with_collection(name, lambda collection: self._write(collection, writes))
+
     async def add(self, name: str, batch: Batch) -> None:
         """Add documents."""
-
-        async def write(collection: Collection) -> None:
-            await self._check_fits(collection, batch)
-            taken = set((await self._backend.get(collection.id, ids=batch.ids)).ids)
-            if taken:
-                raise DocumentsExist(name, [document_id for document_id in batch.ids if document_id in taken])
-            metadatas: list[WrittenMetadata] = [_written(metadata) for metadata in batch.metadatas]
-            await self._backend.upsert(collection.id, batch.ids, batch.embeddings, batch.texts, metadatas)
-
-        async with self._locks.of(name):
-            await self._with_collection(name, write)
+        await written(self, name, Write("add", batch))
 
     async def upsert(self, name: str, batch: Batch) -> None:
         """Add documents, or replace whole those whose ids are taken."""
-
-        async def write(collection: Collection) -> None:
-            await self._check_fits(collection, batch)
-            present = await self._backend.get(collection.id, ids=batch.ids, include=("metadatas",))
-            before = dict(zip(present.ids, present.metadatas or [], strict=False))
-            metadatas: list[WrittenMetadata] = [
-                _written(metadata, before.get(document_id))
-                for document_id, metadata in zip(batch.ids, batch.metadatas, strict=True)
-            ]
-            await self._backend.upsert(collection.id, batch.ids, batch.embeddings, batch.texts, metadatas)
-
-        async with self._locks.of(name):
-            await self._with_collection(name, write)
+        await written(self, name, Write("upsert", batch))
 
     async def get(
         self,
@@ -230,6 +212,28 @@ class ExactStore:
         return await self._with_collection(name, ask)
 
     # -- how ----------------------------------------------------------------------------------
+
+    async def _write(self, collection: Collection, writes: Sequence[Write]) -> list[RagstoreError | None]:
+        limit = min(self._max_batch_size, await self._backend.max_batch_size())
+        refusals = refusals_of(collection, writes, limit)
+        if any(isinstance(refusal, DimensionMismatch) for refusal in refusals):
+            fresh = await self.get_collection(collection.name)
+            if (fresh.id, fresh.dimension) != (collection.id, collection.dimension):
+                return await self._write(fresh, writes)
+        fitting = [write for write, refusal in zip(writes, refusals, strict=True) if refusal is None]
+        if not fitting:
+            return refusals
+        if sum(len(write.batch) for write in fitting) > limit:
+            return [outcome for write in writes for outcome in await self._write(collection, [write])]
+        ids = list(dict.fromkeys(document_id for write in fitting for document_id in write.batch.ids))
+        replaces = any(write.kind == "upsert" for write in fitting)
+        present = await self._backend.get(collection.id, ids=ids, include=("metadatas",) if replaces else ())
+        before = dict(zip(present.ids, present.metadatas or [{} for _ in present.ids], strict=True))
+        merged = merge(collection.name, fitting, before)
+        if merged.ids:
+            await self._backend.upsert(collection.id, merged.ids, merged.embeddings, merged.texts, merged.metadatas)
+        outcomes = iter(merged.outcomes)
+        return [next(outcomes) if refusal is None else refusal for refusal in refusals]
 
     async def _ask(self, collection: Collection, queries: Sequence[Query]) -> list[Hits]:
         """Queries with the same filters leave as one."""
@@ -298,12 +302,17 @@ class ExactStore:
 
     async def _with_collection(self, name: str, work: Callable[[Collection], Awaitable[T]]) -> T:
         """Do work on a collection. When what is known of it proves stale, look it up and do the work again."""
+        known = await self._known(name)
         try:
-            return await work(await self._known(name))
+            return await work(known)
         except CollectionGone:
-            pass
+            fresh = await self.get_collection(name)
+        except DimensionMismatch:
+            fresh = await self.get_collection(name)
+            if fresh.id == known.id and fresh.dimension == known.dimension:
+                raise
         try:
-            return await work(await self.get_collection(name))
+            return await work(fresh)
         except CollectionGone:
             raise CollectionNotFound(name) from None
 
@@ -320,33 +329,10 @@ class ExactStore:
         self._lookups[collection.name] = (time.monotonic() + LOOKUP_SECONDS, collection)
         return collection
 
-    async def _check_fits(self, collection: Collection, batch: Batch) -> None:
-        """One write is one transaction of Chroma's, so what does not fit in one is refused."""
-        limit = min(self._max_batch_size, await self._backend.max_batch_size())
-        if len(batch) > limit:
-            message = f"At most {limit} documents fit in one request; this one has {len(batch)}"
-            raise InvalidDocuments(message, [FieldProblem("$.documents", message)])
-        self._check_dimension(collection, batch.dimension)
-        if collection.distance == "cosine":
-            _check_norms(batch.embeddings)
-
     @staticmethod
     def _check_dimension(collection: Collection, dimension: int, path: str = "") -> None:
         if collection.dimension is not None and dimension != collection.dimension:
             raise wrong_dimension(collection.dimension, dimension, path)
-
-
-def _check_norms(embeddings: Matrix) -> None:
-    """Refuse embeddings that a cosine collection would lose.
-
-    Chroma divides them by their norm, in float32. Where the squared norm is out of float32's range, what it keeps is
-    NaN or zero (measured with 1.5.9).
-    """
-    squares = np.einsum("ij,ij->i", embeddings, embeddings, dtype=np.float64)
-    lost = (squares > MAX_FLOAT32) | ((squares < MIN_SQUARED_NORM) & embeddings.any(axis=1))
-    if lost.any():
-        message = "Embedding is too long or too short for a cosine distance: its norm must be 0 or from 1e-18 to 1e19"
-        raise InvalidDocuments.at(f"$.documents[{int(np.argmax(lost))}].embedding", message)
 
 
 def _where(asked: Selection | Query) -> ChromaFilter:
@@ -359,12 +345,6 @@ def _where_document(asked: Selection | Query) -> ChromaFilter:
 
 def _columns(with_embeddings: bool) -> tuple[str, ...]:
     return ("documents", "metadatas", "embeddings") if with_embeddings else ("documents", "metadatas")
-
-
-def _written(metadata: Metadata, before: Metadata | None = None) -> WrittenMetadata:
-    """Metadata for Chroma's merging upsert: what the document had and has no more is named as null."""
-    removed = dict.fromkeys(key for key in before or {} if key not in metadata)
-    return {**removed, **metadata} or None
 
 
 def _hits(found: Neighbours, top_k: int) -> Hits:

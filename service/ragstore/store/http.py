@@ -32,6 +32,7 @@ from ragstore.store.backend import (
 )
 from ragstore.store.base import Collection, Distance, Matrix, StoreStatus
 from ragstore.store.chroma_errors import meaning
+from ragstore.store.clock import in_store
 
 T = TypeVar("T")
 
@@ -40,6 +41,14 @@ CONNECT_SECONDS: Final = 5.0
 
 BUSY: Final = (429, 502, 503)
 """Answers of Chroma, or of a proxy before it, that mean "later"."""
+
+
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
+"""What decoding an answer raises when it is no JSON, or not the JSON that was expected."""
+
+
+class _DatabaseGone(ChromaFailed):
+    """Chroma came back without the database, so it must be made again."""
 
 
 class _Problem(msgspec.Struct):
@@ -142,10 +151,8 @@ class HttpBackend:
 
     async def status(self) -> StoreStatus:
         """Ask Chroma how it is."""
-        version, collections = await asyncio.gather(
-            self._ask(str, "GET", "/version"), self._ask(int, "GET", f"{self._database}/collections_count")
-        )
-        return StoreStatus("remote", version, collections)
+        version = await self._ask(str, "GET", "/version")
+        return StoreStatus("remote", version, await self.count_collections())
 
     async def max_batch_size(self) -> int:
         """Most records that Chroma takes in one write."""
@@ -289,19 +296,26 @@ class HttpBackend:
         """
         if self._preflight is None:
             await self._ready()
-        return await self._send(kind, method, path, body, name=name)
+        try:
+            return await self._send(kind, method, path, body, name=name)
+        except _DatabaseGone:
+            self._preflight = None
+            await self._ready()
+            return await self._send(kind, method, path, body, name=name)
 
     async def _send(self, kind: type[T], method: str, path: str, body: object = None, *, name: str = "") -> T:
         status, content = await self._exchange(method, path, body)
         if status >= 400:
             try:
                 problem = msgspec.json.decode(content, type=_Problem)
-            except (msgspec.MsgspecError, UnicodeError):
+            except UNREADABLE:
                 problem = _Problem()
+            if problem.message == f"Database [{self._names[1]}] does not exist":
+                raise _DatabaseGone("Chroma lost the database")
             raise meaning(problem.error, problem.message, collection=name)
         try:
             return msgspec.json.decode(content, type=kind)
-        except (msgspec.MsgspecError, UnicodeError):
+        except UNREADABLE:
             raise ChromaFailed("Chroma's answer could not be read") from None
 
     async def _exchange(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
@@ -316,8 +330,8 @@ class HttpBackend:
         try:
             try:
                 status, content = await self._once(method, path, data)
-            except aiohttp.ServerDisconnectedError:
-                if not repeatable:
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+                if not repeatable or isinstance(error, aiohttp.ClientConnectorError):
                     raise
                 status, content = await self._once(method, path, data)
         except TimeoutError:
@@ -334,8 +348,9 @@ class HttpBackend:
         headers = {} if data is None else {"Content-Type": "application/json"}
         # encoded=True: the path is quoted already, and a second quoting would change names.
         url = URL(self._api + path, encoded=True)
-        async with self._session.request(method, url, data=data, headers=headers, allow_redirects=False) as answer:
-            return answer.status, await answer.read()
+        with in_store():
+            async with self._session.request(method, url, data=data, headers=headers, allow_redirects=False) as answer:
+                return answer.status, await answer.read()
 
 
 def _collection(found: _Collection) -> Collection:

@@ -1,0 +1,124 @@
+"""`WrappingStore`: a store that passes every call on, for stores that change some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragstore.errors import RagstoreError
+from ragstore.metadata import CollectionMetadata, Metadata, Scalar
+from ragstore.store.base import (
+    EVERYTHING,
+    Batch,
+    Collection,
+    Distance,
+    Documents,
+    Found,
+    Query,
+    Selection,
+    Store,
+    StoreStatus,
+    Write,
+)
+
+
+class WrappingStore:
+    """Passes every call on; see `Store` for what each method promises.
+
+    Args:
+        inner: the store that is wrapped.
+    """
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+
+    async def start(self) -> None:
+        """Begin; does not wait for Chroma."""
+        await self._inner.start()
+
+    async def close(self) -> None:
+        """Let go of Chroma."""
+        await self._inner.close()
+
+    async def status(self) -> StoreStatus:
+        """Ask Chroma how it is."""
+        return await self._inner.status()
+
+    async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
+        """Create a collection."""
+        return await self._inner.create_collection(name, metadata, distance)
+
+    async def get_collection(self, name: str) -> Collection:
+        """Look a collection up."""
+        return await self._inner.get_collection(name)
+
+    async def list_collections(self, limit: int | None, offset: int) -> list[Collection]:
+        """List collections by name."""
+        return await self._inner.list_collections(limit, offset)
+
+    async def count_collections(self) -> int:
+        """How many collections there are."""
+        return await self._inner.count_collections()
+
+    async def update_metadata(self, name: str, metadata: dict[str, Scalar | None], *, merge: bool) -> Collection:
+        """Replace a collection's metadata or merge into it."""
+        return await self._inner.update_metadata(name, metadata, merge=merge)
+
+    async def delete_collection(self, name: str) -> None:
+        """Delete a collection and its documents."""
+        await self._inner.delete_collection(name)
+
+    async def write(self, name: str, writes: Sequence[Write]) -> list[RagstoreError | None]:
+        """Write several batches, each with an outcome of its own."""
+        return await self._inner.write(name, writes)
+
+    async def add(self, name: str, batch: Batch) -> None:
+        """Add documents."""
+        await written(self, name, Write("add", batch))
+
+    async def upsert(self, name: str, batch: Batch) -> None:
+        """Add documents, or replace whole those whose ids are taken."""
+        await written(self, name, Write("upsert", batch))
+
+    async def get(
+        self,
+        name: str,
+        selection: Selection,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        with_embeddings: bool = False,
+    ) -> Documents:
+        """Read documents in insertion order."""
+        return await self._inner.get(name, selection, limit=limit, offset=offset, with_embeddings=with_embeddings)
+
+    async def get_metadatas(self, name: str, selection: Selection, *, limit: int, offset: int) -> list[Metadata]:
+        """Read documents' metadata alone, in insertion order."""
+        return await self._inner.get_metadatas(name, selection, limit=limit, offset=offset)
+
+    async def count(self, name: str, selection: Selection = EVERYTHING) -> int:
+        """How many documents are meant, exactly."""
+        return await self._inner.count(name, selection)
+
+    async def delete(self, name: str, selection: Selection) -> int:
+        """Delete documents."""
+        return await self._inner.delete(name, selection)
+
+    async def query(self, name: str, queries: Sequence[Query]) -> Found:
+        """Find the nearest documents."""
+        return await self._inner.query(name, queries)
+
+
+async def written(store: Store, name: str, write: Write) -> None:
+    """Write one batch.
+
+    Args:
+        store: where the collection is.
+        name: its name.
+        write: what to write.
+
+    Raises:
+        RagstoreError: whatever its outcome is.
+    """
+    (outcome,) = await store.write(name, [write])
+    if outcome is not None:
+        raise outcome
