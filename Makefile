@@ -49,3 +49,35 @@ run: $(VENV)/run.stamp ## serve on 127.0.0.1:8080 with embedded Chroma under ./d
 .PHONY: demo
 demo: $(VENV)/dev.stamp ## ingest the example handbook into a running service and ask it questions
 	$(BIN)/python examples/demo.py
+
+# -- work on it ---------------------------------------------------------------------------------
+
+.PHONY: test
+test: $(VENV)/dev.stamp ## run every test
+	$(BIN)/pytest $(TESTS)
+
+.PHONY: fuzz
+fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores: make fuzz FUZZ="--seconds 600 --store remote"
+	$(BIN)/python tests/fuzz/campaign.py $(FUZZ)
+
+.PHONY: openapi
+openapi: $(VENV)/run.stamp ## write openapi/openapi.json anew
+	$(BIN)/ragstore openapi > openapi/openapi.json
+
+.PHONY: format
+format: $(VENV)/dev.stamp ## bring the code into form
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: check
+check: $(VENV)/dev.stamp node_modules/.package-lock.json ## formatting, lint, types, imports, the OpenAPI document
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/ragstore openapi | diff -u openapi/openapi.json - || { echo "openapi/openapi.json is out of date: make openapi"; exit 1; }
+	REDOCLY_TELEMETRY=off npx --no-install redocly lint openapi/openapi.json
+
+.PHONY: clean
+clean: ## remove what the other targets made; ./data stays
+	rm -rf $(VENV) node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis

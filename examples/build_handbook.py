@@ -168,9 +168,7 @@ def section_spans(source: Source) -> list[Span]:
     """Return the ``##`` sections of a source, each from its heading to the next."""
     heads = list(re.finditer(r"^## (.+)$", source.text, re.MULTILINE))
     ends = [*(head.start() for head in heads[1:]), len(source.text)]
-    return [
-        _stripped(source, head.start(), end, head[1]) for head, end in zip(heads, ends, strict=True)
-    ]
+    return [_stripped(source, head.start(), end, head[1]) for head, end in zip(heads, ends, strict=True)]
 
 
 def chunk_spans(source: Source) -> list[Span]:

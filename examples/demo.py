@@ -171,9 +171,7 @@ def gather(client: httpx.Client, hit: Document) -> list[Document]:
     Returns:
         The chunk and its siblings, those of the same ``section_id``, in reading order.
     """
-    siblings = list_documents(
-        client, {"section_id": hit["metadata"]["section_id"], "layer": "chunk"}
-    )
+    siblings = list_documents(client, {"section_id": hit["metadata"]["section_id"], "layer": "chunk"})
     return sorted(siblings["documents"], key=lambda chunk: chunk["metadata"]["chunk_index"])
 
 

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+
 from serving import Served, running, start_chroma, start_service
 
 STORES = ("embedded", "remote")
@@ -30,10 +31,11 @@ def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield served
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def http(service: Served) -> Iterator[httpx.Client]:
     """A plain HTTP client on the service."""
-    with httpx.Client(base_url=service.url, timeout=30) as client:
+    # Connections are left before the service leaves them, which it does after 5 s.
+    with httpx.Client(base_url=service.url, timeout=30, limits=httpx.Limits(keepalive_expiry=2)) as client:
         yield client
 
 

@@ -115,7 +115,9 @@ def start_service(
     """
     port = port or free_port()
     settings = {"RAGSTORE_PORT": str(port), "RAGSTORE_DATA_PATH": str(folder / "data"), **(environ or {})}
-    served = _start([sys.executable, "-m", "ragstore", "serve"], f"http://127.0.0.1:{port}", folder / "service.log", settings)
+    served = _start(
+        [sys.executable, "-m", "ragstore", "serve"], f"http://127.0.0.1:{port}", folder / "service.log", settings
+    )
     served.wait_until_ready("/health/ready" if ready else "/health/live")
     return served
 

@@ -42,7 +42,9 @@ class RawPaths:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
         if scope["type"] == ScopeType.HTTP and scope.get("raw_path"):
-            scope["path"] = scope["raw_path"].decode("latin-1")
+            head, documents, document_id = scope["raw_path"].decode("latin-1").partition("/documents/")
+            # An id is one segment for routing, so that no route claims the first word of `all/of/it`.
+            scope["path"] = head + documents + document_id.replace("/", "%2F")
         await self._app(scope, receive, send)
 
 

@@ -50,8 +50,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     port: Port = 8080
     data_path: str = "./data"
     chroma_url: str = ""
-    chroma_tenant: Annotated[str, msgspec.Meta(min_length=1)] = "default_tenant"
-    chroma_database: Annotated[str, msgspec.Meta(min_length=1)] = "default_database"
+    chroma_tenant: Annotated[str, msgspec.Meta(min_length=3)] = "default_tenant"
+    chroma_database: Annotated[str, msgspec.Meta(min_length=3)] = "default_database"
     chroma_token: str = ""
     chroma_headers: dict[str, str] = {}
     chroma_ca_file: str = ""

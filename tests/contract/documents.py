@@ -12,13 +12,13 @@ Document: TypeAlias = dict[str, Any]
 
 
 def document(
-    document_id: str = "a", *, text: str = "some text", embedding: Sequence[float] = (1.0, 0.0), **metadata: object
+    document_id: str = "a", *, text: str = "some text", embedding: Sequence[float] = (1.0, 0.0), **metadata: Any
 ) -> Document:
     """A document with two-dimensional embedding; keyword arguments become its metadata."""
     return {"id": document_id, "text": text, "embedding": list(embedding), "metadata": metadata}
 
 
-def documents(count: int, **metadata: object) -> list[Document]:
+def documents(count: int, **metadata: Any) -> list[Document]:
     """Documents `doc-0`, `doc-1`, ... with the same metadata and an embedding of their own."""
     return [document(f"doc-{number}", embedding=(1.0, float(number)), **metadata) for number in range(count)]
 

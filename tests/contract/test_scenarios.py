@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import httpx
+
 from contract.documents import add, count_of, document, documents, documents_path, ids_of
 from contract.problems import paths_of, problem_of
 

@@ -41,7 +41,7 @@ def from_msgpack(ctx: DeserializationContext, response: Response) -> Any:
 
 
 @schemathesis.hook
-def before_call(ctx: HookContext, case: Case, **kwargs: Any) -> None:
+def before_call(ctx: HookContext, case: Case[Any], **kwargs: Any) -> None:
     """Make a case valid that means to be."""
     if case.meta is not None and any(component.mode.is_negative for component in case.meta.components.values()):
         return

@@ -43,7 +43,7 @@ def _refusal(collection: Collection, batch: Batch, dimension: int | None, limit:
         message = f"At most {limit} documents fit in one request; this one has {len(batch)}"
         return InvalidDocuments(message, [FieldProblem("$.documents", message)])
     if dimension not in (None, batch.dimension):
-        return wrong_dimension(dimension, batch.dimension)
+        return wrong_dimension(dimension, batch.dimension, "$.documents[0].embedding")
     if collection.distance == "cosine":
         return _lost_norm(batch.embeddings)
     return None

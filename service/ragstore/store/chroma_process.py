@@ -104,7 +104,7 @@ def locked(path: str) -> FileLock:
     try:
         lock.acquire(timeout=LOCK_SECONDS)
     except Timeout:
-        raise Refusal("InUse", f"{path} is in use by another process") from None
+        raise Refusal("InUse", "The data is in use by another process") from None
     return lock
 
 

@@ -3,6 +3,9 @@
 chromadb's own `AsyncHttpClient` is not used: it has no timeouts, keeps a connection pool for each event loop, sends
 embeddings as text where base64 is possible, and costs 50 MiB to import. The API is spoken with aiohttp, which took a
 fraction of httpx's CPU time for the same call.
+
+One limit: Chroma's server reads JSON numbers of more than 15 digits inexactly (measured with 1.5.9): of metadata floats
+with 16 or 17 digits, one in ten comes back with its last bit changed. Embeddings are not touched: they travel as bytes.
 """
 
 from __future__ import annotations

@@ -1,0 +1,140 @@
+"""Compares the service with Chroma asked directly: same run, same records, same compiled load generator.
+
+`make bench` runs it; `make bench BENCH="--vectors FILE"` takes real vectors from a file of numpy arrays `vectors` and
+`queries`. It needs wrk. The ratios are what counts: the machine's speed drifts, and both sides drift with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path += [str(ROOT / "tests"), str(ROOT / "benchmarks")]
+
+from corpus import Corpus, load_corpus  # noqa: E402  # found by the line above
+from load import Measured, load  # noqa: E402
+from loading import load_chroma, load_service  # noqa: E402
+from recall import recall_table  # noqa: E402
+from rows import Places, Row, rows  # noqa: E402
+from serving import Served, running, start_chroma, start_service  # noqa: E402
+
+
+@contextmanager
+def served(folder: Path, store: str) -> Iterator[tuple[Served, Served]]:
+    """A Chroma server, and the service over a store: that server, or a Chroma of its own."""
+    for part in ("chroma", "service"):
+        (folder / part).mkdir()
+    with running(start_chroma(folder / "chroma")) as chroma:
+        quiet = {"RAGSTORE_LOG_LEVEL": "warning"}
+        environ = quiet | ({"RAGSTORE_CHROMA_URL": chroma.url} if store == "remote" else {})
+        environ |= {name: value for name, value in os.environ.items() if name.startswith("RAGSTORE_")}
+        with running(start_service(folder / "service", environ)) as service:
+            yield chroma, service
+
+
+def measured(row: Row, seconds: float, rounds: int) -> tuple[float, float, int]:
+    """Measure a row, Chroma and service in turn.
+
+    Args:
+        row: the row.
+        seconds: time for each measurement.
+        rounds: how often.
+
+    Returns:
+        Chroma's figure and the service's, each the median, and the failures.
+    """
+    direct: list[float] = []
+    ours: list[float] = []
+    failures = 0
+    for _ in range(rounds):
+        answers = [load(work, seconds) for work in row.chroma]
+        figures = [_figure(row, answer) for answer in answers]
+        direct.append(max(figures) if row.together else sum(figures))
+        answer = load(row.service, seconds)
+        ours.append(_figure(row, answer))
+        failures += answer.failures + sum(told.failures for told in answers)
+    return statistics.median(direct), statistics.median(ours), failures
+
+
+def _figure(row: Row, answer: Measured) -> float:
+    return answer.rate if row.figure == "rate" else answer.p50_ms
+
+
+def table(store: str, corpus: Corpus, options: argparse.Namespace) -> None:
+    """Print the table of one store."""
+    with tempfile.TemporaryDirectory() as name, served(Path(name), store) as (chroma, service):
+        collections = load_chroma(chroma.url, corpus)
+        load_service(service.url, corpus)
+        places = Places(collections, service.url, Path(name))
+        print(f"\n## {store} store\n", flush=True)
+        print("| work | Chroma | service | ratio | reach |\n| --- | --- | --- | --- | --- |")
+        for row in rows(places, corpus):
+            if options.only and options.only not in row.title:
+                continue
+            direct, ours, failures = measured(row, options.seconds, options.rounds)
+            unit = "/s" if row.figure == "rate" else " ms"
+            note = f" ({failures} failed)" if failures else ""
+            ratio = f"{ours / direct:.2f}" + (f" ({ours - direct:+.2f} ms)" if row.figure == "time" else "")
+            print(f"| {row.title}{note} | {direct:.1f}{unit} | {ours:.1f}{unit} | {ratio} | {row.goal} |", flush=True)
+        if not options.only:
+            print(recall_table(collections["corpus"], service.url, corpus), flush=True)
+        print(f"\nmemory of the service after it: {resident_mib(service.process.pid):.0f} MiB")
+
+
+def resident_mib(pid: int) -> float:
+    """Memory of a process and its children, in MiB."""
+    total = 0.0
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            fields = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if pid in (int(fields["Pid"]), int(fields["PPid"])):
+            total += int(fields.get("VmRSS", "0 kB").split()[0]) / 1024
+    return total
+
+
+def idle(folder: Path) -> None:
+    """Print how soon the service is ready, and its memory when idle, over a Chroma server."""
+    with running(start_chroma(folder)) as chroma:
+        started = time.perf_counter()
+        with running(start_service(folder, {"RAGSTORE_CHROMA_URL": chroma.url})) as service:
+            seconds = time.perf_counter() - started
+            httpx.get(f"{service.url}/collections").raise_for_status()
+            print(
+                f"\nremote store: ready after {seconds:.2f} s, idle memory {resident_mib(service.process.pid):.0f} MiB"
+            )
+
+
+def main() -> None:
+    """Compare the service with Chroma asked directly."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--vectors", type=Path, help="file of numpy arrays `vectors` and `queries`")
+    parser.add_argument("--store", choices=("remote", "embedded", "both"), default="both")
+    parser.add_argument("--seconds", type=float, default=4, help="time for each measurement (default: 4)")
+    parser.add_argument("--rounds", type=int, default=3, help="measurements of each row (default: 3)")
+    parser.add_argument("--only", help="only rows whose title holds this")
+    options = parser.parse_args()
+    corpus = load_corpus(options.vectors)
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}")
+    print(f"{len(corpus.vectors)} records of {corpus.vectors.shape[1]} dimensions: {options.vectors or 'clustered'}")
+    with tempfile.TemporaryDirectory() as name:
+        idle(Path(name))
+    for store in ("remote", "embedded") if options.store == "both" else (options.store,):
+        table(store, corpus, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""JSON text that is hard to take, and requests that hold it."""
+
+from __future__ import annotations
+
+DEPTHS = [100, 10_000, 100_000]
+SURROGATE = '"\\ud800"'
+HUGE = "1" + "0" * 400
+WRITES = ["POST", "PUT"]
+
+
+def nested(depth: int, opening: str = "[", closing: str = "]", core: str = "1") -> str:
+    return opening * depth + core + closing * depth
+
+
+def documents_body(document_: str) -> str:
+    """A request whose second document is this one."""
+    return f'{{"documents": [{{"text": "x", "embedding": [1, 0]}}, {document_}]}}'
+
+
+def with_embedding(embedding: str) -> str:
+    return documents_body(f'{{"text": "x", "embedding": {embedding}}}')
+
+
+def with_metadata(metadata: str) -> str:
+    return documents_body(f'{{"text": "x", "embedding": [1, 0], "metadata": {metadata}}}')

@@ -1,0 +1,223 @@
+"""What bad collections, parameters and fields of a body get: a 400 that says what and where, and nothing written."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+
+from contract.bad_text import HUGE, SURROGATE
+from contract.conftest import Refused
+from contract.documents import add, document, ids_of
+from contract.problems import paths_of, problem_of
+
+# -- collections --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *("", "ab", "x" * 513, "..", "a..b", "a/b", "../../x", "127.0.0.1", "a b", "abc\\n", "a\\u0000b"),
+        *("éàü", "\\ud800abc"),
+    ],
+    ids=lambda text: ascii(text[:20]),
+)
+def test_a_bad_name(http: httpx.Client, refused: Refused, bad: str) -> None:
+    before = http.get("/collections").json()["total"]
+
+    refused("POST", "/collections", f'{{"name": "{bad}", "get_or_create": true}}')
+
+    assert http.get("/collections").json()["total"] == before
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        '"name": null',
+        '"name": 7',
+        '"name": ["abc"]',
+        '"name": {}',
+        '"metadata": {}',
+        '"name": "COLLECTION-new", "metadata": []',
+        '"name": "COLLECTION-new", "metadata": "text"',
+        '"name": "COLLECTION-new", "embedding_provider": 7',
+        '"name": "COLLECTION-new", "embedding_model": ["m"]',
+        '"name": "COLLECTION-new", "embedding_model": "\\ud800"',
+        '"name": "COLLECTION-new", "distance": "euclid"',
+        '"name": "COLLECTION-new", "distance": "L2"',
+        '"name": "COLLECTION-new", "distance": 7',
+        '"name": "COLLECTION-new", "distance": ["l2"]',
+        '"name": "COLLECTION-new", "get_or_create": "yes"',
+        '"name": "COLLECTION-new", "get_or_create": 1',
+        '"name": "COLLECTION-new", "metadata": {"hnsw:space": "euclid"}',
+        '"name": "COLLECTION-new", "metadata": {"hnsw:space": 7}',
+        '"name": "COLLECTION-new", "metadata": {"hnsw:space": true}',
+    ],
+)
+def test_a_bad_collection(http: httpx.Client, kept: str, refused: Refused, members: str) -> None:
+    problem = refused("POST", "/collections", f"{{{members}}}")
+
+    assert problem["detail"] == "The body is not valid JSON" or paths_of(problem)
+    assert http.get(f"/collections/{kept}-new").status_code == 404
+
+
+@pytest.mark.parametrize("key", ["hnsw:M", "hnsw:construction_ef", "hnsw:search_ef", "hnsw:batch_size", "spann:x"])
+@pytest.mark.parametrize("value", ["-1", "0", '"text"', "1.5", "true", str(2**62)])
+def test_settings_of_the_index_in_metadata_are_stored_or_refused(
+    http: httpx.Client, name: str, key: str, value: str
+) -> None:
+    answer = http.post("/collections", content=f'{{"name": "{name}", "metadata": {{"{key}": {value}}}}}')
+
+    assert answer.status_code in (201, 400), answer.text
+    if answer.is_success:
+        assert http.get(f"/collections/{name}").json()["metadata"] == {key: json.loads(value)}
+        add(http, name, document("a"), document("b", embedding=[0, 1]))
+        found = http.post(f"/collections/{name}/query", json={"query_embedding": [1, 0]})
+        assert ids_of(found, "results") == ["a", "b"]
+    else:
+        problem_of(answer, 400)
+
+
+@pytest.mark.parametrize("metadata", ["null", "[]", '"text"', '{"hnsw:space": "x"}', '{"hnsw:space": 7}'])
+@pytest.mark.parametrize("merge", ["true", "false"])
+def test_bad_new_metadata(refused: Refused, metadata: str, merge: str) -> None:
+    refused("PUT", f"/collections/COLLECTION/metadata?merge={merge}", f'{{"metadata": {metadata}}}')
+
+
+# -- parameters ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "abc", "1.5", "", "9" * 400, "null", "1%00"])
+@pytest.mark.parametrize("path", ["?", "/COLLECTION/documents?", "/COLLECTION/metadata-values?field=a&"])
+def test_a_bad_limit(refused: Refused, path: str, limit: str) -> None:
+    problem = refused("GET", f"/collections{path}limit={limit}")
+
+    assert "limit" in problem["detail"]
+
+
+@pytest.mark.parametrize("offset", ["-1", "abc", "1.5", "", "9" * 400])
+@pytest.mark.parametrize("path", ["/collections", "/collections/COLLECTION/documents"])
+def test_a_bad_offset(refused: Refused, path: str, offset: str) -> None:
+    problem = refused("GET", f"{path}?offset={offset}")
+
+    assert "offset" in problem["detail"]
+
+
+@pytest.mark.parametrize("offset", [2**31 - 1, 2**31, 2**32, 2**53 - 1])
+@pytest.mark.parametrize("path", ["/collections", "/collections/{}/documents"])
+def test_a_huge_offset_gives_an_empty_page(http: httpx.Client, collection: str, path: str, offset: int) -> None:
+    answer = http.get(path.format(collection), params={"offset": offset})
+
+    assert answer.status_code == 200
+    assert answer.json()["count"] == 0
+
+
+@pytest.mark.parametrize("include", ["everything", "embeddings", "", "documents", "embedding&include=everything"])
+@pytest.mark.parametrize("path", ["documents", "documents/kept"])
+def test_an_unknown_include(refused: Refused, path: str, include: str) -> None:
+    problem = refused("GET", f"/collections/COLLECTION/{path}?include={include}")
+
+    assert "include" in problem["detail"]
+
+
+@pytest.mark.parametrize("include", ['["everything"]', '"embedding"', "[7]", "{}", "true", '[["embedding"]]'])
+@pytest.mark.parametrize("path", ["documents/filter", "query"])
+def test_an_unknown_include_in_a_body(refused: Refused, path: str, include: str) -> None:
+    problem = refused("POST", f"/collections/COLLECTION/{path}", f'{{"query_embedding": [1, 0], "include": {include}}}')
+
+    assert paths_of(problem)[0].startswith("$.include")
+
+
+@pytest.mark.parametrize("path", ["documents?total=maybe", "documents?total=", "documents?total=2"])
+def test_a_bad_total(refused: Refused, path: str) -> None:
+    assert "total" in refused("GET", f"/collections/COLLECTION/{path}")["detail"]
+
+
+@pytest.mark.parametrize("merge", ["maybe", "", "2"])
+def test_a_bad_merge(refused: Refused, merge: str) -> None:
+    assert "merge" in refused("PUT", f"/collections/COLLECTION/metadata?merge={merge}", '{"metadata": {}}')["detail"]
+
+
+@pytest.mark.parametrize("field", ["field=", ""])
+def test_a_bad_field(refused: Refused, field: str) -> None:
+    assert "field" in refused("GET", f"/collections/COLLECTION/metadata-values?{field}")["detail"]
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_an_empty_id(refused: Refused, method: str) -> None:
+    assert "id" in refused(method, "/collections/COLLECTION/documents?ids=")["detail"]
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        '"limit": 0',
+        '"limit": -1',
+        '"limit": "10"',
+        '"limit": 1.5',
+        '"limit": null',
+        '"limit": true',
+        f'"limit": {HUGE}',
+        '"offset": -1',
+        '"offset": "0"',
+        '"offset": 0.5',
+        f'"offset": {HUGE}',
+        '"ids": []',
+        '"ids": "kept"',
+        '"ids": [7]',
+        '"ids": [null]',
+        '"ids": [""]',
+        '"ids": {}',
+        f'"ids": [{SURROGATE}]',
+        '"total": "false"',
+        '"total": 0',
+    ],
+    ids=lambda text: text[:30],
+)
+def test_a_bad_filter_body(refused: Refused, members: str) -> None:
+    refused("POST", "/collections/COLLECTION/documents/filter", f"{{{members}}}")
+
+
+@pytest.mark.parametrize("ids", ["[]", '"kept"', "[7]", "[null]", '[""]', "{}", "true", f"[{SURROGATE}]"])
+def test_bad_ids_to_delete(refused: Refused, ids: str) -> None:
+    refused("POST", "/collections/COLLECTION/documents/delete", f'{{"ids": {ids}}}')
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        '"top_k": 0',
+        '"top_k": 1001',
+        '"top_k": "5"',
+        f'"top_k": {HUGE}',
+        '"max_distance": "1"',
+        '"max_distance": NaN',
+        '"max_distance": []',
+        '"max_distance": true',
+        '"min_score": "1"',
+        '"min_score": {}',
+        '"min_score": Infinity',
+        f'"min_score": -1{"0" * 400}',
+    ],
+    ids=lambda text: text[:30],
+)
+@pytest.mark.parametrize("path", ["/collections/COLLECTION/query", "/query"])
+def test_a_bad_query(refused: Refused, path: str, members: str) -> None:
+    refused("POST", path, f'{{"collection": "COLLECTION", "query_embedding": [1, 0], {members}}}')
+
+
+@pytest.mark.parametrize(
+    "member",
+    ['"collection": 7', *(f'"collections": {given}' for given in ("{}", '"COLLECTION"', "[7]", "[null]"))],
+)
+def test_bad_collections_to_query(refused: Refused, member: str) -> None:
+    problem = refused("POST", "/query", f'{{"query_embedding": [1, 0], {member}}}')
+
+    assert paths_of(problem)[0].startswith("$.collection")
+
+
+def test_too_many_collections_to_query(refused: Refused) -> None:
+    problem = refused("POST", "/query", json.dumps({"query_embedding": [1, 0], "collections": ["abc"] * 10_000}))
+
+    assert paths_of(problem) == ["$.collections"]

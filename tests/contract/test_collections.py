@@ -1,0 +1,315 @@
+"""The contract's section "Collections"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from contract.documents import add, document, documents, documents_path
+from contract.problems import paths_of, problem_of
+
+NAME_RULES = "3 to 512 characters from [a-zA-Z0-9._-]"
+DISTANCES = ["cosine", "l2", "ip"]
+
+
+def create(http: httpx.Client, name: str, **body: object) -> httpx.Response:
+    return http.post("/collections", json={"name": name, **body})
+
+
+def distance_of(http: httpx.Client, name: str) -> str:
+    return str(http.get(f"/collections/{name}").json()["distance"])
+
+
+# -- creating -----------------------------------------------------------------------------------
+
+
+def test_creating_answers_201_and_tells_what_was_created(http: httpx.Client, name: str) -> None:
+    answer = create(http, name, metadata={"team": "docs"})
+
+    assert answer.status_code == 201
+    assert answer.json() == {
+        "status": "created",
+        "name": name,
+        "metadata": {"team": "docs"},
+        "dimension": None,
+        "distance": "cosine",
+    }
+
+
+def test_creating_tells_the_location(http: httpx.Client, name: str) -> None:
+    location = create(http, name).headers["location"]
+
+    assert http.get(location).json()["name"] == name
+
+
+def test_metadata_is_optional(http: httpx.Client, name: str) -> None:
+    assert create(http, name).json()["metadata"] == {}
+
+
+def test_creating_what_exists_is_409(http: httpx.Client, name: str) -> None:
+    create(http, name, metadata={"team": "docs"})
+
+    problem = problem_of(create(http, name, metadata={"team": "support"}), 409)
+
+    assert name in problem["detail"]
+    assert http.get(f"/collections/{name}").json()["metadata"] == {"team": "docs"}
+
+
+def test_get_or_create_creates_what_is_not_there(http: httpx.Client, name: str) -> None:
+    answer = create(http, name, get_or_create=True)
+
+    assert answer.status_code == 201
+    assert answer.json()["status"] == "created"
+
+
+def test_get_or_create_answers_200_for_what_exists_and_leaves_it_as_it_is(http: httpx.Client, name: str) -> None:
+    create(http, name, metadata={"team": "docs"}, distance="ip")
+
+    answer = create(http, name, metadata={"team": "support"}, distance="l2", get_or_create=True)
+
+    assert answer.status_code == 200
+    assert answer.json()["metadata"] == {"team": "docs"}
+    assert answer.json()["distance"] == "ip"
+    assert answer.headers["location"] == f"/collections/{name}"
+
+
+@pytest.mark.parametrize("chosen", ["abc", "a" * 512, "1.2.3", "A-b_c.9", "0123", "1.2.3.4.5", "documents", "query"])
+def test_names_follow_the_rules_of_chroma(http: httpx.Client, chosen: str) -> None:
+    answer = create(http, chosen)
+    http.delete(f"/collections/{chosen}")
+
+    assert answer.status_code == 201
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        "",
+        "ab",
+        "a" * 513,
+        "-abc",
+        "abc-",
+        ".abc",
+        "abc_",
+        "a..b",
+        "a b",
+        "a/b",
+        "../etc/passwd",
+        "a\\b",
+        "a%2Fb",
+        "abc\n",
+        "naïve",
+        "文档集合",
+        "a\u0000b",
+        "127.0.0.1",
+        "999.1.1.1",
+        "a:b",
+    ],
+    ids=ascii,
+)
+def test_a_bad_name_is_400_with_the_rules_said_in_full(http: httpx.Client, chosen: str) -> None:
+    problem = problem_of(create(http, chosen), 400)
+
+    assert NAME_RULES in problem["detail"]
+    assert "begins and ends with a letter or digit" in problem["detail"]
+    assert "'..'" in problem["detail"]
+    assert "IPv4" in problem["detail"]
+    assert paths_of(problem) == ["$.name"]
+
+
+@pytest.mark.parametrize("key", ["embedding_provider", "embedding_model"])
+def test_top_level_embedding_fields_win_over_metadata(http: httpx.Client, name: str, key: str) -> None:
+    answer = create(http, name, metadata={key: "inside", "other": 1}, **{key: "on top"})
+
+    assert answer.json()["metadata"] == {key: "on top", "other": 1}
+
+
+def test_embedding_fields_inside_metadata_are_kept_when_none_is_on_top(http: httpx.Client, name: str) -> None:
+    assert create(http, name, metadata={"embedding_model": "inside"}).json()["metadata"] == {
+        "embedding_model": "inside"
+    }
+
+
+@pytest.mark.parametrize("provider", ["openai", "no-such-provider", "", "日本語"])
+def test_no_provider_is_validated(http: httpx.Client, name: str, provider: str) -> None:
+    assert create(http, name, embedding_provider=provider).json()["metadata"] == {"embedding_provider": provider}
+
+
+def test_the_distance_defaults_to_cosine(http: httpx.Client, name: str) -> None:
+    create(http, name)
+
+    assert distance_of(http, name) == "cosine"
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_the_distance_can_be_chosen(http: httpx.Client, name: str, distance: str) -> None:
+    create(http, name, distance=distance)
+
+    assert distance_of(http, name) == distance
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_the_distance_can_be_chosen_as_older_clients_do(http: httpx.Client, name: str, distance: str) -> None:
+    answer = create(http, name, metadata={"hnsw:space": distance})
+
+    assert answer.json()["metadata"] == {"hnsw:space": distance}
+    assert distance_of(http, name) == distance
+
+
+def test_a_distance_chosen_twice_must_be_the_same(http: httpx.Client, name: str) -> None:
+    problem = problem_of(create(http, name, distance="l2", metadata={"hnsw:space": "ip"}), 400)
+
+    assert paths_of(problem) == ["$.metadata.hnsw:space"]
+    assert http.get(f"/collections/{name}").status_code == 404
+
+
+# -- listing and looking up ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def three(http: httpx.Client, name: str) -> Iterator[list[str]]:
+    """Three collections."""
+    names = [f"{name}-{number}" for number in range(3)]
+    for one in names:
+        create(http, one)
+    yield names
+    for one in names:
+        http.delete(f"/collections/{one}")
+
+
+def test_all_collections_are_listed_when_no_limit_is_given(http: httpx.Client, three: list[str]) -> None:
+    answer = http.get("/collections")
+
+    assert answer.status_code == 200
+    listed = answer.json()
+    assert set(three) <= {found["name"] for found in listed["collections"]}
+    assert listed["count"] == listed["total"] == len(listed["collections"])
+
+
+def test_listed_collections_tell_what_a_single_one_tells(http: httpx.Client, name: str) -> None:
+    create(http, name, metadata={"team": "docs"}, distance="l2")
+    add(http, name, *documents(3))
+
+    listed = {found["name"]: found for found in http.get("/collections").json()["collections"]}
+
+    assert listed[name] == {"name": name, "metadata": {"team": "docs"}, "count": 3, "dimension": 2, "distance": "l2"}
+    assert listed[name] == http.get(f"/collections/{name}").json()
+
+
+def test_pages_of_collections_make_up_the_whole_list(http: httpx.Client, three: list[str]) -> None:
+    everything = [found["name"] for found in http.get("/collections").json()["collections"]]
+
+    pages = [
+        http.get("/collections", params={"limit": 2, "offset": offset}).json()
+        for offset in range(0, len(everything), 2)
+    ]
+
+    assert [found["name"] for page in pages for found in page["collections"]] == everything
+    assert {page["total"] for page in pages} == {len(everything)}
+    assert [page["count"] for page in pages] == [len(page["collections"]) for page in pages]
+
+
+def test_a_page_beyond_the_last_collection_is_empty(http: httpx.Client, three: list[str]) -> None:
+    page = http.get("/collections", params={"offset": 1_000_000}).json()
+
+    assert page["collections"] == []
+    assert page["count"] == 0
+    assert page["total"] >= len(three)
+
+
+def test_looking_up_tells_metadata_count_dimension_and_distance(http: httpx.Client, name: str) -> None:
+    create(http, name, metadata={"team": "docs"}, distance="ip")
+    add(http, name, document("a", embedding=[1, 2, 3]))
+
+    answer = http.get(f"/collections/{name}")
+
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "name": name,
+        "metadata": {"team": "docs"},
+        "count": 1,
+        "dimension": 3,
+        "distance": "ip",
+    }
+
+
+def test_an_empty_collection_has_no_dimension(http: httpx.Client, collection: str) -> None:
+    assert http.get(f"/collections/{collection}").json()["dimension"] is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "", None),
+        ("PUT", "/metadata", {"metadata": {}}),
+        ("DELETE", "", None),
+        ("GET", "/metadata-values?field=a", None),
+        ("POST", "/documents", {"documents": [document()]}),
+        ("PUT", "/documents", {"documents": [document()]}),
+        ("GET", "/documents", None),
+        ("POST", "/documents/filter", {}),
+        ("GET", "/documents/a", None),
+        ("DELETE", "/documents?ids=a", None),
+        ("POST", "/documents/delete", {"ids": ["a"]}),
+        ("DELETE", "/documents/all", None),
+        ("POST", "/query", {"query_embedding": [1, 0]}),
+    ],
+)
+def test_an_unknown_collection_is_404_everywhere(
+    http: httpx.Client, name: str, method: str, path: str, body: object
+) -> None:
+    problem = problem_of(http.request(method, f"/collections/{name}{path}", json=body), 404)
+
+    assert problem["detail"] == f"Collection '{name}' not found"
+    assert http.get(f"/collections/{name}").status_code == 404
+
+
+@pytest.mark.parametrize("impossible", ["a%2Fb", "%2E%2E", "127.0.0.1", "a", "a%20b", "%00", "na%C3%AFve"])
+def test_a_name_that_no_collection_can_have_is_404(http: httpx.Client, impossible: str) -> None:
+    problem_of(http.get(f"/collections/{impossible}"), 404)
+
+
+# -- deleting -----------------------------------------------------------------------------------
+
+
+def test_deleting_a_collection_removes_it_with_its_documents(http: httpx.Client, name: str) -> None:
+    create(http, name)
+    add(http, name, document())
+
+    answer = http.delete(f"/collections/{name}")
+
+    assert answer.status_code == 200
+    assert answer.json() == {"status": "deleted", "name": name}
+    problem_of(http.get(f"/collections/{name}"), 404)
+    problem_of(http.get(documents_path(name)), 404)
+
+
+def test_a_deleted_collection_can_be_created_anew(http: httpx.Client, name: str) -> None:
+    create(http, name, distance="ip", metadata={"a": 1})
+    add(http, name, document("old", embedding=[1, 2]))
+    http.delete(f"/collections/{name}")
+
+    create(http, name, distance="l2")
+    add(http, name, document("new", embedding=[1, 2, 3]))
+
+    assert http.get(f"/collections/{name}").json() == {
+        "name": name,
+        "metadata": {},
+        "count": 1,
+        "dimension": 3,
+        "distance": "l2",
+    }
+
+
+def test_nothing_of_a_deleted_collection_shows_in_another(http: httpx.Client, name: str) -> None:
+    create(http, name)
+    add(http, name, document("a", text="old", old="value", parts=["of", "the", "old"], numbers=[1, 2]))
+    http.delete(f"/collections/{name}")
+
+    create(http, name)
+    add(http, name, document("a", text="new"))
+
+    listed = http.get(documents_path(name)).json()["documents"]
+    assert listed == [{"id": "a", "text": "new", "metadata": {}}]

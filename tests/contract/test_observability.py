@@ -1,0 +1,133 @@
+"""The contract's section "Conventions": request ids, timings, and what stays unsaid."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import httpx
+import pytest
+
+from contract.documents import document, documents_path
+from serving import Served
+
+# -- headers ------------------------------------------------------------------------------------
+
+
+def test_the_request_id_is_echoed(http: httpx.Client) -> None:
+    assert http.get("/", headers={"X-Request-ID": "trace:7/a"}).headers["x-request-id"] == "trace:7/a"
+
+
+def test_a_request_id_is_generated_when_none_is_sent(http: httpx.Client) -> None:
+    given = [http.get("/").headers["x-request-id"] for _ in range(2)]
+
+    assert all(given)
+    assert given[0] != given[1]
+
+
+@pytest.mark.parametrize("path", ["/collections/nobody-knows", "/no/such/route"])
+def test_errors_carry_the_request_id_too(http: httpx.Client, path: str) -> None:
+    assert http.get(path, headers={"X-Request-ID": "trace-8"}).headers["x-request-id"] == "trace-8"
+
+
+@pytest.mark.parametrize(
+    "request_id", ["two words", "x" * 5000, "näh".encode("latin-1")], ids=["space", "long", "latin"]
+)
+def test_a_request_id_that_cannot_stand_in_a_log_line_is_replaced(http: httpx.Client, request_id: bytes) -> None:
+    answer = http.get("/", headers={b"X-Request-ID": request_id})
+
+    assert answer.is_success
+    assert re.fullmatch(r"[!-~]{1,128}", answer.headers["x-request-id"])
+
+
+def test_the_request_id_is_in_the_log(http: httpx.Client, service: Served, collection: str) -> None:
+    http.get(f"/collections/{collection}", headers={"X-Request-ID": "trace-9"})
+
+    lines = [json.loads(line) for line in logged(http, service, "trace-9").splitlines() if "trace-9" in line]
+
+    assert all(line["request_id"] == "trace-9" for line in lines)
+    assert lines[-1]["path"] == f"/collections/{collection}"
+
+
+def test_server_timing_tells_the_share_of_the_store(http: httpx.Client, collection: str) -> None:
+    timing = http.get(f"/collections/{collection}").headers["server-timing"]
+
+    told = re.fullmatch(r"store;dur=([\d.]+), total;dur=([\d.]+)", timing)
+    assert told is not None
+    assert 0 < float(told[1]) <= float(told[2])
+
+
+def test_server_timing_of_what_needs_no_store_is_zero(http: httpx.Client) -> None:
+    assert http.get("/health/live").headers["server-timing"].startswith("store;dur=0.00,")
+
+
+# -- what stays unsaid --------------------------------------------------------------------------
+
+SECRET = "Zweig-5521"
+SECRET_NUMBER = 0.73125
+
+
+def logged(http: httpx.Client, service: Served, request_id: str) -> str:
+    """The service's log, once it tells of a request. The line is written after the answer, perhaps later."""
+    for _ in range(200):
+        text = service.log.read_text()
+        if request_id in text:
+            return text
+        http.get("/health/live")
+    raise AssertionError(f"no line about {request_id}")
+
+
+def work_with_secrets(http: httpx.Client, collection: str) -> list[httpx.Response]:
+    """Requests that carry secrets in every place that may hold one, half of them wrong, and their answers' errors."""
+    good = document("a", text=SECRET, embedding=[1, SECRET_NUMBER], text_preview=SECRET, secret=SECRET, parts=[SECRET])
+    path, query = documents_path(collection), f"/collections/{collection}/query"
+    return [
+        http.post(path, json={"documents": [good]}),
+        http.put(path, json={"documents": [good]}),
+        http.post(path, json={"documents": [good]}),
+        http.get(path, params={"where": json.dumps({"secret": SECRET}), "include": "embedding"}),
+        http.post(query, json={"query_embedding": [1, SECRET_NUMBER], "where": {"secret": SECRET}}),
+        http.post(path, json={"documents": [{**good, "id": "b", "embedding": [1, 2, SECRET_NUMBER]}]}),
+        http.post(path, json={"documents": [{**good, "id": "b", "embedding": [SECRET_NUMBER, SECRET]}]}),
+        http.post(path, json={"documents": [{**good, "id": "b", "text": [SECRET]}]}),
+        http.post(path, json={"documents": [{**good, "id": "b", "metadata": {"a": {"b": SECRET}}}]}),
+        http.post(path, json={"documents": [{**good, "id": "b", "metadata": {"a": [SECRET, 1]}}]}),
+        http.post(path, content=json.dumps({"documents": [good]})[:-3]),
+        http.get(path, params={"where": json.dumps({"secret": {"$gt": SECRET}})}),
+        http.get(path, params={"where": json.dumps({"secret": {"$in": [SECRET, SECRET_NUMBER]}})}),
+        http.get(path, params={"where": SECRET}),
+        http.get(path, params={"where_document": json.dumps({"$regex": f"({SECRET}"})}),
+        http.post(query, json={"query_embedding": [1, 2, SECRET_NUMBER]}),
+        http.post(query, json={"query_embedding": [SECRET_NUMBER, SECRET]}),
+        http.put(f"/collections/{collection}/metadata", json={"metadata": {"secret": [SECRET]}}),
+        http.put(f"/collections/{collection}/metadata", json={"metadata": {"secret": SECRET}}),
+    ]
+
+
+def test_no_log_line_holds_a_text_a_metadata_value_or_an_embedding(
+    http: httpx.Client, service: Served, collection: str
+) -> None:
+    work_with_secrets(http, collection)
+    http.get("/health/live", headers={"X-Request-ID": f"after-{collection}"})
+
+    text = logged(http, service, f"after-{collection}")
+
+    assert SECRET not in text
+    assert str(SECRET_NUMBER) not in text
+
+
+def test_no_metric_holds_a_text_a_metadata_value_or_an_embedding(http: httpx.Client, collection: str) -> None:
+    work_with_secrets(http, collection)
+
+    text = http.get("/metrics").text
+
+    assert "ragstore_requests_total" in text
+    assert SECRET not in text
+    assert str(SECRET_NUMBER) not in text
+
+
+def test_no_error_holds_a_text_a_metadata_value_or_an_embedding(http: httpx.Client, collection: str) -> None:
+    errors = [answer.text for answer in work_with_secrets(http, collection) if answer.is_error]
+
+    assert len(errors) == 14
+    assert not [text for text in errors if SECRET in text or str(SECRET_NUMBER) in text]

@@ -1,0 +1,298 @@
+"""The contract's section "Similarity"."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import httpx
+import pytest
+
+from contract.documents import add, document, documents, ids_of
+from contract.problems import paths_of, problem_of
+
+Querying: TypeAlias = Callable[..., httpx.Response]
+
+
+@pytest.fixture(params=["/collections/{}/query", "/query"])
+def querying(request: pytest.FixtureRequest, http: httpx.Client) -> Querying:
+    """Asks one collection, once on its own path and once by name on `/query`."""
+
+    def on_its_path(collection: str, **body: object) -> httpx.Response:
+        return http.post(f"/collections/{collection}/query", json=body)
+
+    def by_name(collection: str, **body: object) -> httpx.Response:
+        return http.post("/query", json={"collection": collection, **body})
+
+    return by_name if request.param == "/query" else on_its_path
+
+
+def created(http: httpx.Client, name: str, distance: str, *vectors: tuple[float, ...]) -> str:
+    """Make a collection of documents a, b, c, ... with these embeddings."""
+    http.post("/collections", json={"name": name, "distance": distance}).raise_for_status()
+    if vectors:
+        add(http, name, *(document(chr(97 + place), embedding=vector) for place, vector in enumerate(vectors)))
+    return name
+
+
+@pytest.fixture
+def compass(http: httpx.Client, collection: str) -> str:
+    """Documents at 0, 30, 60 and 90 degrees, of kinds 1, 2, 1, 2."""
+    for place, degrees in enumerate((90, 0, 60, 30)):
+        angle = math.radians(degrees)
+        vector = (math.cos(angle), math.sin(angle))
+        add(http, collection, document(f"{degrees}", text=f"at {degrees}", embedding=vector, kind=1 + place % 2))
+    return collection
+
+
+# -- one collection ----------------------------------------------------------------------------
+
+
+def test_results_come_nearest_first(compass: str, querying: Querying) -> None:
+    answer = querying(compass, query_embedding=[1, 0])
+
+    assert ids_of(answer, "results") == ["0", "30", "60", "90"]
+    distances = [hit["distance"] for hit in answer.json()["results"]]
+    assert distances == pytest.approx([0, 1 - math.sqrt(3) / 2, 0.5, 1], abs=1e-6)
+
+
+def test_an_answer_tells_results_count_and_collection_metadata(http: httpx.Client, collection: str) -> None:
+    http.put(f"/collections/{collection}/metadata", json={"metadata": {"embedding_model": "m"}})
+    add(http, collection, document("a", text="words", page=1))
+
+    answer = http.post(f"/collections/{collection}/query", json={"query_embedding": [2, 0]})
+
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "results": [
+            {
+                "id": "a",
+                "text": "words",
+                "metadata": {"page": 1},
+                "distance": pytest.approx(0, abs=1e-6),
+                "score": pytest.approx(1),
+            }
+        ],
+        "count": 1,
+        "collection_metadata": {"embedding_model": "m"},
+    }
+
+
+def test_query_on_one_collection_by_name_says_the_same_and_names_it(http: httpx.Client, compass: str) -> None:
+    on_its_path = http.post(f"/collections/{compass}/query", json={"query_embedding": [1, 0]}).json()
+
+    by_name = http.post("/query", json={"collection": compass, "query_embedding": [1, 0]}).json()
+
+    assert by_name["results"] == [{**hit, "collection": compass} for hit in on_its_path["results"]]
+    assert by_name["count"] == on_its_path["count"]
+    assert by_name["collection_metadata"] == on_its_path["collection_metadata"]
+
+
+def test_top_k_is_5_unless_told(http: httpx.Client, collection: str, querying: Querying) -> None:
+    add(http, collection, *documents(8))
+
+    assert querying(collection, query_embedding=[1, 0]).json()["count"] == 5
+
+
+@pytest.mark.parametrize("top_k", [1, 3, 8, 1000])
+def test_top_k_bounds_the_results(http: httpx.Client, collection: str, querying: Querying, top_k: int) -> None:
+    add(http, collection, *documents(8))
+
+    answer = querying(collection, query_embedding=[1, 0], top_k=top_k).json()
+
+    assert answer["count"] == len(answer["results"]) == min(top_k, 8)
+
+
+@pytest.mark.parametrize("top_k", [0, -1, 1001, 2**70, 1.5, "5", None, True], ids=repr)
+def test_top_k_is_from_1_to_1000(compass: str, querying: Querying, top_k: object) -> None:
+    problem = problem_of(querying(compass, query_embedding=[1, 0], top_k=top_k), 400)
+
+    assert "top_k" in problem["detail"]
+
+
+def test_where_selects(compass: str, querying: Querying) -> None:
+    assert ids_of(querying(compass, query_embedding=[1, 0], where={"kind": 1}), "results") == ["60", "90"]
+
+
+def test_where_document_selects(compass: str, querying: Querying) -> None:
+    answer = querying(compass, query_embedding=[1, 0], where_document={"$contains": "0"}, where={"kind": 2})
+
+    assert ids_of(answer, "results") == ["0", "30"]
+
+
+def test_a_rare_match_is_found_however_far(http: httpx.Client, collection: str, querying: Querying) -> None:
+    near = [document(f"near-{number}", embedding=(1, number / 1000), kind="common") for number in range(500)]
+    add(http, collection, *near, document("far", embedding=(-1, 0), kind="rare"))
+
+    assert ids_of(querying(collection, query_embedding=[1, 0], where={"kind": "rare"}), "results") == ["far"]
+
+
+def test_max_distance_leaves_out_what_is_further(compass: str, querying: Querying) -> None:
+    assert ids_of(querying(compass, query_embedding=[1, 0], max_distance=0.3), "results") == ["0", "30"]
+
+
+def test_min_score_leaves_out_what_scores_less(compass: str, querying: Querying) -> None:
+    assert ids_of(querying(compass, query_embedding=[1, 0], min_score=0.4), "results") == ["0", "30", "60"]
+
+
+def test_both_bounds_hold(compass: str, querying: Querying) -> None:
+    answer = querying(compass, query_embedding=[1, 0], max_distance=0.6, min_score=0.8)
+
+    assert ids_of(answer, "results") == ["0", "30"]
+    assert answer.json()["count"] == 2
+
+
+def test_results_carry_embeddings_on_request(compass: str, querying: Querying) -> None:
+    without, with_them = (
+        querying(compass, query_embedding=[1, 0], top_k=1, **asked).json()["results"][0]
+        for asked in ({}, {"include": ["embedding"]})
+    )
+
+    assert "embedding" not in without
+    assert with_them["embedding"] == pytest.approx([1, 0], abs=1e-6)
+
+
+def test_an_empty_collection_gives_an_empty_list(collection: str, querying: Querying) -> None:
+    answer = querying(collection, query_embedding=[1, 2, 3])
+
+    assert answer.status_code == 200
+    assert answer.json()["results"] == []
+    assert answer.json()["count"] == 0
+
+
+def test_a_filter_that_nothing_matches_gives_an_empty_list(compass: str, querying: Querying) -> None:
+    assert querying(compass, query_embedding=[1, 0], where={"kind": 9}).json()["results"] == []
+
+
+def test_a_query_of_the_wrong_dimension_is_400_with_both(compass: str, querying: Querying) -> None:
+    problem = problem_of(querying(compass, query_embedding=[1, 2, 3, 4, 5]), 400)
+
+    assert "2" in problem["detail"]
+    assert "5" in problem["detail"]
+    assert paths_of(problem) == ["$.query_embedding"]
+
+
+def test_an_unknown_collection_is_404(name: str, querying: Querying) -> None:
+    problem = problem_of(querying(name, query_embedding=[1, 0]), 404)
+
+    assert problem["detail"] == f"Collection '{name}' not found"
+
+
+# -- scores ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("distance", "distances", "scores"),
+    [
+        ("cosine", [0, 0.2, 1], [1, 0.8, 0]),
+        ("ip", [-3, -2, 1], [4, 3, 0]),
+        ("l2", [1, 2, 5], [1 / 2, 1 / 3, 1 / 6]),
+    ],
+)
+def test_scores_follow_the_distance(
+    http: httpx.Client, name: str, querying: Querying, distance: str, distances: list[float], scores: list[float]
+) -> None:
+    vectors = {"cosine": [(2, 0), (4, 3), (0, 5)], "ip": [(4, 0), (3, 7), (0, 5)], "l2": [(2, 0), (2, 1), (3, 1)]}
+    created(http, name, distance, *vectors[distance])
+
+    results = querying(name, query_embedding=[1, 0]).json()["results"]
+
+    assert [hit["id"] for hit in results] == ["a", "b", "c"]
+    assert [hit["distance"] for hit in results] == pytest.approx(distances, abs=1e-5)
+    assert [hit["score"] for hit in results] == pytest.approx(scores, abs=1e-5)
+
+
+@pytest.mark.parametrize("distance", ["l2", "ip"])
+def test_distances_beyond_float32_are_still_numbers(http: httpx.Client, name: str, distance: str) -> None:
+    created(http, name, distance, (3e38, -3e38))
+
+    answer = http.post(f"/collections/{name}/query", json={"query_embedding": [-3e38, 3e38]})
+
+    assert answer.status_code == 200
+    assert all(math.isfinite(answer.json()["results"][0][key]) for key in ("distance", "score"))
+
+
+# -- several collections -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def pair(http: httpx.Client, name: str) -> Iterator[tuple[str, str]]:
+    """Two collections whose documents alternate in distance from (1, 0)."""
+    names = (f"{name}-1", f"{name}-2")
+    created(http, names[0], "l2", (1, 0), (1, 2))
+    created(http, names[1], "l2", (1, 1), (1, 3))
+    yield names
+    for one in names:
+        http.delete(f"/collections/{one}")
+
+
+def ask(http: httpx.Client, *names: str, **body: object) -> httpx.Response:
+    return http.post("/query", json={"collections": names, "query_embedding": [1, 0], **body})
+
+
+def test_several_collections_are_merged_by_distance(http: httpx.Client, pair: tuple[str, str]) -> None:
+    answer = ask(http, *pair).json()
+
+    found = [(hit["collection"], hit["id"], round(hit["distance"], 5)) for hit in answer["results"]]
+    assert found == [(pair[0], "a", 0), (pair[1], "a", 1), (pair[0], "b", 4), (pair[1], "b", 9)]
+    assert answer["count"] == 4
+
+
+def test_several_collections_give_top_k_together(http: httpx.Client, pair: tuple[str, str]) -> None:
+    assert [hit["collection"] for hit in ask(http, *pair, top_k=2).json()["results"]] == list(pair)
+
+
+def test_bounds_and_filters_apply_to_several_collections(http: httpx.Client, pair: tuple[str, str]) -> None:
+    assert ask(http, *pair, max_distance=1.5).json()["count"] == 2
+    assert ask(http, *pair, where={"kind": "none"}).json()["count"] == 0
+
+
+def test_no_errors_are_told_where_there_are_none(http: httpx.Client, pair: tuple[str, str]) -> None:
+    assert ask(http, *pair).json()["errors"] == []
+
+
+def test_a_collection_that_is_unknown_is_told_and_the_others_answer(http: httpx.Client, pair: tuple[str, str]) -> None:
+    answer = ask(http, pair[0], "never-there", pair[1])
+
+    assert answer.status_code == 200
+    assert answer.json()["count"] == 4
+    assert answer.json()["errors"] == [
+        {"collection": "never-there", "status": 404, "detail": "Collection 'never-there' not found"}
+    ]
+
+
+def test_a_collection_of_another_dimension_is_told_and_the_others_answer(
+    http: httpx.Client, pair: tuple[str, str], collection: str
+) -> None:
+    add(http, collection, document("a", embedding=[1, 2, 3]))
+
+    answer = ask(http, *pair, collection).json()
+
+    assert answer["count"] == 4
+    [error] = answer["errors"]
+    assert (error["collection"], error["status"]) == (collection, 400)
+    assert "3" in error["detail"]
+
+
+def test_a_collection_named_twice_counts_once(http: httpx.Client, pair: tuple[str, str]) -> None:
+    assert ask(http, pair[0], pair[0]).json()["count"] == 2
+
+
+def test_when_all_collections_fail_each_is_told(http: httpx.Client) -> None:
+    answer = ask(http, "never-there", "nor-here").json()
+
+    assert answer["results"] == []
+    assert [error["collection"] for error in answer["errors"]] == ["never-there", "nor-here"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"collection": "abc", "collections": ["abc"]}, {"collections": []}, {"collection": None}],
+    ids=json.dumps,
+)
+def test_exactly_one_of_collection_and_collections_is_given(http: httpx.Client, body: dict[str, Any]) -> None:
+    problem = problem_of(http.post("/query", json={"query_embedding": [1, 0], **body}), 400)
+
+    assert "collection" in problem["detail"]

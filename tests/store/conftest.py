@@ -1,0 +1,37 @@
+"""What the store tests share: every store, with a collection in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import pytest
+
+from ragstore.store.base import Store
+from serving import Served
+from store.stores import STORES, Place
+
+
+@pytest.fixture(scope="session")
+def place(chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Where the stores keep their documents."""
+    return Place(tmp_path_factory.mktemp("stores"), chroma.url, "store_tests")
+
+
+@pytest.fixture(scope="session", params=STORES)
+async def store(request: pytest.FixtureRequest, place: Place) -> AsyncIterator[Store]:
+    """A running store, of every kind."""
+    store = STORES[request.param](place)
+    await store.start()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def collection(store: Store) -> AsyncIterator[str]:
+    """A new, empty collection with the distance l2. A test may delete it."""
+    name = f"t-{uuid4().hex}"
+    await store.create_collection(name, {}, "l2")
+    yield name
+    if name in {found.name for found in await store.list_collections(None, 0)}:
+        await store.delete_collection(name)

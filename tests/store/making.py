@@ -1,0 +1,68 @@
+"""Short ways to make what stores take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ragstore.filters import where, where_document
+from ragstore.metadata import Metadata
+from ragstore.store.base import Batch, Documents, Matrix, Query, Selection
+
+
+def matrix(*rows: Sequence[float]) -> Matrix:
+    """A matrix of float32."""
+    return np.array(rows, dtype=np.float32)
+
+
+def batch(*ids: str, dimension: int = 2, text: str = "", metadata: Metadata | None = None) -> Batch:
+    """Documents with these ids: the texts begin with the id, the vectors differ by their first number."""
+    embeddings = np.ones((len(ids), dimension), dtype=np.float32)
+    embeddings[:, 0] = np.arange(1, len(ids) + 1)
+    return Batch(
+        list(ids), [text or f"text of {name}" for name in ids], [dict(metadata or {}) for _ in ids], embeddings
+    )
+
+
+def batch_of(metadatas: Sequence[Metadata], texts: Sequence[str] | None = None) -> Batch:
+    """Documents with these metadatas, whose ids are their places."""
+    made = batch(*(str(place) for place in range(len(metadatas))))
+    return Batch(made.ids, list(texts or made.texts), list(metadatas), made.embeddings)
+
+
+def of_ids(*ids: str) -> Selection:
+    """The documents with these ids."""
+    return Selection(ids=ids)
+
+
+def of_where(given: object) -> Selection:
+    """The documents that a metadata filter selects."""
+    return Selection(where=where.parse(given))
+
+
+def of_text(given: object) -> Selection:
+    """The documents that a text filter selects."""
+    return Selection(where_document=where_document.parse(given))
+
+
+def asked(
+    *embedding: float,
+    top_k: int = 10,
+    where_given: object = None,
+    text_given: object = None,
+    with_embeddings: bool = False,
+) -> Query:
+    """A query."""
+    return Query(
+        np.array(embedding, dtype=np.float32),
+        top_k,
+        where.parse(where_given),
+        where_document.parse(text_given),
+        with_embeddings,
+    )
+
+
+def rows(documents: Documents) -> list[tuple[str, str, Metadata]]:
+    """Documents row by row."""
+    return list(zip(documents.ids, documents.texts, documents.metadatas, strict=True))

@@ -1,0 +1,189 @@
+"""The embedded backend's process: one for each folder, off the event loop, and replaced when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragstore.errors import ChromaTimeout, ChromaUnavailable
+from ragstore.store.base import EVERYTHING, Batch, Store
+from ragstore.store.exact import ExactStore
+from store.making import asked, batch
+from store.stores import embedded_backend
+
+PARENT = """
+import asyncio, multiprocessing, sys
+from ragstore.store.embedded import EmbeddedBackend
+
+async def main():
+    backend = EmbeddedBackend(sys.argv[1], "store_tests", "store_tests", 30)
+    await backend.start()
+    await backend.status()
+    print(multiprocessing.active_children()[0].pid, flush=True)
+    await asyncio.Event().wait()
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+@asynccontextmanager
+async def opened(folder: Path, patience: float = 60.0) -> AsyncIterator[Store]:
+    """A store over a folder, for a while."""
+    store = ExactStore(embedded_backend(folder, patience), 5461)
+    await store.start()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def _children() -> set[int]:
+    return {child.pid for child in multiprocessing.active_children() if child.pid is not None}
+
+
+async def _open(store: Store) -> None:
+    """Wait until the data is open, however busy the machine is."""
+    while True:
+        try:
+            await store.status()
+        except ChromaTimeout:
+            continue
+        return
+
+
+def _large(count: int = 4000) -> Batch:
+    ids = [str(place) for place in range(count)]
+    vectors = np.random.default_rng(1).random((count, 384), dtype=np.float32)
+    return Batch(ids, [name * 200 for name in ids], [{"n": place} for place in range(count)], vectors)
+
+
+async def test_documents_are_there_after_closing_and_opening_again(tmp_path: Path, name: str) -> None:
+    async with opened(tmp_path) as store:
+        await store.create_collection(name, {"a": 1}, "ip")
+        await store.add(name, batch("a", "b", metadata={"n": [1, 2]}))
+    async with opened(tmp_path) as store:
+        found = await store.get(name, EVERYTHING)
+        assert (found.ids, found.metadatas) == (["a", "b"], [{"n": [1, 2]}] * 2)
+        assert (await store.get_collection(name)).distance == "ip"
+        assert len((await store.query(name, [asked(1, 2)])).hits[0].ids) == 2
+
+
+async def test_a_folder_that_another_process_has_is_refused_until_it_is_free(tmp_path: Path) -> None:
+    async with opened(tmp_path) as first:
+        await first.status()
+        async with opened(tmp_path) as second:
+            with pytest.raises(ChromaUnavailable) as refused:
+                await second.status()
+            assert refused.value.detail == f"{tmp_path} is in use by another process"
+            await first.close()
+            assert (await second.status()).collections_count == 0
+
+
+async def test_a_folder_that_cannot_be_used_is_unavailable_until_it_can(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.write_text("in the way")
+    async with opened(folder) as store:
+        with pytest.raises(ChromaUnavailable, match="The data cannot be opened"):
+            await store.status()
+        folder.unlink()
+        assert (await store.status()).collections_count == 0
+
+
+async def test_a_killed_process_is_replaced_and_what_was_acknowledged_is_there(tmp_path: Path, name: str) -> None:
+    others = _children()
+    async with opened(tmp_path) as store:
+        await store.create_collection(name, {}, "l2")
+        await store.add(name, batch("a", "b"))
+        (process,) = _children() - others
+        os.kill(process, signal.SIGKILL)
+        with pytest.raises(ChromaUnavailable):
+            await store.get(name, EVERYTHING)
+        assert (await store.get(name, EVERYTHING)).ids == ["a", "b"]
+        await store.add(name, batch("c"))
+        assert len((await store.query(name, [asked(1, 2)])).hits[0].ids) == 3
+
+
+async def test_calls_under_way_when_the_process_is_killed_are_unavailable(tmp_path: Path, name: str) -> None:
+    others = _children()
+    async with opened(tmp_path) as store:
+        await store.create_collection(name, {}, "l2")
+        (process,) = _children() - others
+        write = asyncio.create_task(store.add(name, _large()))
+        await store.count_collections()
+        waiting = [asyncio.create_task(store.count_collections()) for _ in range(5)]
+        os.kill(process, signal.SIGKILL)
+        answers = await asyncio.gather(write, *waiting, return_exceptions=True)
+        assert all(answer is None or isinstance(answer, (int, ChromaUnavailable)) for answer in answers)
+        assert await store.count(name) in (0, 4000)
+
+
+async def test_a_large_write_does_not_hold_the_event_loop(tmp_path: Path, name: str) -> None:
+    async with opened(tmp_path) as store:
+        await store.create_collection(name, {}, "l2")
+        loop = asyncio.get_running_loop()
+        write = asyncio.create_task(store.add(name, _large()))
+        began, gaps = loop.time(), [0.0]
+        last = began
+        while not write.done():
+            await asyncio.sleep(0.001)
+            gaps.append(loop.time() - last)
+            last = loop.time()
+        await write
+        assert len(gaps) > 50
+        assert max(gaps) < (last - began) / 4
+
+
+async def test_an_answer_that_takes_too_long_is_a_timeout_and_the_next_one_may_not(tmp_path: Path, name: str) -> None:
+    others = _children()
+    async with opened(tmp_path, patience=3) as store:
+        await _open(store)
+        await store.create_collection(name, {}, "l2")
+        (process,) = _children() - others
+        os.kill(process, signal.SIGSTOP)
+        with pytest.raises(ChromaTimeout):
+            await store.add(name, batch("a"))
+        os.kill(process, signal.SIGCONT)
+        assert await store.count(name) in (0, 1)
+        await store.upsert(name, batch("a"))
+        assert (await store.get(name, EVERYTHING)).ids == ["a"]
+
+
+async def test_a_caller_who_leaves_disturbs_nobody(tmp_path: Path, name: str) -> None:
+    async with opened(tmp_path) as store:
+        await store.create_collection(name, {}, "l2")
+        write = asyncio.create_task(store.add(name, _large(1000)))
+        await store.count_collections()
+        write.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await write
+        assert await store.count(name) in (0, 1000)
+        await store.upsert(name, _large(1000))
+        assert await store.count(name) == 1000
+
+
+async def test_the_process_ends_when_its_parent_is_killed_and_leaves_the_folder_free(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, str(script), str(tmp_path / "data"), stdout=asyncio.subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    child = int(await parent.stdout.readline())
+    os.kill(child, 0)
+    parent.kill()
+    # The child has the same standard output: it ends for the reader once both have ended.
+    async with asyncio.timeout(20):
+        assert await parent.stdout.read() == b""
+    await parent.wait()
+    async with opened(tmp_path / "data") as store:
+        assert (await store.status()).collections_count == 0

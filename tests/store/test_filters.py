@@ -1,0 +1,103 @@
+"""Both filter languages, through every store, against a plain reading of them."""
+
+from __future__ import annotations
+
+from itertools import product
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from filters.generated import BOOLEANS, FLOATS, INTEGERS, LISTS, STRINGS, filters, metadatas
+from filters.reading import Json, Value, selects
+from ragstore.filters import where
+from ragstore.filters.grammar import MAX_CLAUSES, MAX_DEPTH, MAX_VALUES
+from ragstore.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
+from ragstore.metadata import Metadata
+from ragstore.schemas import IDS_MAX
+from ragstore.store.base import Selection, Store
+from store.making import batch_of, of_where
+
+EXAMPLES = 30
+
+
+async def _selected(store: Store, collection: str, filtered: object) -> list[str]:
+    return (await store.get(collection, of_where(filtered))).ids
+
+
+def _every_operation() -> list[Json]:
+    """Each operator with operands of each type that it takes."""
+    numbers = (*INTEGERS, *FLOATS)
+    scalars = (*numbers, *STRINGS, *BOOLEANS)
+    sets = ([1, 2.5], [0.5], [2.0**63], [2**63 - 1, 0.1], [1e300, 1], ["a", ""], [True], [False, True], [-1.5, -1])
+    operations: list[tuple[str, object]] = [
+        *product((*EQUALITY, *CONTAINMENT), scalars),
+        *product(ORDER, numbers),
+        *product(MEMBERSHIP, sets),
+    ]
+    return [{"a": {operator: operand}} for operator, operand in operations]
+
+
+async def test_matches_agrees_with_the_store_on_every_operator_type_and_absence(store: Store, collection: str) -> None:
+    values: list[Value] = [*INTEGERS, *FLOATS, *STRINGS, *BOOLEANS, *LISTS]
+    documents: list[Metadata] = [{}, {"b": 1}, *({"a": value} for value in values)]
+    await store.add(collection, batch_of(documents))
+    for filtered in _every_operation():
+        parsed = where.parse(filtered)
+        matching = [str(place) for place, metadata in enumerate(documents) if where.matches(parsed, metadata)]
+        assert await _selected(store, collection, filtered) == matching, filtered
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(documents=st.lists(metadatas, min_size=1, max_size=30), asked=st.lists(filters, min_size=5, max_size=15))
+async def test_matches_agrees_with_the_store_on_whole_filters(
+    store: Store, documents: list[Metadata], asked: list[Json]
+) -> None:
+    name = f"t-{uuid4().hex}"
+    await store.create_collection(name, {}, "l2")
+    await store.upsert(name, batch_of(documents))
+    for filtered in asked:
+        parsed = where.parse(filtered)
+        matching = [str(place) for place, metadata in enumerate(documents) if where.matches(parsed, metadata)]
+        assert await _selected(store, name, filtered) == matching, filtered
+    await store.delete_collection(name)
+
+
+@pytest.mark.parametrize("count", [1, 100, 101, 500])
+async def test_a_filter_may_have_as_many_comparisons_as_its_bound(store: Store, collection: str, count: int) -> None:
+    await store.add(collection, batch_of([{"a": count - 1}, {"a": count}]))
+    assert await _selected(store, collection, {"$or": [{"a": place} for place in range(count)]}) == ["0"]
+    assert await _selected(store, collection, {"$and": [{"a": {"$ne": place}} for place in range(count)]}) == ["1"]
+
+
+async def test_a_filter_may_be_as_deep_as_its_bound(store: Store, collection: str) -> None:
+    await store.add(collection, batch_of([{"a": 1}, {"a": 2}]))
+    filtered: Json = {"a": 1.5}
+    for depth in range(MAX_DEPTH):
+        filtered = {"$and" if depth % 2 else "$or": [{"a": {"$lt": 1.5}}, filtered]}
+    assert await _selected(store, collection, filtered) == ["0"]
+
+
+async def test_a_filter_and_ids_may_be_as_long_as_their_bounds_together(store: Store, collection: str) -> None:
+    await store.add(collection, batch_of([{"a": 1}, {"a": 2}, {"a": 0.5}]))
+    ids = tuple(str(place) for place in range(IDS_MAX))
+    for many in ([*range(2, MAX_VALUES + 2)], [place + 0.5 for place in range(MAX_VALUES // 2)]):
+        clauses = [{"a": {"$ne": -place - 0.5}} for place in range(MAX_CLAUSES - 1)]
+        filtered = where.parse({"$and": [{"a": {"$in": many}}, *clauses]})
+        found = await store.get(collection, Selection(ids=ids, where=filtered))
+        assert found.ids == (["1"] if 2 in many else ["2"])
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(documents=st.lists(metadatas, min_size=1, max_size=30), asked=st.lists(filters, min_size=5, max_size=15))
+async def test_a_filter_selects_what_a_plain_reading_of_it_selects(
+    store: Store, documents: list[dict[str, Value]], asked: list[Json]
+) -> None:
+    name = f"t-{uuid4().hex}"
+    await store.create_collection(name, {}, "l2")
+    await store.upsert(name, batch_of(documents))
+    for filtered in asked:
+        meant = [str(place) for place, metadata in enumerate(documents) if selects(filtered, metadata)]
+        assert await _selected(store, name, filtered) == meant, filtered
+    await store.delete_collection(name)

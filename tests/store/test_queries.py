@@ -1,0 +1,145 @@
+"""Similarity queries, over every store."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+import numpy as np
+import pytest
+
+from ragstore.errors import DimensionMismatch
+from ragstore.metadata import Metadata
+from ragstore.store.base import EVERYTHING, Batch, Distance, Store
+from store.making import asked, batch, batch_of, matrix
+
+POINTS = matrix([1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [-1.0, 0.0], [2.0, 2.0])
+SHELVES: list[Metadata] = [{"shelf": place % 2} for place in range(5)]
+TEXTS = ["red", "green", "red green", "blue", "green blue"]
+
+
+def _measured(distance: Distance, one: np.ndarray, other: np.ndarray) -> float:
+    if distance == "l2":
+        return float(((one - other) ** 2).sum())
+    product = float(one @ other)
+    if distance == "ip":
+        return 1.0 - product
+    return 1.0 - product / float(np.linalg.norm(one) * np.linalg.norm(other))
+
+
+@pytest.fixture
+async def points(store: Store, collection: str) -> str:
+    """A collection of five points in the plane."""
+    await store.add(collection, Batch([str(place) for place in range(5)], TEXTS, list(SHELVES), POINTS))
+    return collection
+
+
+@pytest.mark.parametrize("distance", ["cosine", "l2", "ip"])
+async def test_hits_are_the_nearest_first_with_their_distances(store: Store, name: str, distance: Distance) -> None:
+    await store.create_collection(name, {"a": 1}, distance)
+    await store.add(name, Batch([str(place) for place in range(5)], TEXTS, list(SHELVES), POINTS))
+    question = np.array([0.8, 0.3], dtype=np.float32)
+    found = await store.query(name, [asked(0.8, 0.3, top_k=5)])
+    expected = sorted((_measured(distance, question, point), str(place)) for place, point in enumerate(POINTS))
+    hits = found.hits[0]
+    assert hits.ids == [place for _, place in expected]
+    assert hits.distances == pytest.approx([far for far, _ in expected], abs=1e-5)
+    assert hits.texts == [TEXTS[int(place)] for place in hits.ids]
+    assert hits.metadatas == [SHELVES[int(place)] for place in hits.ids]
+    assert hits.embeddings is None
+    assert (found.collection.name, found.collection.metadata, found.collection.distance) == (name, {"a": 1}, distance)
+
+
+@pytest.mark.parametrize(("top_k", "count"), [(1, 1), (4, 4), (5, 5), (6, 5), (1000, 5)])
+async def test_there_are_top_k_hits_or_as_many_as_there_are(store: Store, points: str, top_k: int, count: int) -> None:
+    assert len((await store.query(points, [asked(1, 1, top_k=top_k)])).hits[0].ids) == count
+
+
+async def test_hits_carry_their_embeddings_when_asked_for(store: Store, points: str) -> None:
+    hits = (await store.query(points, [asked(0, 1, top_k=3, with_embeddings=True)])).hits[0]
+    assert hits.embeddings is not None
+    assert np.array_equal(hits.embeddings, POINTS[[int(place) for place in hits.ids]])
+
+
+async def test_a_query_of_another_dimension_is_refused(store: Store, points: str) -> None:
+    with pytest.raises(DimensionMismatch, match="dimension 3 does not match the collection's dimension 2"):
+        await store.query(points, [asked(1, 2, 3)])
+
+
+async def test_an_empty_collection_has_no_hits(store: Store, collection: str) -> None:
+    found = await store.query(collection, [asked(1, 2, 3), asked(1), asked(1, where_given={"a": 1})])
+    assert [hits.ids for hits in found.hits] == [[], [], []]
+
+
+async def test_an_emptied_collection_has_no_hits_and_keeps_its_dimension(store: Store, points: str) -> None:
+    await store.delete(points, EVERYTHING)
+    assert [hits.ids for hits in (await store.query(points, [asked(1, 2)])).hits] == [[]]
+    with pytest.raises(DimensionMismatch):
+        await store.query(points, [asked(1, 2, 3)])
+
+
+async def test_only_what_the_filters_select_is_found(store: Store, points: str) -> None:
+    async def ids(**given: object) -> list[str]:
+        return (await store.query(points, [asked(1, 0, **given)])).hits[0].ids  # type: ignore[arg-type]
+
+    assert await ids(where_given={"shelf": 0}) == ["0", "2", "4"]
+    assert await ids(text_given={"$contains": "green"}) == ["2", "1", "4"]
+    assert await ids(where_given={"shelf": 0}, text_given={"$contains": "green"}) == ["2", "4"]
+    assert await ids(where_given={"shelf": 0}, top_k=1) == ["0"]
+    assert await ids(where_given={"shelf": 9}) == []
+    assert await ids(where_given={"missing": {"$ne": 1}}, top_k=2) == ["0", "2"]
+
+
+async def test_each_of_several_queries_gets_its_own_answer(store: Store, points: str) -> None:
+    queries = [
+        asked(1, 0, top_k=1),
+        asked(1, 0, top_k=3, where_given={"shelf": 0}),
+        asked(0, 1, top_k=2),
+        asked(0, 1, top_k=5, where_given={"shelf": 0}),
+        asked(-1, 0, top_k=1, where_given={"shelf": 1}, text_given={"$contains": "green"}),
+        asked(-1, 0, top_k=2, with_embeddings=True),
+        asked(1, 0, where_given={"shelf": 9}),
+    ]
+    together = (await store.query(points, queries)).hits
+    alone = [(await store.query(points, [query])).hits[0] for query in queries]
+    for hits, single in zip(together, alone, strict=True):
+        assert (hits.ids, hits.distances) == (single.ids, single.distances)
+        assert (hits.embeddings is None) == (single.embeddings is None)
+    assert [hits.ids for hits in together][:4] == [["0"], ["0", "2", "4"], ["1", "2"], ["2", "0", "4"]]
+    assert [len(hits.ids) for hits in together[4:]] == [1, 2, 0]
+
+
+async def test_concurrent_queries_get_their_own_answers(store: Store, collection: str) -> None:
+    await store.add(collection, batch(*(str(place) for place in range(1, 51))))
+    asks = [store.query(collection, [asked(place, 1, top_k=1 + place % 3)]) for place in range(1, 51)]
+    for place, found in enumerate(await asyncio.gather(*asks), start=1):
+        assert found.hits[0].ids[0] == str(place)
+        assert len(found.hits[0].ids) == 1 + place % 3
+
+
+@pytest.mark.parametrize("distance", ["l2", "ip"])
+async def test_distances_too_large_for_float32_are_large_numbers(store: Store, name: str, distance: Distance) -> None:
+    await store.create_collection(name, {}, distance)
+    await store.add(name, Batch(["far", "near"], ["", ""], [{}, {}], matrix([3e38, 3e38], [1.0, 1.0])))
+    for sign in (1, -1):
+        hits = (await store.query(name, [asked(sign * 3e38, sign * 3e38)])).hits[0]
+        assert set(hits.ids) <= {"far", "near"}
+        assert hits.ids
+        assert all(math.isfinite(far) for far in hits.distances)
+        assert hits.distances == sorted(hits.distances)
+
+
+async def test_what_was_just_written_is_found_and_what_was_just_deleted_is_not(store: Store, points: str) -> None:
+    await store.upsert(points, Batch(["new"], ["new"], [{}], matrix([1.0, 0.01])))
+    assert (await store.query(points, [asked(1, 0, top_k=2)])).hits[0].ids == ["0", "new"]
+    await store.upsert(points, Batch(["0"], ["moved"], [{}], matrix([-5.0, 0.0])))
+    hits = (await store.query(points, [asked(1, 0, top_k=1)])).hits[0]
+    assert (hits.ids, hits.texts) == (["new"], ["new"])
+
+
+async def test_the_zero_vector_is_answered_under_cosine(store: Store, name: str) -> None:
+    await store.create_collection(name, {}, "cosine")
+    await store.add(name, batch_of([{}, {}]))
+    hits = (await store.query(name, [asked(0, 0)])).hits[0]
+    assert len(hits.ids) == 2
+    assert all(math.isfinite(far) for far in hits.distances)

@@ -1,0 +1,111 @@
+"""Reading and counting documents, over every store."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragstore.filters import where, where_document
+from ragstore.metadata import Metadata
+from ragstore.store.base import EVERYTHING, Selection, Store
+from store.making import batch, batch_of, of_ids, of_text, of_where
+
+SHELVES: list[Metadata] = [{"shelf": place % 3, "n": place} for place in range(9)]
+TEXTS = ["red apple", "green pear", "red pear"] * 3
+
+SELECTIONS: list[tuple[Selection, list[str]]] = [
+    (EVERYTHING, ["0", "1", "2", "3", "4", "5", "6", "7", "8"]),
+    (of_ids("7", "2", "none", "2"), ["2", "7"]),
+    (of_ids("none"), []),
+    (of_ids(), []),
+    (of_where({"shelf": 1}), ["1", "4", "7"]),
+    (of_where({"shelf": 5}), []),
+    (of_where({}), ["0", "1", "2", "3", "4", "5", "6", "7", "8"]),
+    (of_text({"$contains": "red"}), ["0", "2", "3", "5", "6", "8"]),
+    (Selection(("1", "2", "4"), where.parse({"shelf": 1})), ["1", "4"]),
+    (Selection((), where.parse({"shelf": 1})), []),
+    (
+        Selection(("0", "1", "2", "5"), where.parse({"n": {"$gt": 0}}), where_document.parse({"$contains": "red"})),
+        ["2", "5"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("selection", "ids"), SELECTIONS)
+async def test_a_selection_selects_in_insertion_order(
+    store: Store, collection: str, selection: Selection, ids: list[str]
+) -> None:
+    await store.add(collection, batch_of(SHELVES, TEXTS))
+    found = await store.get(collection, selection)
+    assert found.ids == ids
+    assert found.texts == [TEXTS[int(place)] for place in ids]
+    assert found.metadatas == [SHELVES[int(place)] for place in ids]
+    assert found.embeddings is None
+    assert await store.count(collection, selection) == len(ids)
+    assert await store.get_metadatas(collection, selection, limit=100, offset=0) == found.metadatas
+
+
+@pytest.mark.parametrize(("selection", "ids"), SELECTIONS)
+async def test_pages_put_together_are_the_whole(
+    store: Store, collection: str, selection: Selection, ids: list[str]
+) -> None:
+    await store.add(collection, batch_of(SHELVES, TEXTS))
+    pages = [await store.get(collection, selection, limit=2, offset=offset) for offset in range(0, len(ids) + 2, 2)]
+    assert [name for page in pages for name in page.ids] == ids
+    assert all(len(page.ids) == 2 for page in pages[: len(ids) // 2])
+    metadatas = [
+        metadata
+        for offset in range(0, len(ids) + 2, 2)
+        for metadata in await store.get_metadatas(collection, selection, limit=2, offset=offset)
+    ]
+    assert metadatas == [SHELVES[int(place)] for place in ids]
+
+
+async def test_insertion_order_outlives_replacing_and_deleting(store: Store, collection: str) -> None:
+    await store.add(collection, batch("z", "y", "x"))
+    await store.add(collection, batch("b", "a"))
+    await store.upsert(collection, batch("a", "c", "y", text="again"))
+    await store.delete(collection, of_ids("x"))
+    assert (await store.get(collection, EVERYTHING)).ids == ["z", "y", "b", "a", "c"]
+
+
+@pytest.mark.parametrize("selection", [EVERYTHING, of_ids("a"), of_where({"a": 1}), of_text({"$contains": "a"})])
+async def test_an_empty_collection_has_nothing_to_read(store: Store, collection: str, selection: Selection) -> None:
+    found = await store.get(collection, selection, with_embeddings=True)
+    assert (found.ids, found.texts, found.metadatas) == ([], [], [])
+    assert found.embeddings is not None
+    assert len(found.embeddings) == 0
+    assert await store.count(collection, selection) == 0
+    assert await store.get_metadatas(collection, selection, limit=10, offset=0) == []
+
+
+async def test_an_offset_beyond_the_end_finds_nothing(store: Store, collection: str) -> None:
+    await store.add(collection, batch("a", "b"))
+    assert (await store.get(collection, EVERYTHING, limit=5, offset=2)).ids == []
+    assert (await store.get(collection, EVERYTHING, limit=5, offset=2**31 - 1)).ids == []
+
+
+async def test_an_offset_works_without_a_limit(store: Store, collection: str) -> None:
+    await store.add(collection, batch("a", "b", "c"))
+    assert (await store.get(collection, EVERYTHING, offset=1)).ids == ["b", "c"]
+
+
+async def test_embeddings_stand_beside_their_ids(store: Store, collection: str) -> None:
+    await store.add(collection, batch("a", "b", "c"))
+    found = await store.get(collection, of_ids("c", "a"), with_embeddings=True)
+    assert found.ids == ["a", "c"]
+    assert found.embeddings is not None
+    assert found.embeddings.tolist() == [[1.0, 1.0], [3.0, 1.0]]
+
+
+async def test_as_many_ids_as_a_request_may_name_are_read(store: Store, collection: str) -> None:
+    await store.add(collection, batch("5", "7777", "none"))
+    assert (await store.get(collection, of_ids(*(str(place) for place in range(10_000))))).ids == ["5", "7777"]
+
+
+async def test_collections_do_not_see_each_other(store: Store, collection: str, name: str) -> None:
+    await store.create_collection(name, {}, "l2")
+    await store.add(collection, batch("a", metadata={"n": 1}))
+    await store.add(name, batch("a", dimension=3, metadata={"n": 2}))
+    assert (await store.get(collection, EVERYTHING)).metadatas == [{"n": 1}]
+    assert await store.delete(name, EVERYTHING) == 1
+    assert await store.count(collection) == 1

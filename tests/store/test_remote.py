@@ -1,0 +1,303 @@
+"""The remote backend when Chroma, or what stands before it, behaves badly."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, CollectionNotFound
+from ragstore.store.backend import Backend
+from ragstore.store.base import EVERYTHING, Store
+from serving import Served, free_port, running, start_chroma
+from store.making import asked, batch
+from store.stores import exact, http_backend
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def started(backend: Backend) -> AsyncIterator[Store]:
+    """A store over a backend, for a while."""
+    store = exact(backend)
+    await store.start()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def listening(talk: Talk) -> AsyncIterator[str]:
+    """A server that speaks as told on each connection; its address."""
+    talking: set[asyncio.Task[None]] = set()
+
+    async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        talking.add(task)
+        try:
+            await talk(reader, writer)
+        except (asyncio.CancelledError, ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+            talking.discard(task)
+
+    server = await asyncio.start_server(one, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for task in talking:
+            task.cancel()
+
+
+async def read_message(reader: asyncio.StreamReader) -> tuple[str, bytes]:
+    """One HTTP request or answer: its head and its body."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    lengths = [line.partition(":")[2] for line in head.splitlines() if line.lower().startswith("content-length:")]
+    return head, await reader.readexactly(int(lengths[0]) if lengths else 0)
+
+
+def answering(status: str, content: bytes) -> Talk:
+    """A server that answers everything alike."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await read_message(reader)
+            writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content)
+            await writer.drain()
+
+    return talk
+
+
+def between(url: str, seen: list[tuple[str, bytes]], *, requests_a_connection: int | None = None) -> Talk:
+    """A proxy before Chroma that keeps what it saw, and may close each connection after some requests."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, _, port = url.removeprefix("http://").partition(":")
+        upstream, downstream = await asyncio.open_connection(host, int(port))
+        served = 0
+        try:
+            while requests_a_connection is None or served < requests_a_connection:
+                head, body = await read_message(reader)
+                seen.append((head, body))
+                downstream.write(head.encode("latin-1") + body)
+                answer, content = await read_message(upstream)
+                writer.write(answer.encode("latin-1") + content)
+                await writer.drain()
+                served += 1
+        finally:
+            downstream.close()
+
+    return talk
+
+
+CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
+    "status": lambda store: store.status(),
+    "get_collection": lambda store: store.get_collection("some-name"),
+    "create_collection": lambda store: store.create_collection("some-name", {}, "l2"),
+    "add": lambda store: store.add("some-name", batch("a")),
+    "get": lambda store: store.get("some-name", EVERYTHING),
+    "query": lambda store: store.query("some-name", [asked(1, 2)]),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_chroma_away_is_unavailable_at_once(call: str) -> None:
+    async with started(http_backend(f"http://127.0.0.1:{free_port()}", "store_tests")) as store:
+        began = time.monotonic()
+        with pytest.raises(ChromaUnavailable, match="cannot be reached"):
+            await CALLS[call](store)
+        assert time.monotonic() - began < 3
+
+
+async def test_a_name_that_does_not_resolve_is_unavailable() -> None:
+    async with started(http_backend("http://chroma.invalid:8000", "store_tests")) as store:
+        with pytest.raises(ChromaUnavailable):
+            await store.status()
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_server_that_never_answers_is_a_timeout(call: str) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with listening(silent) as url, started(http_backend(url, "store_tests", timeout=0.2)) as store:
+        began = time.monotonic()
+        with pytest.raises(ChromaTimeout):
+            await CALLS[call](store)
+        assert time.monotonic() - began < 3
+
+
+async def test_a_server_that_stops_within_its_answer_is_a_timeout() -> None:
+    async def stalling(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_message(reader)
+        writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"max')
+        await reader.read()
+
+    async with listening(stalling) as url, started(http_backend(url, "store_tests", timeout=0.2)) as store:
+        with pytest.raises(ChromaTimeout):
+            await store.status()
+
+
+@pytest.mark.parametrize(
+    ("status", "content"),
+    [
+        ("200 OK", b"<html>Welcome</html>"),
+        ("200 OK", b""),
+        ("200 OK", b"\xff\xfe"),
+        ("200 OK", b'{"unexpected": true}'),
+        ("200 OK", b"[" * 100_000),
+        ("200 OK", b'{"max_batch_size": 1, "more": ' + b"[" * 100_000),
+        ("500 Internal Server Error", b'{"more": ' + b"[" * 100_000),
+        ("500 Internal Server Error", b"<html>Oops</html>"),
+        ("500 Internal Server Error", b'{"error": 1, "message": []}'),
+        ("404 Not Found", b"nothing here"),
+        ("302 Found", b""),
+        ("401 Unauthorized", b'{"error": "AuthError", "message": "secret-token is wrong"}'),
+    ],
+)
+async def test_an_answer_that_makes_no_sense_is_a_failure_that_repeats_nothing_of_it(
+    status: str, content: bytes
+) -> None:
+    async with listening(answering(status, content)) as url, started(http_backend(url, "store_tests")) as store:
+        with pytest.raises(ChromaFailed) as failed:
+            await store.status()
+        assert "secret" not in failed.value.detail
+        assert "html" not in failed.value.detail
+
+
+async def test_what_is_no_http_is_unavailable_or_failed() -> None:
+    async def mumbling(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_message(reader)
+        writer.write(b"SSH-2.0-OpenSSH\r\n\r\n")
+        await writer.drain()
+
+    async with listening(mumbling) as url, started(http_backend(url, "store_tests")) as store:
+        with pytest.raises((ChromaFailed, ChromaUnavailable)):
+            await store.status()
+
+
+@pytest.mark.parametrize("status", ["429 Too Many Requests", "502 Bad Gateway", "503 Service Unavailable"])
+async def test_a_busy_chroma_is_unavailable(status: str) -> None:
+    async with listening(answering(status, b"")) as url, started(http_backend(url, "store_tests")) as store:
+        with pytest.raises(ChromaUnavailable) as refused:
+            await store.status()
+        assert refused.value.retry_after
+
+
+async def test_headers_are_sent_with_every_request(chroma: Served) -> None:
+    seen: list[tuple[str, bytes]] = []
+    headers = {"Authorization": "Bearer secret", "X-Chroma-Token": "secret"}
+    async with (
+        listening(between(chroma.url, seen)) as url,
+        started(http_backend(url, "headers_tests", headers=headers, connections=1)) as store,
+    ):
+        await store.status()
+        with pytest.raises(CollectionNotFound):
+            await store.get("some-name", EVERYTHING)
+    assert len(seen) > 3
+    for head, _ in seen:
+        assert "authorization: bearer secret" in head.lower()
+        assert "x-chroma-token: secret" in head.lower()
+
+
+async def test_embeddings_are_written_as_base64(chroma: Served, name: str) -> None:
+    seen: list[tuple[str, bytes]] = []
+    async with listening(between(chroma.url, seen)) as url, started(http_backend(url, "store_tests")) as store:
+        await store.create_collection(name, {}, "l2")
+        await store.add(name, batch("a", "b"))
+        found = await store.get(name, EVERYTHING, with_embeddings=True)
+        await store.delete_collection(name)
+    [body] = [body for head, body in seen if "/upsert " in head]
+    assert msgspec.json.decode(body)["embeddings"] == ["AACAPwAAgD8=", "AAAAQAAAgD8="]
+    assert found.embeddings is not None
+    assert np.array_equal(found.embeddings, [[1, 1], [2, 1]])
+
+
+async def test_the_tenant_and_the_database_are_made_when_they_are_missing(chroma: Served, name: str) -> None:
+    async with (
+        started(http_backend(chroma.url, f"db-{name}")) as store,
+        started(http_backend(chroma.url, f"db-{name}")) as other,
+    ):
+        both = await asyncio.gather(store.status(), other.status())
+        assert [status.collections_count for status in both] == [0, 0]
+        await store.create_collection(name, {}, "l2")
+        assert (await other.get_collection(name)).name == name
+
+
+async def test_databases_do_not_see_each_other(chroma: Served, name: str) -> None:
+    async with (
+        started(http_backend(chroma.url, f"one-{name}")) as store,
+        started(http_backend(chroma.url, f"two-{name}")) as other,
+    ):
+        await store.create_collection(name, {}, "l2")
+        with pytest.raises(CollectionNotFound):
+            await other.get_collection(name)
+        assert await other.list_collections(None, 0) == []
+
+
+@pytest.mark.parametrize("requests", [1, 2, 3])
+async def test_connections_that_chroma_closes_between_calls_are_replaced(
+    chroma: Served, name: str, requests: int
+) -> None:
+    async with started(http_backend(chroma.url, "store_tests")) as direct:
+        await direct.create_collection(name, {}, "l2")
+    proxy = between(chroma.url, [], requests_a_connection=requests)
+    async with listening(proxy) as url, started(http_backend(url, "store_tests", connections=2)) as store:
+        for place in range(10):
+            await store.upsert(name, batch(f"a{place}"))
+            assert await store.count(name) == place + 1
+            assert len((await store.query(name, [asked(1, 2, top_k=1)])).hits[0].ids) == 1
+        await store.delete_collection(name)
+
+
+async def test_a_store_that_starts_before_chroma_works_once_chroma_does(tmp_path: Path, name: str) -> None:
+    port = free_port()
+    async with started(http_backend(f"http://127.0.0.1:{port}", "store_tests")) as store:
+        with pytest.raises(ChromaUnavailable):
+            await store.status()
+        with running(await asyncio.to_thread(start_chroma, tmp_path, port)):
+            await store.create_collection(name, {}, "l2")
+            await store.add(name, batch("a"))
+            assert await store.count(name) == 1
+
+
+async def test_a_store_works_again_once_chroma_is_back(tmp_path: Path, name: str) -> None:
+    chroma = await asyncio.to_thread(start_chroma, tmp_path)
+    port = int(chroma.url.rpartition(":")[2])
+    async with started(http_backend(chroma.url, "store_tests")) as store:
+        await store.create_collection(name, {}, "l2")
+        await store.add(name, batch("a"))
+        await asyncio.to_thread(chroma.stop)
+        with pytest.raises(ChromaUnavailable):
+            await store.get(name, EVERYTHING)
+        with running(await asyncio.to_thread(start_chroma, tmp_path, port)):
+            assert (await store.get(name, EVERYTHING)).ids == ["a"]
+            await store.add(name, batch("b"))
+
+
+async def test_a_chroma_that_comes_back_empty_gets_its_tenant_and_database_again(tmp_path: Path, name: str) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    chroma = await asyncio.to_thread(start_chroma, first)
+    port = int(chroma.url.rpartition(":")[2])
+    async with started(http_backend(chroma.url, "store_tests")) as store:
+        await store.create_collection(name, {}, "l2")
+        await store.add(name, batch("a"))
+        await asyncio.to_thread(chroma.stop)
+        with running(await asyncio.to_thread(start_chroma, second, port)):
+            with pytest.raises(CollectionNotFound):
+                await store.get(name, EVERYTHING)
+            await store.create_collection(name, {}, "l2")
+            await store.add(name, batch("b"))
+            assert (await store.get(name, EVERYTHING)).ids == ["b"]

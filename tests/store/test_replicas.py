@@ -1,0 +1,126 @@
+"""Two stores on one Chroma server, as two replicas of the service are: what one does, the other serves right."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from ragstore.errors import CollectionNotFound, DimensionMismatch, DocumentsExist
+from ragstore.store.base import EVERYTHING, Store
+from store.making import asked, batch, of_where
+from store.stores import STORES, TENANT, Place
+
+REMOTE = [kind for kind in STORES if "remote" in kind]
+
+
+@pytest.fixture(scope="module", params=REMOTE)
+async def replicas(request: pytest.FixtureRequest, place: Place) -> AsyncIterator[tuple[Store, Store]]:
+    """Two stores that know nothing of each other."""
+    one, other = STORES[request.param](place), STORES[request.param](place)
+    await one.start()
+    await other.start()
+    yield one, other
+    await one.close()
+    await other.close()
+
+
+async def _replace(one: Store, other: Store, name: str) -> None:
+    """Let one store know a collection of dimension 2 which the other then replaces by one of dimension 3."""
+    await one.create_collection(name, {"was": "first"}, "l2")
+    await one.add(name, batch("a", "b", dimension=2))
+    await one.query(name, [asked(1, 2)])
+    await other.delete_collection(name)
+    await other.create_collection(name, {"is": "second"}, "ip")
+    await other.add(name, batch("c", dimension=3))
+
+
+async def test_a_collection_made_again_elsewhere_is_read(replicas: tuple[Store, Store], name: str) -> None:
+    await _replace(*replicas, name)
+    assert (await replicas[0].get(name, EVERYTHING)).ids == ["c"]
+    assert await replicas[0].count(name) == 1
+    assert await replicas[0].count(name, of_where({"a": {"$ne": 1}})) == 1
+
+
+async def test_a_collection_made_again_elsewhere_is_queried(replicas: tuple[Store, Store], name: str) -> None:
+    await _replace(*replicas, name)
+    found = await replicas[0].query(name, [asked(1, 2, 3)])
+    assert found.hits[0].ids == ["c"]
+    assert (found.collection.distance, found.collection.metadata) == ("ip", {"is": "second"})
+
+
+async def test_a_collection_made_again_elsewhere_refuses_the_dimension_it_had(
+    replicas: tuple[Store, Store], name: str
+) -> None:
+    await _replace(*replicas, name)
+    with pytest.raises(DimensionMismatch, match="dimension 2 does not match the collection's dimension 3"):
+        await replicas[0].query(name, [asked(1, 2)])
+    with pytest.raises(DimensionMismatch):
+        await replicas[0].upsert(name, batch("d", dimension=2))
+
+
+@pytest.mark.parametrize("operation", ["add", "upsert"])
+async def test_a_collection_made_again_elsewhere_is_written(
+    replicas: tuple[Store, Store], name: str, operation: str
+) -> None:
+    await _replace(*replicas, name)
+    await getattr(replicas[0], operation)(name, batch("d", dimension=3))
+    assert (await replicas[1].get(name, EVERYTHING)).ids == ["c", "d"]
+
+
+async def test_a_collection_made_again_elsewhere_is_emptied(replicas: tuple[Store, Store], name: str) -> None:
+    await _replace(*replicas, name)
+    assert await replicas[0].delete(name, EVERYTHING) == 1
+
+
+async def test_a_collection_made_again_elsewhere_is_deleted(replicas: tuple[Store, Store], name: str) -> None:
+    await _replace(*replicas, name)
+    await replicas[0].delete_collection(name)
+    with pytest.raises(CollectionNotFound):
+        await replicas[1].get_collection(name)
+
+
+async def test_a_collection_made_again_elsewhere_has_its_metadata_updated(
+    replicas: tuple[Store, Store], name: str
+) -> None:
+    await _replace(*replicas, name)
+    updated = await replicas[0].update_metadata(name, {"more": 1}, merge=True)
+    assert (updated.metadata, updated.distance) == ({"is": "second", "more": 1}, "ip")
+
+
+async def test_a_collection_deleted_elsewhere_is_not_found(replicas: tuple[Store, Store], name: str) -> None:
+    one, other = replicas
+    await one.create_collection(name, {}, "l2")
+    await one.add(name, batch("a"))
+    await other.delete_collection(name)
+    with pytest.raises(CollectionNotFound):
+        await one.get(name, EVERYTHING)
+    with pytest.raises(CollectionNotFound):
+        await one.upsert(name, batch("a"))
+
+
+async def test_a_collection_made_again_through_chromas_own_api_is_served(
+    replicas: tuple[Store, Store], place: Place, name: str
+) -> None:
+    store = replicas[0]
+    await store.create_collection(name, {}, "cosine")
+    await store.add(name, batch("a"))
+    api = f"{place.chroma_url}/api/v2/tenants/{TENANT}/databases/{place.database}/collections"
+    async with httpx.AsyncClient() as chroma:
+        (await chroma.delete(f"{api}/{name}")).raise_for_status()
+        made = (await chroma.post(api, json={"name": name})).raise_for_status().json()
+        record = {"ids": ["theirs"], "embeddings": [[1, 2, 3]], "metadatas": [None]}
+        (await chroma.post(f"{api}/{made['id']}/upsert", json=record)).raise_for_status()
+    found = await store.get(name, EVERYTHING)
+    assert (found.ids, found.texts, found.metadatas) == (["theirs"], [""], [{}])
+    assert (await store.query(name, [asked(1, 2, 3)])).hits[0].texts == [""]
+    assert (await store.get_collection(name)).distance == "l2"
+
+
+async def test_an_id_added_elsewhere_is_taken(replicas: tuple[Store, Store], name: str) -> None:
+    one, other = replicas
+    await one.create_collection(name, {}, "l2")
+    await other.add(name, batch("a"))
+    with pytest.raises(DocumentsExist):
+        await one.add(name, batch("a"))

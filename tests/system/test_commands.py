@@ -1,0 +1,119 @@
+"""The `ragstore` command, run as a person runs it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from serving import Served, free_port, running, start_service
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def ragstore(*arguments: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAGSTORE_")}
+    return subprocess.run(
+        [str(Path(sys.executable).parent / "ragstore"), *arguments],
+        cwd=folder,
+        env={**inherited, **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("RAGSTORE_PORT", "eighty"),
+        ("RAGSTORE_PORT", "65536"),
+        ("RAGSTORE_CHROMA_URL", "chroma:8000"),
+        ("RAGSTORE_CHROMA_HEADERS", "not json"),
+        ("RAGSTORE_CHROMA_CA_FILE", "/no/such/file"),
+        ("RAGSTORE_LOG_LEVEL", "loud"),
+        ("RAGSTORE_MAX_BODY_BYTES", "0"),
+    ],
+)
+def test_a_wrong_setting_stops_the_start_with_one_line_that_names_it(tmp_path: Path, name: str, value: str) -> None:
+    run = ragstore("serve", folder=tmp_path, **{name: value})
+    assert run.returncode == 1
+    assert run.stdout == ""
+    assert len(run.stderr.splitlines()) == 1
+    assert name in run.stderr
+
+
+def test_check_prints_the_settings_and_that_embedded_chroma_answers(tmp_path: Path) -> None:
+    run = ragstore("check", folder=tmp_path, RAGSTORE_LOG_LEVEL="debug")
+    assert run.returncode == 0
+    assert "RAGSTORE_PORT=8080" in run.stdout
+    assert "RAGSTORE_LOG_LEVEL=debug" in run.stdout
+    assert "Chroma (embedded)" in run.stdout
+    assert "answers" in run.stdout
+
+
+def test_check_masks_secrets(tmp_path: Path, chroma: Served) -> None:
+    run = ragstore(
+        "check",
+        folder=tmp_path,
+        RAGSTORE_CHROMA_URL=chroma.url.replace("http://", "http://user:hunter2@"),
+        RAGSTORE_CHROMA_TOKEN="hunter2",
+        RAGSTORE_CHROMA_HEADERS='{"X-Secret": "hunter2"}',
+    )
+    assert "hunter2" not in run.stdout + run.stderr
+    assert "RAGSTORE_CHROMA_TOKEN=***" in run.stdout
+    assert "X-Secret" in run.stdout
+
+
+def test_check_fails_when_chroma_does_not_answer(tmp_path: Path) -> None:
+    run = ragstore("check", folder=tmp_path, RAGSTORE_CHROMA_URL=f"http://127.0.0.1:{free_port()}")
+    assert run.returncode == 1
+    assert "Chroma (remote) does not answer" in run.stderr
+
+
+def test_check_tells_of_a_variable_that_is_no_setting(tmp_path: Path) -> None:
+    run = ragstore("check", folder=tmp_path, RAGSTORE_PROT="8081")
+    assert "RAGSTORE_PROT is set and is no setting of ragstore" in run.stdout
+
+
+def test_openapi_prints_the_committed_document(tmp_path: Path) -> None:
+    run = ragstore("openapi", folder=tmp_path)
+    assert run.stdout == (ROOT / "openapi" / "openapi.json").read_text()
+
+
+def test_a_second_service_on_the_same_data_is_refused_with_a_clear_message(tmp_path: Path) -> None:
+    with running(start_service(tmp_path)):
+        run = ragstore("serve", folder=tmp_path, RAGSTORE_PORT=str(free_port()), RAGSTORE_DATA_PATH="data")
+    assert run.returncode == 1
+    assert run.stderr.splitlines()[-1].endswith("data is in use by another process")
+
+
+def test_the_service_finishes_and_exits_with_0_on_sigterm(tmp_path: Path) -> None:
+    served = start_service(tmp_path)
+    httpx.post(f"{served.url}/collections", json={"name": "kept"}).raise_for_status()
+    assert served.stop() == 0
+    with running(start_service(tmp_path)) as again:
+        assert httpx.get(f"{again.url}/collections/kept").is_success
+
+
+def test_interrupting_the_service_ends_it_without_a_trace(tmp_path: Path) -> None:
+    served = start_service(tmp_path)
+    served.process.send_signal(signal.SIGINT)
+    served.process.wait(timeout=30)
+    assert "Traceback" not in served.log.read_text()
+
+
+def test_the_service_answers_its_liveness_probe_while_chroma_is_away(tmp_path: Path) -> None:
+    environ = {"RAGSTORE_CHROMA_URL": f"http://127.0.0.1:{free_port()}"}
+    with running(start_service(tmp_path, environ, ready=False)) as served:
+        assert httpx.get(f"{served.url}/health/live").is_success
+        unready = httpx.get(f"{served.url}/health/ready")
+    assert unready.status_code == 503
+    assert unready.json() == {"status": "unready", "error": "Chroma cannot be reached"}

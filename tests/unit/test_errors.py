@@ -1,0 +1,93 @@
+"""The tree of errors, and what each tells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from ragstore import errors
+from ragstore.errors import (
+    ChromaUnavailable,
+    CollectionExists,
+    CollectionNotFound,
+    DocumentNotFound,
+    DocumentsExist,
+    FieldProblem,
+    InvalidRequest,
+    RagstoreError,
+)
+
+_LINE = re.compile(r"^ {4}((?:│ {3}| {4})*)(?:[├└]── )?(\w+)(?: +(\d{3})(, with Retry-After)?)?$")
+
+
+def _drawn() -> list[tuple[int, str, int | None, bool]]:
+    """The lines of the drawing: depth, name, status, whether Retry-After is sent."""
+    lines = []
+    for line in (errors.__doc__ or "").splitlines():
+        if found := _LINE.match(line):
+            branch = 0 if "── " not in line else 1
+            lines.append((len(found[1]) // 4 + branch, found[2], int(found[3]) if found[3] else None, bool(found[4])))
+    return lines
+
+
+def _classes(base: type[RagstoreError] = RagstoreError, depth: int = 0) -> Iterator[tuple[int, type[RagstoreError]]]:
+    yield depth, base
+    for below in base.__subclasses__():
+        if below.__module__ == errors.__name__:
+            yield from _classes(below, depth + 1)
+
+
+def test_the_drawing_in_the_docstring_is_the_tree_of_classes() -> None:
+    assert [(depth, name) for depth, name, _, _ in _drawn()] == [(depth, kind.__name__) for depth, kind in _classes()]
+
+
+def test_the_drawing_tells_the_statuses() -> None:
+    drawn = {name: status for _, name, status, _ in _drawn() if status is not None}
+    assert drawn == {kind.__name__: kind.status for _, kind in _classes() if kind.__name__ in drawn}
+    assert {"InvalidRequest", "NotFound", "Conflict", "ChromaFailed", "ChromaTimeout"} <= set(drawn)
+
+
+def test_the_drawing_tells_which_errors_say_when_to_try_again() -> None:
+    drawn = {name for _, name, _, waits in _drawn() if waits}
+    assert drawn == {kind.__name__ for _, kind in _classes() if kind.retry_after is not None}
+    assert "ChromaUnavailable" in drawn
+
+
+@pytest.mark.parametrize("kind", [kind for _, kind in _classes()], ids=lambda kind: str(kind.__name__))
+def test_every_error_has_a_status_a_title_and_a_docstring(kind: type[RagstoreError]) -> None:
+    assert 400 <= kind.status < 600
+    assert kind.title
+    assert kind.__doc__
+
+
+def test_an_error_keeps_its_detail_and_the_fields_to_blame() -> None:
+    problems = [FieldProblem("$.a", "is wrong"), FieldProblem("$.b", "too")]
+    error = InvalidRequest("Both are wrong", problems)
+    assert (str(error), error.detail, error.problems) == ("Both are wrong", "Both are wrong", tuple(problems))
+    assert RagstoreError("x").problems == ()
+
+
+def test_an_error_can_blame_one_field() -> None:
+    error = InvalidRequest.at("$.documents[3].id", "An id must not be empty")
+    assert error.detail == "An id must not be empty: $.documents[3].id"
+    assert error.problems == (FieldProblem("$.documents[3].id", "An id must not be empty"),)
+
+
+def test_the_details_of_the_contract_are_to_the_letter() -> None:
+    assert CollectionNotFound("some").detail == "Collection 'some' not found"
+    assert CollectionExists("some").detail == "Collection 'some' already exists"
+    assert DocumentNotFound("some", "a/b").detail == "Document 'a/b' not found in collection 'some'"
+    assert DocumentsExist("some", ["a", "b"]).detail == "Documents already exist in collection 'some': 'a', 'b'"
+
+
+def test_many_taken_ids_are_all_kept_and_some_named() -> None:
+    ids = [f"id{place}" for place in range(25)]
+    error = DocumentsExist("some", ids)
+    assert error.ids == tuple(ids)
+    assert error.detail.endswith("'id19' and 5 more")
+
+
+def test_chroma_away_says_when_to_try_again() -> None:
+    assert ChromaUnavailable("x").retry_after == 1
