@@ -68,7 +68,8 @@ def clustered(rng: np.random.Generator, count: int, dimension: int) -> Vectors:
     """
     centres = np.random.default_rng(7).normal(size=(300, dimension))
     drawn = centres[rng.integers(len(centres), size=count)] + rng.normal(size=(count, dimension)) * 0.6
-    return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)
+    normalised: Vectors = (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)
+    return normalised
 
 
 def metadata(place: int, chunk: bool, rare: bool) -> dict[str, str | int]:

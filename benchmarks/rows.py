@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -178,7 +178,7 @@ def _writes(places: Places) -> Iterable[Row]:
         )
 
 
-def _file(places: Places, bodies: list[dict[str, object]]) -> Path:
+def _file(places: Places, bodies: Sequence[Mapping[str, object]]) -> Path:
     """Write bodies, one a line."""
     path = places.folder / f"bodies-{len(list(places.folder.glob('bodies-*')))}.jsonl"
     path.write_text("".join(json.dumps(body) + "\n" for body in bodies))

@@ -1,6 +1,6 @@
 """Runs schemathesis against the service: all checks, all phases, valid and invalid data.
 
-`python tests/fuzz/campaign.py --seconds 300 --store remote` is what `make fuzz` does; test_fuzz.py does the same, briefly.
+`make fuzz FUZZ="--seconds 300 --store remote"` runs this; test_fuzz.py does the same, briefly.
 """
 
 from __future__ import annotations
