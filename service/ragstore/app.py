@@ -23,6 +23,7 @@ from ragstore.store.coalescing import CoalescingStore
 from ragstore.store.embedded import EmbeddedBackend
 from ragstore.store.exact import ExactStore
 from ragstore.store.http import HttpBackend
+from ragstore.store.planning import PlanningStore
 
 
 class Metrics(PrometheusController):
@@ -69,6 +70,8 @@ def create_store(settings: Settings) -> Store:
         A store that was not started yet.
     """
     store: Store = ExactStore(create_backend(settings), settings.max_batch_size)
+    if settings.planning:
+        store = PlanningStore(store)
     if settings.coalescing:
         store = CoalescingStore(store, settings.max_batch_size, settings.queued_writes, settings.queued_bytes)
     return store

@@ -191,13 +191,22 @@ def wants_msgpack(request: Request[Any, Any, Any]) -> bool:
 class NegotiatedResponse(Response[T]):
     """A struct as JSON, or as MessagePack for callers that prefer it."""
 
-    def to_asgi_response(self, app: Any, request: Request[Any, Any, Any], **kwargs: Any) -> ASGIResponse:
+    def to_asgi_response(
+        self,
+        app: Any,
+        request: Request[Any, Any, Any],
+        *,
+        headers: dict[str, str] | None = None,
+        status_code: int | None = None,
+        **kwargs: Any,
+    ) -> ASGIResponse:
         """Encode in the format that the caller accepts; other responses pass as they are."""
-        if isinstance(self.content, msgspec.Struct) and self.media_type in (None, JSON):
-            format_ = MSGPACK if wants_msgpack(request) else JSON
-            body = _ENCODERS[format_](self.content)
-            encoded: NegotiatedResponse[bytes] = NegotiatedResponse(
-                body, headers=self.headers, media_type=format_, status_code=self.status_code
-            )
-            return super(NegotiatedResponse, encoded).to_asgi_response(app, request, **kwargs)
-        return super().to_asgi_response(app, request, **kwargs)
+        if not isinstance(self.content, msgspec.Struct) or self.media_type not in (None, JSON):
+            return super().to_asgi_response(app, request, headers=headers, status_code=status_code, **kwargs)
+        format_ = MSGPACK if wants_msgpack(request) else JSON
+        return ASGIResponse(
+            body=_ENCODERS[format_](self.content),
+            headers={**(headers or {}), **self.headers},
+            media_type=format_,
+            status_code=self.status_code or status_code,
+        )

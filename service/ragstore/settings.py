@@ -39,6 +39,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         max_body_bytes: largest request body; a larger one is 413.
         max_batch_size: most documents in one write; Chroma's own limit applies where it is lower.
         coalescing: whether requests that wait at the same time leave for Chroma as one.
+        planning: whether a filtered query may be asked without its filter, which is then applied here.
         queued_writes: most writes that wait for Chroma; a further one is 503.
         queued_bytes: most bytes of embeddings and texts that wait for Chroma; what exceeds them is 503.
         shutdown_seconds: time that running requests get when the service stops.
@@ -60,6 +61,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_body_bytes: Count = 64 * 1024 * 1024
     max_batch_size: Count = 5461
     coalescing: bool = True
+    planning: bool = True
     queued_writes: Count = 1024
     queued_bytes: Count = 256 * 1024 * 1024
     shutdown_seconds: Count = 20

@@ -4,8 +4,8 @@ Chroma's cost is for each call far more than for each record or query vector. So
 under way, those that arrive wait, and leave together as one; queries with the same filters likewise. There is no
 timer: a caller who is alone waits for nobody.
 
-One task owns each line of waiters, and ends when the line is empty. Each waiter has a future of its own. One whose
-caller left before its turn is dropped.
+A line of waiters is served by tasks that end when it is empty, writes by one, so that they keep their order. Each
+waiter has a future of its own. One whose caller left before its turn is dropped.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ MERGED_QUERIES: Final = 64
 SHARED: Final = (ChromaUnavailable, ChromaTimeout, NotFound)
 """Errors that have nothing to do with one caller's part: trying the parts apart would only repeat them."""
 
+QUERIES_UNDER_WAY: Final = 2
+"""Merged queries of one kind under way at once: Chroma works on one while the answers to the other are sent."""
+
 MERGED_BYTES: Final = 8 * 1024 * 1024
 """Most bytes of embeddings and texts in one merged write."""
 
@@ -59,25 +62,28 @@ class Waiter(Generic[Asked, Told]):
 
 
 class Line(Generic[Asked, Told]):
-    """Callers that wait for the same thing, and the task that serves them.
+    """Callers that wait for the same thing, and the tasks that serve them.
 
     Args:
         serve: answers some waiters, in their order, by setting their futures.
         most: most documents or queries to serve at once.
-        ended: called when the line is empty.
+        servers: most servings at the same time; 1 keeps an order.
+        ended: called when the line is empty and nobody is served.
     """
 
     def __init__(
         self,
         serve: Callable[[list[Waiter[Asked, Told]]], Awaitable[None]],
         most: int,
+        servers: int,
         ended: Callable[[], object],
     ) -> None:
         self._serve = serve
         self._most = most
+        self._servers = servers
         self._ended = ended
         self._waiting: deque[Waiter[Asked, Told]] = deque()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def join(self, waiter: Waiter[Asked, Told]) -> Told:
         """Wait for an answer.
@@ -89,9 +95,10 @@ class Line(Generic[Asked, Told]):
             Its answer.
         """
         self._waiting.append(waiter)
-        if self._task is None:
+        if len(self._tasks) < self._servers:
             # A context of its own: the task outlives the request that starts it.
-            self._task = asyncio.create_task(self._work(), context=contextvars.Context())
+            task = asyncio.create_task(self._work(), context=contextvars.Context())
+            self._tasks.add(task)
         with in_store():
             return await waiter.answer
 
@@ -100,13 +107,12 @@ class Line(Generic[Asked, Told]):
             while batch := self._next():
                 try:
                     await self._serve(batch)
-                except RagstoreError as error:
-                    _fail(batch, error)
-                except Exception as error:  # noqa: BLE001  # a defect must reach its callers, not this task
+                except Exception as error:  # noqa: BLE001  # whatever it is must reach its callers, not this task
                     _fail(batch, error)
         finally:
-            self._task = None
-            self._ended()
+            self._tasks -= {asyncio.current_task()}
+            if not self._tasks:
+                self._ended()
 
     def _next(self) -> list[Waiter[Asked, Told]]:
         """Those who leave together: as many as fit, in their order, less those who left."""
@@ -191,6 +197,7 @@ class CoalescingStore(WrappingStore):
                 line = self._change_lines[name] = Line(
                     lambda waiters: self._serve_changes(name, waiters),
                     self._max_batch_size,
+                    1,
                     lambda: self._change_lines.pop(name, None),
                 )
             return await line.join(Waiter(change, count, size, alone=isinstance(change, Selection)))
@@ -228,6 +235,7 @@ class CoalescingStore(WrappingStore):
             line = self._query_lines[key] = Line(
                 lambda waiters: self._serve_queries(name, waiters),
                 MERGED_QUERIES,
+                QUERIES_UNDER_WAY,
                 lambda: self._query_lines.pop(key, None),
             )
         return await line.join(Waiter(query, 1, query.embedding.nbytes, alone=False))
