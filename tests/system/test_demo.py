@@ -1,0 +1,42 @@
+"""`make demo`: the handbook, ingested into a running service, answers questions."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from serving import Served
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def demo(url: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["make", "demo"],
+        cwd=ROOT,
+        env={**os.environ, "RAGSTORE_URL": url},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_demo_finds_the_section_of_eleven_of_twelve_questions(service: Served) -> None:
+    run = demo(service.url)
+    assert run.returncode == 0, run.stderr
+    assert "108 passages upserted" in run.stdout
+    assert run.stdout.rstrip().endswith("11 of 12 questions found their section first")
+
+
+def test_the_demo_can_be_run_again(service: Served) -> None:
+    assert demo(service.url).returncode == 0
+    again = demo(service.url)
+    assert "layer = chunk       64" in again.stdout
+
+
+def test_the_demo_says_in_one_line_that_no_service_answers() -> None:
+    run = demo("http://127.0.0.1:1")
+    assert run.returncode != 0
+    assert len([line for line in run.stderr.splitlines() if "make" not in line]) == 1
