@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
 
@@ -51,9 +52,12 @@ def serve() -> None:
         _refuse_shared_data(chosen.data_path)
     # uvicorn stops gracefully and then raises the signal again; a stop that was asked for is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    app = create_app(chosen)
+    # What exists by now stays: the garbage collector need not look at it again and again.
+    gc.freeze()
     server = uvicorn.Server(
         uvicorn.Config(
-            create_app(chosen),
+            app,
             host=chosen.host,
             port=chosen.port,
             http=ProblemProtocol,
@@ -61,6 +65,7 @@ def serve() -> None:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             timeout_graceful_shutdown=chosen.shutdown_seconds,
         )
     )

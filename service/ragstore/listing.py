@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import msgspec
@@ -27,7 +28,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 async def page_of(store: Store, collection: str, selection: Selection, page: Page) -> DocumentList:
-    """Read a page.
+    """Read a page, and the number of all matches where it is wanted.
 
     Args:
         store: where the collection is.
@@ -36,19 +37,41 @@ async def page_of(store: Store, collection: str, selection: Selection, page: Pag
         page: which part of them is wanted.
 
     Returns:
-        The page. Its total is counted only where the page does not show it.
+        The page. Chroma is asked for the total only where the page does not show it.
 
     Raises:
         CollectionNotFound: there is no such collection.
     """
-    found = await store.get(
+    if not page.with_total:
+        return _list(await _read(store, collection, selection, page), None)
+    if page.offset and not selection.is_everything:
+        return await _cut_from_ids(store, collection, selection, page)
+    if page.offset:
+        found, total = await asyncio.gather(_read(store, collection, selection, page), store.count(collection))
+        return _list(found, total)
+    found = await _read(store, collection, selection, page)
+    full = len(found.ids) == page.limit
+    return _list(found, await store.count(collection, selection) if full else len(found.ids))
+
+
+async def _cut_from_ids(store: Store, collection: str, selection: Selection, page: Page) -> DocumentList:
+    """A page beyond the first: the ids of all matches tell the total and the page, so the filter works only once."""
+    ids = await store.get_ids(collection, selection)
+    wanted = tuple(ids[page.offset : page.offset + page.limit])
+    if not wanted:
+        return DocumentList([], 0, len(ids))
+    found = await store.get(collection, Selection(ids=wanted), with_embeddings=page.with_embeddings)
+    return _list(found, len(ids))
+
+
+async def _read(store: Store, collection: str, selection: Selection, page: Page) -> Documents:
+    return await store.get(
         collection, selection, limit=page.limit, offset=page.offset, with_embeddings=page.with_embeddings
     )
+
+
+def _list(found: Documents, total: int | None) -> DocumentList:
     documents = list(documents_out(found))
-    total: int | None = None
-    if page.with_total:
-        shown = len(documents) < page.limit and (documents or page.offset == 0)
-        total = page.offset + len(documents) if shown else await store.count(collection, selection)
     return DocumentList(documents, len(documents), total)
 
 

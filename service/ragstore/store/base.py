@@ -271,6 +271,9 @@ class Store(Protocol):
     ) -> Documents:
         """Read documents in insertion order."""
 
+    async def get_ids(self, name: str, selection: Selection) -> list[str]:
+        """Read the ids of all documents that are meant, in insertion order."""
+
     async def get_metadatas(self, name: str, selection: Selection, *, limit: int, offset: int) -> list[Metadata]:
         """Read documents' metadata alone, in insertion order."""
 

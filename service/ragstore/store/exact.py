@@ -169,6 +169,10 @@ class ExactStore:
 
         return await self._with_collection(name, read)
 
+    async def get_ids(self, name: str, selection: Selection) -> list[str]:
+        """Read the ids of all documents that are meant, in insertion order."""
+        return await self._with_collection(name, lambda collection: self._matching(collection, selection))
+
     async def get_metadatas(self, name: str, selection: Selection, *, limit: int, offset: int) -> list[Metadata]:
         """Read documents' metadata alone, in insertion order."""
 

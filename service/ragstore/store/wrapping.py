@@ -91,6 +91,10 @@ class WrappingStore:
         """Read documents in insertion order."""
         return await self._inner.get(name, selection, limit=limit, offset=offset, with_embeddings=with_embeddings)
 
+    async def get_ids(self, name: str, selection: Selection) -> list[str]:
+        """Read the ids of all documents that are meant, in insertion order."""
+        return await self._inner.get_ids(name, selection)
+
     async def get_metadatas(self, name: str, selection: Selection, *, limit: int, offset: int) -> list[Metadata]:
         """Read documents' metadata alone, in insertion order."""
         return await self._inner.get_metadatas(name, selection, limit=limit, offset=offset)
