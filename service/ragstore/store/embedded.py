@@ -85,6 +85,23 @@ class EmbeddedBackend:
         """Delete a collection."""
         await self._call(name, chroma_process.delete_collection, name)
 
+    async def add(
+        self,
+        collection_id: str,
+        ids: list[str],
+        embeddings: Matrix,
+        texts: list[str],
+        metadatas: list[WrittenMetadata],
+        mark: str,
+    ) -> set[str]:
+        """Write records that were looked up. Nobody else has this data, so their ids are still free."""
+        await self.upsert(collection_id, ids, embeddings, texts, metadatas)
+        return set(ids)
+
+    async def withdraw(self, collection_id: str, ids: list[str], mark: str) -> None:
+        """Delete records that an add wrote."""
+        await self.delete(collection_id, ids)
+
     async def upsert(
         self,
         collection_id: str,
@@ -153,7 +170,9 @@ class EmbeddedBackend:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._timeout):
-                await asyncio.shield(asyncio.wrap_future(opened))
+                if not opened.done():
+                    await asyncio.shield(asyncio.wrap_future(opened))
+                opened.result()
                 with in_store():
                     return await loop.run_in_executor(pool, functools.partial(operation, *args, **kwargs))
         except TimeoutError:

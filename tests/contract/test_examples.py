@@ -1,0 +1,97 @@
+"""The examples of the OpenAPI document work when they are pasted, in their order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+
+from ragstore.openapi.examples import BODIES, COLLECTION, PARAMETERS
+from ragstore.openapi.examples import DOCUMENT as DOCUMENT_ID
+
+DOCUMENT: dict[str, Any] = json.loads((Path(__file__).parents[2] / "openapi" / "openapi.json").read_text())
+SUCCESS = range(200, 300)
+
+
+def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, item in DOCUMENT["paths"].items():
+        for method, operation in item.items():
+            if isinstance(operation, dict) and "operationId" in operation:
+                yield path, method, operation
+
+
+OPERATIONS = {operation["operationId"]: (path, method, operation) for path, method, operation in operations()}
+READS = [name for name, (_, method, _) in OPERATIONS.items() if method == "get" and not name.startswith("getDocumentN")]
+
+
+def paste(http: httpx.Client, name: str) -> httpx.Response:
+    """Send an operation with the examples that the document shows for it."""
+    path, method, operation = OPERATIONS[name]
+    query: dict[str, str] = {}
+    for parameter in operation.get("parameters", []):
+        if parameter["in"] == "path":
+            path = path.replace(f"{{{parameter['name']}}}", parameter["example"])
+        elif "example" in parameter:
+            query[parameter["name"]] = parameter["example"]
+        elif "content" in parameter:
+            query[parameter["name"]] = json.dumps(parameter["content"]["application/json"]["example"])
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
+    return http.request(method, path, params=query, json=body)
+
+
+def conforms(response: httpx.Response, name: str) -> None:
+    answer = OPERATIONS[name][2]["responses"][str(response.status_code)]
+    schema = {**answer["content"]["application/json"]["schema"], "components": DOCUMENT["components"]}
+    jsonschema.Draft202012Validator(schema).validate(response.json())
+
+
+@pytest.fixture
+def pasted(http: httpx.Client) -> Iterator[httpx.Client]:
+    """A service into which the first examples were pasted."""
+    http.delete(f"/collections/{COLLECTION}")
+    for name in ("createCollection", "upsertDocuments"):
+        assert paste(http, name).status_code in SUCCESS
+    yield http
+    http.delete(f"/collections/{COLLECTION}")
+
+
+def test_every_body_that_is_described_has_an_example() -> None:
+    described = {name for name, (_, _, operation) in OPERATIONS.items() if "requestBody" in operation}
+    assert described == set(BODIES)
+
+
+@pytest.mark.parametrize("name", list(BODIES))
+def test_a_body_is_accepted_as_it_stands(pasted: httpx.Client, name: str) -> None:
+    response = paste(pasted, name)
+    assert response.status_code in SUCCESS, response.text
+    conforms(response, name)
+
+
+@pytest.mark.parametrize("name", READS)
+def test_a_read_answers_as_it_is_described(pasted: httpx.Client, name: str) -> None:
+    response = paste(pasted, name)
+    assert response.status_code in SUCCESS, response.text
+    conforms(response, name)
+
+
+def test_the_query_of_the_examples_finds_their_document(pasted: httpx.Client) -> None:
+    found = paste(pasted, "queryCollection").json()
+    assert [hit["id"] for hit in found["results"]] == [DOCUMENT_ID]
+
+
+def test_the_collection_and_document_of_the_parameters_are_those_of_the_bodies() -> None:
+    assert PARAMETERS["collection_name"] == BODIES["createCollection"]["name"]
+    assert PARAMETERS["document_id"] == BODIES["upsertDocuments"]["documents"][0]["id"]
+
+
+@pytest.mark.parametrize("schema", list(DOCUMENT["components"]["schemas"]))
+def test_the_examples_of_a_schema_are_of_it(schema: str) -> None:
+    described = DOCUMENT["components"]["schemas"][schema]
+    whole = {"$ref": f"#/components/schemas/{schema}", "components": DOCUMENT["components"]}
+    for example in described.get("examples", []):
+        jsonschema.Draft202012Validator(whole).validate(example)
