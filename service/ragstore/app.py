@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+
+import msgspec
 from litestar import Litestar
+from litestar.config.cors import CORSConfig
+from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.plugins.prometheus import PrometheusConfig, PrometheusController
 from litestar.types import ASGIApp
 
 from ragstore.asgi import AllowedMethods, Observed, RawPaths
+from ragstore.limits import Bounded
 from ragstore.negotiation import NegotiatedResponse
 from ragstore.openapi import document as openapi
 from ragstore.problems import of_defect, problem_details
@@ -16,14 +22,22 @@ from ragstore.routes.collections import CollectionsController
 from ragstore.routes.documents import DocumentsController
 from ragstore.routes.query import query, query_collection
 from ragstore.routes.service import describe, health, live, openapi_document, ready
+from ragstore.security.access import READER, Access
+from ragstore.security.keys import KeyRing
+from ragstore.security.stores import StorePool
 from ragstore.settings import Settings
+from ragstore.store.audited import AuditedStore
 from ragstore.store.backend import Backend
 from ragstore.store.base import Store
+from ragstore.store.breaking import BreakingBackend
 from ragstore.store.coalescing import CoalescingStore
+from ragstore.store.deadlines import DeadlineStore
 from ragstore.store.embedded import EmbeddedBackend
 from ragstore.store.exact import ExactStore
 from ragstore.store.http import HttpBackend
+from ragstore.store.measured import MeasuredStore
 from ragstore.store.planning import PlanningStore
+from ragstore.store.retrying import RetryingBackend
 
 
 class Metrics(PrometheusController):
@@ -31,6 +45,7 @@ class Metrics(PrometheusController):
 
     path = "/metrics"
     include_in_schema = False
+    opt = READER
 
 
 def create_backend(settings: Settings) -> Backend:
@@ -69,12 +84,14 @@ def create_store(settings: Settings) -> Store:
     Returns:
         A store that was not started yet.
     """
-    store: Store = ExactStore(create_backend(settings), settings.max_batch_size)
+    backend = BreakingBackend(RetryingBackend(create_backend(settings), settings.chroma_timeout_seconds))
+    store: Store = MeasuredStore(ExactStore(backend, settings.max_batch_size), "planned")
     if settings.planning:
         store = PlanningStore(store)
+    store = MeasuredStore(store, "merged")
     if settings.coalescing:
         store = CoalescingStore(store, settings.max_batch_size, settings.queued_writes, settings.queued_bytes)
-    return store
+    return MeasuredStore(DeadlineStore(store), "asked")
 
 
 def create_litestar(settings: Settings) -> Litestar:
@@ -85,8 +102,20 @@ def create_litestar(settings: Settings) -> Litestar:
 
     Returns:
         The application; its start and stop are the store's.
+
+    Raises:
+        KeysError: the file of keys cannot be used.
     """
-    store = create_store(settings)
+    keys = KeyRing(settings.keys_file, own_places=settings.store == "remote") if settings.keys_file else None
+
+    def create_stack(tenant: str, database: str) -> Store:
+        placed = msgspec.structs.replace(settings, chroma_tenant=tenant, chroma_database=database)
+        return AuditedStore(create_store(placed))
+
+    stores = StorePool(create_stack, (settings.chroma_tenant, settings.chroma_database))
+    metrics = PrometheusConfig(app_name="ragstore", prefix="ragstore", group_path=True).middleware
+    local = keys is None and not settings.allow_open
+    access = Access(keys, settings.rate_limit, local=local, origins=settings.origins)
     return Litestar(
         route_handlers=[
             CollectionsController,
@@ -101,16 +130,19 @@ def create_litestar(settings: Settings) -> Litestar:
             Metrics,
         ],
         dependencies={
-            "store": Provide(lambda: store, sync_to_thread=False),
+            "store": Provide(stores.own, sync_to_thread=False) if keys is None else Provide(stores.seen),
             "store_kind": Provide(lambda: settings.store, sync_to_thread=False),
             "collection": Provide(parameters.collection, sync_to_thread=False),
             "wanted_id": Provide(parameters.wanted_id, sync_to_thread=False),
         },
-        on_startup=[store.start],
-        on_shutdown=[store.close],
+        on_startup=[stores.start],
+        on_shutdown=[stores.close],
+        lifespan=[] if keys is None else [keys.watched],
+        state=State({openapi.KEYS_REQUIRED: keys is not None}),
         plugins=[problem_details(), openapi.StructSchemas()],
         exception_handlers={Exception: of_defect},
-        middleware=[PrometheusConfig(app_name="ragstore", prefix="ragstore", group_path=True).middleware],
+        middleware=[metrics, access] if local or keys is not None or settings.rate_limit else [metrics],
+        cors_config=_cors(settings.origins) if settings.origins else None,
         response_class=NegotiatedResponse,
         request_max_body_size=settings.max_body_bytes,
         openapi_config=openapi.config(),
@@ -118,13 +150,27 @@ def create_litestar(settings: Settings) -> Litestar:
     )
 
 
-def create_app(settings: Settings) -> ASGIApp:
+def _cors(origins: list[str]) -> CORSConfig:
+    """Which web pages may call the service, and with what. Keys come in headers; cookies are never asked for."""
+    return CORSConfig(
+        allow_origins=origins,
+        allow_methods=["GET", "POST", "PUT", "DELETE"],
+        allow_headers=["Authorization", "Content-Type", "X-API-Key", "X-Request-ID"],
+        expose_headers=["Location", "Retry-After", "Server-Timing", "X-Request-ID"],
+    )
+
+
+def create_app(settings: Settings, stopping: threading.Event | None = None) -> ASGIApp:
     """The service as an ASGI application.
 
     Args:
         settings: the settings.
+        stopping: set by the caller when the service is to take no more work.
 
     Returns:
         The application.
     """
-    return Observed(RawPaths(AllowedMethods(create_litestar(settings))))
+    app = RawPaths(AllowedMethods(create_litestar(settings)))
+    return Observed(
+        Bounded(app, settings.max_requests, settings.request_timeout_seconds, stopping or threading.Event())
+    )

@@ -5,11 +5,12 @@ These stand outside Litestar so that they also cover what it answers before it f
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import structlog
@@ -18,12 +19,21 @@ from litestar.enums import ScopeType
 from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
+from ragstore.security.headers import ALWAYS, STRICT
+from ragstore.security.keys import Key
+from ragstore.security.trail import Trail, new_trail
 from ragstore.store.clock import new_clock
 
 REQUEST_ID: Final = re.compile(rb"[!-~]{1,128}")
 """A caller's request id is echoed when it is printable ASCII without spaces, and not too long for a log line."""
 
+REFUSALS: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
+"""Statuses by which a request is refused for who sent it."""
+
 _log = structlog.get_logger(__name__)
+
+_audit_log: Any = structlog.wrap_logger(None, wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET))
+"""Passes everything on: the level of the log leaves out what happens, not who did it."""
 
 
 class RawPaths:
@@ -94,6 +104,7 @@ class Observed:
             return
         request_id = _request_id(scope["headers"])
         clock = new_clock()
+        trail = new_trail()
         structlog.contextvars.bind_contextvars(request_id=request_id.decode())
         method, path = scope["method"], scope["path"]
         started = time.perf_counter()
@@ -107,6 +118,7 @@ class Observed:
                 timing = f"store;dur={clock.seconds * 1000:.2f}, total;dur={total * 1000:.2f}"
                 message["headers"] = [
                     *message["headers"],
+                    *_hardening(path, message["headers"]),
                     (b"x-request-id", request_id),
                     (b"server-timing", timing.encode()),
                 ]
@@ -123,7 +135,29 @@ class Observed:
                 ms=round((time.perf_counter() - started) * 1000, 2),
                 store_ms=round(clock.seconds * 1000, 2),
             )
+            if trail.told or status in REFUSALS:
+                _audit(scope, trail, status)
             structlog.contextvars.clear_contextvars()
+
+
+def _hardening(path: str, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers that harden an answer. The documentation page has a policy of its own."""
+    own = path.startswith("/docs") and any(name == b"content-security-policy" for name, _ in headers)
+    return ALWAYS if own else STRICT
+
+
+def _audit(scope: Scope, trail: Trail, status: int) -> None:
+    """Tell who wrote or was refused: who, what, how many, and how it ended. Never content."""
+    handler = scope.get("route_handler")
+    key: Key | None = scope.get("user")
+    _audit_log.info(
+        "audit",
+        who="anonymous" if key is None else key.name,
+        operation=getattr(handler, "operation_id", None) or f"{scope.get('method')} {scope.get('path_template')}",
+        collection=trail.collection or scope.get("path_params", {}).get("collection_name", ""),
+        count=trail.count,
+        status=status,
+    )
 
 
 def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> bytes:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib.util
 import signal
 import sys
+import threading
+from types import FrameType
 
 import click
 import structlog
@@ -13,6 +16,8 @@ import uvicorn
 
 from ragstore import __version__, logs, settings
 from ragstore.errors import RagstoreError
+from ragstore.security.commands import keys
+from ragstore.security.keys import KeyRing, KeysError
 from ragstore.settings import Settings, SettingsError
 from ragstore.store.base import StoreStatus
 
@@ -42,32 +47,37 @@ def main() -> None:
 def serve() -> None:
     """Run the service."""
     from ragstore.app import create_app
-    from ragstore.http_protocol import ProblemProtocol
+    from ragstore.http_protocol import protocol
 
     chosen = loaded_settings()
+    _refuse_open(chosen)
+    _check_keys(chosen)
     logs.configure(chosen)
     for name in settings.unknown():
         structlog.get_logger(__name__).warning("unknown setting", variable=name)
     if chosen.store == "embedded":
+        _require_chromadb()
         _refuse_shared_data(chosen.data_path)
     # uvicorn stops gracefully and then raises the signal again; a stop that was asked for is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    app = create_app(chosen)
+    stopping = threading.Event()
+    app = create_app(chosen, stopping)
     # What exists by now stays: the garbage collector need not look at it again and again.
     gc.freeze()
-    server = uvicorn.Server(
+    server = _Server(
         uvicorn.Config(
             app,
             host=chosen.host,
             port=chosen.port,
-            http=ProblemProtocol,
+            http=protocol(chosen.request_timeout_seconds),
             lifespan="on",
             log_config=None,
             access_log=False,
             server_header=False,
             proxy_headers=False,
             timeout_graceful_shutdown=chosen.shutdown_seconds,
-        )
+        ),
+        stopping,
     )
     server.run()
     sys.exit(0 if server.started else 1)
@@ -81,6 +91,7 @@ def check() -> None:
         click.echo(f"{name}={value}")
     for name in settings.unknown():
         click.echo(f"{name} is set and is no setting of ragstore")
+    _check_keys(chosen)
     try:
         status = asyncio.run(_status(chosen))
     except RagstoreError as error:
@@ -95,6 +106,51 @@ def print_openapi() -> None:
     from ragstore.openapi.document import document
 
     click.echo(document(create_litestar(Settings())), nl=False)
+
+
+main.add_command(keys)
+
+
+def _refuse_open(chosen: Settings) -> None:
+    """Stop before serving everything to everyone, unless that was asked for in so many words."""
+    if not (chosen.is_loopback or chosen.keys_file or chosen.allow_open):
+        raise click.ClickException(
+            f"RAGSTORE_HOST={chosen.host} lets other machines in, and there are no keys: set RAGSTORE_KEYS_FILE, "
+            "or RAGSTORE_ALLOW_OPEN=true if everyone who reaches the service may read and delete everything"
+        )
+
+
+def _check_keys(chosen: Settings) -> None:
+    """Stop when there is to be a file of keys and it cannot be used."""
+    try:
+        if chosen.keys_file:
+            KeyRing(chosen.keys_file, own_places=chosen.store == "remote")
+    except KeysError as error:
+        raise click.ClickException(f"RAGSTORE_KEYS_FILE is wrong: {error}") from None
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, which tells the application that it stops as soon as it is asked to.
+
+    Args:
+        config: uvicorn's settings.
+        stopping: set when the service stops.
+    """
+
+    def __init__(self, config: uvicorn.Config, stopping: threading.Event) -> None:
+        super().__init__(config)
+        self._stopping = stopping
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take a signal to stop."""
+        self._stopping.set()
+        super().handle_exit(sig, frame)
+
+
+def _require_chromadb() -> None:
+    """Stop before serving where chromadb was left out, as in the image for a Chroma server."""
+    if importlib.util.find_spec("chromadb") is None:
+        raise click.ClickException("Embedded Chroma needs chromadb, which is not installed: set RAGSTORE_CHROMA_URL")
 
 
 def _refuse_shared_data(path: str) -> None:

@@ -7,6 +7,9 @@
     │   ├── InvalidDocuments            400
     │   ├── InvalidFilter               400
     │   └── DimensionMismatch           400
+    ├── BodyTimeout                     408
+    ├── Unauthorized                    401
+    ├── Forbidden                       403
     ├── NotFound                        404
     │   ├── CollectionNotFound          404
     │   └── DocumentNotFound            404
@@ -14,7 +17,9 @@
     │   ├── CollectionExists            409
     │   └── DocumentsExist              409
     ├── UnsupportedMediaType            415
+    ├── RateLimited                     429, with Retry-After
     ├── Overloaded                      503, with Retry-After
+    ├── Stopping                        503, with Retry-After
     └── ChromaError
         ├── ChromaFailed                502
         ├── ChromaUnavailable           503, with Retry-After
@@ -27,21 +32,28 @@ No error text repeats a document's text, a metadata value or an embedding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import msgspec
 
 
 class FieldProblem(msgspec.Struct, frozen=True):
-    """One field that is to blame.
+    """One field that is to blame."""
 
-    Attributes:
-        path: where it stands in the request, as a JSON path such as `$.documents[3].embedding`.
-        message: what is wrong with it.
+    path: Annotated[str, msgspec.Meta(description="Its place in the request, such as `$.documents[3].embedding`.")]
+    message: Annotated[str, msgspec.Meta(description="What is wrong with it.")]
+
+
+def without_value(message: str) -> str:
+    """What msgspec says is wrong, without the value that it repeats when it is none of a few words.
+
+    Args:
+        message: such as "Invalid enum value 'euclid'".
+
+    Returns:
+        Such as "Invalid enum value".
     """
-
-    path: str
-    message: str
+    return "Invalid enum value" if message.startswith("Invalid enum value") else message
 
 
 class RagstoreError(Exception):
@@ -54,7 +66,7 @@ class RagstoreError(Exception):
 
     status: ClassVar[int] = 500
     title: ClassVar[str] = "Internal error"
-    retry_after: ClassVar[int | None] = None
+    retry_after: int | None = None
     """Seconds after which trying again makes sense."""
 
     def __init__(self, detail: str, problems: Sequence[FieldProblem] = ()) -> None:
@@ -111,6 +123,30 @@ class DimensionMismatch(InvalidRequest):
     """An embedding of another dimension than its collection's, or than its neighbours'."""
 
     title = "Dimension mismatch"
+
+
+class BodyTimeout(RagstoreError):
+    """The request's body did not come in time. Nothing was written."""
+
+    status = 408
+    title = "Request timed out"
+
+
+class Unauthorized(RagstoreError):
+    """The request shows no key, or none that is known."""
+
+    status = 401
+    title = "Unauthorized"
+
+    CHALLENGE: ClassVar[str] = 'Bearer realm="ragstore"'
+    """What `WWW-Authenticate` says of the way to show a key."""
+
+
+class Forbidden(RagstoreError):
+    """The key may not do this. It says nothing about what is there."""
+
+    status = 403
+    title = "Forbidden"
 
 
 class NotFound(RagstoreError):
@@ -174,17 +210,21 @@ class DocumentsExist(Conflict):
     Args:
         collection: the collection's name.
         ids: the ids that are taken, in the order of the request.
+        places: where in the request they stand, if that is known.
     """
 
     title = "Documents exist"
 
     NAMED_IN_DETAIL: ClassVar[int] = 20
 
-    def __init__(self, collection: str, ids: Sequence[str]) -> None:
+    def __init__(self, collection: str, ids: Sequence[str], places: Sequence[int] = ()) -> None:
         named = ", ".join(f"'{taken}'" for taken in ids[: self.NAMED_IN_DETAIL])
         rest = len(ids) - self.NAMED_IN_DETAIL
         more = f" and {rest} more" if rest > 0 else ""
-        super().__init__(f"Documents already exist in collection '{collection}': {named}{more}")
+        super().__init__(
+            f"Documents already exist in collection '{collection}': {named}{more}",
+            [FieldProblem(f"$.documents[{place}].id", "This id is taken") for place in places],
+        )
         self.ids = tuple(ids)
 
 
@@ -195,11 +235,35 @@ class UnsupportedMediaType(RagstoreError):
     title = "Unsupported media type"
 
 
+class RateLimited(RagstoreError):
+    """The key has asked too often.
+
+    Args:
+        seconds: until it may ask again.
+    """
+
+    status = 429
+    title = "Too many requests"
+    retry_after = 1
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__("Too many requests")
+        self.retry_after = seconds
+
+
 class Overloaded(RagstoreError):
     """The service has as much to do as it takes on."""
 
     status = 503
     title = "Service full"
+    retry_after = 1
+
+
+class Stopping(RagstoreError):
+    """The service is stopping. Another replica, or the next one, takes the request."""
+
+    status = 503
+    title = "Service stopping"
     retry_after = 1
 
 

@@ -17,7 +17,7 @@ from litestar.dto.data_structures import DTOFieldDefinition
 from litestar.response.base import ASGIResponse
 from litestar.typing import FieldDefinition
 
-from ragstore.errors import FieldProblem, InvalidRequest, UnsupportedMediaType
+from ragstore.errors import FieldProblem, InvalidRequest, UnsupportedMediaType, without_value
 
 if TYPE_CHECKING:
     from litestar._openapi.schema_generation import SchemaCreator
@@ -96,7 +96,8 @@ def decoded(decoder: Decoder[T], content: bytes | msgspec.Raw, format_: str) -> 
 
 def _misfit(text: str) -> InvalidRequest:
     """Msgspec says what and where in one text: "Expected `int`, got `str` - at `$.top_k`"."""
-    message, _, place = text.partition(" - at ")
+    message, _, place = text.rpartition(" - at ") if " - at " in text else (text, "", "")
+    message = without_value(message)
     path = place.rpartition(" in ")[2].strip("`") or "$"
     return InvalidRequest(f"{message}: {path}", [FieldProblem(path, message)])
 

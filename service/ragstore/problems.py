@@ -10,7 +10,7 @@ from litestar import Request
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.plugins.problem_details import ProblemDetailsConfig, ProblemDetailsException, ProblemDetailsPlugin
 
-from ragstore.errors import FieldProblem, InvalidRequest, RagstoreError
+from ragstore.errors import FieldProblem, InvalidRequest, RagstoreError, Unauthorized, without_value
 
 BLANK = "about:blank"
 """RFC 9457: the status tells the kind, there is no page about it."""
@@ -23,12 +23,13 @@ def of_ragstore_error(error: RagstoreError) -> ProblemDetailsException:
     extra: dict[str, Any] | None = None
     if error.problems:
         extra = {"errors": [{"path": problem.path, "message": problem.message} for problem in error.problems]}
+    headers = None if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     return ProblemDetailsException(
         detail=error.detail,
         status_code=error.status,
         title=error.title,
         type_=BLANK,
-        headers=None if error.retry_after is None else {"Retry-After": str(error.retry_after)},
+        headers={"WWW-Authenticate": error.CHALLENGE} if isinstance(error, Unauthorized) else headers,
         extra=extra,
     )
 
@@ -42,7 +43,7 @@ def of_validation_exception(error: ValidationException) -> ProblemDetailsExcepti
     """A problem document for parameters that Litestar refused."""
     problems = []
     for told in refusals(error):
-        message, key = str(told.get("message", "is not valid")), str(told.get("key", ""))
+        message, key = without_value(str(told.get("message", "is not valid"))), str(told.get("key", ""))
         if key == "data":
             message = "A body is required"
         problems.append(FieldProblem(f"$.{key}" if key and key != "data" else "$", message))

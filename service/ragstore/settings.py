@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
 PREFIX = "RAGSTORE_"
+
+ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?|https?://\[[0-9A-Fa-f:.]+\](?::[0-9]{1,5})?")
+"""A web origin. `*` is none: who means every page in the world shall not say so by one character."""
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
@@ -36,12 +41,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         chroma_ca_file: file of certificate authorities to trust for an `https://` Chroma; empty means the system's.
         chroma_timeout_seconds: longest wait for one answer of Chroma.
         chroma_connections: most connections to a Chroma server at once.
+        request_timeout_seconds: longest time for one request; its head and its body must have come within it.
+        max_requests: most requests under way at once; a further one is 503.
         max_body_bytes: largest request body; a larger one is 413.
         max_batch_size: most documents in one write; Chroma's own limit applies where it is lower.
         coalescing: whether requests that wait at the same time leave for Chroma as one.
         planning: whether a filtered query may be asked without its filter, which is then applied here.
         queued_writes: most writes that wait for Chroma; a further one is 503.
         queued_bytes: most bytes of embeddings and texts that wait for Chroma; what exceeds them is 503.
+        keys_file: file of the keys that callers need, made by `ragstore keys new`; empty means that they need none.
+        allow_open: whether to listen without keys on an address that other machines reach.
+        cors_origins: web origins whose pages may call the service, separated by commas; empty means none.
+        rate_limit: requests a minute for each key, or for all callers together without keys; 0 means no limit.
         shutdown_seconds: time that running requests get when the service stops.
         log_level: least level that is logged.
         log_format: `json`, `console`, or `auto`: console on a terminal, JSON elsewhere.
@@ -58,12 +69,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     chroma_ca_file: str = ""
     chroma_timeout_seconds: Seconds = 30.0
     chroma_connections: Count = 64
+    request_timeout_seconds: Seconds = 30.0
+    max_requests: Count = 512
     max_body_bytes: Count = 64 * 1024 * 1024
     max_batch_size: Count = 5461
     coalescing: bool = True
     planning: bool = True
     queued_writes: Count = 1024
     queued_bytes: Count = 256 * 1024 * 1024
+    keys_file: str = ""
+    allow_open: bool = False
+    cors_origins: str = ""
+    rate_limit: Annotated[int, msgspec.Meta(ge=0)] = 0
     shutdown_seconds: Count = 20
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "console"] = "auto"
@@ -72,6 +89,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def store(self) -> Literal["embedded", "remote"]:
         """Which kind of Chroma is used."""
         return "remote" if self.chroma_url else "embedded"
+
+    @property
+    def origins(self) -> list[str]:
+        """The web origins whose pages may call the service."""
+        return [origin.strip() for origin in self.cors_origins.split(",") if origin.strip()]
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches the service. A name other than `localhost` may stand for any address."""
+        try:
+            return self.host == "localhost" or ip_address(self.host).is_loopback
+        except ValueError:
+            return False
 
     def shown(self) -> dict[str, str]:
         """The settings in force, for a person to read.
@@ -166,5 +196,9 @@ def _check(settings: Settings) -> None:
             raise SettingsError(f"{variable('chroma_url')} is wrong: it must be an http:// or https:// address")
     if settings.chroma_ca_file and not Path(settings.chroma_ca_file).is_file():
         raise SettingsError(f"{variable('chroma_ca_file')} is wrong: there is no such file")
+    if not all(ORIGIN.fullmatch(origin) for origin in settings.origins):
+        raise SettingsError(
+            f"{variable('cors_origins')} is wrong: each must be an origin such as https://app.example, without a path"
+        )
     if any("\n" in text or "\r" in text for pair in settings.chroma_headers.items() for text in pair):
         raise SettingsError(f"{variable('chroma_headers')} is wrong: a header must not hold a line break")

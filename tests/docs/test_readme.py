@@ -82,7 +82,8 @@ def approximately(value: object) -> object:
 
 def test_make_run_honours_a_chroma_server(chroma: Served, tmp_path: Path) -> None:
     command = next(block for block in blocks("sh") if "RAGSTORE_CHROMA_URL" in block)
-    assert command == "RAGSTORE_CHROMA_URL=http://chroma:8000 RAGSTORE_HOST=0.0.0.0 make run\n"
+    settings = "RAGSTORE_CHROMA_URL=http://chroma:8000 RAGSTORE_KEYS_FILE=keys.jsonl RAGSTORE_HOST=0.0.0.0"
+    assert command == f"{settings} make run\n"
     with running(start_with_make(tmp_path, {"RAGSTORE_CHROMA_URL": chroma.url})):
         assert not (tmp_path / "data").exists()
 

@@ -9,7 +9,8 @@ import pytest
 
 from ragstore.store.base import Store
 from serving import Served
-from store.stores import STORES, Place
+from store.recording import WatchedBackend
+from store.stores import STORES, TENANT, Place, exact
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +23,21 @@ def place(chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> Place:
 async def store(request: pytest.FixtureRequest, place: Place) -> AsyncIterator[Store]:
     """A running store, of every kind."""
     store = STORES[request.param](place)
+    await store.start()
+    yield store
+    await store.close()
+
+
+@pytest.fixture(scope="session")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> WatchedBackend:
+    """Embedded Chroma for the tests of what wraps a store; `bare` starts it."""
+    return WatchedBackend(str(tmp_path_factory.mktemp("bare")), TENANT, "store_tests", 30.0)
+
+
+@pytest.fixture(scope="session")
+async def bare(watched: WatchedBackend) -> AsyncIterator[Store]:
+    """The innermost store alone."""
+    store = exact(watched)
     await store.start()
     yield store
     await store.close()

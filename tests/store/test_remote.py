@@ -217,7 +217,7 @@ async def test_embeddings_are_written_as_base64(chroma: Served, name: str) -> No
         await store.add(name, batch("a", "b"))
         found = await store.get(name, EVERYTHING, with_embeddings=True)
         await store.delete_collection(name)
-    [body] = [body for head, body in seen if "/upsert " in head]
+    [body] = [body for head, body in seen if "/add " in head]
     assert msgspec.json.decode(body)["embeddings"] == ["AACAPwAAgD8=", "AAAAQAAAgD8="]
     assert found.embeddings is not None
     assert np.array_equal(found.embeddings, [[1, 1], [2, 1]])

@@ -80,7 +80,8 @@ class Retrying:
         """
         if self.attempt >= self._policy.attempts or not isinstance(error, self._repeatable):
             return None
-        wait = random.uniform(0, min(self._policy.cap, self._policy.base * 2 ** (self.attempt - 1)))
+        most = min(self._policy.cap, self._policy.base * 2 ** (self.attempt - 1))
+        wait = random.uniform(0, most)  # noqa: S311  # nobody gains by guessing it
         if isinstance(error, ProblemError) and error.retry_after is not None:
             # The jitter comes on top, so that all who were sent away do not come back at once.
             wait += error.retry_after

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from litestar import Litestar
+from litestar import Litestar, Router
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import SwaggerRenderPlugin
 from litestar.openapi.spec import License, Schema, Server, Tag
@@ -19,6 +19,8 @@ from ragstore.negotiation import JSON, MSGPACK
 from ragstore.numbers import WHOLE_MAX
 from ragstore.openapi.components import JsonSchema, component_schemas, ref
 from ragstore.openapi.examples import BODIES, PARAMETERS
+from ragstore.security import access
+from ragstore.security.headers import with_policy
 
 if TYPE_CHECKING:
     from litestar import Request
@@ -27,12 +29,19 @@ if TYPE_CHECKING:
 METHODS: Final = ("get", "post", "put", "delete")
 PROBLEM: Final = "application/problem+json"
 
+KEYS_REQUIRED: Final = "keys_required"
+"""The name under which the application's state tells whether callers need a key."""
+
 PROBLEMS: Final[dict[int, str]] = {
     400: "The request is malformed; nothing was changed.",
+    401: "The service has keys, and the request shows none that is valid.",
+    403: "The key may not do this.",
     404: "There is no such collection or document.",
+    408: "The body did not come in time; nothing was changed.",
     409: "What was to be created is there already; nothing was changed.",
     413: "The body is too large.",
     415: "The body is neither JSON nor MessagePack.",
+    429: "The key has asked too often. `Retry-After` tells when to try again.",
     500: "The service has a defect.",
     502: "Chroma failed.",
     503: "Chroma is away, or the service is full. `Retry-After` tells when to try again.",
@@ -43,6 +52,14 @@ PROBLEMS: Final[dict[int, str]] = {
 CREATES: Final = ("createCollection", "addDocuments")
 """Operations that may conflict with what is there."""
 
+PUBLIC: Final = ("describeService", "getLiveness", "getReadiness")
+"""Operations that never need a key."""
+
+SECURITY_SCHEMES: Final[dict[str, JsonSchema]] = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "A key, made by `ragstore keys new`."},
+    "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same, in another header."},
+}
+
 SUCCESSES: Final[dict[str, str]] = {
     "200": "Done.",
     "201": "Created.",
@@ -52,7 +69,11 @@ DESCRIPTION: Final = """Stores documents with pre-computed embeddings in ChromaD
 
 Bodies are JSON or MessagePack (`application/msgpack`), answers are what `Accept` prefers of the two. Errors are problem
 documents (RFC 9457). Fields that are not known are ignored. Every answer carries an `X-Request-ID`, the caller's own
-where it sent one, and a `Server-Timing` that tells the share of the store."""
+where it sent one, and a `Server-Timing` that tells the share of the store.
+
+A service that has keys asks for one, as `Authorization: Bearer` or as `X-API-Key`. A reader reads and queries; a writer
+also writes documents, creates collections and changes their metadata; an admin also deletes collections. What a key may
+not see does not exist for it."""
 
 
 class StructSchemas(OpenAPISchemaPlugin):
@@ -72,7 +93,7 @@ class Docs(SwaggerRenderPlugin):
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
         """Render the page."""
-        return super().render(request, completed(openapi_schema))
+        return super().render(request, completed(openapi_schema, request.app.state.get(KEYS_REQUIRED, False)))
 
 
 def config() -> OpenAPIConfig:
@@ -89,7 +110,9 @@ def config() -> OpenAPIConfig:
             Tag(name="query", description="Similarity queries."),
             Tag(name="service", description="The service itself."),
         ],
-        path="/docs",
+        openapi_router=Router(
+            "/docs", route_handlers=[], include_in_schema=False, opt=access.PUBLIC, after_request=with_policy
+        ),
         render_plugins=[Docs(path="/")],
         use_handler_docstrings=True,
     )
@@ -104,21 +127,27 @@ def document(app: Litestar) -> str:
     Returns:
         The document as JSON text, the same for the same code.
     """
-    return json.dumps(completed(app.openapi_schema.to_schema()), indent=2, ensure_ascii=False) + "\n"
+    required = app.state.get(KEYS_REQUIRED, False)
+    return json.dumps(completed(app.openapi_schema.to_schema(), required), indent=2, ensure_ascii=False) + "\n"
 
 
-def completed(drafted: dict[str, Any]) -> JsonSchema:
+def completed(drafted: dict[str, Any], keys_required: bool) -> JsonSchema:
     """Fill in what Litestar cannot know.
 
     Args:
         drafted: Litestar's document.
+        keys_required: whether callers need a key; else a key is one way among others.
 
     Returns:
         The finished document.
     """
     finished: JsonSchema = msgspec.json.decode(msgspec.json.encode(_plain(drafted)))
-    finished["security"] = []
-    finished["components"] = {"schemas": component_schemas(), "responses": dict(_problem_responses())}
+    finished["security"] = [*([] if keys_required else [{}]), *({name: []} for name in SECURITY_SCHEMES)]
+    finished["components"] = {
+        "schemas": component_schemas(),
+        "responses": dict(_problem_responses()),
+        "securitySchemes": SECURITY_SCHEMES,
+    }
     for _, path_item in sorted(finished["paths"].items()):
         for method in METHODS:
             if method in path_item:
@@ -141,8 +170,12 @@ def _plain(value: Any) -> Any:
 def _problem_responses() -> Iterator[tuple[str, JsonSchema]]:
     for status, description in PROBLEMS.items():
         response: JsonSchema = {"description": description, "content": {PROBLEM: {"schema": ref("Problem")}}}
-        if status == 503:
+        if status in (429, 503):
             response["headers"] = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}}
+        if status == 401:
+            response["headers"] = {
+                "WWW-Authenticate": {"description": "How to show a key.", "schema": {"type": "string"}}
+            }
         yield f"Problem{status}", response
 
 
@@ -155,12 +188,16 @@ def _complete_operation(operation: JsonSchema) -> None:
         example = {"schema": schema} | ({"example": BODIES[name]} if name in BODIES else {})
         body["content"] = {JSON: example, MSGPACK: {"schema": schema}}
     operation["responses"] = _responses(operation)
+    if name in PUBLIC:
+        operation["security"] = []
 
 
 def _complete_parameter(parameter: JsonSchema) -> None:
     """A query parameter is absent, not null; filters are JSON of a schema, not text."""
     schema = parameter["schema"]
     schema.pop("description", None)
+    if parameter["in"] == "path":
+        schema.pop("default", None)
     if schema.get("default") == WHOLE_MAX:
         del schema["default"]  # stands for "all"
     for choice in schema.pop("oneOf", []):
@@ -202,12 +239,14 @@ def _responses(operation: JsonSchema) -> JsonSchema:
 def _problems_of(operation: JsonSchema) -> set[int]:
     parameters = {parameter["name"] for parameter in operation.get("parameters", [])}
     problems = {400, 500}
+    if operation["operationId"] not in PUBLIC:
+        problems |= {401, 403, 429}
     if "service" not in operation["tags"]:
         problems |= {502, 503, 504}
     if "collection_name" in parameters or operation["operationId"] == "query":
         problems.add(404)
     if "requestBody" in operation:
-        problems |= {413, 415}
+        problems |= {408, 413, 415}
     if operation["operationId"] in CREATES:
         problems.add(409)
     return problems

@@ -25,6 +25,7 @@ from ragstore.schemas import (
     MetadataUpdated,
     MetadataValues,
 )
+from ragstore.security.access import ADMIN, READER, WRITER
 from ragstore.store.base import DISTANCES, SPACE, Collection, Distance, Store
 from ragstore.values import distinct_values
 
@@ -37,11 +38,13 @@ class CollectionsController(Controller):
 
     path = "/collections"
     tags = ("collections",)
+    opt = READER
     before_request = staticmethod(checked_query_string)
 
     @post(
         dto=Decoded[CollectionBody],
         return_dto=None,
+        opt=WRITER,
         operation_id="createCollection",
         summary="Create a collection",
         raises=[],
@@ -91,6 +94,7 @@ class CollectionsController(Controller):
         "/{collection_name:str}/metadata",
         dto=Decoded[MetadataBody],
         return_dto=None,
+        opt=WRITER,
         operation_id="updateCollectionMetadata",
         summary="Change a collection's metadata",
     )
@@ -106,7 +110,13 @@ class CollectionsController(Controller):
         updated = await store.update_metadata(collection, metadata, merge=merge)
         return MetadataUpdated("updated", updated.name, updated.metadata, merge)
 
-    @delete("/{collection_name:str}", status_code=200, operation_id="deleteCollection", summary="Delete a collection")
+    @delete(
+        "/{collection_name:str}",
+        status_code=200,
+        opt=ADMIN,
+        operation_id="deleteCollection",
+        summary="Delete a collection",
+    )
     async def remove(self, store: StoreDependency, collection: CollectionName) -> CollectionDeleted:
         """Delete a collection and all its documents."""
         await store.delete_collection(collection)

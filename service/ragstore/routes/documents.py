@@ -42,6 +42,7 @@ from ragstore.schemas import (
     DocumentsWritten,
     FilterBody,
 )
+from ragstore.security.access import READER, WRITER
 from ragstore.store.base import EVERYTHING, Batch, Selection, Store
 
 NOTHING_CHOSEN = "Either 'ids' or 'where' must be given"
@@ -65,12 +66,14 @@ class DocumentsController(Controller):
 
     path = "/collections/{collection_name:str}/documents"
     tags = ("documents",)
+    opt = READER
     before_request = staticmethod(checked_query_string)
 
     @post(
         dto=BatchDTO,
         return_dto=None,
         exception_handlers={ValidationException: documents_required},
+        opt=WRITER,
         operation_id="addDocuments",
         summary="Add documents",
     )
@@ -86,6 +89,7 @@ class DocumentsController(Controller):
         dto=BatchDTO,
         return_dto=None,
         exception_handlers={ValidationException: documents_required},
+        opt=WRITER,
         operation_id="upsertDocuments",
         summary="Add or replace documents",
     )
@@ -168,7 +172,7 @@ class DocumentsController(Controller):
             return document
         raise DocumentNotFound(collection, wanted_id)
 
-    @delete(status_code=200, operation_id="deleteDocuments", summary="Delete documents")
+    @delete(status_code=200, opt=WRITER, operation_id="deleteDocuments", summary="Delete documents")
     async def remove(
         self, store: StoreDependency, collection: CollectionName, ids: Ids = None, where: Where = None
     ) -> DocumentsDeleted:
@@ -181,6 +185,7 @@ class DocumentsController(Controller):
         status_code=200,
         dto=Decoded[DeleteBody],
         return_dto=None,
+        opt=WRITER,
         operation_id="deleteDocumentsByBody",
         summary="Delete documents by a filter in the body",
     )
@@ -191,7 +196,7 @@ class DocumentsController(Controller):
         selection = Selection(checked_ids(data.ids), metadata_filter.parse(data.where))
         return await _deleted(store, collection, selection)
 
-    @delete("/all", status_code=200, operation_id="emptyCollection", summary="Delete all documents")
+    @delete("/all", status_code=200, opt=WRITER, operation_id="emptyCollection", summary="Delete all documents")
     async def empty(self, store: StoreDependency, collection: CollectionName) -> CollectionEmptied:
         """Delete all documents. The collection stays, with its metadata, dimension and distance."""
         return CollectionEmptied("emptied", collection, await store.delete(collection, EVERYTHING))

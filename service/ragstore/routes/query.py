@@ -8,6 +8,7 @@ from litestar.params import JSONBody
 from ragstore.negotiation import Decoded
 from ragstore.routes.parameters import CollectionName, StoreDependency
 from ragstore.schemas import MultiQueryBody, MultiQueryResults, QueryBody, QueryResults
+from ragstore.security.access import READER
 from ragstore.similarity import asked_of, search, search_many, targets
 
 
@@ -16,6 +17,7 @@ from ragstore.similarity import asked_of, search, search_many, targets
     status_code=200,
     dto=Decoded[QueryBody],
     return_dto=None,
+    opt=READER,
     operation_id="queryCollection",
     summary="Find the nearest documents of a collection",
     tags=["query"],
@@ -33,6 +35,7 @@ async def query_collection(
     status_code=200,
     dto=Decoded[MultiQueryBody],
     return_dto=None,
+    opt=READER,
     operation_id="query",
     summary="Find the nearest documents of one collection or several",
     tags=["query"],

@@ -15,6 +15,7 @@ from ragstore.errors import RagstoreError
 from ragstore.openapi.document import document
 from ragstore.routes.parameters import StoreDependency
 from ragstore.schemas import Health, HealthDetails, Probe, ServiceInfo
+from ragstore.security.access import PUBLIC, READER
 from ragstore.store.base import Store, StoreStatus
 
 PROBE_SECONDS: Final = 2.0
@@ -29,13 +30,13 @@ LINKS: Final = {
 }
 
 
-@get("/", operation_id="describeService", summary="What this is", tags=["service"], sync_to_thread=False)
+@get("/", opt=PUBLIC, operation_id="describeService", summary="What this is", tags=["service"], sync_to_thread=False)
 def describe() -> ServiceInfo:
     """Tell name and version, and where to look."""
     return ServiceInfo("ragstore", __version__, LINKS)
 
 
-@get("/health", operation_id="getHealth", summary="How the service is", tags=["service"])
+@get("/health", opt=READER, operation_id="getHealth", summary="How the service is", tags=["service"])
 async def health(
     store: StoreDependency, store_kind: NamedDependency[Literal["embedded", "remote"]]
 ) -> Response[Health]:
@@ -58,13 +59,20 @@ async def health(
     )
 
 
-@get("/health/live", operation_id="getLiveness", summary="Whether it runs", tags=["service"], sync_to_thread=False)
+@get(
+    "/health/live",
+    opt=PUBLIC,
+    operation_id="getLiveness",
+    summary="Whether it runs",
+    tags=["service"],
+    sync_to_thread=False,
+)
 def live() -> Probe:
     """Answer, which is all that a liveness probe wants to know."""
     return Probe("alive")
 
 
-@get("/health/ready", operation_id="getReadiness", summary="Whether it can serve", tags=["service"])
+@get("/health/ready", opt=PUBLIC, operation_id="getReadiness", summary="Whether it can serve", tags=["service"])
 async def ready(store: StoreDependency) -> Response[Probe]:
     """Tell whether requests can be served: 200 when Chroma answers, 503 when it does not."""
     status, error = await _ask(store)
@@ -86,7 +94,7 @@ async def _ask(store: Store) -> tuple[StoreStatus | None, str]:
         return None, error.detail
 
 
-@get("/openapi.json", include_in_schema=False, media_type="application/json", sync_to_thread=False)
+@get("/openapi.json", opt=PUBLIC, include_in_schema=False, media_type="application/json", sync_to_thread=False)
 def openapi_document(request: Request[Any, Any, Any]) -> bytes:
     """The OpenAPI document."""
     return document(request.app).encode()

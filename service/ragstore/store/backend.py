@@ -151,6 +151,35 @@ class Backend(Protocol):
     async def delete_collection(self, name: str) -> None:
         """Delete a collection; CollectionNotFound when there is none."""
 
+    async def add(
+        self,
+        collection_id: str,
+        ids: list[str],
+        embeddings: Matrix,
+        texts: list[str],
+        metadatas: list[WrittenMetadata],
+        marks: list[str],
+    ) -> set[str]:
+        """Write those records whose ids are free, in one transaction.
+
+        Args:
+            collection_id: the collection.
+            ids: n ids, no two alike.
+            embeddings: matrix of n rows.
+            texts: n texts.
+            metadatas: n metadatas.
+            marks: n marks, the same for records of one add, which no other add uses. With them, adding twice is once.
+
+        Returns:
+            Ids of the records that are there now because this add wrote them.
+        """
+
+    async def marks(self, collection_id: str, ids: list[str]) -> dict[str, str | None]:
+        """Which of some ids are taken, and the mark of the add that wrote them, where there is one."""
+
+    async def withdraw(self, collection_id: str, ids: list[str], mark: str) -> None:
+        """Delete those of some records that the add with this mark wrote."""
+
     async def upsert(
         self,
         collection_id: str,

@@ -8,8 +8,9 @@ Everything above this module speaks these types and knows no Chroma.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias
+from uuid import uuid4
 
 import msgspec
 import numpy as np
@@ -78,10 +79,12 @@ class Write:
     Attributes:
         kind: `add`: no id may be taken; `upsert`: documents whose ids are taken are replaced whole.
         batch: the documents.
+        mark: tells this write from all others, so that an add that is tried again knows what it wrote before.
     """
 
     kind: Literal["add", "upsert"]
     batch: Batch
+    mark: str = field(default_factory=lambda: f"ragstore:{uuid4().hex}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ under way, those that arrive wait, and leave together as one; queries with the s
 timer: a caller who is alone waits for nobody.
 
 A line of waiters is served by tasks that end when it is empty, writes by one, so that they keep their order. Each
-waiter has a future of its own. One whose caller left before its turn is dropped.
+waiter has a future of its own. One whose caller left before its turn is dropped. When what left together fails, each
+part is tried by itself, so that nobody pays for a neighbour.
 """
 
 from __future__ import annotations
@@ -13,13 +14,22 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from ragstore.errors import ChromaTimeout, ChromaUnavailable, NotFound, Overloaded, RagstoreError
+from ragstore.errors import (
+    ChromaTimeout,
+    ChromaUnavailable,
+    DimensionMismatch,
+    InvalidFilter,
+    NotFound,
+    Overloaded,
+    RagstoreError,
+)
 from ragstore.filters import where as metadata_filter
 from ragstore.filters import where_document as document_filter
 from ragstore.store.base import Found, Query, Selection, Store, Write
@@ -28,12 +38,14 @@ from ragstore.store.wrapping import WrappingStore
 
 Asked = TypeVar("Asked")
 Told = TypeVar("Told")
+T = TypeVar("T")
 
 MERGED_QUERIES: Final = 64
 """Most query vectors in one call. Beyond that a call lasts longer than its callers would have waited."""
 
-SHARED: Final = (ChromaUnavailable, ChromaTimeout, NotFound)
-"""Errors that have nothing to do with one caller's part: trying the parts apart would only repeat them."""
+SHARED: Final = (ChromaUnavailable, ChromaTimeout, NotFound, DimensionMismatch, InvalidFilter)
+"""Errors that have nothing to do with one caller's part: trying the parts apart would only repeat them. Those who leave
+together have one dimension and one filter."""
 
 QUERIES_UNDER_WAY: Final = 2
 """Merged queries of one kind under way at once: Chroma works on one while the answers to the other are sent."""
@@ -83,6 +95,7 @@ class Line(Generic[Asked, Told]):
         self._servers = servers
         self._ended = ended
         self._waiting: deque[Waiter[Asked, Told]] = deque()
+        self._under_way: set[Waiter[Asked, Told]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def join(self, waiter: Waiter[Asked, Told]) -> Told:
@@ -99,20 +112,61 @@ class Line(Generic[Asked, Told]):
             # A context of its own: the task outlives the request that starts it.
             task = asyncio.create_task(self._work(), context=contextvars.Context())
             self._tasks.add(task)
-        with in_store():
-            return await waiter.answer
+        try:
+            with in_store():
+                return await waiter.answer
+        finally:
+            if waiter.answer.cancelled():
+                with suppress(ValueError):
+                    self._waiting.remove(waiter)
+
+    async def finish(self) -> None:
+        """Serve those who still wait; a call that nobody waits for is given up."""
+        while self._tasks:
+            if all(waiter.answer.done() for waiter in (*self._under_way, *self._waiting)):
+                for task in self._tasks:
+                    task.cancel()
+            done, _ = await asyncio.wait(self._tasks)
+            self._tasks -= done
 
     async def _work(self) -> None:
         try:
             while batch := self._next():
+                self._under_way.update(batch)
                 try:
-                    await self._serve(batch)
+                    await self._answer(batch)
+                except asyncio.CancelledError:
+                    # The call was given up, not this task: its callers are told, and the others have their turn.
+                    _fail(batch, ChromaUnavailable("Chroma is being let go of"))
                 except Exception as error:  # noqa: BLE001  # whatever it is must reach its callers, not this task
                     _fail(batch, error)
+                finally:
+                    self._under_way.difference_update(batch)
         finally:
             self._tasks -= {asyncio.current_task()}
             if not self._tasks:
                 self._ended()
+
+    async def _answer(self, batch: list[Waiter[Asked, Told]]) -> None:
+        """Serve waiters together and, when that fails, each by itself."""
+        try:
+            await self._serve(batch)
+        except SHARED:
+            raise
+        except Exception:
+            if len(batch) == 1:
+                raise
+            for waiter in batch:
+                if not waiter.answer.done():
+                    await self._apart(waiter)
+
+    async def _apart(self, waiter: Waiter[Asked, Told]) -> None:
+        try:
+            await self._serve([waiter])
+        except SHARED:
+            raise
+        except Exception as error:  # noqa: BLE001  # as above
+            _fail([waiter], error)
 
     def _next(self) -> list[Waiter[Asked, Told]]:
         """Those who leave together: as many as fit, in their order, less those who left."""
@@ -170,10 +224,15 @@ class CoalescingStore(WrappingStore):
         self._change_lines: dict[str, Line[Change, Outcome]] = {}
         self._query_lines: dict[tuple[str, bytes], Line[Query, Found]] = {}
 
+    async def close(self) -> None:
+        """Finish what is under way and let go of Chroma."""
+        await asyncio.gather(*(line.finish() for line in self._change_lines.values()))
+        await asyncio.gather(*(line.finish() for line in self._query_lines.values()))
+        await super().close()
+
     async def write(self, name: str, writes: Sequence[Write]) -> list[RagstoreError | None]:
         """Write several batches, each with an outcome of its own."""
-        outcomes = await asyncio.gather(*(self._change(name, write) for write in writes))
-        return [outcome if isinstance(outcome, RagstoreError) else None for outcome in outcomes]
+        return await _all([self._written(name, write) for write in writes])
 
     async def delete(self, name: str, selection: Selection) -> int:
         """Delete documents. It keeps its place among the writes, so that none of the same id is overtaken."""
@@ -182,8 +241,15 @@ class CoalescingStore(WrappingStore):
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:
         """Find the nearest documents."""
-        found = await asyncio.gather(*(self._query(name, query) for query in queries))
+        found = await _all([self._query(name, query) for query in queries])
         return Found(found[0].collection, [hits for part in found for hits in part.hits])
+
+    async def _written(self, name: str, write: Write) -> RagstoreError | None:
+        try:
+            outcome = await self._change(name, write)
+        except RagstoreError as error:
+            return error
+        return outcome if isinstance(outcome, RagstoreError) else None
 
     async def _change(self, name: str, change: Change) -> Outcome:
         count, size = (len(change.batch), _size(change)) if isinstance(change, Write) else (0, 0)
@@ -211,22 +277,8 @@ class CoalescingStore(WrappingStore):
             _tell(waiters[0], await self._inner.delete(name, changes[0]))
             return
         writes = [change for change in changes if isinstance(change, Write)]
-        try:
-            outcomes = await self._inner.write(name, writes)
-        except RagstoreError as error:
-            if len(waiters) == 1 or isinstance(error, SHARED):
-                raise
-            outcomes = [await self._apart(name, write) for write in writes]
-        for waiter, outcome in zip(waiters, outcomes, strict=True):
+        for waiter, outcome in zip(waiters, await self._inner.write(name, writes), strict=True):
             _tell(waiter, outcome)
-
-    async def _apart(self, name: str, write: Write) -> RagstoreError | None:
-        """One part of a merged write that failed, tried by itself, so that nobody pays for a neighbour."""
-        try:
-            (outcome,) = await self._inner.write(name, [write])
-        except RagstoreError as error:
-            return error
-        return outcome
 
     async def _query(self, name: str, query: Query) -> Found:
         key = (name, _alike(query))
@@ -244,6 +296,11 @@ class CoalescingStore(WrappingStore):
         found = await self._inner.query(name, [waiter.asked for waiter in waiters])
         for waiter, hits in zip(waiters, found.hits, strict=True):
             _tell(waiter, Found(found.collection, [hits]))
+
+
+async def _all(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Wait for several. One alone gets no task, and so its place in the line at once."""
+    return [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked)
 
 
 def _size(write: Write) -> int:

@@ -8,7 +8,7 @@ import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar, cast
 
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
 from ragstore.metadata import CollectionMetadata
@@ -20,6 +20,10 @@ from ragstore.store.clock import in_store
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+CLOSE_SECONDS: Final = 5.0
+"""Longest wait for Chroma to finish what it does, when the service ends."""
 
 
 class EmbeddedBackend:
@@ -39,6 +43,8 @@ class EmbeddedBackend:
         self._timeout = timeout
         self._running: tuple[ProcessPoolExecutor, Future[None]] | None = None
         self._max_batch_size: int | None = None
+        self._calls: set[Future[object]] = set()
+        self._progress = 0.0
 
     async def start(self) -> None:
         """Begin opening the data; does not wait for it."""
@@ -47,8 +53,18 @@ class EmbeddedBackend:
     async def close(self) -> None:
         """Let Chroma finish what it does, and end its process."""
         running, self._running = self._running, None
-        if running is not None:
-            await asyncio.to_thread(running[0].shutdown, wait=True, cancel_futures=True)
+        if running is None:
+            return
+        pool = running[0]
+        processes = list(pool._processes.values())
+        try:
+            await asyncio.wait_for(
+                asyncio.to_thread(pool.shutdown, wait=True, cancel_futures=True), min(self._timeout, CLOSE_SECONDS)
+            )
+        except TimeoutError:
+            # It is stuck. Nothing that it was doing has been acknowledged, and killing it loses nothing that was.
+            for process in processes:
+                process.kill()
 
     async def status(self) -> StoreStatus:
         """Ask Chroma how it is."""
@@ -92,11 +108,15 @@ class EmbeddedBackend:
         embeddings: Matrix,
         texts: list[str],
         metadatas: list[WrittenMetadata],
-        mark: str,
+        marks: list[str],
     ) -> set[str]:
         """Write records that were looked up. Nobody else has this data, so their ids are still free."""
         await self.upsert(collection_id, ids, embeddings, texts, metadatas)
         return set(ids)
+
+    async def marks(self, collection_id: str, ids: list[str]) -> dict[str, str | None]:
+        """Which ids are taken. Marks are not kept: a write that failed here has written nothing."""
+        return dict.fromkeys((await self.get(collection_id, ids=ids)).ids)
 
     async def withdraw(self, collection_id: str, ids: list[str], mark: str) -> None:
         """Delete records that an add wrote."""
@@ -166,15 +186,15 @@ class EmbeddedBackend:
         Returns:
             What it returns.
         """
+        self._end_when_stuck()
         pool, opened = self._process()
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._timeout):
                 if not opened.done():
                     await asyncio.shield(asyncio.wrap_future(opened))
                 opened.result()
                 with in_store():
-                    return await loop.run_in_executor(pool, functools.partial(operation, *args, **kwargs))
+                    return await asyncio.wrap_future(self._submit(pool, functools.partial(operation, *args, **kwargs)))
         except TimeoutError:
             raise ChromaTimeout("Chroma did not answer in time") from None
         except BrokenProcessPool:
@@ -194,6 +214,38 @@ class EmbeddedBackend:
             pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), chroma_process.prepare)
             self._running = (pool, pool.submit(chroma_process.open_chroma, *self._place))
         return self._running
+
+    def _submit(self, pool: ProcessPoolExecutor, operation: Callable[[], T]) -> Future[T]:
+        """Hand an operation to Chroma's process, and note when it ends there, whether or not its caller still waits."""
+        loop = asyncio.get_running_loop()
+        call = pool.submit(operation)
+        kept = cast("Future[object]", call)
+
+        def ended() -> None:
+            self._calls.discard(kept)
+            if not kept.cancelled():
+                self._progress = loop.time()
+
+        if not self._calls:
+            self._progress = loop.time()
+        self._calls.add(kept)
+        kept.add_done_callback(lambda _: None if loop.is_closed() else loop.call_soon_threadsafe(ended))
+        return call
+
+    def _end_when_stuck(self) -> None:
+        """Replace a process that has ended nothing for longer than anybody waits.
+
+        Chroma's threads wait for each other for ever after a full disk, also when there is room again (measured with
+        1.5.9). A process that makes no progress is no use to anyone; what it was doing happens whole or not at all.
+        """
+        if self._running is None or not self._calls:
+            return
+        if asyncio.get_running_loop().time() - self._progress > self._timeout:
+            pool = self._running[0]
+            for process in list(pool._processes.values()):
+                process.kill()
+            self._calls.clear()
+            self._forget(pool)
 
     def _forget(self, pool: ProcessPoolExecutor) -> None:
         """Let the next call start a new process."""

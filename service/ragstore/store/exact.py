@@ -9,6 +9,8 @@ What Chroma does, and what is done about it here:
 - it cannot count what a filter selects: the ids alone are read;
 - it deletes a collection but not its documents' lists, and gives them to documents that come later, in whatever
   collection: documents with lists are deleted first;
+- two replicas may add one id at the same moment: what an add wrote is looked at afterwards, and taken back where
+  another one was first with one of its ids;
 - a collection that is deleted and created again has another id: a lookup that went stale is made again, once.
 
 What reads before it writes holds the collection's lock. Another replica of the service is not held by it.
@@ -25,7 +27,7 @@ from typing import Final, TypeVar
 import msgspec
 import numpy as np
 
-from ragstore.errors import CollectionNotFound, DimensionMismatch, InvalidMetadata, RagstoreError
+from ragstore.errors import CollectionNotFound, DimensionMismatch, DocumentsExist, InvalidMetadata, RagstoreError
 from ragstore.filters import where as metadata_filter
 from ragstore.filters import where_document as document_filter
 from ragstore.metadata import CollectionMetadata, Metadata, Scalar, without_nulls
@@ -229,15 +231,44 @@ class ExactStore:
             return refusals
         if sum(len(write.batch) for write in fitting) > limit:
             return [outcome for write in writes for outcome in await self._write(collection, [write])]
-        ids = list(dict.fromkeys(document_id for write in fitting for document_id in write.batch.ids))
-        replaces = any(write.kind == "upsert" for write in fitting)
-        present = await self._backend.get(collection.id, ids=ids, include=("metadatas",) if replaces else ())
-        before = dict(zip(present.ids, present.metadatas or [{} for _ in present.ids], strict=True))
-        merged = merge(collection.name, fitting, before)
-        if merged.ids:
-            await self._backend.upsert(collection.id, merged.ids, merged.embeddings, merged.texts, merged.metadatas)
-        outcomes = iter(merged.outcomes)
-        return [next(outcomes) if refusal is None else refusal for refusal in refusals]
+        outcomes: list[RagstoreError | None] = []
+        for kind, alike in itertools.groupby(fitting, key=lambda write: write.kind):
+            outcomes += await (self._add if kind == "add" else self._upsert)(collection, list(alike))
+        told = iter(outcomes)
+        return [next(told) if refusal is None else refusal for refusal in refusals]
+
+    async def _upsert(self, collection: Collection, writes: list[Write]) -> list[RagstoreError | None]:
+        """Write upserts as one."""
+        ids = list(dict.fromkeys(document_id for write in writes for document_id in write.batch.ids))
+        present = await self._backend.get(collection.id, ids=ids, include=("metadatas",))
+        before = dict(zip(present.ids, present.metadatas or [], strict=True))
+        merged = merge(collection.name, writes, before)
+        await self._backend.upsert(collection.id, merged.ids, merged.embeddings, merged.texts, merged.metadatas)
+        return merged.outcomes
+
+    async def _add(self, collection: Collection, writes: list[Write]) -> list[RagstoreError | None]:
+        """Write adds as one. What loses an id to another replica is taken back, its other ids included."""
+        ids = list(dict.fromkeys(document_id for write in writes for document_id in write.batch.ids))
+        present = await self._backend.marks(collection.id, ids)
+        # What bears a mark of these writes is theirs: they were tried before, and no answer came.
+        own = {write.mark for write in writes}
+        merged = merge(collection.name, writes, {key: {} for key, mark in present.items() if mark not in own})
+        outcomes = list(merged.outcomes)
+        accepted = [write for write, refusal in zip(writes, outcomes, strict=True) if refusal is None]
+        if not accepted:
+            return outcomes
+        mark_of = {key: write.mark for write in accepted for key in write.batch.ids}
+        marks = [mark_of[key] for key in merged.ids]
+        kept = await self._backend.add(
+            collection.id, merged.ids, merged.embeddings, merged.texts, merged.metadatas, marks
+        )
+        for place, write in enumerate(writes):
+            lost = [] if outcomes[place] else [key for key in write.batch.ids if key not in kept]
+            if lost:
+                outcomes[place] = DocumentsExist(collection.name, lost)
+                if mine := [key for key in write.batch.ids if key in kept]:
+                    await self._backend.withdraw(collection.id, mine, write.mark)
+        return outcomes
 
     async def _ask(self, collection: Collection, queries: Sequence[Query]) -> list[Hits]:
         """Queries with the same filters leave as one."""

@@ -45,7 +45,6 @@ CONNECT_SECONDS: Final = 5.0
 BUSY: Final = (429, 502, 503)
 """Answers of Chroma, or of a proxy before it, that mean "later"."""
 
-
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
 """What decoding an answer raises when it is no JSON, or not the JSON that was expected."""
 
@@ -85,6 +84,13 @@ class _Records(msgspec.Struct):
     documents: list[str | None] | None = None
     metadatas: list[Metadata | None] | None = None
     embeddings: list[list[float]] | None = None
+
+
+class _Marks(msgspec.Struct):
+    """The answer to a get of uris."""
+
+    ids: list[str]
+    uris: list[str | None]
 
 
 class _Neighbours(msgspec.Struct):
@@ -154,8 +160,7 @@ class HttpBackend:
 
     async def status(self) -> StoreStatus:
         """Ask Chroma how it is."""
-        version = await self._ask(str, "GET", "/version")
-        return StoreStatus("remote", version, await self.count_collections())
+        return StoreStatus("remote", await self._ask(str, "GET", "/version"), await self.count_collections())
 
     async def max_batch_size(self) -> int:
         """Most records that Chroma takes in one write."""
@@ -192,6 +197,32 @@ class HttpBackend:
 
     # -- records ------------------------------------------------------------------------------
 
+    async def add(
+        self,
+        collection_id: str,
+        ids: list[str],
+        embeddings: Matrix,
+        texts: list[str],
+        metadatas: list[WrittenMetadata],
+        marks: list[str],
+    ) -> set[str]:
+        """Write those records whose ids are free. The marks go into their `uris`, which nothing else here uses."""
+        body = {**await self._written(ids, embeddings, texts, metadatas), "uris": marks}
+        await self._ask(_Nothing, "POST", self._collections(collection_id, "add"), body)
+        there = await self.marks(collection_id, ids)
+        return {added for added, mark in zip(ids, marks, strict=True) if there.get(added) == mark}
+
+    async def marks(self, collection_id: str, ids: list[str]) -> dict[str, str | None]:
+        """Which ids are taken, and by which add."""
+        body = {"ids": ids, "include": ["uris"]}
+        found = await self._ask(_Marks, "POST", self._collections(collection_id, "get"), body)
+        return dict(zip(found.ids, found.uris, strict=True))
+
+    async def withdraw(self, collection_id: str, ids: list[str], mark: str) -> None:
+        """Delete those of some records that an add wrote. What took their place meanwhile has no such mark."""
+        selected = {"ids": ids, "where": {"chroma:uri": mark}}
+        await self._ask(_Nothing, "POST", self._collections(collection_id, "delete"), selected)
+
     async def upsert(
         self,
         collection_id: str,
@@ -201,10 +232,7 @@ class HttpBackend:
         metadatas: list[WrittenMetadata],
     ) -> None:
         """Write records in one transaction."""
-        # msgspec writes bytes as base64, which is what Chroma reads where it can.
-        base64 = (await self._ready()).supports_base64_encoding
-        rows = [row.astype("<f4", copy=False).tobytes() for row in embeddings] if base64 else embeddings.tolist()
-        body = {"ids": ids, "embeddings": rows, "documents": texts, "metadatas": metadatas}
+        body = await self._written(ids, embeddings, texts, metadatas)
         await self._ask(_Nothing, "POST", self._collections(collection_id, "upsert"), body)
 
     async def get(
@@ -265,6 +293,15 @@ class HttpBackend:
         return neighbours(found.ids, found.documents, found.metadatas, found.embeddings, found.distances)
 
     # -- the wire -----------------------------------------------------------------------------
+
+    async def _written(
+        self, ids: list[str], embeddings: Matrix, texts: list[str], metadatas: list[WrittenMetadata]
+    ) -> dict[str, object]:
+        """The body of a write."""
+        # msgspec writes bytes as base64, which is what Chroma reads where it can.
+        base64 = (await self._ready()).supports_base64_encoding
+        rows = [row.astype("<f4", copy=False).tobytes() for row in embeddings] if base64 else embeddings.tolist()
+        return {"ids": ids, "embeddings": rows, "documents": texts, "metadatas": metadatas}
 
     def _collections(self, *parts: str) -> str:
         return "/".join([f"{self._database}/collections", *(quote(part, safe="") for part in parts)])

@@ -46,10 +46,11 @@ def merge(collection: str, writes: Sequence[Write], before: Mapping[str, Metadat
     outcomes: list[RagstoreError | None] = []
     last: dict[str, tuple[int, int]] = {}
     for place, write in enumerate(writes):
-        taken = [] if write.kind == "upsert" else [key for key in write.batch.ids if key in before or key in last]
-        outcomes.append(DocumentsExist(collection, taken) if taken else None)
+        ids = write.batch.ids
+        taken = [] if write.kind == "upsert" else [row for row, key in enumerate(ids) if key in before or key in last]
+        outcomes.append(DocumentsExist(collection, [ids[row] for row in taken], taken) if taken else None)
         if not taken:
-            last.update((document_id, (place, row)) for row, document_id in enumerate(write.batch.ids))
+            last.update((document_id, (place, row)) for row, document_id in enumerate(ids))
     batches = [write.batch for write in writes]
     return Merged(
         ids=list(last),

@@ -11,6 +11,7 @@ otherwise more is fetched, and at last Chroma's filter decides.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections import OrderedDict
@@ -42,6 +43,9 @@ RETRY_EVERY: Final = 200
 MEMORY: Final = 0.8
 """Weight of what was learned before, against what was just seen."""
 
+MOST_GROWTH: Final = 2.0
+"""A cost counts for so many times what was learned at most: one stall of the machine says nothing of a way."""
+
 FILTERS_KEPT: Final = 2000
 """Filters remembered. Beyond that the one not asked for longest is forgotten."""
 
@@ -68,11 +72,15 @@ class Learned:
     def way(self) -> Way:
         """Choose how to ask now."""
         self.asked += 1
-        fetch, filtered = self.costs.get("fetch"), self.costs.get("filter")
-        best: Way = "fetch" if fetch is None or filtered is None or fetch <= filtered else "filter"
         if self.asked % RETRY_EVERY:
-            return best
-        return "filter" if best == "fetch" else "fetch"
+            return self.best
+        return "filter" if self.best == "fetch" else "fetch"
+
+    @property
+    def best(self) -> Way:
+        """The way that pays, as far as is known."""
+        fetch, filtered = self.costs.get("fetch"), self.costs.get("filter")
+        return "fetch" if fetch is None or filtered is None or fetch <= filtered else "filter"
 
     def neighbours(self, top_k: int) -> int:
         """How many neighbours to fetch, so that enough of them match, most of the time.
@@ -90,9 +98,11 @@ class Learned:
         return max(top_k, min(wanted, MAX_FETCH))
 
     def cost(self, way: Way, seconds: float) -> None:
-        """Note what a query cost."""
-        before = self.costs.get(way, seconds)
-        self.costs[way] = MEMORY * before + (1 - MEMORY) * seconds
+        """Note what a query cost. Of the way that is not in use only the last is known to be true still."""
+        before = self.costs.get(way)
+        if before is not None and way == self.best:
+            seconds = MEMORY * before + (1 - MEMORY) * min(seconds, MOST_GROWTH * before)
+        self.costs[way] = seconds
 
     def matched(self, share: float) -> None:
         """Note which part of the fetched neighbours matched."""
@@ -175,11 +185,13 @@ class PlanningStore(WrappingStore):
         """
         top_k = max(query.top_k for query in queries)
         estimate = known or Learned("", None, {})
-        found, share = await self._fetch(name, queries, estimate.neighbours(top_k))
+        neighbours = estimate.neighbours(top_k)
+        found, share = await self._fetch(name, queries, neighbours)
         hits = found.hits
         short = _short(hits, queries)
-        wider = replace(estimate, share=share).neighbours(top_k)
-        if short and estimate.neighbours(top_k) < wider < MAX_FETCH:
+        came = sum(len(hits[place].ids) for place in short)
+        wider = replace(estimate, share=came / (neighbours * max(1, len(short)))).neighbours(top_k)
+        if short and neighbours < wider < MAX_FETCH:
             more, _ = await self._fetch(name, [queries[place] for place in short], wider)
             _fill(hits, short, more.hits)
             short = _short(hits, queries)
@@ -214,10 +226,11 @@ class PlanningStore(WrappingStore):
 
 
 def _key(query: Query) -> bytes:
-    """What queries of one plan have in common; empty for those that are not planned."""
+    """What queries of one plan have in common, as short as it gets to be kept; empty for those that are not planned."""
     if query.where is None or query.where_document is not None or not _is_exact(query.where):
         return b""
-    return msgspec.json.encode((metadata_filter.to_chroma(query.where), query.with_embeddings))
+    meant = msgspec.json.encode((metadata_filter.to_chroma(query.where), query.with_embeddings))
+    return hashlib.blake2b(meant, digest_size=16).digest()
 
 
 def _is_exact(where: Where) -> bool:

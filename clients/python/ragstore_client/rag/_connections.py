@@ -35,7 +35,7 @@ async def shared_http() -> httpx.AsyncClient:
         return _pools[loop][0]
     for old in [known for known in _pools if known.is_closed()]:
         del _pools[old]
-    client = httpx.AsyncClient(timeout=None, limits=_LIMITS, verify=tls())  # each request brings its own
+    client = httpx.AsyncClient(timeout=None, limits=_LIMITS, verify=tls())  # noqa: S113  # each request brings its own
     lifetime = _until_shutdown(loop, client)
     _pools[loop] = (client, lifetime)
     await anext(lifetime)

@@ -1,0 +1,67 @@
+# The service as an image.
+#
+#   docker build --tag ragstore:0.1.0 .                                     speaks to a Chroma server
+#   docker build --tag ragstore:0.1.0-embedded --build-arg STORE=embedded . brings Chroma along
+#
+# A digest pins harder than a tag: --build-arg PYTHON_IMAGE=python@sha256:... where a registry can be asked for one.
+ARG PYTHON_IMAGE=python:3.11.14-slim-bookworm
+ARG STORE=remote
+
+# -- build: leaves nothing in the result but /opt/ragstore -------------------------------------
+FROM ${PYTHON_IMAGE} AS build
+ARG STORE
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
+WORKDIR /build
+# Without pip: the environment is filled from outside.
+RUN python -m venv --without-pip /opt/ragstore
+# Dependencies before the code, so that a change of the code does not fetch them again.
+# Wheels only: nothing is compiled, so no compiler is needed.
+COPY requirements/build.txt requirements/
+RUN python -m pip install --require-hashes --only-binary :all: -r requirements/build.txt
+COPY requirements/${STORE}.txt requirements/
+RUN python -m pip --python /opt/ragstore/bin/python install --require-hashes --only-binary :all: -r requirements/${STORE}.txt
+COPY pyproject.toml README.md LICENSE ./
+COPY service service
+RUN python -m pip wheel --no-build-isolation --no-deps --wheel-dir dist . \
+ && python -m pip --python /opt/ragstore/bin/python install --no-index --no-deps dist/*.whl
+
+# -- the image ---------------------------------------------------------------------------------
+FROM ${PYTHON_IMAGE}
+ARG PYTHON_IMAGE
+ARG STORE
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+ARG CREATED=unknown
+LABEL org.opencontainers.image.title="ragstore" \
+      org.opencontainers.image.description="Stores documents with pre-computed embeddings in ChromaDB and finds them again." \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.base.name="${PYTHON_IMAGE}" \
+      ragstore.store="${STORE}"
+# What installs packages has no use here, except to an intruder.
+RUN python -m pip uninstall --yes --root-user-action ignore setuptools wheel pip \
+ && rm -rf /usr/local/lib/python3.11/ensurepip
+# The number is what Kubernetes' runAsNonRoot can check. /data is for embedded Chroma: mount a volume there.
+RUN groupadd --gid 65532 ragstore \
+ && useradd --uid 65532 --gid 65532 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin ragstore \
+ && install --directory --owner 65532 --group 65532 --mode 0750 /data
+COPY --from=build /opt/ragstore /opt/ragstore
+# Nothing is written but /data and /tmp, so the root file system may be read-only.
+ENV PATH=/opt/ragstore/bin:/usr/local/bin:/usr/bin:/bin \
+    HOME=/tmp \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    RAGSTORE_HOST=0.0.0.0 \
+    RAGSTORE_PORT=8080 \
+    RAGSTORE_DATA_PATH=/data
+WORKDIR /opt/ragstore
+USER 65532:65532
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+# http.client, not urllib.request: a proxy in the environment must not be asked for this address.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
+  CMD ["python", "-c", "import http.client, os, sys; c = http.client.HTTPConnection('127.0.0.1', int(os.environ['RAGSTORE_PORT']), timeout=2); c.request('GET', '/health/live'); sys.exit(c.getresponse().status != 200)"]
+# The exec form: the service itself is process 1 and gets the signals.
+CMD ["ragstore", "serve"]

@@ -1,0 +1,30 @@
+export { Client, type ClientOptions } from "./client.js";
+export { type Embedding, toBase64 } from "./embeddings.js";
+export {
+  BadGateway,
+  CallTimeout,
+  Conflict,
+  ConnectFailed,
+  ConnectionLost,
+  Forbidden,
+  GatewayTimeout,
+  InvalidInput,
+  InvalidRequest,
+  NotFound,
+  PayloadTooLarge,
+  type ProblemDetails,
+  ProblemError,
+  RagstoreError,
+  ServerError,
+  TooManyRequests,
+  TransportError,
+  Unauthorized,
+  Unavailable,
+  UnexpectedResponse,
+  UnsupportedMediaType,
+} from "./errors.js";
+export type { CallOptions, Fetch } from "./exchange.js";
+export type { Documents, IngestOptions, IngestSummary, Outcome, Progress } from "./ingest.js";
+export { DEFAULT_RETRIES, type RetryPolicy } from "./retry.js";
+export type { components, operations, paths } from "./schema.js";
+export type * from "./types.js";

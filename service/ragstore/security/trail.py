@@ -1,0 +1,63 @@
+"""The audit trail of one request: what it wrote or was refused, for the line that tells who did it. Never content."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+
+class Trail:
+    """What the stores tell of one request.
+
+    Attributes:
+        told: whether there is something to tell.
+        collection: the collection that was written to, or refused.
+        count: how many documents were written or deleted, or how many collections refused; None when not known.
+    """
+
+    __slots__ = ("collection", "count", "told")
+
+    def __init__(self) -> None:
+        self.told = False
+        self.collection = ""
+        self.count: int | None = None
+
+
+_trail: ContextVar[Trail | None] = ContextVar("audit_trail", default=None)
+
+
+def new_trail() -> Trail:
+    """Begin a request.
+
+    Returns:
+        The trail that `wrote` and `refused` fill from now on, in this task and in those it starts.
+    """
+    trail = Trail()
+    _trail.set(trail)
+    return trail
+
+
+def wrote(collection: str, count: int | None = None) -> None:
+    """Tell of a write, before it is tried or once it is done.
+
+    Args:
+        collection: the collection's name.
+        count: how many documents; None when not known.
+    """
+    trail = _trail.get()
+    if trail is not None:
+        trail.told = True
+        trail.collection = collection
+        trail.count = count
+
+
+def refused(collection: str) -> None:
+    """Tell that a collection was kept from a key.
+
+    Args:
+        collection: the collection's name; of several the first is told.
+    """
+    trail = _trail.get()
+    if trail is not None:
+        trail.told = True
+        trail.collection = trail.collection or collection
+        trail.count = (trail.count or 0) + 1

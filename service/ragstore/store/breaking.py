@@ -1,0 +1,93 @@
+"""`BreakingBackend`: a circuit breaker between the service and a Chroma that is away.
+
+After some failures in a row, calls are refused at once, so that callers do not queue up behind a dead Chroma. After a
+short while one call is let through; when it is answered, all are. A health probe is never refused, and when it is
+answered the circuit closes, too.
+
+It is written here because none of the libraries fits: aiobreaker had its last release in 2021, pybreaker's asynchronous
+calls are Tornado's, and purgatory guards whole calls by name with a store of states, and has no way for a probe to
+close a circuit early. What is needed is less than the adapter to any of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import structlog
+
+from ragstore.errors import ChromaTimeout, ChromaUnavailable
+from ragstore.store.backend import Backend
+from ragstore.store.base import StoreStatus
+from ragstore.store.intercepting import InterceptingBackend
+
+T = TypeVar("T")
+
+FAILURES: Final = 5
+"""Failures in a row that open the circuit."""
+
+OPEN_SECONDS: Final = 1.0
+"""How long it stays open before a call is let through, which is what `Retry-After` tells the others."""
+
+_log = structlog.get_logger(__name__)
+
+
+class CircuitOpen(ChromaUnavailable):
+    """Chroma failed too often to be asked now."""
+
+
+class BreakingBackend(InterceptingBackend):
+    """A backend that spares a dead Chroma; see `Backend` for what each method does.
+
+    Args:
+        inner: the backend that is wrapped.
+        clock: tells the time in seconds.
+    """
+
+    def __init__(self, inner: Backend, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(inner)
+        self._clock = clock
+        self._failures = 0
+        self._open_until = 0.0
+        self._trying = False
+
+    async def status(self) -> StoreStatus:
+        """Ask Chroma how it is, whatever the circuit."""
+        status = await self._inner.status()
+        self._answered()
+        return status
+
+    async def _through(self, call: Callable[[], Awaitable[T]], *, repeatable: bool = True) -> T:
+        """Make a call, unless the circuit is open."""
+        trial = self._failures >= FAILURES
+        if trial:
+            if self._trying or self._clock() < self._open_until:
+                raise CircuitOpen("Chroma cannot be reached; it is asked again soon")
+            self._trying = True
+        try:
+            answer = await call()
+        except (ChromaUnavailable, ChromaTimeout):
+            self._failed()
+            raise
+        except Exception:
+            self._answered()  # an error that Chroma told is an answer
+            raise
+        finally:
+            # Also when the caller left, which says nothing of Chroma: the next call tries.
+            if trial:
+                self._trying = False
+        self._answered()
+        return answer
+
+    def _failed(self) -> None:
+        self._failures += 1
+        if self._failures >= FAILURES:
+            self._open_until = self._clock() + OPEN_SECONDS
+        if self._failures == FAILURES:
+            _log.warning("Chroma is not asked for a while", failures=self._failures)
+
+    def _answered(self) -> None:
+        if self._failures >= FAILURES:
+            _log.info("Chroma answers again")
+        self._failures = 0

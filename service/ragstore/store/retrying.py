@@ -1,0 +1,65 @@
+"""`RetryingBackend`: asks Chroma again when it was away for a moment.
+
+Only calls that are the same when made twice are repeated, which all are but creating and deleting a collection. A call
+that took too long is not repeated: its caller has waited enough, and Chroma has enough to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from tenacity import (
+    AsyncRetrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_before_delay,
+    wait_random_exponential,
+)
+
+from ragstore.errors import ChromaUnavailable
+from ragstore.store.backend import Backend
+from ragstore.store.intercepting import InterceptingBackend
+
+T = TypeVar("T")
+
+RETRIES: Final = 4
+"""Most times that a call is repeated, at once first. Chroma is back within a moment, or callers had better be told."""
+
+LONGEST_WAIT: Final = 0.5
+"""Longest pause between two attempts, in seconds."""
+
+
+class RetryingBackend(InterceptingBackend):
+    """A backend that repeats what may be repeated; see `Backend` for what each method does.
+
+    Args:
+        inner: the backend that is wrapped.
+        seconds: no attempt begins later than this after the first.
+    """
+
+    def __init__(self, inner: Backend, seconds: float) -> None:
+        super().__init__(inner)
+        self._seconds = seconds
+
+    async def _through(self, call: Callable[[], Awaitable[T]], *, repeatable: bool = True) -> T:
+        """Make a call, and again while Chroma is away."""
+        try:
+            return await call()
+        except ChromaUnavailable:
+            if not repeatable:
+                raise
+
+        async def again() -> T:
+            return await call()
+
+        # The usual call ends above, and pays nothing for what follows.
+        retrying = AsyncRetrying(
+            sleep=asyncio.sleep,
+            retry=retry_if_exception_type(ChromaUnavailable),
+            stop=stop_after_attempt(RETRIES) | stop_before_delay(self._seconds),
+            wait=wait_random_exponential(multiplier=0.1, max=LONGEST_WAIT),
+            reraise=True,
+        )
+        return await retrying(again)

@@ -1,0 +1,115 @@
+"""What docker-compose.yml says. That it is well-formed, `make deploy-check` holds against the schema."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from deploy.dockerfile import ROOT
+from ragstore.settings import Settings, load, unknown
+from serving import Served, free_port
+
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+LOCK = (ROOT / "requirements/embedded.txt").read_text()
+
+
+def bash_check(service: str, inner_port: int, port: int) -> int:
+    """The exit code of a health check that is a bash command, on another port."""
+    command: list[str] = SERVICES[service]["healthcheck"]["test"]
+    assert command[:3] == ["CMD", "bash", "-c"]
+    script = command[3].replace("$$", "$").replace(f"/{inner_port}", f"/{port}")
+    return subprocess.run(["bash", "-c", script], capture_output=True, check=False, timeout=10).returncode
+
+
+def test_its_services_have_the_names_of_the_topology() -> None:
+    assert set(SERVICES) == {"ragstore", "chromadb", "tei-embeddings"}
+
+
+def test_embeddings_are_made_only_when_asked_for() -> None:
+    assert {name for name, service in SERVICES.items() if "profiles" in service} == {"tei-embeddings"}
+    assert SERVICES["tei-embeddings"]["profiles"] == ["embeddings"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_is_on_my_network_alone(name: str) -> None:
+    assert SERVICES[name]["networks"] == ["my_network"]
+
+
+def test_others_find_the_network_by_its_name() -> None:
+    assert COMPOSE["networks"]["my_network"]["name"] == "my_network"
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_is_hardened(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_has_bounds(name: str) -> None:
+    assert {"cpus", "memory", "pids"} <= SERVICES[name]["deploy"]["resources"]["limits"].keys()
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_has_a_health_check(name: str) -> None:
+    assert SERVICES[name]["healthcheck"]["test"][0] == "CMD"
+
+
+def test_ragstore_starts_when_chroma_is_healthy() -> None:
+    assert SERVICES["ragstore"]["depends_on"] == {"chromadb": {"condition": "service_healthy"}}
+
+
+def test_ragstore_asks_the_chroma_service() -> None:
+    address = urlsplit(load(SERVICES["ragstore"]["environment"]).chroma_url)
+    assert (address.hostname, address.port) == ("chromadb", 8000)
+
+
+def test_every_ragstore_variable_is_a_setting() -> None:
+    assert unknown(SERVICES["ragstore"]["environment"]) == []
+
+
+def test_chroma_is_the_version_that_is_tested() -> None:
+    version = SERVICES["chromadb"]["image"].rpartition(":")[2]
+    assert f"\nchromadb=={version} " in LOCK
+
+
+def test_chroma_s_data_is_on_a_volume() -> None:
+    volume, _, path = SERVICES["chromadb"]["volumes"][0].partition(":")
+    assert volume in COMPOSE["volumes"]
+    assert path == "/data"
+
+
+def test_embeddings_listen_where_the_topology_says() -> None:
+    command = SERVICES["tei-embeddings"]["command"]
+    assert command[command.index("--port") + 1] == "8080"
+    assert command[command.index("--model-id") + 1] == "jinaai/jina-embeddings-v2-base-de"
+
+
+def test_nothing_is_published_beyond_this_machine() -> None:
+    ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert ports == ["127.0.0.1:8080:8080"]
+
+
+def test_running_requests_may_end_before_the_container_is_killed() -> None:
+    assert int(SERVICES["ragstore"]["stop_grace_period"].removesuffix("s")) > Settings().shutdown_seconds
+
+
+def test_chroma_s_health_check_passes_on_a_chroma_server(chroma: Served) -> None:
+    assert bash_check("chromadb", 8000, urlsplit(chroma.url).port or 0) == 0
+
+
+@pytest.mark.parametrize(("name", "port"), [("chromadb", 8000), ("tei-embeddings", 8080)])
+def test_health_checks_fail_when_nobody_listens(name: str, port: int) -> None:
+    assert bash_check(name, port, free_port()) != 0
+
+
+def test_a_health_check_fails_on_another_status(chroma: Served) -> None:
+    # A Chroma server has no /health.
+    assert bash_check("tei-embeddings", 8080, urlsplit(chroma.url).port or 0) != 0

@@ -1,0 +1,157 @@
+"""The image's build and start, carried out in a folder, since there is no container engine where the tests run.
+
+Real are: the files of the context, the build's commands, the hashed lock, a fresh environment, the variables, the
+command and the health check. Not there: the base image (this machine's Python stands for it), the user, the
+read-only root.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from deploy.dockerfile import Engine, stages
+from serving import Served, free_port, running
+
+BUILD, IMAGE = stages()
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    """The remote variant, built."""
+    engine = Engine(tmp_path_factory.mktemp("image"), "remote")
+    engine.base_image()
+    engine.carry_out(BUILD)
+    # The last stage's COPY is done: the environment lies where it belongs.
+    engine.environ = {}
+    engine.set(IMAGE.value("ENV"))
+    engine.workdir = IMAGE.value("WORKDIR")
+    return engine
+
+
+@dataclass
+class Container:
+    """A started image, and the files that it had before."""
+
+    served: Served
+    environ: dict[str, str]
+    files: dict[str, int]
+
+
+@pytest.fixture(scope="module")
+def container(image: Engine, chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
+    """The image, started as its CMD says."""
+    port = free_port()
+    folder = tmp_path_factory.mktemp("container")
+    new_key = ["ragstore", "keys", "new", "tests", "--role", "reader", "--file", str(folder / "keys")]
+    subprocess.run(new_key, env=image.environ, capture_output=True, check=True)
+    environ = {
+        "RAGSTORE_PORT": str(port),
+        "RAGSTORE_CHROMA_URL": chroma.url,
+        "RAGSTORE_KEYS_FILE": str(folder / "keys"),
+    }
+    files = image.files()
+    process = image.start(IMAGE.value("CMD"), environ, folder / "log")
+    with running(Served(f"http://127.0.0.1:{port}", process, folder / "log")) as served:
+        served.wait_until_ready("/health/ready")
+        yield Container(served, environ, files)
+
+
+def in_image(image: Engine, code: str) -> str:
+    """What Python code prints in the image."""
+    run = subprocess.run(
+        ["python", "-c", code], env=image.environ, cwd=image.folder, capture_output=True, text=True, check=True
+    )
+    return run.stdout.strip()
+
+
+def command(image: Engine, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """The image's CMD, run to its end."""
+    return subprocess.run(
+        json.loads(IMAGE.value("CMD")),
+        env={**image.environ, "RAGSTORE_DATA_PATH": str(folder), **environ},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=5,
+        check=False,
+    )
+
+
+def healthcheck(image: Engine, environ: dict[str, str]) -> int:
+    """The exit code of the image's health check."""
+    command = json.loads(IMAGE.value("HEALTHCHECK").rpartition("CMD ")[2])
+    return subprocess.run(command, env={**image.environ, **environ}, capture_output=True, check=False).returncode
+
+
+def test_it_gets_ready(container: Container) -> None:
+    container.served.wait_until_ready("/health/ready")
+
+
+def test_its_process_is_the_command_itself(container: Container) -> None:
+    # No shell stands between that would keep the signals.
+    parts = Path(f"/proc/{container.served.process.pid}/cmdline").read_bytes().split(b"\0")
+    assert b"sh" not in [os.path.basename(part) for part in parts]
+
+
+def test_its_health_check_passes(image: Engine, container: Container) -> None:
+    assert healthcheck(image, container.environ) == 0
+
+
+def test_its_health_check_fails_when_nobody_listens(image: Engine) -> None:
+    assert healthcheck(image, {"RAGSTORE_PORT": str(free_port())}) == 1
+
+
+def test_its_health_check_asks_no_proxy(image: Engine, container: Container) -> None:
+    proxy = {"http_proxy": f"http://127.0.0.1:{free_port()}"}
+    assert healthcheck(image, container.environ | proxy) == 0
+
+
+def test_running_it_changes_no_file_of_it(image: Engine, container: Container) -> None:
+    assert image.files() == container.files
+
+
+@pytest.mark.parametrize("name", ["chromadb", "onnxruntime", "pip", "setuptools", "hatchling"])
+def test_it_is_without(image: Engine, name: str) -> None:
+    assert in_image(image, f"import importlib.util; print(importlib.util.find_spec({name!r}))") == "None"
+
+
+def test_what_it_declares_to_need_it_has(image: Engine) -> None:
+    code = """
+import importlib.metadata as metadata
+print(sorted(need for need in metadata.requires("ragstore") if "extra" not in need and not has(need)))
+"""
+    has = "has = lambda need: metadata.distribution(__import__('re').match(r'[A-Za-z0-9_.-]+', need)[0])"
+    assert in_image(image, code.replace("print", f"{has}\nprint", 1)) == "[]"
+
+
+def test_its_packages_are_compiled(image: Engine) -> None:
+    # A read-only image could never keep what Python compiles at the first import.
+    compiled = in_image(image, "import ragstore.app as it, os; print(os.path.exists(it.__cached__))")
+    assert compiled == "True"
+
+
+def test_without_keys_it_does_not_start(image: Engine, chroma: Served, tmp_path: Path) -> None:
+    # It would listen on every address.
+    run = command(image, tmp_path, RAGSTORE_CHROMA_URL=chroma.url)
+    assert run.returncode == 1
+    assert len(run.stderr.splitlines()) == 1
+    assert "RAGSTORE_KEYS_FILE" in run.stderr
+
+
+def test_embedded_chroma_is_refused_with_one_line(image: Engine, tmp_path: Path) -> None:
+    run = command(image, tmp_path, RAGSTORE_HOST="127.0.0.1", RAGSTORE_PORT="0")
+    assert run.returncode == 1
+    assert len(run.stderr.splitlines()) == 1
+    assert "RAGSTORE_CHROMA_URL" in run.stderr
+
+
+# The last test: it ends the service.
+def test_sigterm_ends_it_with_success(container: Container) -> None:
+    assert container.served.stop() == 0

@@ -1,0 +1,327 @@
+/** The client against the real service: `RAGSTORE_TEST_*_URL` tell where services run. */
+
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { after, before, describe, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import {
+  Client,
+  Conflict,
+  GatewayTimeout,
+  InvalidRequest,
+  NotFound,
+  PayloadTooLarge,
+  type Progress,
+  Unavailable,
+  UnsupportedMediaType,
+  type Where,
+} from "@ragstore/client";
+
+import { collect, DIMENSION, document, documents, given, rejection, vector, withCollection } from "./support.js";
+
+const COUNT = 5000;
+const BATCH = 250;
+const CONCURRENCY = 3;
+const NO_RETRIES = { retries: { attempts: 1 } };
+
+const client = new Client(given("RAGSTORE_TEST_URL"));
+
+describe("5,000 documents", () => {
+  const name = `node-${randomUUID()}`;
+  const seen: Progress[] = [];
+  let ahead = 0;
+
+  before(async () => {
+    await client.createCollection({ name, metadata: { language: "en" }, embedding_model: "made-up" });
+    let done = 0;
+    async function* source() {
+      for (const made of documents(COUNT)) {
+        ahead = Math.max(ahead, pulled - done);
+        pulled += 1;
+        if (pulled % 1000 === 0) {
+          await sleep(1);
+        }
+        yield made;
+      }
+    }
+    let pulled = 0;
+    const summary = await client.ingestAll(name, source(), {
+      concurrency: CONCURRENCY,
+      batchDocuments: BATCH,
+      onProgress: (progress) => {
+        seen.push(progress);
+        done = progress.stored + progress.failed;
+      },
+    });
+    assert.deepEqual(summary, { read: COUNT, stored: COUNT, failed: 0, requests: COUNT / BATCH, failures: [] });
+  });
+
+  after(() => client.deleteCollection(name));
+
+  test("no more is read ahead than the window holds", () => {
+    assert.ok(ahead <= CONCURRENCY * BATCH, `${ahead} were read ahead`);
+    assert.ok(ahead > BATCH, "the window was used");
+  });
+
+  test("progress is told after each batch", () => {
+    assert.deepEqual(
+      seen.map(({ stored }) => stored),
+      Array.from({ length: COUNT / BATCH }, (_, batch) => (batch + 1) * BATCH),
+    );
+    assert.ok(seen.every(({ read, stored, failed }) => read >= stored && failed === 0));
+  });
+
+  test("the collection knows them", async () => {
+    const collection = await client.getCollection(name);
+    assert.equal(collection.count, COUNT);
+    assert.equal(collection.dimension, DIMENSION);
+    assert.deepEqual(collection.metadata, { language: "en", embedding_model: "made-up" });
+  });
+
+  test("ingesting again changes nothing, and every document has an outcome in order", async () => {
+    const outcomes = await collect(client.ingest(name, documents(200), { batchDocuments: 60 }));
+    assert.ok(outcomes.every(({ stored }) => stored));
+    assert.deepEqual(
+      outcomes.map(({ index, id }) => `${index} ${id}`),
+      Array.from({ length: 200 }, (_, number) => `${number} handbook:chunk:${number}`),
+    );
+    assert.equal((await client.getCollection(name)).count, COUNT);
+  });
+
+  test("embeddings come back as they went", async () => {
+    const { embedding } = await client.getDocument(name, "handbook:chunk:17", { include: ["embedding"] });
+    assert.equal(embedding?.length, DIMENSION);
+    // Chroma keeps unit vectors where the distance is cosine: the last bit may differ.
+    assert.ok(vector(17).every((value, position) => Math.abs(value - (embedding[position] ?? 9)) < 1e-6));
+    const plain = await client.getDocument(name, "handbook:chunk:17");
+    assert.deepEqual(plain.metadata, { layer: "chunk", page_number: 17, draft: false });
+    assert.equal(plain.embedding, undefined);
+  });
+
+  const filters: [string, Where, (number: number) => boolean][] = [
+    ["equality", { layer: "section" }, (n) => n % 5 === 0],
+    ["$eq and $ne", { layer: { $eq: "chunk" }, page_number: { $ne: 3 } }, (n) => n % 5 !== 0 && n % 100 !== 3],
+    ["two operators on a field", { page_number: { $gte: 10, $lt: 12 } }, (n) => n % 100 === 10 || n % 100 === 11],
+    ["$gt and $lte", { $and: [{ page_number: { $gt: 97 } }, { page_number: { $lte: 98 } }] }, (n) => n % 100 === 98],
+    ["$in", { page_number: { $in: [1, 2] } }, (n) => n % 100 === 1 || n % 100 === 2],
+    ["$nin", { layer: { $nin: ["chunk"] } }, (n) => n % 5 === 0],
+    ["$or", { $or: [{ page_number: 4 }, { page_number: 5, draft: true }] }, (n) => n % 100 === 4],
+    ["nothing", { layer: "no such" }, () => false],
+  ];
+  for (const [what, where, selects] of filters) {
+    test(`listing by filter: ${what}`, async () => {
+      const expected = Array.from({ length: COUNT }, (_, number) => number).filter(selects);
+      const page = await client.listDocuments(name, { where, limit: 20 });
+      assert.equal(page.total, expected.length);
+      assert.equal(page.count, Math.min(20, expected.length));
+      assert.deepEqual(
+        page.documents.map(({ id }) => id),
+        expected.slice(0, 20).map((number) => `handbook:chunk:${number}`),
+      );
+    });
+  }
+
+  test("listing by text and by ids", async () => {
+    const byText = await client.listDocuments(name, { where_document: { $contains: "Passage 4999 " } });
+    assert.deepEqual([byText.total, byText.documents[0]?.id], [1, "handbook:chunk:4999"]);
+    const byIds = await client.listDocuments(name, { ids: ["handbook:chunk:2", "handbook:chunk:1", "none"] });
+    assert.deepEqual(byIds.documents.map(({ id }) => id).sort(), ["handbook:chunk:1", "handbook:chunk:2"]);
+  });
+
+  test("pages, with and without totals", async () => {
+    const second = await client.listDocuments(name, { limit: 10, offset: 10 });
+    assert.deepEqual([second.count, second.total], [10, COUNT]);
+    assert.equal(second.documents[0]?.id, "handbook:chunk:10");
+    const uncounted = await client.listDocuments(name, { limit: 1, total: false, include: ["embedding"] });
+    assert.equal(uncounted.total, null);
+    assert.equal(uncounted.documents[0]?.embedding?.length, DIMENSION);
+    const all = await collect(client.eachDocument(name, { where: { draft: true }, limit: 700, offset: 1 }));
+    assert.deepEqual([all.length, all[0]?.id, all.at(-1)?.id], [2499, "handbook:chunk:2", "handbook:chunk:4998"]);
+  });
+
+  test("metadata values", async () => {
+    assert.deepEqual((await client.metadataValues(name, "layer")).values, ["chunk", "section"]);
+    assert.equal((await client.metadataValues(name, "page_number", { limit: 7 })).count, 7);
+  });
+
+  test("queries", async () => {
+    const found = await client.query(name, vector(42), { top_k: 3 });
+    assert.equal(found.count, 3);
+    assert.equal(found.results[0]?.id, "handbook:chunk:42");
+    assert.ok(found.results[0].score > 0.999);
+    assert.equal(found.collection_metadata.language, "en");
+
+    const filtered = await client.query(name, Array.from(vector(42)), {
+      top_k: 10,
+      where: { layer: "section", page_number: { $lt: 50 } },
+      where_document: { $contains: "handbook" },
+      include: ["embedding"],
+    });
+    assert.equal(filtered.count, 10);
+    for (const { metadata, embedding } of filtered.results) {
+      assert.equal(metadata.layer, "section");
+      assert.equal(embedding?.length, DIMENSION);
+    }
+    assert.equal((await client.query(name, vector(42), { min_score: 0.999 })).count, 1);
+  });
+
+  test("queries over several collections", async () => {
+    await withCollection(client, async (other) => {
+      await client.upsertDocuments(other, [document(42), document(7)]);
+      const found = await client.queryCollections([name, other, "missing"], vector(42), { top_k: 2 });
+      assert.deepEqual(found.results.map(({ collection }) => collection).sort(), [name, other].sort());
+      assert.deepEqual(
+        found.errors?.map(({ collection, status }) => [collection, status]),
+        [["missing", 404]],
+      );
+    });
+  });
+});
+
+test("deleting", async () => {
+  await withCollection(client, async (name) => {
+    await client.ingestAll(name, documents(100, 4));
+    const byIds = await client.deleteDocuments(name, { ids: ["handbook:chunk:1", "handbook:chunk:2", "none"] });
+    assert.equal(byIds.count, 2);
+    assert.equal((await client.deleteDocuments(name, { where: { layer: "section" } })).count, 20);
+    const both = await client.deleteDocuments(name, {
+      ids: ["handbook:chunk:3", "handbook:chunk:4"],
+      where: { draft: true },
+    });
+    assert.equal(both.count, 1);
+    assert.equal((await client.listDocuments(name)).total, 77);
+    assert.equal((await client.emptyCollection(name)).count_deleted, 77);
+    assert.equal((await client.getCollection(name)).count, 0);
+  });
+});
+
+test("ids of any kind", async () => {
+  await withCollection(client, async (name) => {
+    const ids = [".", "..", "a/../b", "50 %", "Straße:§ 7?#", "all", "filter", "delete", "😀"];
+    await client.addDocuments(
+      name,
+      ids.map((id) => ({ id, text: id, embedding: [1, 2] })),
+    );
+    for (const id of ids) {
+      assert.equal((await client.getDocument(name, id)).text, id);
+    }
+    assert.equal((await client.deleteDocuments(name, { ids })).count, ids.length);
+    await rejection(client.getDocument(name, ".."), NotFound);
+  });
+});
+
+test("collections and their metadata", async () => {
+  await withCollection(client, async (name) => {
+    const created = await client.createCollection({ name, get_or_create: true });
+    assert.equal(created.status, "exists");
+    const replaced = await client.updateMetadata(name, { language: "en", edition: 2 });
+    assert.deepEqual([replaced.merge, replaced.metadata], [false, { language: "en", edition: 2 }]);
+    const merged = await client.updateMetadata(name, { edition: null, reviewed: true }, { merge: true });
+    assert.deepEqual([merged.merge, merged.metadata], [true, { language: "en", reviewed: true }]);
+    const listed = await client.listCollections({ limit: 1 });
+    assert.equal(listed.count, 1);
+    assert.ok((await client.listCollections()).collections.some((collection) => collection.name === name));
+  });
+});
+
+test("what the service says of itself", async () => {
+  assert.equal((await client.info()).name, "ragstore");
+  assert.equal((await client.health()).status, "healthy");
+  assert.equal((await client.ready()).status, "ready");
+});
+
+describe("errors of the contract", () => {
+  test("400 tells where", async () => {
+    await withCollection(client, async (name) => {
+      const good = { id: "a", text: "x", embedding: [1, 2] };
+      const wrong = await rejection(
+        client.upsertDocuments(name, [good, { id: "b", text: "x", embedding: "no base64!" }]),
+        InvalidRequest,
+      );
+      assert.equal(wrong.status, 400);
+      assert.deepEqual(
+        wrong.errors.map(({ path }) => path),
+        ["$.documents[1].embedding"],
+      );
+      assert.ok(wrong.requestId);
+
+      await client.upsertDocuments(name, [good]);
+      const dimension = await rejection(client.query(name, [1, 2, 3]), InvalidRequest);
+      assert.match(dimension.detail, /2.*3|3.*2/);
+      const filter = await rejection(
+        client.listDocuments(name, { where: { page: { $gte: "no number" } } as unknown as Where }),
+        InvalidRequest,
+      );
+      assert.ok(filter.detail.startsWith("Invalid 'where' filter: "));
+      await rejection(client.addDocuments(name, []), InvalidRequest);
+      await rejection(client.createCollection({ name: "no" }), InvalidRequest);
+    });
+  });
+
+  test("404 names the collection", async () => {
+    const { status, detail } = await rejection(client.getCollection("nowhere"), NotFound);
+    assert.deepEqual([status, detail], [404, "Collection 'nowhere' not found"]);
+    await rejection(client.ingestAll("nowhere", documents(3)), NotFound);
+    await rejection(client.query("nowhere", [1]), NotFound);
+    await rejection(client.deleteCollection("nowhere"), NotFound);
+  });
+
+  test("409 names the ids, and nothing is written", async () => {
+    await withCollection(client, async (name) => {
+      await client.addDocuments(name, [document(1)]);
+      const conflict = await rejection(client.addDocuments(name, [document(1), document(2)]), Conflict);
+      assert.equal(conflict.status, 409);
+      assert.match(conflict.detail, /'handbook:chunk:1'/);
+      assert.equal((await client.getCollection(name)).count, 1);
+      await rejection(client.createCollection({ name }), Conflict);
+    });
+  });
+
+  test("documents that are refused fail alone", async () => {
+    await withCollection(client, async (name) => {
+      await client.addDocuments(name, [document(5, 4)]);
+      const made = [...documents(40, 4)];
+      made[30] = { ...document(30, 4), embedding: [1, 2, 3] };
+      const outcomes = await collect(client.ingest(name, made, { mode: "add" }));
+      const failed = outcomes.filter(({ stored }) => !stored);
+      assert.deepEqual(
+        failed.map(({ index, error }) => [index, error?.constructor]),
+        [
+          [5, Conflict],
+          [30, InvalidRequest],
+        ],
+      );
+      assert.equal((await client.getCollection(name)).count, 39);
+    });
+  });
+
+  test("413", async () => {
+    const small = new Client(given("RAGSTORE_TEST_AWAY_URL"), NO_RETRIES);
+    const tooLarge = await rejection(small.upsertDocuments("anything", documents(40)), PayloadTooLarge);
+    assert.equal(tooLarge.status, 413);
+  });
+
+  test("415", async () => {
+    const asText = new Client(given("RAGSTORE_TEST_URL"), {
+      fetch: (request) => {
+        request.headers.set("content-type", "text/plain");
+        return fetch(request);
+      },
+    });
+    await rejection(asText.upsertDocuments("nowhere", documents(1)), UnsupportedMediaType);
+  });
+
+  test("503 says when to come back", async () => {
+    const away = new Client(given("RAGSTORE_TEST_AWAY_URL"), NO_RETRIES);
+    const unavailable = await rejection(away.getCollection("anything"), Unavailable);
+    assert.ok(unavailable.retryAfterMs !== undefined && unavailable.retryAfterMs >= 1000);
+    assert.equal((await away.health()).status, "unhealthy");
+    assert.equal((await away.ready()).status, "unready");
+  });
+
+  test("504 when Chroma is too slow", async () => {
+    const slow = new Client(given("RAGSTORE_TEST_SLOW_URL"), NO_RETRIES);
+    await rejection(slow.getCollection("anything"), GatewayTimeout);
+  });
+});

@@ -1,0 +1,115 @@
+"""The Node client: its types are those of the document, and real Node talks to the real service with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from serving import Served, free_port, running, start_service
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENT = ROOT / "clients" / "node"
+BLOCKS = re.compile(r"```js\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
+
+
+def run(*command: str, **environ: str) -> str:
+    """What a command prints; it must succeed."""
+    done = subprocess.run(
+        command,
+        cwd=CLIENT,
+        env={**os.environ, **environ},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def run_node_tests(name: str, **environ: str) -> None:
+    printed = run("node", "--test", "--test-reporter=tap", f"build/tests/{name}.test.js", **environ)
+    totals = {word: int(number) for word, number in re.findall(r"^# (\w+) (\d+)$", printed, flags=re.M)}
+    assert totals["tests"] > 0, printed
+    assert totals["pass"] == totals["tests"], printed
+
+
+@pytest.fixture(scope="module")
+def built() -> None:
+    """The client and the Node tests, compiled."""
+    if not (CLIENT / "node_modules").is_dir():
+        pytest.fail("the Node client's tools are not installed: make node")
+    run("npm", "run", "build:tests")
+
+
+@pytest.fixture(scope="module")
+def away(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service whose Chroma is not there, and which takes no large bodies."""
+    environ = {"RAGSTORE_CHROMA_URL": f"http://127.0.0.1:{free_port()}", "RAGSTORE_MAX_BODY_BYTES": "30000"}
+    with running(start_service(tmp_path_factory.mktemp("away"), environ, ready=False)) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service whose Chroma takes requests and does not answer them."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        environ = {
+            "RAGSTORE_CHROMA_URL": f"http://127.0.0.1:{silent.getsockname()[1]}",
+            "RAGSTORE_CHROMA_TIMEOUT_SECONDS": "0.3",
+        }
+        with running(start_service(tmp_path_factory.mktemp("slow"), environ, ready=False)) as served:
+            yield served
+
+
+@pytest.mark.usefixtures("built")
+def test_against_the_service(service: Served, away: Served, slow: Served) -> None:
+    run_node_tests(
+        "service",
+        RAGSTORE_TEST_URL=service.url,
+        RAGSTORE_TEST_AWAY_URL=away.url,
+        RAGSTORE_TEST_SLOW_URL=slow.url,
+    )
+
+
+@pytest.mark.usefixtures("built")
+def test_against_servers_that_behave_as_told() -> None:
+    run_node_tests("local")
+
+
+@pytest.mark.usefixtures("built")
+def test_the_readme_examples_print_what_they_say(service: Served) -> None:
+    examples = BLOCKS.findall((CLIENT / "README.md").read_text())
+    assert len(examples) == 3
+    for number, (code, printed) in enumerate(examples):
+        # Inside the package, so that its own name resolves.
+        script = CLIENT / "build" / f"readme-{number}.mjs"
+        script.write_text(code.replace("http://127.0.0.1:8080", service.url))
+        assert run("node", str(script)) == printed
+
+
+def test_the_generated_types_are_those_of_the_document(built: None, tmp_path: Path) -> None:
+    generate = json.loads((CLIENT / "package.json").read_text())["scripts"]["generate"]
+    fresh = tmp_path / "schema.d.ts"
+    tools = CLIENT / "node_modules" / ".bin"
+    run("sh", "-c", generate.replace("src/schema.d.ts", str(fresh)), PATH=f"{tools}:{os.environ['PATH']}")
+    assert fresh.read_text() == (CLIENT / "src" / "schema.d.ts").read_text(), "npm run generate in clients/node"
+
+
+def test_only_openapi_fetch_is_needed_at_run_time() -> None:
+    assert list(json.loads((CLIENT / "package.json").read_text())["dependencies"]) == ["openapi-fetch"]
+
+
+def test_the_lock_file_names_no_host() -> None:
+    lock = (CLIENT / "package-lock.json").read_text()
+    assert "://" not in lock, "npm run lock in clients/node"
+    packages = json.loads(lock)["packages"]
+    assert all("integrity" in entry and "resolved" not in entry for name, entry in packages.items() if name)

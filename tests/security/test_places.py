@@ -1,0 +1,64 @@
+"""Keys with a Chroma tenant and database of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from contract.documents import add, document
+from contract.problems import problem_of
+from security.guarding import Guarded, guarded
+from serving import Served
+
+
+@pytest.fixture(scope="module")
+def placed(chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """A service over a Chroma server, with keys for several places."""
+    environ = {"RAGSTORE_CHROMA_URL": chroma.url, "RAGSTORE_CHROMA_DATABASE": "security_tests"}
+    with guarded(
+        tmp_path_factory.mktemp("placed"),
+        {
+            "home": {"role": "admin"},
+            "acme": {"role": "admin", "tenant": "acme_tests", "database": "books"},
+            "acme-guest": {
+                "role": "reader",
+                "tenant": "acme_tests",
+                "database": "books",
+                "collections": ("repo_*",),
+            },
+            "other": {"role": "admin", "database": "other_tests"},
+        },
+        environ,
+    ) as started:
+        for name in ("home", "acme", "other"):
+            with started.client(name) as http:
+                for collection in (f"repo_{name}", "common"):
+                    http.post("/collections", json={"name": collection, "get_or_create": True}).raise_for_status()
+                add(http, "common", document(name, text=name))
+        yield started
+
+
+def names(http: httpx.Client) -> list[str]:
+    """The collections that a client sees."""
+    return [found["name"] for found in http.get("/collections").json()["collections"]]
+
+
+@pytest.mark.parametrize("name", ["home", "acme", "other"])
+def test_a_key_sees_the_collections_of_its_own_place_only(placed: Guarded, name: str) -> None:
+    with placed.client(name) as http:
+        assert names(http) == ["common", f"repo_{name}"]
+        assert [hit["id"] for hit in http.get("/collections/common/documents").json()["documents"]] == [name]
+        assert http.get("/health").json()["collections_count"] == 2
+
+
+def test_what_is_in_another_place_is_404(placed: Guarded) -> None:
+    with placed.client("acme") as http:
+        problem_of(http.get("/collections/repo_home"), 404)
+
+
+def test_patterns_hold_within_a_place(placed: Guarded) -> None:
+    with placed.client("acme-guest") as http:
+        assert names(http) == ["repo_acme"]
+        problem_of(http.get("/collections/common"), 404)

@@ -1,0 +1,131 @@
+"""Budgets, retries and the circuit breaker, over a real Chroma behind a proxy that fails on demand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import pytest
+
+from ragstore.errors import ChromaTimeout, ChromaUnavailable
+from ragstore.store.backend import Backend
+from ragstore.store.base import EVERYTHING, Write
+from ragstore.store.breaking import FAILURES, OPEN_SECONDS, BreakingBackend, CircuitOpen
+from ragstore.store.deadlines import DeadlineStore, set_deadline
+from ragstore.store.retrying import RetryingBackend
+from serving import Served
+from store.making import batch
+from store.stores import exact, http_backend
+from system.proxy import Proxy, proxied
+
+
+@pytest.fixture
+async def proxy(chroma: Served) -> AsyncIterator[Proxy]:
+    """A proxy before Chroma, which hits every chunk once it has a fault."""
+    async with proxied(urlsplit(chroma.url).port or 0) as made:
+        made.every = 1
+        yield made
+
+
+@pytest.fixture
+async def backend(proxy: Proxy) -> AsyncIterator[Backend]:
+    """Chroma behind the proxy."""
+    made = http_backend(f"http://127.0.0.1:{proxy.port}", "deadlines")
+    await made.start()
+    await made.count_collections()
+    yield made
+    await made.close()
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_a_call_that_found_chroma_away_is_made_again(proxy: Proxy, backend: Backend) -> None:
+    proxy.fault, proxy.every = "cut", 3
+    retrying = RetryingBackend(backend, 30)
+    for _ in range(10):
+        await retrying.count_collections()
+    assert proxy.met > 0
+
+
+async def test_a_call_is_not_repeated_for_ever(proxy: Proxy, backend: Backend) -> None:
+    proxy.fault = "cut"
+    with pytest.raises(ChromaUnavailable):
+        await RetryingBackend(backend, 30).count_collections()
+
+
+async def test_a_creation_is_not_repeated(proxy: Proxy, backend: Backend, name: str) -> None:
+    proxy.fault = "cut"
+    with pytest.raises(ChromaUnavailable):
+        await RetryingBackend(backend, 30).create_collection(name, {}, "l2")
+    assert proxy.met == 1
+
+
+async def test_an_add_that_is_tried_again_knows_what_it_wrote_before(backend: Backend, name: str) -> None:
+    store = exact(backend)
+    await store.create_collection(name, {}, "l2")
+    write = Write("add", batch("a", "b"))
+    assert await store.write(name, [write]) == [None]
+    assert await store.write(name, [write]) == [None]
+    assert (await store.get(name, EVERYTHING)).ids == ["a", "b"]
+
+
+async def test_the_circuit_opens_after_failures_and_closes_after_a_success(proxy: Proxy, backend: Backend) -> None:
+    clock = Clock()
+    breaking = BreakingBackend(backend, clock)
+    proxy.fault = "cut"
+    for _ in range(FAILURES):
+        with pytest.raises(ChromaUnavailable, match=r"cannot be reached$"):
+            await breaking.count_collections()
+    met = proxy.met
+    with pytest.raises(CircuitOpen):
+        await breaking.count_collections()
+    assert proxy.met == met
+
+    clock.now += OPEN_SECONDS
+    with pytest.raises(ChromaUnavailable, match=r"cannot be reached$"):
+        await breaking.count_collections()
+    with pytest.raises(CircuitOpen):
+        await breaking.count_collections()
+
+    proxy.fault = "none"
+    clock.now += OPEN_SECONDS
+    await breaking.count_collections()
+    await breaking.count_collections()
+
+
+async def test_a_probe_passes_an_open_circuit_and_closes_it(proxy: Proxy, backend: Backend) -> None:
+    breaking = BreakingBackend(backend, Clock())
+    proxy.fault = "cut"
+    for _ in range(FAILURES):
+        with pytest.raises(ChromaUnavailable):
+            await breaking.count_collections()
+    with pytest.raises(ChromaUnavailable, match=r"cannot be reached$"):
+        await breaking.status()
+    proxy.fault = "none"
+    with pytest.raises(CircuitOpen):
+        await breaking.count_collections()
+    await breaking.status()
+    await breaking.count_collections()
+
+
+async def test_a_store_keeps_to_the_budget_of_its_caller(proxy: Proxy, backend: Backend, name: str) -> None:
+    store = DeadlineStore(exact(backend))
+    await store.create_collection(name, {}, "l2")
+    proxy.fault = "silence"
+
+    async def request() -> None:
+        set_deadline(0.2)
+        with pytest.raises(ChromaTimeout):
+            await store.get(name, EVERYTHING)
+        with pytest.raises(ChromaTimeout):
+            await store.add(name, batch("a"))
+
+    await asyncio.create_task(request())

@@ -1,0 +1,501 @@
+"""Filtered queries are asked in the way that pays, and nothing is given up for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragstore import settings as service_settings
+from ragstore.app import create_store
+from ragstore.errors import ChromaUnavailable, CollectionNotFound, DimensionMismatch
+from ragstore.filters import where
+from ragstore.metadata import Metadata
+from ragstore.store.base import Batch, Found, Hits, Matrix, Query, Store
+from ragstore.store.coalescing import CoalescingStore
+from ragstore.store.exact import ExactStore
+from ragstore.store.planning import FILTERS_KEPT, MAX_FETCH, RETRY_EVERY, PlanningStore
+from ragstore.store.wrapping import WrappingStore
+from store.making import asked, batch_of
+from store.recording import Recording
+
+MANY = {"many": True}
+FEW = {"few": True}
+NONE = {"few": 1}
+
+
+class Priced(Recording):
+    """A recording store whose calls take as long as a test says, by a clock of its own.
+
+    Attributes:
+        now: what the clock shows.
+        plain: seconds for a query without a filter.
+        filtered: seconds for a query with one.
+    """
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.now = 0.0
+        self.plain = 1.0
+        self.filtered = 10.0
+
+    async def query(self, name: str, queries: Sequence[Query]) -> Found:
+        self.now += sum(self.plain if query.where is None else self.filtered for query in queries)
+        return await super().query(name, queries)
+
+    def asks(self) -> list[str]:
+        """How Chroma was asked, call by call, since this was last called."""
+        calls, self.calls = self.calls, []
+        return [" ".join(sorted({_ask(query) for query in call.queries})) for call in calls if call.kind == "query"]
+
+
+def _ask(query: Query) -> str:
+    return str(query.top_k) if query.where is None else "filter"
+
+
+@pytest.fixture
+def inner(bare: Store) -> Priced:
+    """What the planning store asks."""
+    return Priced(bare)
+
+
+@pytest.fixture
+def store(inner: Priced) -> PlanningStore:
+    """A planning store that knows nothing yet."""
+    return PlanningStore(inner, lambda: inner.now)
+
+
+def _points() -> Batch:
+    """300 points in a row: 60 % of them `many`, 1 % `few`."""
+    return batch_of([{"n": n, "many": n % 10 < 6, "few": n % 100 == 50} for n in range(300)])
+
+
+@pytest.fixture
+async def points(store: PlanningStore, inner: Priced, collection: str) -> str:
+    """A collection of the points."""
+    await store.add(collection, _points())
+    inner.calls.clear()
+    return collection
+
+
+def near(place: float, where_given: object, top_k: int = 5, *, with_embeddings: bool = False) -> Query:
+    """A query for the documents next to one."""
+    return asked(place + 0.9, 1, top_k=top_k, where_given=where_given, with_embeddings=with_embeddings)
+
+
+async def hits_of(store: Store, name: str, query: Query) -> Hits:
+    (hits,) = (await store.query(name, [query])).hits
+    return hits
+
+
+async def _ask_often(store: Store, name: str, query: Query, times: int) -> None:
+    for _ in range(times):
+        await store.query(name, [query])
+
+
+# -- how Chroma is asked ------------------------------------------------------------------------
+
+
+async def test_a_filter_that_many_match_is_asked_without_it_and_applied_here(
+    store: PlanningStore, inner: Priced, points: str
+) -> None:
+    hits = await hits_of(store, points, near(103, MANY))
+    assert hits.ids == ["103", "102", "104", "101", "105"]
+    assert hits.texts[0] == "text of 103"
+    assert hits.metadatas[0] == {"n": 103, "many": True, "few": False}
+    assert hits.distances == sorted(hits.distances)
+    assert inner.asks() == ["20"]
+
+
+async def test_the_number_asked_for_follows_the_share_that_matches(
+    store: PlanningStore, inner: Priced, points: str
+) -> None:
+    await _ask_often(store, points, near(150, {"n": {"$gte": 0}}), 2)
+    first, second = inner.asks()
+    assert (first, second) == ("20", "10")  # all match: 5 and two standard deviations
+
+
+async def test_a_selective_filter_falls_back_to_chromas_and_stays_there(
+    store: PlanningStore, inner: Priced, points: str
+) -> None:
+    inner.filtered = 0.5
+    for place in (200, 151, 10):
+        assert sorted((await hits_of(store, points, near(place, FEW))).ids) == ["150", "250", "50"]
+    assert inner.asks() == ["20", "filter", "filter", "filter"]
+
+
+async def test_when_too_few_came_more_are_asked_for(store: PlanningStore, inner: Priced, points: str) -> None:
+    hits = await hits_of(store, points, near(150, {"n": {"$gte": 160}}, top_k=3))
+    assert hits.ids == ["160", "161", "162"]
+    first, *rest = inner.asks()
+    assert first == "12"
+    assert rest == ["filter"]  # none came of which to tell how many would
+    hits = await hits_of(store, points, near(150, {"n": {"$in": [149, *range(158, 300)]}}, top_k=3))
+    assert hits.ids == ["149", "158", "159"]
+    assert inner.asks() == ["12", "78"]
+
+
+async def test_only_the_queries_that_got_too_few_are_asked_again(
+    store: PlanningStore, inner: Priced, points: str
+) -> None:
+    low = {"n": {"$lt": 100}}
+    found = await store.query(points, [near(20, low), near(98, low, top_k=30), near(200, low)])
+    assert [len(hits.ids) for hits in found.hits] == [5, 30, 5]
+    assert found.hits[2].ids == ["99", "98", "97", "96", "95"]
+    assert [len(call.parts) for call in inner.calls] == [3, 1]
+    assert inner.asks() == ["120", "filter"]
+
+
+async def test_never_more_are_asked_for_than_pays(store: PlanningStore, inner: Priced, points: str) -> None:
+    await _ask_often(store, points, near(150, MANY, top_k=100), 3)
+    await _ask_often(store, points, near(150, FEW, top_k=100), 1)
+    assert [ask for ask in inner.asks() if ask != "filter" and int(ask) > MAX_FETCH] == []
+
+
+async def test_top_k_beyond_that_bound_is_answered(store: PlanningStore, points: str) -> None:
+    assert len((await hits_of(store, points, near(0, {"n": {"$gte": 0}}, top_k=280))).ids) == 280
+    assert len((await hits_of(store, points, near(0, MANY, top_k=280))).ids) == 180
+
+
+async def test_what_is_not_filtered_is_passed_on_as_it_is(store: PlanningStore, inner: Priced, points: str) -> None:
+    queries = [near(1, None), near(2, {}), near(3, None, top_k=7)]
+    await store.query(points, queries)
+    assert [call.queries for call in inner.calls] == [queries]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        asked(1, 1, where_given=MANY, text_given={"$contains": "text"}),
+        asked(1, 1, text_given={"$contains": "text"}),
+        asked(1, 1, where_given={"n": {"$lt": 0.1 + 0.2}}),
+        asked(1, 1, where_given={"n": {"$nin": [1.5, 1234567.890123456]}}),
+        asked(1, 1, where_given={"$or": [MANY, {"$and": [FEW, {"n": {"$ne": 1.0000000000000002}}]}]}),
+    ],
+    ids=lambda query: str(query.where),
+)
+async def test_text_filters_and_floats_of_many_digits_are_chromas_alone(
+    store: PlanningStore, inner: Priced, points: str, query: Query
+) -> None:
+    await _ask_often(store, points, query, RETRY_EVERY + 1)
+    assert all(call.queries == [query] for call in inner.calls)
+
+
+async def test_floats_of_few_digits_are_planned(store: PlanningStore, inner: Priced, points: str) -> None:
+    await store.query(points, [near(1, {"n": {"$gt": 0.123456789012345}}), near(1, {"n": {"$lt": 1e300}})])
+    assert inner.asks() == ["20", "20"]
+
+
+async def test_embeddings_stay_with_their_documents(store: PlanningStore, inner: Priced, points: str) -> None:
+    for where_given in (MANY, FEW):
+        hits = await hits_of(store, points, near(140, where_given, with_embeddings=True))
+        assert hits.embeddings is not None
+        assert hits.embeddings.tolist() == [[int(name) + 1, 1] for name in hits.ids]
+        assert (await hits_of(store, points, near(140, where_given))).embeddings is None
+    assert inner.asks()[:2] == ["20", "20"]
+
+
+async def test_mixed_queries_in_one_call_each_get_their_own_answer(
+    store: PlanningStore, bare: Store, points: str
+) -> None:
+    queries = [
+        near(10, MANY),
+        near(20, None),
+        near(30, FEW, top_k=2),
+        near(40, MANY, top_k=9),
+        asked(41, 1, where_given=MANY, text_given={"$contains": "4"}),
+        near(50, MANY, with_embeddings=True),
+        near(60, NONE),
+        near(70, FEW, top_k=1),
+    ]
+    planned, plain = await store.query(points, queries), await bare.query(points, queries)
+    assert planned.collection == plain.collection
+    for one, other in zip(planned.hits, plain.hits, strict=True):
+        assert (one.ids, one.texts, one.metadatas, one.distances) == (
+            *(other.ids, other.texts),
+            *(other.metadatas, other.distances),
+        )
+        assert (one.embeddings is None) == (other.embeddings is None)
+
+
+@pytest.mark.parametrize("where_given", [MANY, FEW, None])
+async def test_errors_are_passed_on(
+    store: PlanningStore, inner: Priced, points: str, where_given: dict[str, object] | None
+) -> None:
+    with pytest.raises(CollectionNotFound):
+        await store.query("nowhere", [near(1, where_given)])
+    with pytest.raises(DimensionMismatch):
+        await store.query(points, [asked(1, 2, 3, where_given=where_given)])
+    inner.failure = lambda call: ChromaUnavailable("gone")
+    with pytest.raises(ChromaUnavailable):
+        await store.query(points, [near(1, where_given)])
+    inner.failure = lambda call: None
+    assert (await hits_of(store, points, near(150, where_given, top_k=1))).ids == ["150"]
+
+
+# -- what is learned ----------------------------------------------------------------------------
+
+
+async def test_what_pays_is_learned_for_each_filter_and_collection(
+    store: PlanningStore, inner: Priced, points: str
+) -> None:
+    other = f"{points}-other"
+    await store.create_collection(other, {}, "l2")
+    await store.add(other, batch_of([{"few": True}] * 40))
+    inner.filtered = 0.5
+    await _ask_often(store, points, near(200, FEW), 2)
+    assert inner.asks() == ["20", "filter", "filter"]
+    await _ask_often(store, points, near(150, MANY), 2)
+    await _ask_often(store, other, near(10, FEW), 2)
+    assert "filter" not in inner.asks()
+    await store.query(points, [near(150, FEW)])
+    assert inner.asks() == ["filter"]
+    await store.delete_collection(other)
+
+
+async def test_a_collection_made_again_is_learned_anew(store: PlanningStore, inner: Priced, points: str) -> None:
+    inner.filtered = 0.5
+    await _ask_often(store, points, near(150, FEW), 2)
+    await store.delete_collection(points)
+    await store.create_collection(points, {}, "l2")
+    await store.add(points, batch_of([{"few": True}] * 40))
+    await store.query(points, [near(10, FEW)])
+    inner.asks()
+    await store.query(points, [near(10, FEW)])
+    assert "20" in inner.asks()
+
+
+async def test_a_filter_that_becomes_selective_is_left_to_chroma(
+    store: PlanningStore, inner: Priced, points: str
+) -> None:
+    await _ask_often(store, points, near(150, MANY), 3)
+    assert "filter" not in inner.asks()
+    inner.filtered = 0.5
+    documents = _points()
+    changed: list[Metadata] = [{"many": n % 100 == 50} for n in range(300)]
+    await store.upsert(points, Batch(documents.ids, documents.texts, changed, documents.embeddings))
+    await store.query(points, [near(150, MANY)])
+    inner.asks()
+    await _ask_often(store, points, near(150, MANY), 5)
+    assert inner.asks() == ["filter"] * 5
+
+
+async def test_a_filter_that_many_come_to_match_is_applied_here(
+    store: PlanningStore, inner: Priced, points: str
+) -> None:
+    inner.filtered = 0.5
+    await _ask_often(store, points, near(150, FEW), 3)
+    documents = _points()
+    changed: list[Metadata] = [{"few": True} for _ in range(300)]
+    await store.upsert(points, Batch(documents.ids, documents.texts, changed, documents.embeddings))
+    inner.filtered = 10.0
+    await _ask_often(store, points, near(150, FEW), RETRY_EVERY)
+    inner.asks()
+    await _ask_often(store, points, near(150, FEW), 5)
+    assert "filter" not in inner.asks()
+
+
+async def test_the_way_that_became_dear_is_left(store: PlanningStore, inner: Priced, points: str) -> None:
+    await _ask_often(store, points, near(150, MANY), 3)
+    inner.plain = 100.0
+    await _ask_often(store, points, near(150, MANY), 2 * RETRY_EVERY)
+    inner.asks()
+    await _ask_often(store, points, near(150, MANY), 5)
+    assert inner.asks() == ["filter"] * 5
+
+
+async def test_the_other_way_is_tried_now_and_then(store: PlanningStore, inner: Priced, points: str) -> None:
+    await _ask_often(store, points, near(150, MANY), 2 * RETRY_EVERY + 1)
+    assert inner.asks().count("filter") == 2
+    inner.filtered = 0.5
+    await _ask_often(store, points, near(200, FEW), 2 * RETRY_EVERY + 1)
+    assert [ask for ask in inner.asks() if ask != "filter"] == ["20", str(MAX_FETCH), str(MAX_FETCH)]
+
+
+async def test_one_stall_does_not_change_the_way(store: PlanningStore, inner: Priced, points: str) -> None:
+    await _ask_often(store, points, near(150, MANY), RETRY_EVERY + 1)
+    inner.asks()
+    inner.plain = 1000.0
+    await store.query(points, [near(150, MANY)])
+    inner.plain = 1.0
+    await _ask_often(store, points, near(150, MANY), 5)
+    assert "filter" not in inner.asks()
+
+
+async def test_a_first_query_that_stalled_is_made_up_for(store: PlanningStore, inner: Priced, points: str) -> None:
+    inner.plain = 1000.0
+    low = {"n": {"$lt": 100}}
+    await store.query(points, [near(200, low)])
+    assert inner.asks()[-1] == "filter"
+    inner.plain = 1.0
+    await _ask_often(store, points, near(50, low), RETRY_EVERY)
+    inner.asks()
+    await _ask_often(store, points, near(50, low), 5)
+    assert "filter" not in inner.asks()
+
+
+async def test_a_query_that_failed_teaches_nothing(store: PlanningStore, inner: Priced, points: str) -> None:
+    inner.failure = lambda call: ChromaUnavailable("gone")
+    with pytest.raises(ChromaUnavailable):
+        await store.query(points, [near(150, MANY)])
+    assert not store._learned
+
+
+async def test_what_is_kept_has_a_bound_however_long_the_filters_are(store: PlanningStore, points: str) -> None:
+    await store.query(points, [near(1, {"n": {"$in": [*range(5000)]}})])
+    assert [len(key) for _, key in store._learned] == [16]
+    for number in range(FILTERS_KEPT + 5):
+        store._remembered(points, str(number).encode(), "an id")
+    assert len(store._learned) == FILTERS_KEPT
+
+
+# -- nothing is given up ------------------------------------------------------------------------
+
+
+def clustered(count: int, dimension: int, clusters: int, seed: int) -> tuple[Matrix, np.ndarray]:
+    """Vectors around a few centres, and which centre each is of."""
+    generator = np.random.default_rng(seed)
+    of = generator.integers(0, clusters, count)
+    centres = generator.normal(size=(clusters, dimension)) * 3
+    return (centres[of] + generator.normal(size=(count, dimension))).astype(np.float32), of
+
+
+CLUSTERS = 6
+VECTORS, OF_CLUSTER = clustered(600, 8, CLUSTERS, seed=1)
+CLUSTERED: list[Metadata] = [{"n": n, "cluster": int(OF_CLUSTER[n]), "tags": [f"t{n % 7}"]} for n in range(600)]
+
+COMPARISONS = st.one_of(
+    st.builds(lambda bound: {"n": {"$lt": bound}}, st.integers(0, 600)),
+    st.builds(lambda bound: {"n": {"$gte": bound}}, st.floats(0, 600).map(lambda bound: round(bound, 3))),
+    st.builds(lambda of: {"cluster": of}, st.integers(0, CLUSTERS)),
+    st.builds(
+        lambda of: {"cluster": {"$nin": of}}, st.lists(st.integers(0, CLUSTERS - 1), min_size=1, max_size=CLUSTERS)
+    ),
+    st.builds(lambda tag: {"tags": {"$contains": f"t{tag}"}}, st.integers(0, 7)),
+)
+FILTERS = COMPARISONS | st.builds(
+    lambda operator, clauses: {operator: clauses},
+    st.sampled_from(("$and", "$or")),
+    st.lists(COMPARISONS, min_size=1, max_size=3),
+)
+ASKED = st.tuples(st.integers(0, 599), st.sampled_from((1, 2, 5, 10, 30, 100, 300)))
+
+
+@pytest.fixture(scope="module")
+async def clusters(bare: Store) -> str:
+    """A collection of clustered vectors."""
+    await bare.create_collection("clusters", {}, "l2")
+    ids = [str(place) for place in range(len(VECTORS))]
+    await bare.add("clusters", Batch(ids, ids, CLUSTERED, VECTORS))
+    return "clusters"
+
+
+@pytest.fixture(scope="module")
+def learned(bare: Store) -> tuple[PlanningStore, Priced]:
+    """A planning store that is kept from example to example, so that it has learned."""
+    inner = Priced(bare)
+    return PlanningStore(inner, lambda: inner.now), inner
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(filtered=FILTERS, queries=st.lists(ASKED, min_size=1, max_size=4), filter_cost=st.sampled_from((0.1, 100.0)))
+async def test_there_are_top_k_results_when_that_many_match_all_of_them_matching_in_order(
+    clusters: str,
+    learned: tuple[PlanningStore, Priced],
+    filtered: dict[str, object],
+    queries: list[tuple[int, int]],
+    filter_cost: float,
+) -> None:
+    store, inner = learned
+    inner.filtered = filter_cost
+    parsed = where.parse(filtered)
+    matching = {str(n) for n, metadata in enumerate(CLUSTERED) if where.matches(parsed, metadata)}
+    found = await store.query(clusters, [Query(VECTORS[place], top_k, parsed) for place, top_k in queries])
+    for hits, (place, top_k) in zip(found.hits, queries, strict=True):
+        assert len(hits.ids) == len(set(hits.ids)) == min(top_k, len(matching))
+        assert set(hits.ids) <= matching
+        assert hits.distances == sorted(hits.distances)
+        distances = ((VECTORS[[int(name) for name in hits.ids]] - VECTORS[place]) ** 2).sum(axis=1)
+        assert hits.distances == pytest.approx(distances.tolist(), rel=1e-4, abs=1e-3)
+
+
+@pytest.fixture(scope="module")
+async def corpus(bare: Store) -> AsyncIterator[tuple[str, Matrix, list[Metadata]]]:
+    """2,000 clustered vectors, with metadata that match 60, 20 and 1 %, at random and by cluster."""
+    vectors, of = clustered(2000, 32, 20, seed=2)
+    draws = np.random.default_rng(3).random(2000)
+    metadatas: list[Metadata] = [
+        {"draw": round(float(draw), 6), "cluster": int(cluster)} for draw, cluster in zip(draws, of, strict=True)
+    ]
+    await bare.create_collection("corpus", {}, "cosine")
+    for start in range(0, 2000, 1000):
+        rows = range(start, start + 1000)
+        ids = [str(row) for row in rows]
+        await bare.add("corpus", Batch(ids, ids, [metadatas[row] for row in rows], vectors[start : start + 1000]))
+    yield "corpus", vectors, metadatas
+    await bare.delete_collection("corpus")
+
+
+def _recall(found: list[Hits], questions: Matrix, vectors: Matrix, matching: np.ndarray) -> float:
+    """Part of the five nearest matching documents that was found."""
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    closeness = questions @ units[matching].T
+    nearest = matching[np.argsort(-closeness, axis=1)[:, :5]]
+    return float(
+        np.mean([len({*hits.ids} & {str(row) for row in best}) / 5 for hits, best in zip(found, nearest, strict=True)])
+    )
+
+
+@pytest.mark.parametrize(
+    "where_given",
+    [
+        {"draw": {"$lt": 0.6}},
+        {"draw": {"$lt": 0.2}},
+        {"draw": {"$lt": 0.01}},
+        {"cluster": {"$lt": 12}},
+        {"cluster": {"$in": [1, 5, 9, 13]}},
+        {"$and": [{"cluster": 3}, {"draw": {"$lt": 0.2}}]},
+    ],
+    ids=str,
+)
+async def test_recall_is_no_worse_than_chromas(
+    store: PlanningStore, bare: Store, corpus: tuple[str, Matrix, list[Metadata]], where_given: dict[str, object]
+) -> None:
+    name, vectors, metadatas = corpus
+    parsed = where.parse(where_given)
+    matching = np.array([row for row, metadata in enumerate(metadatas) if where.matches(parsed, metadata)])
+    generator = np.random.default_rng(4)
+    noise = generator.normal(size=(200, 32)).astype(np.float32)
+    questions = vectors[generator.integers(0, 2000, 200)] + noise
+    queries = [Query(question, 5, parsed) for question in questions]
+    planned: list[Hits] = []
+    plain: list[Hits] = []
+    for start in range(0, 200, 20):
+        planned += (await store.query(name, queries[start : start + 20])).hits
+        plain += (await bare.query(name, queries[start : start + 20])).hits
+    assert all(len(hits.ids) == 5 for hits in planned)
+    assert _recall(planned, questions, vectors, matching) >= _recall(plain, questions, vectors, matching) - 0.005
+
+
+# -- settings -----------------------------------------------------------------------------------
+
+
+def _stack(folder: Path, **environ: str) -> list[type]:
+    """Which of the stores that plan, coalesce and ask Chroma the service makes, from the outermost."""
+    store: object = create_store(service_settings.load({"RAGSTORE_DATA_PATH": str(folder), **environ}))
+    stack = [type(store)]
+    while isinstance(store, WrappingStore):
+        store = store._inner
+        stack.append(type(store))
+    return [kind for kind in stack if kind in (CoalescingStore, PlanningStore, ExactStore)]
+
+
+def test_settings_turn_planning_and_coalescing_off(tmp_path: Path) -> None:
+    assert _stack(tmp_path) == [CoalescingStore, PlanningStore, ExactStore]
+    assert _stack(tmp_path, RAGSTORE_PLANNING="false") == [CoalescingStore, ExactStore]
+    assert _stack(tmp_path, RAGSTORE_COALESCING="false") == [PlanningStore, ExactStore]
+    assert _stack(tmp_path, RAGSTORE_COALESCING="false", RAGSTORE_PLANNING="false") == [ExactStore]

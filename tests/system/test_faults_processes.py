@@ -1,0 +1,141 @@
+"""Processes that are killed in the middle of concurrent ingestion, and started again: nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from serving import Served, free_port, running, start_chroma, start_service
+from system.conftest import Report
+from system.ledger import everything_in, ingesting, until, wait_for_writes
+
+Kind = Literal["embedded", "remote"]
+
+
+def kill(served: Served) -> None:
+    """End a process as a crash does."""
+    served.process.kill()
+    served.process.wait(timeout=30)
+
+
+def environ_of(kind: Kind, chroma: Served, name: str) -> dict[str, str]:
+    """Settings of a service with a database of its own."""
+    return {} if kind == "embedded" else {"RAGSTORE_CHROMA_URL": chroma.url, "RAGSTORE_CHROMA_DATABASE": name}
+
+
+async def test_chroma_killed_amid_ingestion_and_started_again(tmp_path: Path, report: Report) -> None:
+    port = free_port()
+    chroma = start_chroma(tmp_path, port)
+    with running(start_service(tmp_path, {"RAGSTORE_CHROMA_URL": chroma.url})) as service:
+        async with ingesting(service) as ledger:
+            kill(chroma)
+            failed = ledger.failures
+            await until(lambda: ledger.failures > failed + 8)
+            chroma = await asyncio.to_thread(start_chroma, tmp_path, port)
+            await ledger.more(20)
+        with running(chroma):
+            report("Chroma killed and started again", ledger.check())
+
+
+@pytest.mark.parametrize("kind", ["embedded", "remote"])
+async def test_the_service_killed_amid_ingestion_and_started_again(
+    tmp_path: Path, chroma: Served, name: str, report: Report, kind: Kind
+) -> None:
+    environ, port = environ_of(kind, chroma, name), free_port()
+    service = start_service(tmp_path, environ, port=port)
+    async with ingesting(service) as ledger:
+        kill(service)
+        service = await asyncio.to_thread(start_service, tmp_path, environ, port=port)
+        await ledger.more(20)
+    with running(service):
+        report(f"the service killed and started again, {kind}", ledger.check())
+
+
+async def test_embedded_chromas_process_killed_amid_ingestion(tmp_path: Path, report: Report) -> None:
+    with running(start_service(tmp_path)) as service:
+        async with ingesting(service) as ledger:
+            for _ in range(3):
+                os.kill(chroma_process_of(service), signal.SIGKILL)
+                await ledger.more(12)
+        report("embedded Chroma's process killed, three times", ledger.check())
+
+
+@pytest.mark.parametrize("kind", ["embedded", "remote"])
+async def test_a_service_that_is_asked_to_stop_amid_ingestion_ends_well_and_in_time(
+    tmp_path: Path, chroma: Served, name: str, report: Report, kind: Kind
+) -> None:
+    environ, port = {**environ_of(kind, chroma, name), "RAGSTORE_SHUTDOWN_SECONDS": "10"}, free_port()
+    service = start_service(tmp_path, environ, port=port)
+    async with ingesting(service) as ledger:
+        service.process.terminate()
+        code = await asyncio.to_thread(service.process.wait, 15)
+    assert code == 0
+    with running(start_service(tmp_path, environ, port=port)):
+        report(f"the service stopped by SIGTERM, {kind}", ledger.check())
+
+
+async def test_a_service_whose_chroma_hangs_stops_in_time_all_the_same(tmp_path: Path) -> None:
+    with running(start_service(tmp_path, {"RAGSTORE_SHUTDOWN_SECONDS": "1"})) as service:
+        async with ingesting(service):
+            process = chroma_process_of(service)
+            os.kill(process, signal.SIGSTOP)
+            service.process.terminate()
+            assert await asyncio.to_thread(service.process.wait, 15) == 0
+    await until(lambda: not Path(f"/proc/{process}").exists())
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk that a few thousand documents would fill."""
+    disk = tmp_path / "small"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)]
+    if not shutil.which("mount") or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("this machine lets no small disk be mounted")
+    yield disk
+    subprocess.run(["umount", "-l", disk], check=True)
+
+
+async def test_a_full_disk_refuses_writes_and_loses_nothing(small_disk: Path, tmp_path: Path, report: Report) -> None:
+    """Chroma hangs after it met a full disk, also when there is room again: its process must be replaced."""
+    environ = {"RAGSTORE_DATA_PATH": str(small_disk), "RAGSTORE_CHROMA_TIMEOUT_SECONDS": "2"}
+    with running(start_service(tmp_path, environ)) as service:
+        async with ingesting(service) as ledger:
+            filler = small_disk / "filler"
+            fill(filler)
+            failed = ledger.failures
+            await until(lambda: ledger.failures > failed + 8)
+            filler.unlink()
+            await ledger.more(15)
+        wait_for_writes(service.url)
+        report("disk full for a while, embedded", ledger.check())
+        there = everything_in(service.url, ledger.collection)
+    with running(start_service(tmp_path, environ)) as again:
+        assert everything_in(again.url, ledger.collection) == there
+
+
+def fill(file: Path) -> None:
+    """Write to a file until the disk is full."""
+    with file.open("wb", buffering=0) as growing:
+        try:
+            while True:
+                growing.write(bytes(4096))
+        except OSError:
+            return
+
+
+def chroma_process_of(service: Served) -> int:
+    """The process that embedded Chroma runs in: the child that the pool has spawned."""
+    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
+    for child in map(int, children):
+        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+            return child
+    raise AssertionError("there is no such process")
