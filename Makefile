@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 DEPLOY_VENV ?= .venv-deploy
 DEPLOY := $(DEPLOY_VENV)/bin
 AUDIT_VENV ?= .venv-audit
+# Tests wait for real processes most of the time, so two at once cost little more than one.
+JOBS ?= 2
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help
@@ -79,7 +81,7 @@ demo: $(VENV)/dev.stamp ## ingest the example handbook into a running service an
 
 .PHONY: test
 test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp clients/node/node_modules/.package-lock.json ## run every test
-	$(BIN)/pytest $(TESTS)
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile $(TESTS)
 
 .PHONY: node
 node: clients/node/node_modules/.package-lock.json ## build the Node client

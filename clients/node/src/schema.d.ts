@@ -604,13 +604,11 @@ export interface components {
         /**
          * FieldProblem
          * @description One field that is to blame.
-         *
-         *         Attributes:
-         *             path: where it stands in the request, as a JSON path such as `$.documents[3].embedding`.
-         *             message: what is wrong with it.
          */
         FieldProblem: {
+            /** @description Its place in the request, such as `$.documents[3].embedding`. */
             path: string;
+            /** @description What is wrong with it. */
             message: string;
         };
         /**
