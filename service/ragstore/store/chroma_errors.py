@@ -23,6 +23,9 @@ from ragstore.store.backend import CollectionGone
 TOO_LARGE_REGEX: Final = "(code: 1043)"
 """SQLite's code for a function that failed. Filters call one only: the regular expression, which may not compile."""
 
+HALF_DELETED: Final = "Missing metadata segment"
+"""What Chroma says of a collection while it is deleting it."""
+
 _DIMENSIONS: Final = re.compile(r"expecting embedding with dimension of (\d+), got (\d+)")
 
 
@@ -39,7 +42,7 @@ def meaning(kind: str, text: str, *, collection: str = "") -> RagstoreError | Co
     """
     if text.endswith("already exists"):
         return CollectionExists(collection)
-    if kind == "NotFoundError":
+    if kind == "NotFoundError" or HALF_DELETED in text:
         return CollectionNotFound(collection) if collection else CollectionGone()
     if dimensions := _DIMENSIONS.search(text):
         return wrong_dimension(int(dimensions[1]), int(dimensions[2]))
