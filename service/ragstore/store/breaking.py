@@ -4,9 +4,9 @@ After some failures in a row, calls are refused at once, so that callers do not 
 short while one call is let through; when it is answered, all are. A health probe is never refused, and when it is
 answered the circuit closes, too.
 
-It is written here because none of the libraries fits: aiobreaker had its last release in 2021, pybreaker's asynchronous
-calls are Tornado's, and purgatory guards whole calls by name with a store of states, and has no way for a probe to
-close a circuit early. What is needed is less than the adapter to any of them.
+It is written here because none of the libraries that were looked at fits: aiobreaker seems no longer kept, pybreaker's
+asynchronous calls are Tornado's, and purgatory has no way for a probe to close a circuit early. What is needed is less
+than the adapter to any of them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class BreakingBackend(InterceptingBackend):
         self._answered()
         return status
 
-    async def _through(self, call: Callable[[], Awaitable[T]], *, repeatable: bool = True) -> T:
+    async def _through(self, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False) -> T:
         """Make a call, unless the circuit is open."""
         trial = self._failures >= FAILURES
         if trial:

@@ -26,12 +26,13 @@ class InterceptingBackend:
     def __init__(self, inner: Backend) -> None:
         self._inner = inner
 
-    async def _through(self, call: Callable[[], Awaitable[T]], *, repeatable: bool = True) -> T:
+    async def _through(self, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False) -> T:
         """Make a call.
 
         Args:
             call: makes it, anew each time.
             repeatable: whether doing it twice leaves and answers what doing it once does.
+            racy: whether Chroma may fail it because of a write at the same moment.
 
         Returns:
             Its answer.
@@ -130,7 +131,8 @@ class InterceptingBackend:
                 limit=limit,
                 offset=offset,
                 include=include,
-            )
+            ),
+            racy="embeddings" in include,
         )
 
     async def count(self, collection_id: str) -> int:
@@ -155,5 +157,6 @@ class InterceptingBackend:
         return await self._through(
             lambda: self._inner.query(
                 collection_id, embeddings, n_results, where=where, where_document=where_document, include=include
-            )
+            ),
+            racy=True,
         )
