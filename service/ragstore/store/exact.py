@@ -365,7 +365,7 @@ class ExactStore:
         return collection
 
     @staticmethod
-    def _check_dimension(collection: Collection, dimension: int, path: str = "") -> None:
+    def _check_dimension(collection: Collection, dimension: int, path: str) -> None:
         if collection.dimension is not None and dimension != collection.dimension:
             raise wrong_dimension(collection.dimension, dimension, path)
 

@@ -6,6 +6,7 @@ write; look documents up, then delete and count them) is not idempotent as a who
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -16,7 +17,7 @@ from ragstore.store.base import Collection, Distance, Matrix, StoreStatus
 T = TypeVar("T")
 
 
-class InterceptingBackend:
+class InterceptingBackend(ABC):
     """Passes every call on through `_through`; see `Backend` for what each method does.
 
     Args:
@@ -26,6 +27,7 @@ class InterceptingBackend:
     def __init__(self, inner: Backend) -> None:
         self._inner = inner
 
+    @abstractmethod
     async def _through(self, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False) -> T:
         """Make a call.
 
@@ -37,7 +39,6 @@ class InterceptingBackend:
         Returns:
             Its answer.
         """
-        raise NotImplementedError
 
     async def start(self) -> None:
         """Begin; does not wait for Chroma."""
