@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, CollectionNotFound
+from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, CollectionNotFound, DocumentsExist
 from ragstore.store.backend import Backend
 from ragstore.store.base import EVERYTHING, Store
 from serving import Served, free_port, running, start_chroma
@@ -221,6 +221,38 @@ async def test_embeddings_are_written_as_base64(chroma: Served, name: str) -> No
     assert msgspec.json.decode(body)["embeddings"] == ["AACAPwAAgD8=", "AAAAQAAAgD8="]
     assert found.embeddings is not None
     assert np.array_equal(found.embeddings, [[1, 1], [2, 1]])
+
+
+async def operations_of(chroma: Served, name: str, work: Callable[[Store], Awaitable[object]]) -> list[str]:
+    """What Chroma is asked of a collection's records, once the collection is known."""
+    seen: list[tuple[str, bytes]] = []
+    async with listening(between(chroma.url, seen)) as url, started(http_backend(url, "store_tests")) as store:
+        await store.create_collection(name, {}, "l2")
+        await store.add(name, batch("first"))
+        await store.count(name)
+        seen.clear()
+        await work(store)
+        return [head.split(" ")[1].rpartition("/")[2] for head, _ in seen]
+
+
+async def test_an_add_of_one_document_is_written_and_looked_at(chroma: Served, name: str) -> None:
+    assert await operations_of(chroma, name, lambda store: store.add(name, batch("a"))) == ["add", "get"]
+
+
+async def test_an_add_of_several_documents_is_looked_up_first(chroma: Served, name: str) -> None:
+    assert await operations_of(chroma, name, lambda store: store.add(name, batch("a", "b"))) == ["get", "add", "get"]
+
+
+async def test_an_add_of_one_document_whose_id_is_taken_tells_where_it_stands(chroma: Served, name: str) -> None:
+    async with started(http_backend(chroma.url, "store_tests")) as store:
+        await store.create_collection(name, {}, "l2")
+        await store.upsert(name, batch("a"))
+        with pytest.raises(DocumentsExist) as refusal:
+            await store.add(name, batch("a"))
+        assert (refusal.value.ids, [problem.path for problem in refusal.value.problems]) == (
+            ("a",),
+            ["$.documents[0].id"],
+        )
 
 
 async def test_the_tenant_and_the_database_are_made_when_they_are_missing(chroma: Served, name: str) -> None:

@@ -121,6 +121,10 @@ class CollectionGone(Exception):
 class Backend(Protocol):
     """Chroma's operations. A collection is named by its id but where it is looked up, created or deleted."""
 
+    @property
+    def conditional(self) -> bool:
+        """Whether `add` itself passes over ids that are taken. Where it does not, they must have been looked up."""
+
     async def start(self) -> None:
         """Begin; does not wait for Chroma."""
 

@@ -38,6 +38,8 @@ class EmbeddedBackend:
         timeout: longest wait for one answer, in seconds.
     """
 
+    conditional: Final = False
+
     def __init__(self, path: str, tenant: str, database: str, timeout: float) -> None:
         self._place = (path, tenant, database)
         self._timeout = timeout

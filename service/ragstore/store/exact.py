@@ -2,7 +2,8 @@
 
 What Chroma does, and what is done about it here:
 
-- it drops an `add` of an id that is taken: ids are looked up first, and the write is refused;
+- it drops an `add` of an id that is taken: ids are looked up first, or what was written is looked at afterwards where
+  that is enough, and the write is refused;
 - its upsert merges metadata: keys that the new document does not have are removed by name;
 - it counts deletes of ids that were never there: only those found are deleted, and counted;
 - it lists collections in the order of their ids, which are random: all are read, and sorted by name;
@@ -248,11 +249,7 @@ class ExactStore:
 
     async def _add(self, collection: Collection, writes: list[Write]) -> list[RagstoreError | None]:
         """Write adds as one. What loses an id to another replica is taken back, its other ids included."""
-        ids = list(dict.fromkeys(document_id for write in writes for document_id in write.batch.ids))
-        present = await self._backend.marks(collection.id, ids)
-        # What bears a mark of these writes is theirs: they were tried before, and no answer came.
-        own = {write.mark for write in writes}
-        merged = merge(collection.name, writes, {key: {} for key, mark in present.items() if mark not in own})
+        merged = merge(collection.name, writes, await self._taken(collection, writes))
         outcomes = list(merged.outcomes)
         accepted = [write for write, refusal in zip(writes, outcomes, strict=True) if refusal is None]
         if not accepted:
@@ -263,12 +260,28 @@ class ExactStore:
             collection.id, merged.ids, merged.embeddings, merged.texts, merged.metadatas, marks
         )
         for place, write in enumerate(writes):
-            lost = [] if outcomes[place] else [key for key in write.batch.ids if key not in kept]
+            ids = write.batch.ids
+            lost = [] if outcomes[place] else [row for row, key in enumerate(ids) if key not in kept]
             if lost:
-                outcomes[place] = DocumentsExist(collection.name, lost)
-                if mine := [key for key in write.batch.ids if key in kept]:
+                outcomes[place] = DocumentsExist(collection.name, [ids[row] for row in lost], lost)
+                if mine := [key for key in ids if key in kept]:
                     await self._backend.withdraw(collection.id, mine, write.mark)
         return outcomes
+
+    async def _taken(self, collection: Collection, writes: list[Write]) -> dict[str, Metadata]:
+        """Which ids of some adds are taken, as far as that must be known before they are written.
+
+        An add of one document needs no look where Chroma passes over a taken id: it is written or it is not, and its
+        mark tells which. One of several documents must not be written in part, even for a moment.
+        """
+        looked_up = [write for write in writes if len(write.batch) > 1 or not self._backend.conditional]
+        if not looked_up:
+            return {}
+        ids = list(dict.fromkeys(document_id for write in looked_up for document_id in write.batch.ids))
+        present = await self._backend.marks(collection.id, ids)
+        # What bears a mark of these writes is theirs: they were tried before, and no answer came.
+        own = {write.mark for write in writes}
+        return {key: {} for key, mark in present.items() if mark not in own}
 
     async def _ask(self, collection: Collection, queries: Sequence[Query]) -> list[Hits]:
         """Queries with the same filters leave as one."""

@@ -120,6 +120,8 @@ class HttpBackend:
         ca_file: file of certificate authorities to trust; empty means the system's.
     """
 
+    conditional: Final = True
+
     def __init__(
         self,
         url: str,

@@ -40,6 +40,11 @@ class InterceptingBackend(ABC):
             Its answer.
         """
 
+    @property
+    def conditional(self) -> bool:
+        """Whether `add` passes over ids that are taken."""
+        return self._inner.conditional
+
     async def start(self) -> None:
         """Begin; does not wait for Chroma."""
         await self._inner.start()
