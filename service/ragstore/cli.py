@@ -20,6 +20,7 @@ from ragstore.security.commands import keys
 from ragstore.security.keys import KeyRing, KeysError
 from ragstore.settings import Settings, SettingsError
 from ragstore.store.base import StoreStatus
+from ragstore.transfer import commands as transfer
 
 
 def loaded_settings() -> Settings:
@@ -109,6 +110,8 @@ def print_openapi() -> None:
 
 
 main.add_command(keys)
+for command in transfer.COMMANDS:
+    main.add_command(command)
 
 
 def _refuse_open(chosen: Settings) -> None:

@@ -22,6 +22,14 @@ Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
+URL_VARIABLE: Final = "RAGSTORE_URL"
+KEY_VARIABLE: Final = "RAGSTORE_API_KEY"
+SOURCE_KEY_VARIABLE: Final = "RAGSTORE_SOURCE_API_KEY"
+TARGET_KEY_VARIABLE: Final = "RAGSTORE_TARGET_API_KEY"
+CALLERS: Final = frozenset({URL_VARIABLE, KEY_VARIABLE, SOURCE_KEY_VARIABLE, TARGET_KEY_VARIABLE})
+"""Variables for those who call a service: clients, and the commands that move collections. None is a setting of it."""
+
+
 class SettingsError(Exception):
     """A setting is wrong. The text is one line and names the variable."""
 
@@ -167,7 +175,7 @@ def unknown(environ: Mapping[str, str] | None = None) -> list[str]:
         Their names, sorted.
     """
     environ = os.environ if environ is None else environ
-    known = {variable(field) for field in Settings.__struct_fields__}
+    known = {variable(field) for field in Settings.__struct_fields__} | CALLERS
     return sorted(name for name in environ if name.startswith(PREFIX) and name not in known)
 
 

@@ -1,0 +1,56 @@
+"""How far a transfer is, shown on standard error where that is a terminal."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+class TransferProgress:
+    """A progress bar over documents. A context manager.
+
+    Args:
+        what: what is done, such as `export handbook`.
+    """
+
+    def __init__(self, what: str) -> None:
+        console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task(what, total=None)
+        self.done = 0
+        self.total: int | None = None
+
+    def begin(self, total: int, done: int = 0) -> None:
+        """Tell how many documents there are.
+
+        Args:
+            total: all of them.
+            done: those that need nothing more.
+        """
+        self.total, self.done = total, done
+        self._progress.update(self._task, total=total, completed=done)
+
+    def advance(self, documents: int) -> None:
+        """Tell that some more documents are done."""
+        self.done += documents
+        self._progress.update(self._task, completed=self.done)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
