@@ -244,7 +244,7 @@ def _say_imported(what: str, done: Imported, *, verified: bool) -> None:
     if verified:
         parts.append(f"{done.written} read back and compared")
     if done.rounded:
-        parts.append(f"{done.rounded} have embeddings whose last digits Chroma has rounded")
+        parts.append(f"Chroma has rounded the last digits of {done.rounded}")
     _say(", ".join(parts))
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 import numpy as np
 
-from ragstore.metadata import Metadata
-from ragstore.store.base import Matrix
+from ragstore.metadata import Metadata, MetadataValue
+from ragstore.store.base import Distance, Matrix
 
 COSINE_TOLERANCE: Final = 1e-6
 """Relative error up to which an embedding of a cosine collection counts as kept, if rounded. Chroma's is below 3e-7."""
+
+FLOAT_TOLERANCE: Final = 1e-15
+"""The same for metadata floats."""
+
+Likeness: TypeAlias = Literal["equal", "rounded", "other"]
 
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
@@ -55,19 +61,43 @@ def matrix_of(documents: list[Document]) -> Matrix:
     return np.frombuffer(rows, dtype="<f4").astype(np.float32, copy=False).reshape(len(documents), -1)
 
 
-def same_but_rounded(wanted: Document, found: Document) -> bool:
-    """Whether two documents differ by nothing but rounding of their embeddings.
+def likeness(wanted: Document, found: Document, distance: Distance) -> Likeness:
+    """How what is stored of a document compares with it.
+
+    Chroma rounds in two places: embeddings of cosine collections and, if it is a server, metadata floats with more
+    than 15 digits.
 
     Args:
         wanted: a document.
-        found: what is stored of it.
+        found: what is stored under its id.
+        distance: of the collection.
 
     Returns:
-        True also for documents that do not differ at all.
+        `equal` byte for byte, `rounded` where Chroma's rounding is all that differs, or `other`.
     """
-    if encoded((wanted.text, wanted.metadata)) != encoded((found.text, found.metadata)):
+    if encoded(wanted) == encoded(found):
+        return "equal"
+    if wanted.text != found.text or not _same_metadata(wanted.metadata, found.metadata):
+        return "other"
+    if wanted.embedding == found.embedding:
+        return "rounded"
+    return "rounded" if distance == "cosine" and _same_embedding(wanted.embedding, found.embedding) else "other"
+
+
+def _same_metadata(wanted: Metadata, found: Metadata) -> bool:
+    return wanted.keys() == found.keys() and all(_same_value(value, found[key]) for key, value in wanted.items())
+
+
+def _same_value(wanted: MetadataValue, found: MetadataValue) -> bool:
+    if isinstance(wanted, list) and isinstance(found, list):
+        return len(wanted) == len(found) and all(map(_same_value, wanted, found))
+    if isinstance(wanted, float) and isinstance(found, float):
+        return math.isclose(wanted, found, rel_tol=FLOAT_TOLERANCE)
+    return type(wanted) is type(found) and wanted == found
+
+
+def _same_embedding(wanted: bytes, found: bytes) -> bool:
+    if len(wanted) != len(found):
         return False
-    if len(wanted.embedding) != len(found.embedding):
-        return False
-    one, other = (np.frombuffer(document.embedding, dtype="<f4") for document in (wanted, found))
+    one, other = (np.frombuffer(embedding, dtype="<f4") for embedding in (wanted, found))
     return bool(np.allclose(one, other, rtol=COSINE_TOLERANCE, atol=0))

@@ -10,7 +10,7 @@ import msgspec
 
 from ragstore.schemas import CollectionOut
 from ragstore.transfer.cosine import sendable
-from ragstore.transfer.documents import Document, matrix_of, same_but_rounded
+from ragstore.transfer.documents import Document, likeness, matrix_of
 from ragstore.transfer.failures import NotVerified, TransferFailed
 from ragstore.transfer.format import ExportReader
 from ragstore.transfer.progress import TransferProgress
@@ -28,7 +28,7 @@ class Imported:
         documents: that were to be stored.
         written: of them, those that were sent.
         skipped: of them, those that were there already.
-        rounded: of those that were compared, the ones whose embeddings Chroma has rounded.
+        rounded: of those that were compared, the ones that Chroma has rounded.
     """
 
     documents: int = 0
@@ -129,13 +129,12 @@ class Importer:
                 raise NotVerified(f"Document '{document.id}' is not stored as it was sent")
 
     def _is_kept(self, wanted: Document, found: Document | None) -> bool:
-        """Whether a document is stored. A cosine collection may hold it with a rounded embedding."""
-        if found is None or not same_but_rounded(wanted, found):
+        """Whether a document is stored, if with what Chroma rounds."""
+        if found is None:
             return False
-        if wanted.embedding == found.embedding:
-            return True
-        self.outcome.rounded += 1
-        return self._collection.distance == "cosine"
+        alike = likeness(wanted, found, self._collection.distance)
+        self.outcome.rounded += alike == "rounded"
+        return alike != "other"
 
     def _sent(self, documents: list[Document]) -> list[Document]:
         if self._collection.distance != "cosine":

@@ -162,7 +162,8 @@ class Service:
             stop=stop_after_delay(self._patience),
             reraise=True,
         )
-        content_type, content = await retrying(self._once, method, path, data, repeatable)
+        answer: tuple[str, bytes] = await retrying(self._once, method, path, data, repeatable)
+        content_type, content = answer
         try:
             if content_type == MSGPACK:
                 return msgspec.msgpack.decode(content, type=kind)

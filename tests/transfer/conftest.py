@@ -1,0 +1,39 @@
+"""What the tests of transfers share: two services, one over embedded Chroma and one over a Chroma server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from serving import Served, running, start_service
+from transfer.moving import Store
+
+
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A service over embedded Chroma."""
+    with running(start_service(tmp_path_factory.mktemp("embedded"))) as served, Store.of(served) as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def remote(chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A service over a Chroma server."""
+    environ = {"RAGSTORE_CHROMA_URL": chroma.url, "RAGSTORE_CHROMA_DATABASE": "transfer_tests"}
+    with running(start_service(tmp_path_factory.mktemp("remote"), environ)) as served, Store.of(served) as store:
+        yield store
+
+
+@pytest.fixture
+def name() -> str:
+    """A collection's name that no other test uses."""
+    return f"t-{uuid4().hex}"
+
+
+@pytest.fixture
+def filled(embedded: Store, name: str) -> str:
+    """A collection of 50 documents in the embedded store, with the distance l2."""
+    embedded.fill(name, 50, 4, "l2")
+    return name

@@ -1,0 +1,105 @@
+"""What an import does to the service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ragstore.schemas import CollectionOut
+from ragstore.transfer.documents import Document
+from ragstore.transfer.failures import NotVerified
+from ragstore.transfer.importing import Importer
+from ragstore.transfer.remote import Service, connected
+from serving import running, start_service
+from transfer.moving import Store, document, exported, ragstore
+
+
+def test_a_collection_that_exists_is_refused_and_stays_as_it_is(embedded: Store, filled: str, tmp_path: Path) -> None:
+    before = exported(embedded, filled, tmp_path / "x.jsonl")
+    embedded.put(filled, document(0, [9, 9, 9, 9]))
+    changed = embedded.listed(filled)
+    run = ragstore("import", tmp_path / "x.jsonl", "--url", embedded.url)
+    assert run.exit_code == 1
+    assert f"'{filled}' exists" in run.stderr
+    assert embedded.listed(filled) == changed
+    assert before
+
+
+def test_merging_writes_what_is_missing_or_different_and_leaves_the_rest(
+    embedded: Store, filled: str, tmp_path: Path
+) -> None:
+    exported(embedded, filled, tmp_path / "x.jsonl")
+    before = embedded.listed(filled)
+    embedded.put(filled, document(0, [9, 9, 9, 9]), {"id": "own", "text": "", "embedding": [1, 1, 1, 1]})
+    embedded.http.delete(f"/collections/{filled}/documents", params={"ids": before[7]["id"]}).raise_for_status()
+    run = ragstore("import", tmp_path / "x.jsonl", "--url", embedded.url, "--merge", "--verify")
+    assert run.exit_code == 0
+    assert "48 of them were there already, 2 read back and compared" in run.stderr
+    after = {each["id"]: each for each in embedded.listed(filled)}
+    assert after.pop("own")
+    assert after == {each["id"]: each for each in before}
+
+
+@pytest.mark.parametrize(("distance", "dimension"), [("cosine", 4), ("l2", 3)])
+def test_a_collection_that_the_documents_do_not_fit_into_is_refused(
+    embedded: Store, remote: Store, filled: str, tmp_path: Path, distance: str, dimension: int
+) -> None:
+    exported(embedded, filled, tmp_path / "x.jsonl")
+    remote.fill(filled, 3, dimension, distance)
+    run = ragstore("import", tmp_path / "x.jsonl", "--url", remote.url, "--merge")
+    assert run.exit_code == 1
+    assert ("distance cosine" if distance == "cosine" else "dimension 3") in run.stderr
+    assert remote.count(filled) == 3
+
+
+def test_another_name_can_be_given(embedded: Store, filled: str, tmp_path: Path) -> None:
+    exported(embedded, filled, tmp_path / "x.jsonl")
+    assert ragstore("import", tmp_path / "x.jsonl", "--url", embedded.url, "--into", f"{filled}-2").exit_code == 0
+    assert embedded.listed(f"{filled}-2") == embedded.listed(filled)
+
+
+def test_a_count_that_does_not_come_out_is_told(embedded: Store, name: str, tmp_path: Path) -> None:
+    embedded.fill(name, 3, 4, "l2")
+    lines = exported(embedded, name, tmp_path / "x.jsonl").splitlines(keepends=True)
+    from ragstore.transfer.files import opened
+    from ragstore.transfer.format import Checksum, ExportReader
+
+    with opened(str(tmp_path / "x.jsonl")) as file:
+        reader = ExportReader(file)
+        documents = list(reader.documents())
+    checksum = Checksum()
+    twice = [checksum.header(reader.collection), *(checksum.document(each) for each in [*documents, documents[0]])]
+    (tmp_path / "twice.jsonl").write_bytes(b"".join([*twice, checksum.trailer()]))
+    run = ragstore("import", tmp_path / "twice.jsonl", "--url", embedded.url, "--into", f"{name}-2", "--batch", "1")
+    assert len(lines) == 5
+    assert run.exit_code == 3
+    assert "holds 3 documents and should hold 4" in run.stderr
+
+
+async def test_verifying_notices_a_document_that_is_not_what_was_sent(embedded: Store, name: str) -> None:
+    class Spoiling(Service):
+        """Another one writes between our write and our look at it."""
+
+        async def upsert(self, name: str, documents: Sequence[Document]) -> None:
+            spoiled = msgspec.structs.replace(documents[0], text="spoiled")
+            await super().upsert(name, [spoiled, *documents[1:]])
+
+    wanted = [Document(f"d{number}", "text", {}, b"\0\0\x80?") for number in range(3)]
+    async with connected(embedded.url, "") as service:
+        spoiling = Spoiling(embedded.url, service._session, 10)
+        importer = Importer(spoiling, CollectionOut(name, {}, 3, 1, "l2"), merge=False, verify=True)
+        await importer.begin()
+        with pytest.raises(NotVerified, match="'d0' is not stored as it was sent"):
+            await importer.write(wanted)
+
+
+def test_the_service_s_limits_are_kept(embedded: Store, filled: str, tmp_path: Path) -> None:
+    whole = exported(embedded, filled, tmp_path / "x.jsonl")
+    limits = {"RAGSTORE_MAX_BATCH_SIZE": "20", "RAGSTORE_MAX_BODY_BYTES": "1500"}
+    with running(start_service(tmp_path, limits)) as served, Store.of(served) as small:
+        run = ragstore("import", tmp_path / "x.jsonl", "--url", small.url, "--verify")
+        assert run.exit_code == 0, run.output
+        assert exported(small, filled, tmp_path / "y.jsonl") == whole

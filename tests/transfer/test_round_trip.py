@@ -1,0 +1,125 @@
+"""What an export holds comes back the same, in whatever store it is imported."""
+
+from __future__ import annotations
+
+import subprocess
+import tracemalloc
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from transfer.moving import Store, exported, ragstore, start
+
+
+@pytest.mark.parametrize("distance", ["cosine", "l2", "ip"])
+def test_a_collection_imported_into_another_store_is_exported_byte_for_byte_the_same(
+    embedded: Store, remote: Store, name: str, tmp_path: Path, distance: str
+) -> None:
+    embedded.fill(name, 2000, 32, distance)
+    before = exported(embedded, name, tmp_path / "before.jsonl.zst")
+    run = ragstore("import", tmp_path / "before.jsonl.zst", "--url", remote.url, "--verify")
+    assert run.exit_code == 0, run.output
+    assert exported(remote, name, tmp_path / "after.jsonl.zst") == before
+
+
+def test_every_kind_of_value_survives(embedded: Store, remote: Store, name: str, tmp_path: Path) -> None:
+    metadata = {
+        "beyond a float": 2**53 + 1,
+        "least": -(2**63),
+        "most": 2**63 - 1,
+        "float": 1e300,
+        "whole float": 1.0,
+        "small": -0.015625,
+        "true": True,
+        "texts": ["a", "ü", ""],
+        "whole numbers": [1, 2**53 + 1],
+        "floats": [1.0, 0.5],
+        "truths": [True, False],
+        "Schlüssel 漢": "line\nbreak \u2028 \x00",
+    }
+    documents = [
+        {"id": "a/b:c d%20?#", "text": "", "embedding": [1.5, -0.0], "metadata": metadata},
+        {"id": '{"count":', "text": "\r\n\u2028\x85 𝄞", "embedding": [3.4e38, 1e-45], "metadata": {}},
+    ]
+    embedded.create(name, "l2", **{"hnsw:space": "l2", "whole": 2**53 + 1, "float": 1.0, "Übung": "漢"})
+    embedded.put(name, *documents)
+    before = exported(embedded, name, tmp_path / "before.jsonl")
+    assert ragstore("import", tmp_path / "before.jsonl", "--url", remote.url, "--verify").exit_code == 0
+    assert exported(remote, name, tmp_path / "after.jsonl") == before
+    assert repr(remote.listed(name)) == repr(embedded.listed(name))
+    assert ragstore("import", tmp_path / "after.jsonl", "--url", embedded.url, "--into", f"{name}-2").exit_code == 0
+    assert repr(embedded.listed(f"{name}-2")) == repr(embedded.listed(name))
+
+
+def test_floats_that_a_chroma_server_rounds_are_counted(
+    embedded: Store, remote: Store, name: str, tmp_path: Path
+) -> None:
+    embedded.create(name)
+    shares = [number / 997 for number in range(200)]
+    embedded.put(
+        name, *({"id": str(share), "text": "", "embedding": [1], "metadata": {"s": share}} for share in shares)
+    )
+    exported(embedded, name, tmp_path / "x.jsonl")
+    run = ragstore("import", tmp_path / "x.jsonl", "--url", remote.url, "--verify")
+    assert run.exit_code == 0
+    assert "Chroma has rounded the last digits of" in run.stderr
+
+
+def test_an_empty_collection_survives(embedded: Store, remote: Store, name: str, tmp_path: Path) -> None:
+    embedded.create(name, "ip", team="docs")
+    before = exported(embedded, name, tmp_path / "before.jsonl.zst")
+    assert ragstore("import", tmp_path / "before.jsonl.zst", "--url", remote.url).exit_code == 0
+    assert exported(remote, name, tmp_path / "after.jsonl.zst") == before
+
+
+def test_the_compressed_file_holds_the_same_as_the_plain_one(embedded: Store, filled: str, tmp_path: Path) -> None:
+    plain = exported(embedded, filled, tmp_path / "x.jsonl", "--batch", "7")
+    compressed = exported(embedded, filled, tmp_path / "x.jsonl.zst", "--batch", "7")
+    with zstandard.ZstdDecompressor().stream_reader(compressed, read_across_frames=True) as reader:
+        assert reader.read() == plain
+
+
+def test_the_size_of_pages_does_not_show_in_a_plain_file(embedded: Store, filled: str, tmp_path: Path) -> None:
+    paged = exported(embedded, filled, tmp_path / "paged.jsonl", "--batch", "7")
+    assert paged == exported(embedded, filled, tmp_path / "whole.jsonl")
+
+
+def test_streams_need_no_file(embedded: Store, remote: Store, filled: str, tmp_path: Path) -> None:
+    reading = start("export", filled, "-", "--url", embedded.url, stdout=subprocess.PIPE)
+    writing = start("import", "-", "--url", remote.url, stdin=reading.stdout)
+    assert reading.stdout is not None
+    reading.stdout.close()
+    assert (reading.wait(60), writing.wait(60)) == (0, 0)
+    assert exported(remote, filled, tmp_path / "r.jsonl") == exported(embedded, filled, tmp_path / "e.jsonl")
+
+
+def test_a_compressed_stream_is_recognised(embedded: Store, remote: Store, filled: str, tmp_path: Path) -> None:
+    exported(embedded, filled, tmp_path / "x.jsonl.zst")
+    with (tmp_path / "x.jsonl.zst").open("rb") as file:
+        assert start("import", "-", "--url", remote.url, stdin=file).wait(60) == 0
+    assert remote.count(filled) == 50
+
+
+def test_memory_does_not_grow_with_the_collection(embedded: Store, remote: Store, name: str, tmp_path: Path) -> None:
+    embedded.create(name)
+    text = "x" * 10_000
+    for start_ in range(0, 2000, 500):
+        documents = ({"id": str(each), "text": text, "embedding": [each]} for each in range(start_, start_ + 500))
+        embedded.put(name, *documents)
+    exported(embedded, name, tmp_path / "first.jsonl")
+    tracemalloc.start()
+    try:
+        size = len(exported(embedded, name, tmp_path / "x.jsonl", "--batch", "20"))
+        # That it was read here, to be measured, is part of what was allocated.
+        tracemalloc.reset_peak()
+        assert ragstore("import", tmp_path / "x.jsonl", "--url", remote.url, "--batch", "20").exit_code == 0
+        imported = tracemalloc.get_traced_memory()[1]
+        (tmp_path / "x.jsonl").unlink()
+        tracemalloc.reset_peak()
+        assert ragstore("export", name, tmp_path / "x.jsonl", "--url", remote.url, "--batch", "20").exit_code == 0
+        read = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert size > 20_000_000
+    assert max(imported, read) < size / 4
