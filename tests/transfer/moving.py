@@ -63,7 +63,7 @@ class Store:
 
     def listed(self, name: str) -> list[dict[str, Any]]:
         """Documents of a collection, up to 1000, with their embeddings."""
-        query = {"include": "embedding", "limit": 1000}
+        query: dict[str, str | int] = {"include": "embedding", "limit": 1000}
         answer = self.http.get(f"/collections/{name}/documents", params=query).raise_for_status()
         documents: list[dict[str, Any]] = answer.json()["documents"]
         return documents
@@ -71,13 +71,7 @@ class Store:
 
 def document(number: int, embedding: list[float]) -> dict[str, Any]:
     """A document with a bit of everything."""
-    metadata = {
-        "layer": "chunk",
-        "page": number,
-        "share": number / 8,
-        "even": number % 2 == 0,
-        "tags": ["a", f"t{number}"],
-    }
+    metadata = {"page": number, "share": number / 8, "even": number % 2 == 0, "tags": ["a", f"t{number}"]}
     return {"id": f"handbook:{number}/ü", "text": f"Text {number}: 漢字", "embedding": embedding, "metadata": metadata}
 
 

@@ -11,6 +11,8 @@ import pytest
 from ragstore.schemas import CollectionOut
 from ragstore.transfer.documents import Document
 from ragstore.transfer.failures import NotVerified
+from ragstore.transfer.files import opened
+from ragstore.transfer.format import Checksum, ExportReader
 from ragstore.transfer.importing import Importer
 from ragstore.transfer.remote import Service, connected
 from serving import running, start_service
@@ -18,14 +20,13 @@ from transfer.moving import Store, document, exported, ragstore
 
 
 def test_a_collection_that_exists_is_refused_and_stays_as_it_is(embedded: Store, filled: str, tmp_path: Path) -> None:
-    before = exported(embedded, filled, tmp_path / "x.jsonl")
+    exported(embedded, filled, tmp_path / "x.jsonl")
     embedded.put(filled, document(0, [9, 9, 9, 9]))
     changed = embedded.listed(filled)
     run = ragstore("import", tmp_path / "x.jsonl", "--url", embedded.url)
     assert run.exit_code == 1
     assert f"'{filled}' exists" in run.stderr
     assert embedded.listed(filled) == changed
-    assert before
 
 
 def test_merging_writes_what_is_missing_or_different_and_leaves_the_rest(
@@ -63,10 +64,7 @@ def test_another_name_can_be_given(embedded: Store, filled: str, tmp_path: Path)
 
 def test_a_count_that_does_not_come_out_is_told(embedded: Store, name: str, tmp_path: Path) -> None:
     embedded.fill(name, 3, 4, "l2")
-    lines = exported(embedded, name, tmp_path / "x.jsonl").splitlines(keepends=True)
-    from ragstore.transfer.files import opened
-    from ragstore.transfer.format import Checksum, ExportReader
-
+    exported(embedded, name, tmp_path / "x.jsonl")
     with opened(str(tmp_path / "x.jsonl")) as file:
         reader = ExportReader(file)
         documents = list(reader.documents())
@@ -74,7 +72,6 @@ def test_a_count_that_does_not_come_out_is_told(embedded: Store, name: str, tmp_
     twice = [checksum.header(reader.collection), *(checksum.document(each) for each in [*documents, documents[0]])]
     (tmp_path / "twice.jsonl").write_bytes(b"".join([*twice, checksum.trailer()]))
     run = ragstore("import", tmp_path / "twice.jsonl", "--url", embedded.url, "--into", f"{name}-2", "--batch", "1")
-    assert len(lines) == 5
     assert run.exit_code == 3
     assert "holds 3 documents and should hold 4" in run.stderr
 

@@ -56,10 +56,8 @@ def test_floats_that_a_chroma_server_rounds_are_counted(
     embedded: Store, remote: Store, name: str, tmp_path: Path
 ) -> None:
     embedded.create(name)
-    shares = [number / 997 for number in range(200)]
-    embedded.put(
-        name, *({"id": str(share), "text": "", "embedding": [1], "metadata": {"s": share}} for share in shares)
-    )
+    shares = [{"share": number / 997} for number in range(200)]
+    embedded.put(name, *({"id": str(each), "text": "", "embedding": [1], "metadata": each} for each in shares))
     exported(embedded, name, tmp_path / "x.jsonl")
     run = ragstore("import", tmp_path / "x.jsonl", "--url", remote.url, "--verify")
     assert run.exit_code == 0
