@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import tracemalloc
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from ragstore.schemas import CollectionOut
+from ragstore.transfer.documents import Document
+from ragstore.transfer.format import Checksum
 from transfer.moving import Store, exported, ragstore, start
 
 
@@ -47,19 +51,18 @@ def test_every_kind_of_value_survives(embedded: Store, remote: Store, name: str,
     before = exported(embedded, name, tmp_path / "before.jsonl")
     assert ragstore("import", tmp_path / "before.jsonl", "--url", remote.url, "--verify").exit_code == 0
     assert exported(remote, name, tmp_path / "after.jsonl") == before
-    assert repr(remote.listed(name)) == repr(embedded.listed(name))
+    assert _told(remote, name) == _told(embedded, name)
     assert ragstore("import", tmp_path / "after.jsonl", "--url", embedded.url, "--into", f"{name}-2").exit_code == 0
-    assert repr(embedded.listed(f"{name}-2")) == repr(embedded.listed(name))
+    assert _told(embedded, f"{name}-2") == _told(embedded, name)
 
 
-def test_floats_that_a_chroma_server_rounds_are_counted(
-    embedded: Store, remote: Store, name: str, tmp_path: Path
-) -> None:
-    embedded.create(name)
-    shares = [{"share": number / 997} for number in range(200)]
-    embedded.put(name, *({"id": str(each), "text": "", "embedding": [1], "metadata": each} for each in shares))
-    exported(embedded, name, tmp_path / "x.jsonl")
-    run = ragstore("import", tmp_path / "x.jsonl", "--url", remote.url, "--verify")
+def test_floats_that_chroma_rounds_are_counted(embedded: Store, name: str, tmp_path: Path) -> None:
+    checksum = Checksum()
+    collection = CollectionOut(name, {}, 200, 1, "l2")
+    documents = [Document(f"d{number}", "", {"share": number / 997}, b"\0\0\x80?") for number in range(200)]
+    lines = [checksum.header(collection), *map(checksum.document, documents), checksum.trailer()]
+    (tmp_path / "x.jsonl").write_bytes(b"".join(lines))
+    run = ragstore("import", tmp_path / "x.jsonl", "--url", embedded.url, "--verify")
     assert run.exit_code == 0
     assert "Chroma has rounded the last digits of" in run.stderr
 
@@ -102,7 +105,7 @@ def test_a_compressed_stream_is_recognised(embedded: Store, remote: Store, fille
 def test_memory_does_not_grow_with_the_collection(embedded: Store, remote: Store, name: str, tmp_path: Path) -> None:
     embedded.create(name)
     text = "x" * 10_000
-    for start_ in range(0, 2000, 500):
+    for start_ in range(0, 1000, 500):
         documents = ({"id": str(each), "text": text, "embedding": [each]} for each in range(start_, start_ + 500))
         embedded.put(name, *documents)
     exported(embedded, name, tmp_path / "first.jsonl")
@@ -119,5 +122,10 @@ def test_memory_does_not_grow_with_the_collection(embedded: Store, remote: Store
         read = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert size > 20_000_000
+    assert size > 10_000_000
     assert max(imported, read) < size / 4
+
+
+def _told(store: Store, name: str) -> str:
+    """The documents as JSON, which tells 1 from 1.0."""
+    return json.dumps(store.listed(name), sort_keys=True)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ragstore.store.base import Matrix
 
-LENGTH_STEPS: Final = (0, 1, -1, 2, -2, 3, -3)
+LENGTH_STEPS: Final = (0, *(step * sign for step in range(1, 13) for sign in (1, -1)))
 """How far the length of the embedding to send may be from that of the wanted one, in units of the last place."""
 
 VALUE_STEPS: Final = range(-3, 4)

@@ -64,8 +64,7 @@ def matrix_of(documents: list[Document]) -> Matrix:
 def likeness(wanted: Document, found: Document, distance: Distance) -> Likeness:
     """How what is stored of a document compares with it.
 
-    Chroma rounds in two places: embeddings of cosine collections and, if it is a server, metadata floats with more
-    than 15 digits.
+    Chroma rounds in two places: embeddings of cosine collections, and metadata floats with more than 15 digits.
 
     Args:
         wanted: a document.

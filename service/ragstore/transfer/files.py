@@ -67,7 +67,7 @@ class PartialFile:
         Args:
             keep: bytes of an earlier export to keep; 0 begins anew.
         """
-        # Opened once, so that nothing is lost when the disk has no room for a second copy.
+        self.close()
         self._file = self.path.open("r+b" if keep else "wb")
         self._file.truncate(keep)
         self._file.seek(keep)
