@@ -88,6 +88,21 @@ def test_messagepack_is_produced_for_those_who_prefer_it(http: httpx.Client, col
     }
 
 
+@pytest.mark.parametrize("state", ["created", "exists"])
+def test_a_collection_is_created_in_messagepack_for_those_who_prefer_it(
+    http: httpx.Client, name: str, state: str
+) -> None:
+    body = {"name": name, "get_or_create": True}
+    if state == "exists":
+        http.post("/collections", json=body)
+
+    answer = http.post("/collections", json=body, headers={"Accept": MSGPACK})
+
+    assert answer.headers["content-type"] == MSGPACK
+    assert answer.headers["location"] == f"/collections/{name}"
+    assert msgspec.msgpack.decode(answer.content)["status"] == state
+
+
 def test_embeddings_in_messagepack_are_binaries_of_little_endian_float32(http: httpx.Client, collection: str) -> None:
     packed(
         http, "POST", documents_path(collection), {"documents": [{"id": "a", "text": "", "embedding": LITTLE_ENDIAN}]}

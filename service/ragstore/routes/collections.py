@@ -12,7 +12,7 @@ from litestar.params import JSONBody, QueryParameter
 from ragstore.errors import CollectionExists, CollectionNotFound, InvalidMetadata
 from ragstore.metadata import Scalar, checked_collection_metadata, without_nulls
 from ragstore.names import checked_new_name
-from ragstore.negotiation import Decoded
+from ragstore.negotiation import Decoded, NegotiatedResponse
 from ragstore.numbers import WHOLE_MAX
 from ragstore.routes.parameters import OFFSET_MAX, CollectionName, Offset, StoreDependency, checked_query_string
 from ragstore.schemas import (
@@ -64,8 +64,8 @@ class CollectionsController(Controller):
             if not data.get_or_create:
                 raise
             existing = await store.get_collection(name)
-            return Response(_created(existing, "exists"), status_code=200, headers=headers)
-        return Response(_created(created, "created"), headers=headers)
+            return NegotiatedResponse(_created(existing, "exists"), status_code=200, headers=headers)
+        return NegotiatedResponse(_created(created, "created"), headers=headers)
 
     @get(operation_id="listCollections", summary="List collections")
     async def list_all(
