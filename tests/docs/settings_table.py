@@ -1,4 +1,4 @@
-"""The README's table of settings, made from the code. `python tests/docs/settings_table.py` writes it anew."""
+"""Makes the table of settings in docs/operating.md from the code: `python tests/docs/settings_table.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ragstore.settings import Settings, variable
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "operating.md"
 HEAD = "| variable | default | meaning |\n| --- | --- | --- |\n"
 
 
@@ -27,9 +27,9 @@ def _shown(field: str) -> str:
 
 
 def main() -> None:
-    """Put the table into the README in place of the one that is there."""
-    text = README.read_text()
-    README.write_text(re.sub(re.escape(HEAD) + r"(?:\|.*\n)*", lambda _: table(), text))
+    """Put the table into the page in place of the one that is there."""
+    text = PAGE.read_text()
+    PAGE.write_text(re.sub(re.escape(HEAD) + r"(?:\|.*\n)*", lambda _: table(), text))
 
 
 if __name__ == "__main__":

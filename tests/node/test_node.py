@@ -6,33 +6,13 @@ import json
 import os
 import re
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from node.building import CLIENT, build, run
 from serving import Served, free_port, running, start_service
-
-ROOT = Path(__file__).resolve().parents[2]
-CLIENT = ROOT / "clients" / "node"
-BLOCKS = re.compile(r"```js\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
-
-
-def run(*command: str, **environ: str) -> str:
-    """What a command prints; it must succeed."""
-    done = subprocess.run(
-        command,
-        cwd=CLIENT,
-        env={**os.environ, **environ},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def run_node_tests(name: str, **environ: str) -> None:
@@ -45,9 +25,7 @@ def run_node_tests(name: str, **environ: str) -> None:
 @pytest.fixture(scope="module")
 def built() -> None:
     """The client and the Node tests, compiled."""
-    if not (CLIENT / "node_modules").is_dir():
-        pytest.fail("the Node client's tools are not installed: make node")
-    run("npm", "run", "build:tests")
+    build()
 
 
 @pytest.fixture(scope="module")
@@ -83,17 +61,6 @@ def test_against_the_service(service: Served, away: Served, slow: Served) -> Non
 @pytest.mark.usefixtures("built")
 def test_against_servers_that_behave_as_told() -> None:
     run_node_tests("local")
-
-
-@pytest.mark.usefixtures("built")
-def test_the_readme_examples_print_what_they_say(service: Served) -> None:
-    examples = BLOCKS.findall((CLIENT / "README.md").read_text())
-    assert len(examples) == 3
-    for number, (code, printed) in enumerate(examples):
-        # Inside the package, so that its own name resolves.
-        script = CLIENT / "build" / f"readme-{number}.mjs"
-        script.write_text(code.replace("http://127.0.0.1:8080", service.url))
-        assert run("node", str(script)) == printed
 
 
 def test_the_generated_types_are_those_of_the_document(built: None, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ export interface paths {
         };
         /**
          * List collections
-         * @description List collections with their counts, in the order of their creation.
+         * @description List collections with their counts, by name.
          */
         get: operations["listCollections"];
         put?: never;

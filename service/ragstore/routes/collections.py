@@ -76,7 +76,7 @@ class CollectionsController(Controller):
         ] = WHOLE_MAX,
         offset: Offset = 0,
     ) -> CollectionList:
-        """List collections with their counts, in the order of their creation."""
+        """List collections with their counts, by name."""
         window = (None if limit == WHOLE_MAX else min(limit, OFFSET_MAX), min(offset, OFFSET_MAX))
         found, total = await asyncio.gather(store.list_collections(*window), store.count_collections())
         gate = asyncio.Semaphore(COUNTING)

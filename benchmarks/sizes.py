@@ -1,0 +1,107 @@
+"""What documents cost: memory of the service and of Chroma, and bytes on disk, by how many there are.
+
+`.venv/bin/python benchmarks/sizes.py --store remote --dimension 768 --counts 10000 20000` prints a row for each count.
+Documents are added, then all is stopped and started again and asked once, so that the memory is what a service that
+only answers needs; the highest memory of the loading stands beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path += [str(ROOT / "tests"), str(ROOT / "benchmarks")]
+
+from corpus import TEXT, clustered, encoded, metadata  # noqa: E402  # found by the line above
+from serving import Served, running, start_chroma, start_service  # noqa: E402
+
+BATCH = 500
+
+
+@contextmanager
+def started(folder: Path, store: str) -> Iterator[tuple[Served, Served | None]]:
+    """The service, and the Chroma server where there is one, over what the folder holds."""
+    with ExitStack() as stack:
+        chroma = stack.enter_context(running(start_chroma(folder))) if store == "remote" else None
+        environ = {"RAGSTORE_LOG_LEVEL": "warning"} | ({"RAGSTORE_CHROMA_URL": chroma.url} if chroma else {})
+        yield stack.enter_context(running(start_service(folder, environ))), chroma
+
+
+def memory(pid: int, field: str) -> float:
+    """Memory of one process in MiB: `VmRSS` now, `VmHWM` at most."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) / 1024
+    raise ValueError(field)
+
+
+def chroma_pid(service: Served, chroma: Served | None) -> int:
+    """The process that Chroma runs in; embedded, it is the child of the service that has most memory."""
+    if chroma is not None:
+        return chroma.process.pid
+    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
+    return max((int(child) for child in children), key=lambda pid: memory(pid, "VmRSS"))
+
+
+def add(url: str, rng: np.random.Generator, places: range, dimension: int) -> float:
+    """Add documents in batches; the seconds that it took."""
+    began = time.perf_counter()
+    with httpx.Client(base_url=url, timeout=120) as client:
+        client.post("/collections", json={"name": "sizes", "get_or_create": True}).raise_for_status()
+        for start in range(places.start, places.stop, BATCH):
+            batch = range(start, min(start + BATCH, places.stop))
+            documents = [
+                {
+                    "id": f"record-{place}",
+                    "text": f"{place} {TEXT}",
+                    "embedding": encoded(vector),
+                    "metadata": metadata(place, place % 5 < 3, place % 200 == 0),
+                }
+                for place, vector in zip(batch, clustered(rng, len(batch), dimension), strict=True)
+            ]
+            client.post("/collections/sizes/documents", json={"documents": documents}).raise_for_status()
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Measure what documents cost in memory and on disk."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--store", choices=("embedded", "remote"), default="embedded")
+    parser.add_argument("--dimension", type=int, default=768)
+    parser.add_argument("--counts", type=int, nargs="+", default=[10_000])
+    options = parser.parse_args()
+    rng = np.random.default_rng(1)
+    print("| documents | disk | Chroma, at rest | Chroma, loading | service, at rest | service, loading | added in |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        before = 0
+        for count in options.counts:
+            with started(folder, options.store) as (service, chroma):
+                seconds = add(service.url, rng, range(before, count), options.dimension)
+                loading = [memory(pid, "VmHWM") for pid in (chroma_pid(service, chroma), service.process.pid)]
+            with started(folder, options.store) as (service, chroma):
+                question = {"query_embedding": encoded(clustered(rng, 1, options.dimension)[0])}
+                httpx.post(f"{service.url}/collections/sizes/query", json=question, timeout=60).raise_for_status()
+                resting = [memory(pid, "VmRSS") for pid in (chroma_pid(service, chroma), service.process.pid)]
+            data = folder / ("chroma" if options.store == "remote" else "data")
+            disk = sum(file.stat().st_size for file in data.rglob("*") if file.is_file()) / 2**20
+            print(
+                f"| {count:,} | {disk:.0f} MiB | {resting[0]:.0f} MiB | {loading[0]:.0f} MiB | {resting[1]:.0f} MiB "
+                f"| {loading[1]:.0f} MiB | {seconds:.0f} s |",
+                flush=True,
+            )
+            before = count
+
+
+if __name__ == "__main__":
+    main()

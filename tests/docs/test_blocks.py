@@ -1,0 +1,123 @@
+"""Every block of code in every page is run as it stands and prints what the page shows, or says why it is not run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from client.corpus import chunk
+from client.servers import Embeddings, LocalServer
+from docs.pages import ANSWER, LANGUAGES, PAGES, ROOT, RUN, Block, blocks_of
+from docs.running import Reader, start_with_make
+from ragstore_client import Client
+from serving import Served, running
+
+CLIENT_README = "clients/python/README.md"
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+KUBECTL = ROOT / ".venv-deploy/bin/kubectl"
+
+every_block = pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The service of `make run`, for all pages."""
+    with running(start_with_make(tmp_path_factory.mktemp("pages"), {})) as served:
+        yield served
+
+
+@pytest.fixture
+def emptied(service: Served) -> Served:
+    """The service, with no collections."""
+    with httpx.Client(base_url=service.url) as http:
+        for collection in http.get("/collections").json()["collections"]:
+            http.delete(f"/collections/{collection['name']}").raise_for_status()
+    return service
+
+
+@pytest.fixture
+def archives(emptied: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What the page of the Python client finds: an endpoint that embeds, and an archive."""
+    with LocalServer(Embeddings().respond) as server, Client(emptied.url) as store:
+        monkeypatch.setenv("DOCPROC_TEI_EMBEDDINGS_URL", server.url)
+        store.create_collection("repo_readme")
+        store.upsert_documents(
+            "repo_readme",
+            [
+                chunk(0, "Die Heizung wird im Herbst gewartet.", heading="Heizung", page=3),
+                chunk(1, "Den Termin nennt der Aushang.", heading="Heizung", page=3),
+                chunk(2, "Die Miete ist am Monatsanfang fällig.", heading="Miete", page=4),
+            ],
+        )
+        yield
+
+
+def stands_alone(block: Block) -> bool:
+    """Whether a block is data, and no answer to the block before it."""
+    before = [other for other in blocks_of(block.page) if other.line < block.line]
+    return block.language == "yaml" or (block.language == "json" and (not before or before[-1].language not in RUN))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(not block.reason for block in blocks_of(page))])
+def test_a_page_works_when_it_is_pasted(
+    page: str, emptied: Served, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if page == CLIENT_README:
+        request.getfixturevalue("archives")
+    with ExitStack() as stack:
+        reader = Reader(page, tmp_path, emptied, stack)
+        for block in blocks_of(page):
+            if not block.reason and not stands_alone(block):
+                reader.read(block)
+
+
+@every_block
+def test_a_block_is_of_a_language_that_is_tested(block: Block) -> None:
+    assert block.language in LANGUAGES, f"{block.place}: fence it, and name its language"
+
+
+@every_block
+def test_an_answer_follows_what_it_answers(block: Block) -> None:
+    if block.language not in ANSWER or block.reason or stands_alone(block):
+        return
+    before = [other for other in blocks_of(block.page) if other.line < block.line]
+    assert before, block.place
+    assert before[-1].language in RUN, block.place
+    assert not before[-1].reason, block.place
+
+
+@every_block
+def test_data_can_be_read(block: Block) -> None:
+    if block.language == "json" and stands_alone(block):
+        json.loads(block.code)
+    if block.language == "yaml":
+        list(yaml.safe_load_all(block.code))
+
+
+@every_block
+def test_what_is_not_run_names_what_exists(block: Block) -> None:
+    if not block.reason or block.language != "sh":
+        return
+    for path in re.findall(
+        r"(?:^|[ =])((?:k8s|requirements|examples|clients|tests|service|docs)/[\w./-]+)", block.code
+    ):
+        assert (ROOT / path).exists(), f"{block.place}: {path}"
+    for line in block.code.splitlines():
+        words = shlex.split(line, comments=True)
+        if "-k" in words and words[0] == "kubectl":
+            rendered = [str(KUBECTL), "kustomize", str(ROOT / words[words.index("-k") + 1])]
+            subprocess.run(rendered, check=True, capture_output=True)
+
+
+def test_the_first_example_of_the_python_client_has_ten_lines() -> None:
+    first = next(block for block in blocks_of(CLIENT_README) if block.language == "python")
+    assert len([line for line in first.code.splitlines() if line.strip()]) <= 10

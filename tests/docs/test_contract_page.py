@@ -1,0 +1,104 @@
+"""docs/contract.md agrees with the code: its calls, its errors, its limits, its operators."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from http import HTTPStatus
+
+import pytest
+
+from docs.pages import ROOT, text_of
+from ragstore import errors, schemas
+from ragstore.filters import grammar, where, where_document
+from ragstore.routes import parameters
+from ragstore.settings import Settings
+
+PAGE = text_of("docs/contract.md")
+DOCUMENT = json.loads((ROOT / "openapi" / "openapi.json").read_text())
+OPERATIONS = {
+    f"{method.upper()} {path}": operation
+    for path, item in DOCUMENT["paths"].items()
+    for method, operation in item.items()
+    if isinstance(operation, dict) and "operationId" in operation
+}
+
+LIMITS = {
+    "a request's body": Settings().max_body_bytes // 2**20,
+    "documents in a write": Settings().max_batch_size,
+    "documents in a page": parameters.PAGE_MAX,
+    "ids in a URL": parameters.URL_IDS_MAX,
+    "ids in a body": schemas.IDS_MAX,
+    "results of a query": schemas.TOP_K_MAX,
+    "collections in a query": schemas.COLLECTIONS_MAX,
+    "levels of `$and` and `$or`": grammar.MAX_DEPTH,
+    "comparisons in a filter": grammar.MAX_CLAUSES,
+    "values in a filter's lists": grammar.MAX_VALUES,
+    "characters in an operand of `where_document`": where_document.MAX_TEXT,
+}
+
+
+def section(title: str) -> str:
+    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def rows(title: str) -> list[list[str]]:
+    """The cells of a section's tables, without their heads."""
+    lines = re.findall(r"^\| (.*) \|$", section(title), flags=re.M)
+    return [line.split(" | ") for line in lines if "---" not in line]
+
+
+def classes(kind: type[errors.RagstoreError]) -> Iterator[type[errors.RagstoreError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        if below.__module__ == errors.__name__:
+            yield from classes(below)
+
+
+def calls() -> list[tuple[str, str]]:
+    """Every call that a table of the page lists, and what it says of its success."""
+    return [
+        (row[0].strip("`"), row[-1])
+        for title in ("Collections", "Documents", "Queries", "Health")
+        for row in rows(title)
+        if re.match(r"`[A-Z]+ /", row[0])
+    ]
+
+
+def test_the_calls_are_those_of_the_openapi_document() -> None:
+    # Reading a document has a path of its own for ids that other routes claim.
+    claimed = {f"GET /collections/{{collection_name}}/documents/{word}" for word in ("all", "delete", "filter")}
+    assert {call for call, _ in calls()} == set(OPERATIONS) - claimed
+
+
+@pytest.mark.parametrize(("call", "success"), calls())
+def test_a_call_s_success_is_that_of_the_openapi_document(call: str, success: str) -> None:
+    declared = {status for status in OPERATIONS[call]["responses"] if status.startswith("2")}
+    told = set(re.findall(r"\b20\d\b", success))
+    assert told == declared or (not told and declared == {"200"})
+
+
+def test_every_error_of_the_tree_is_in_the_table() -> None:
+    told = {(row[0], row[1]) for row in rows("Problems")}
+    made = {(str(kind.status), kind.title) for kind in classes(errors.RagstoreError)}
+    made.add((str(HTTPStatus.REQUEST_ENTITY_TOO_LARGE.value), HTTPStatus.REQUEST_ENTITY_TOO_LARGE.phrase))
+    assert told - {("status", "`title`")} == made
+
+
+def test_every_status_of_the_openapi_document_is_in_the_table() -> None:
+    declared = {status for operation in OPERATIONS.values() for status in operation["responses"]}
+    assert {status for status in declared if int(status) >= HTTPStatus.BAD_REQUEST} <= {
+        row[0] for row in rows("Problems")
+    }
+
+
+@pytest.mark.parametrize("what", LIMITS)
+def test_a_limit_is_the_code_s(what: str) -> None:
+    told = {row[0]: row[1] for row in rows("Limits")}[what]
+    assert f"{LIMITS[what]:,}" in re.findall(r"[\d,]*\d", told)
+
+
+def test_every_operator_is_told() -> None:
+    for operator in (*where.OPERATORS, *where_document.OPERATORS, "$and", "$or"):
+        assert f"`{operator}`" in section("Filters")

@@ -1,0 +1,48 @@
+"""Compiles the Node client and its tests, once for all test processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+from filelock import FileLock
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+CLIENT: Final = ROOT / "clients" / "node"
+_SOURCES: Final = ("clients/node/src", "clients/node/package.json", "clients/node/tsconfig.json", "tests/node")
+
+
+def run(*command: str, **environ: str) -> str:
+    """What a command prints, run in the client's folder; it must succeed."""
+    done = subprocess.run(
+        command,
+        cwd=CLIENT,
+        env={**os.environ, **environ},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def build() -> None:
+    """Compile what is not compiled yet. Test processes wait for each other, since both write into one folder."""
+    if not (CLIENT / "node_modules").is_dir():
+        pytest.fail("the Node client's tools are not installed: make node")
+    stamp = CLIENT / "build" / "built"
+    with FileLock(CLIENT / "node_modules" / ".build.lock"):
+        if not stamp.exists() or stamp.stat().st_mtime < _newest():
+            run("npm", "run", "build:tests")
+            stamp.touch()
+
+
+def _newest() -> float:
+    """When the youngest of the sources was changed."""
+    files = [file for name in _SOURCES for file in [ROOT / name, *(ROOT / name).rglob("*.ts*")]]
+    return max(file.stat().st_mtime for file in files if file.is_file())
