@@ -61,7 +61,7 @@ clients/node/node_modules/.package-lock.json: clients/node/package.json clients/
 	@touch $@
 
 .PHONY: environments
-environments: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp $(AUDIT_VENV)/audit.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json ## install all that checks and tests need; with -j at the same time
+environments: $(VENV)/docs.stamp $(DEPLOY_VENV)/deploy.stamp $(AUDIT_VENV)/audit.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json ## install all that checks and tests need; with -j at the same time
 
 UV_COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock"
 
