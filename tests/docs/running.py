@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -86,7 +87,9 @@ class Reader:
 
     def _serve(self, block: Block, port: str) -> None:
         log = self._folder / f".log-{port}"
-        Served(f"http://127.0.0.1:{port}", self._start(block, log, log), log).wait_until_ready("/health/live")
+        served = Served(f"http://127.0.0.1:{port}", self._start(block, log, log), log)
+        # What has a Chroma of its own is waited for; one that is told of another may never be ready.
+        served.wait_until_ready("/health/live" if "RAGSTORE_CHROMA_URL" in block.code else "/health/ready")
         self._printed = ""
 
     def _start(self, block: Block, output: Path, complaint: Path) -> subprocess.Popen[bytes]:
@@ -142,24 +145,30 @@ def own_environ() -> dict[str, str]:
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process and what it started."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=10)
+    """End a process and what it started, at once: what it stored goes with the page."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
-def start_with_make(folder: Path, environ: dict[str, str]) -> Served:
-    """Start the service by `make run`, as the README says, with data in a folder."""
+@contextlib.contextmanager
+def run_with_make(folder: Path, environ: dict[str, str]) -> Iterator[Served]:
+    """The service of `make run`, with data in a folder. It ends with all that make started."""
     port = free_port()
     log = folder / "make.log"
     settings = {"RAGSTORE_PORT": str(port), "RAGSTORE_DATA_PATH": str(folder / "data"), **environ}
     with log.open("wb") as output:
         process = subprocess.Popen(
-            ["make", "run"], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, env=own_environ() | settings
+            ["make", "run"],
+            cwd=ROOT,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=own_environ() | settings,
+            start_new_session=True,
         )
-    served = Served(f"http://127.0.0.1:{port}", process, log)
-    served.wait_until_ready("/health/ready")
-    return served
+    try:
+        served = Served(f"http://127.0.0.1:{port}", process, log)
+        served.wait_until_ready("/health/ready")
+        yield served
+    finally:
+        end_group(process)

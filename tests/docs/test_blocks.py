@@ -17,9 +17,9 @@ import yaml
 from client.corpus import chunk
 from client.servers import Embeddings, LocalServer
 from docs.pages import ANSWER, LANGUAGES, PAGES, ROOT, RUN, Block, blocks_of
-from docs.running import Reader, start_with_make
+from docs.running import Reader, run_with_make
 from ragstore_client import Client
-from serving import Served, running
+from serving import Served
 
 CLIENT_README = "clients/python/README.md"
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
@@ -31,7 +31,7 @@ every_block = pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.p
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The service of `make run`, for all pages."""
-    with running(start_with_make(tmp_path_factory.mktemp("pages"), {})) as served:
+    with run_with_make(tmp_path_factory.mktemp("pages"), {}) as served:
         yield served
 
 

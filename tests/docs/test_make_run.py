@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from docs.pages import blocks_of
-from docs.running import start_with_make
-from serving import Served, running
+from docs.running import run_with_make
+from serving import Served
 
 
 def test_make_run_honours_a_chroma_server(chroma: Served, tmp_path: Path) -> None:
     settings = "RAGSTORE_CHROMA_URL=http://chroma:8000 RAGSTORE_KEYS_FILE=keys.jsonl RAGSTORE_HOST=0.0.0.0"
     assert f"{settings} make run\n" in [block.code for block in blocks_of("docs/operating.md")]
-    with running(start_with_make(tmp_path, {"RAGSTORE_CHROMA_URL": chroma.url})):
+    with run_with_make(tmp_path, {"RAGSTORE_CHROMA_URL": chroma.url}):
         assert not (tmp_path / "data").exists()
