@@ -37,7 +37,7 @@ def check_answer(shown: Block, printed: str) -> None:
         printed: what its command printed.
     """
     if shown.language == "json":
-        assert list(_values(printed)) == [approximately(value) for value in _values(shown.code)], shown.place
+        assert list(values(printed)) == [approximately(value) for value in values(shown.code)], shown.place
     elif shown.language == "http":
         _check_http(shown, printed)
     else:
@@ -54,11 +54,18 @@ def _check_http(shown: Block, printed: str) -> None:
     for name, value in Parser().parsestr(wanted_lines).items():
         assert _alike(headers.get(name, "")) == _alike(value), f"{shown.place}: {name}"
     if wanted_body.strip():
-        assert list(_values(body)) == [approximately(value) for value in _values(wanted_body)], shown.place
+        assert list(values(body)) == [approximately(value) for value in values(wanted_body)], shown.place
 
 
-def _values(text: str) -> Iterator[object]:
-    """The JSON values that stand one after the other in a text."""
+def values(text: str) -> Iterator[object]:
+    """The JSON values that stand one after the other in a text.
+
+    Args:
+        text: the text.
+
+    Yields:
+        Each; what differs from run to run is its type alone.
+    """
     rest = text.strip()
     while rest:
         value, end = json.JSONDecoder().raw_decode(rest)

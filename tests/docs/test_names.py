@@ -14,8 +14,8 @@ from ragstore.settings import Settings, variable
 
 SETTINGS = {variable(name) for name in Settings.__struct_fields__}
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
-OTHERS = {"RAGSTORE_URL", "RAGSTORE_API_KEY"}
-"""Variables of the clients, not of the service."""
+OTHERS = {"RAGSTORE_URL", *(f"RAGSTORE_{whose}API_KEY" for whose in ("", "SOURCE_", "TARGET_"))}
+"""Variables of the clients and of what moves collections, not of the service."""
 
 every_page = pytest.mark.parametrize("page", PAGES)
 
