@@ -22,6 +22,7 @@ from ragstore.routes.collections import CollectionsController
 from ragstore.routes.documents import DocumentsController
 from ragstore.routes.query import query, query_collection
 from ragstore.routes.service import describe, health, live, openapi_document, ready
+from ragstore.routes.streaming import stream_documents
 from ragstore.security.access import READER, Access
 from ragstore.security.keys import KeyRing
 from ragstore.security.stores import StorePool
@@ -38,6 +39,7 @@ from ragstore.store.http import HttpBackend
 from ragstore.store.measured import MeasuredStore
 from ragstore.store.planning import PlanningStore
 from ragstore.store.retrying import RetryingBackend
+from ragstore.streaming import Streaming
 
 
 class Metrics(PrometheusController):
@@ -94,11 +96,12 @@ def create_store(settings: Settings) -> Store:
     return MeasuredStore(DeadlineStore(store), "asked")
 
 
-def create_litestar(settings: Settings) -> Litestar:
+def create_litestar(settings: Settings, stopping: threading.Event | None = None) -> Litestar:
     """The Litestar application.
 
     Args:
         settings: the settings.
+        stopping: set by the caller when streams are to end.
 
     Returns:
         The application; its start and stop are the store's.
@@ -114,12 +117,14 @@ def create_litestar(settings: Settings) -> Litestar:
 
     stores = StorePool(create_stack, (settings.chroma_tenant, settings.chroma_database))
     metrics = PrometheusConfig(app_name="ragstore", prefix="ragstore", group_path=True).middleware
+    streaming = Streaming(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
     local = keys is None and not settings.allow_open
     access = Access(keys, settings.rate_limit, local=local, origins=settings.origins)
     return Litestar(
         route_handlers=[
             CollectionsController,
             DocumentsController,
+            stream_documents,
             query_collection,
             query,
             describe,
@@ -133,6 +138,7 @@ def create_litestar(settings: Settings) -> Litestar:
             "store": Provide(stores.own, sync_to_thread=False) if keys is None else Provide(stores.seen),
             "store_kind": Provide(lambda: settings.store, sync_to_thread=False),
             "collection": Provide(parameters.collection, sync_to_thread=False),
+            "streaming": Provide(lambda: streaming, sync_to_thread=False),
             "wanted_id": Provide(parameters.wanted_id, sync_to_thread=False),
         },
         on_startup=[stores.start],
@@ -170,7 +176,6 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
     Returns:
         The application.
     """
-    app = RawPaths(AllowedMethods(create_litestar(settings)))
-    return Observed(
-        Bounded(app, settings.max_requests, settings.request_timeout_seconds, stopping or threading.Event())
-    )
+    stopping = stopping or threading.Event()
+    app = RawPaths(AllowedMethods(create_litestar(settings, stopping)))
+    return Observed(Bounded(app, settings.max_requests, settings.request_timeout_seconds, stopping))

@@ -136,7 +136,7 @@ class Observed:
                 store_ms=round(clock.seconds * 1000, 2),
             )
             if trail.told or status in REFUSALS:
-                _audit(scope, trail, status)
+                _audit(scope, trail, trail.status or status)
             structlog.contextvars.clear_contextvars()
 
 

@@ -16,6 +16,7 @@
     ├── Conflict                        409
     │   ├── CollectionExists            409
     │   └── DocumentsExist              409
+    ├── LineTooLarge                    413
     ├── UnsupportedMediaType            415
     ├── RateLimited                     429, with Retry-After
     ├── Overloaded                      503, with Retry-After
@@ -37,11 +38,15 @@ from typing import Annotated, ClassVar, Self
 import msgspec
 
 
-class FieldProblem(msgspec.Struct, frozen=True):
+class FieldProblem(msgspec.Struct, frozen=True, omit_defaults=True):
     """One field that is to blame."""
 
     path: Annotated[str, msgspec.Meta(description="Its place in the request, such as `$.documents[3].embedding`.")]
     message: Annotated[str, msgspec.Meta(description="What is wrong with it.")]
+    line: Annotated[
+        int | msgspec.UnsetType,
+        msgspec.Meta(ge=1, description="In a stream: the line, counted from 1, whose document `path` is a place of."),
+    ] = msgspec.UNSET
 
 
 def without_value(message: str) -> str:
@@ -73,6 +78,20 @@ class RagstoreError(Exception):
         super().__init__(detail)
         self.detail = detail
         self.problems = tuple(problems)
+
+    def retold(self, detail: str, problems: Sequence[FieldProblem]) -> Self:
+        """The same error in other words. Several callers may have been told of one error, so it stays as it is.
+
+        Args:
+            detail: one sentence or two for the caller.
+            problems: the fields to blame, if any.
+
+        Returns:
+            A copy.
+        """
+        copy = type(self).__new__(type(self), detail)
+        vars(copy).update(vars(self), detail=detail, problems=tuple(problems))
+        return copy
 
 
 class InvalidRequest(RagstoreError):
@@ -228,8 +247,24 @@ class DocumentsExist(Conflict):
         self.ids = tuple(ids)
 
 
+class LineTooLarge(RagstoreError):
+    """A line of a stream is larger than a body may be.
+
+    Args:
+        line: its number, counted from 1.
+        most: most bytes of a line.
+    """
+
+    status = 413
+    title = "Line too large"
+
+    def __init__(self, line: int, most: int) -> None:
+        message = f"A line must not be larger than {most} bytes"
+        super().__init__(f"{message}: line {line}", [FieldProblem("$", message, line)])
+
+
 class UnsupportedMediaType(RagstoreError):
-    """A body that is neither JSON nor MessagePack."""
+    """A body of a media type that is not read here."""
 
     status = 415
     title = "Unsupported media type"

@@ -6,8 +6,8 @@ request are never all Python floats at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeAlias
 from uuid import uuid4
 
 import msgspec
@@ -22,6 +22,9 @@ from ragstore.store.base import Batch, Matrix, Vector
 REQUIRED: Final = "Documents array is required"
 WITHOUT_EMBEDDING: Final = "All documents must include pre-computed embeddings"
 NOT_NUMBERS: Final = "Embedding must be an array of numbers"
+
+Undecoded: TypeAlias = msgspec.Raw | bytes
+"""A document as it came."""
 
 
 class _Envelope(msgspec.Struct):
@@ -62,7 +65,9 @@ class BatchDTO(Decoded[DocumentsBody]):
         documents = self._envelope(value, format_).documents
         if not documents:
             raise InvalidDocuments(REQUIRED, [FieldProblem("$.documents", REQUIRED)])
-        return batch_of(documents, format_)
+        batch = batch_of(documents, format_)
+        _check_ids(batch.ids)
+        return batch
 
     @staticmethod
     def _envelope(value: bytes, format_: str) -> _Envelope:
@@ -74,15 +79,18 @@ class BatchDTO(Decoded[DocumentsBody]):
             raise
 
 
-def batch_of(documents: list[msgspec.Raw], format_: str) -> Batch:
+def batch_of(
+    documents: Sequence[Undecoded], format_: str, made_id: Callable[[int], str] = lambda _: str(uuid4())
+) -> Batch:
     """Decode documents one by one into a batch.
 
     Args:
         documents: one or more undecoded documents.
         format_: `JSON` or `MSGPACK`.
+        made_id: makes the id of a document without one, by its place.
 
     Returns:
-        The batch; documents without an id have got one.
+        The batch, whose ids may still repeat; documents without an id have got one.
 
     Raises:
         InvalidDocuments: something is wrong with the documents.
@@ -95,11 +103,37 @@ def batch_of(documents: list[msgspec.Raw], format_: str) -> Batch:
     rows = _Rows(len(documents))
     for place, document in enumerate(_decoded_documents(documents, format_)):
         rows.append(document.embedding)
-        ids.append(document.id or str(uuid4()))
+        ids.append(document.id or made_id(place))
         texts.append(document.text)
         metadatas.append(checked_document_metadata(document.metadata, f"$.documents[{place}].metadata"))
-    _check_ids(ids)
     return Batch(ids, texts, metadatas, rows.matrix())
+
+
+def without_repeats(batch: Batch) -> Iterator[tuple[int, Batch]]:
+    """Parts of a batch that say the same when they are written one after the other.
+
+    Args:
+        batch: a batch whose ids may repeat.
+
+    Yields:
+        The place where each part begins and the part, in which no two ids are alike.
+    """
+    first = 0
+    seen: set[str] = set()
+    for place, document_id in enumerate(batch.ids):
+        if document_id in seen:
+            yield first, _part(batch, first, place)
+            first = place
+            seen.clear()
+        seen.add(document_id)
+    yield first, _part(batch, first, len(batch))
+
+
+def _part(batch: Batch, first: int, end: int) -> Batch:
+    if end - first == len(batch):
+        return batch
+    part = slice(first, end)
+    return Batch(batch.ids[part], batch.texts[part], batch.metadatas[part], batch.embeddings[part])
 
 
 class _Rows:
@@ -121,11 +155,8 @@ class _Rows:
         if self._filled == 0:
             self._matrix = np.empty((self._count, len(row)), dtype=np.float32)
         if len(row) != self._matrix.shape[1]:
-            message = (
-                f"Embedding dimensions differ: $.documents[0].embedding has {self._matrix.shape[1]}, "
-                f"{path} has {len(row)}"
-            )
-            raise DimensionMismatch(message, [FieldProblem(path, message)])
+            message = f"Embedding dimensions differ: the first has {self._matrix.shape[1]}, this one has {len(row)}"
+            raise DimensionMismatch.at(path, message)
         self._matrix[self._filled] = row
         self._filled += 1
 
@@ -163,7 +194,7 @@ def checked_embedding(given: list[float] | bytes, path: str) -> Vector:
     return vector
 
 
-def _decoded_documents(documents: list[msgspec.Raw], format_: str) -> Iterator[DocumentBody]:
+def _decoded_documents(documents: Sequence[Undecoded], format_: str) -> Iterator[DocumentBody]:
     decoder: Decoder[DocumentBody] = _DOCUMENT[format_]
     for place, raw in enumerate(documents):
         try:
@@ -172,7 +203,7 @@ def _decoded_documents(documents: list[msgspec.Raw], format_: str) -> Iterator[D
             raise _blamed(error, documents, place, format_) from None
 
 
-def _blamed(error: InvalidRequest, documents: list[msgspec.Raw], place: int, format_: str) -> InvalidDocuments:
+def _blamed(error: InvalidRequest, documents: Sequence[Undecoded], place: int, format_: str) -> InvalidDocuments:
     """The error of one document, told for the whole request.
 
     A missing embedding anywhere comes first: it is what callers most often get wrong, and the contract gives it a text.
@@ -189,14 +220,14 @@ def _blamed(error: InvalidRequest, documents: list[msgspec.Raw], place: int, for
         for problem in error.problems
     ]
     if not problems:
-        return InvalidDocuments(error.detail)
+        return InvalidDocuments(error.detail, [FieldProblem(f"$.documents[{place}]", error.detail)])
     path, message = problems[0].path, problems[0].message
     if path.startswith(f"$.documents[{place}].embedding"):
         return InvalidDocuments.at(path, NOT_NUMBERS)
     return InvalidDocuments(f"{message}: {path}", problems)
 
 
-def _lacks_embedding(raw: msgspec.Raw, format_: str) -> bool:
+def _lacks_embedding(raw: Undecoded, format_: str) -> bool:
     try:
         embedding = decoded(_EMBEDDING_ONLY[format_], raw, format_).embedding
     except InvalidRequest:

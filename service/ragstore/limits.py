@@ -31,7 +31,7 @@ class Bounded:
     Args:
         app: the application.
         most: most requests at once; a further one is 503 at once.
-        seconds: budget of a request, from its head to the begin of its answer.
+        seconds: budget of a request, from its head to the begin of its answer; a stream renews it with each step.
         stopping: set when the service stops, and takes no more work.
     """
 
@@ -64,12 +64,12 @@ class Bounded:
 
     async def _in_time(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         """Pass a request on, and answer for it when it takes too long."""
-        deadline = set_deadline(self._seconds)
+        budget = set_deadline(self._seconds)
         started = False
 
         async def receiving() -> HTTPReceiveMessage:
             try:
-                async with asyncio.timeout_at(deadline):
+                async with budget.limit():
                     return await receive()  # type: ignore[return-value]
             except TimeoutError:
                 raise BodyTimeout("The request's body did not come in time") from None
@@ -80,7 +80,7 @@ class Bounded:
             await send(message)
 
         try:
-            async with asyncio.timeout_at(deadline + LAST_RESORT_SECONDS):
+            async with budget.limit(LAST_RESORT_SECONDS):
                 await self._app(scope, receiving, sending)
         except TimeoutError:
             if started:

@@ -28,6 +28,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 JSON: Final = "application/json"
 MSGPACK: Final = "application/msgpack"
+NDJSON: Final = "application/x-ndjson"
+NDJSON_NAMES: Final = frozenset({NDJSON, "application/ndjson"})
 MSGPACK_NAMES: Final = frozenset({MSGPACK, "application/x-msgpack", "application/vnd.msgpack"})
 
 
@@ -62,12 +64,29 @@ def body_format(content_type: str) -> str:
     Raises:
         UnsupportedMediaType: it is another one.
     """
-    media_type = content_type.partition(";")[0].strip().lower()
+    media_type = _media_type(content_type)
     if media_type in ("", JSON):
         return JSON
     if media_type in MSGPACK_NAMES:
         return MSGPACK
     raise UnsupportedMediaType(f"A body must be {JSON} or {MSGPACK}")
+
+
+def check_ndjson(content_type: str) -> None:
+    """Check the format of a stream.
+
+    Args:
+        content_type: the header, or an empty text when it is missing; a stream that does not say is taken for one.
+
+    Raises:
+        UnsupportedMediaType: it is another one.
+    """
+    if _media_type(content_type) not in ("", *NDJSON_NAMES):
+        raise UnsupportedMediaType(f"A stream must be {NDJSON}")
+
+
+def _media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
 
 
 def decoded(decoder: Decoder[T], content: bytes | msgspec.Raw, format_: str) -> T:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
 import structlog
 from litestar import Request
 from litestar.exceptions import HTTPException, ValidationException
@@ -22,7 +23,7 @@ def of_ragstore_error(error: RagstoreError) -> ProblemDetailsException:
     """A problem document for one of our own errors."""
     extra: dict[str, Any] | None = None
     if error.problems:
-        extra = {"errors": [{"path": problem.path, "message": problem.message} for problem in error.problems]}
+        extra = {"errors": msgspec.to_builtins(error.problems)}
     headers = None if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     return ProblemDetailsException(
         detail=error.detail,

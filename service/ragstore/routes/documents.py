@@ -152,7 +152,7 @@ class DocumentsController(Controller):
 
     # Ids may be words that other routes claim; without the further paths GET on them would be a 405.
     @get(
-        ["/{document_id:path}", "/all", "/delete", "/filter"],
+        ["/{document_id:path}", "/all", "/delete", "/filter", "/stream"],
         operation_id=read_operation,
         summary="Read a document",
     )

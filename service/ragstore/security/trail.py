@@ -12,14 +12,16 @@ class Trail:
         told: whether there is something to tell.
         collection: the collection that was written to, or refused.
         count: how many documents were written or deleted, or how many collections refused; None when not known.
+        status: how it ended, where that was known only after the answer had begun; else None.
     """
 
-    __slots__ = ("collection", "count", "told")
+    __slots__ = ("collection", "count", "status", "told")
 
     def __init__(self) -> None:
         self.told = False
         self.collection = ""
         self.count: int | None = None
+        self.status: int | None = None
 
 
 _trail: ContextVar[Trail | None] = ContextVar("audit_trail", default=None)
@@ -48,6 +50,29 @@ def wrote(collection: str, count: int | None = None) -> None:
         trail.told = True
         trail.collection = collection
         trail.count = count
+
+
+def wrote_more(collection: str, count: int) -> None:
+    """Tell of one of the batches of a request, before it is tried.
+
+    Args:
+        collection: the collection's name.
+        count: how many documents.
+    """
+    trail = _trail.get()
+    if trail is not None:
+        wrote(collection, (trail.count or 0) + count)
+
+
+def ended(status: int) -> None:
+    """Tell how a request ended whose answer had begun before.
+
+    Args:
+        status: the status that it would have had.
+    """
+    trail = _trail.get()
+    if trail is not None:
+        trail.status = status
 
 
 def refused(collection: str) -> None:

@@ -31,7 +31,7 @@ class AuditedStore(WrappingStore):
 
     async def write(self, name: str, writes: Sequence[Write]) -> list[RagstoreError | None]:
         """Write several batches, each with an outcome of its own."""
-        trail.wrote(name, sum(len(write.batch) for write in writes))
+        trail.wrote_more(name, sum(len(write.batch) for write in writes))
         return await self._inner.write(name, writes)
 
     async def delete(self, name: str, selection: Selection) -> int:

@@ -2,7 +2,7 @@
 
 The budget belongs to the request, so it travels with the request's context, and this store stands outermost: work that
 several callers share further in is not ended by the first of them to leave. What expires is 504. A write that expired
-may still happen, all of it or nothing.
+may still happen, all of it or nothing. A request that is a stream renews its budget with each step.
 """
 
 from __future__ import annotations
@@ -27,21 +27,72 @@ from ragstore.store.base import (
 )
 from ragstore.store.wrapping import WrappingStore
 
-_deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
+
+class Budget:
+    """How long a request, or the step that it is at, may still take.
+
+    Args:
+        seconds: how long it lasts.
+
+    Attributes:
+        ends: when it ends, in the event loop's time.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._limits: dict[asyncio.Timeout, float] = {}
+        self.ends = asyncio.get_running_loop().time() + seconds
+
+    def renew(self) -> None:
+        """Begin it anew, also for what it limits already."""
+        self.ends = asyncio.get_running_loop().time() + self._seconds
+        for limit, grace in self._limits.items():
+            if not limit.expired():
+                limit.reschedule(self.ends + grace)
+
+    @asynccontextmanager
+    async def limit(self, grace: float = 0.0) -> AsyncIterator[asyncio.Timeout]:
+        """End the block when the budget ends, later where it is renewed before.
+
+        Args:
+            grace: seconds that the block gets beyond.
+
+        Yields:
+            The timeout, which tells whether it has expired.
+
+        Raises:
+            TimeoutError: the budget is used up.
+        """
+        async with asyncio.timeout_at(self.ends + grace) as limit:
+            self._limits[limit] = grace
+            try:
+                yield limit
+            finally:
+                del self._limits[limit]
 
 
-def set_deadline(seconds: float) -> float:
+_budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
+
+
+def set_deadline(seconds: float) -> Budget:
     """Begin a budget for this task and those it starts.
 
     Args:
         seconds: how long it lasts.
 
     Returns:
-        When it ends, in the event loop's time.
+        The budget.
     """
-    deadline = asyncio.get_running_loop().time() + seconds
-    _deadline.set(deadline)
-    return deadline
+    budget = Budget(seconds)
+    _budget.set(budget)
+    return budget
+
+
+def renew_deadline() -> None:
+    """Begin the budget of the request at hand anew, if it has one."""
+    budget = _budget.get()
+    if budget is not None:
+        budget.renew()
 
 
 @asynccontextmanager
@@ -52,7 +103,8 @@ async def in_time() -> AsyncIterator[None]:
         ChromaTimeout: the budget is used up.
     """
     try:
-        async with asyncio.timeout_at(_deadline.get()):
+        budget = _budget.get()
+        async with asyncio.timeout_at(None if budget is None else budget.ends):
             yield
     except TimeoutError:
         raise ChromaTimeout("Chroma did not answer within the request's time") from None
