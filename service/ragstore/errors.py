@@ -45,7 +45,7 @@ class FieldProblem(msgspec.Struct, frozen=True, omit_defaults=True):
     message: Annotated[str, msgspec.Meta(description="What is wrong with it.")]
     line: Annotated[
         int | msgspec.UnsetType,
-        msgspec.Meta(ge=1, description="In a stream: the line, counted from 1, whose document `path` is a place of."),
+        msgspec.Meta(description="In a stream: the line, counted from 1. `path` is then a place in its document."),
     ] = msgspec.UNSET
 
 

@@ -155,8 +155,11 @@ class _Rows:
         if self._filled == 0:
             self._matrix = np.empty((self._count, len(row)), dtype=np.float32)
         if len(row) != self._matrix.shape[1]:
-            message = f"Embedding dimensions differ: the first has {self._matrix.shape[1]}, this one has {len(row)}"
-            raise DimensionMismatch.at(path, message)
+            message = (
+                f"Embedding dimensions differ: $.documents[0].embedding has {self._matrix.shape[1]}, "
+                f"{path} has {len(row)}"
+            )
+            raise DimensionMismatch(message, [FieldProblem(path, message)])
         self._matrix[self._filled] = row
         self._filled += 1
 

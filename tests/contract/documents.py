@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 from urllib.parse import quote
@@ -9,6 +10,8 @@ from urllib.parse import quote
 import httpx
 
 Document: TypeAlias = dict[str, Any]
+
+NDJSON_HEADERS = {"Content-Type": "application/x-ndjson"}
 
 
 def document(
@@ -21,6 +24,11 @@ def document(
 def documents(count: int, **metadata: Any) -> list[Document]:
     """Documents `doc-0`, `doc-1`, ... with the same metadata and an embedding of their own."""
     return [document(f"doc-{number}", embedding=(1.0, float(number)), **metadata) for number in range(count)]
+
+
+def lines_of(*streamed: Document) -> bytes:
+    """Documents as a stream, a line each."""
+    return b"".join(json.dumps(one).encode() + b"\n" for one in streamed)
 
 
 def documents_path(collection: str) -> str:

@@ -11,11 +11,12 @@ import httpx
 import jsonschema
 import pytest
 
-from ragstore.openapi.examples import BODIES, COLLECTION, PARAMETERS
+from ragstore.openapi.examples import BODIES, COLLECTION, LINES, PARAMETERS
 from ragstore.openapi.examples import DOCUMENT as DOCUMENT_ID
 
 DOCUMENT: dict[str, Any] = json.loads((Path(__file__).parents[2] / "openapi" / "openapi.json").read_text())
 SUCCESS = range(200, 300)
+NDJSON = "application/x-ndjson"
 
 
 def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -40,14 +41,19 @@ def paste(http: httpx.Client, name: str) -> httpx.Response:
             query[parameter["name"]] = parameter["example"]
         elif "content" in parameter:
             query[parameter["name"]] = json.dumps(parameter["content"]["application/json"]["example"])
-    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
-    return http.request(method, path, params=query, json=body)
+    content = operation.get("requestBody", {}).get("content", {})
+    if NDJSON in content:
+        lines = "".join(json.dumps(line) + "\n" for line in content[NDJSON]["example"])
+        return http.request(method, path, params=query, content=lines, headers={"Content-Type": NDJSON})
+    return http.request(method, path, params=query, json=content.get("application/json", {}).get("example"))
 
 
 def conforms(response: httpx.Response, name: str) -> None:
     answer = OPERATIONS[name][2]["responses"][str(response.status_code)]
-    schema = {**answer["content"]["application/json"]["schema"], "components": DOCUMENT["components"]}
-    jsonschema.Draft202012Validator(schema).validate(response.json())
+    content_type = response.headers["content-type"]
+    schema = {**answer["content"][content_type]["schema"], "components": DOCUMENT["components"]}
+    told = [json.loads(line) for line in response.text.splitlines()] if content_type == NDJSON else response.json()
+    jsonschema.Draft202012Validator(schema).validate(told)
 
 
 @pytest.fixture
@@ -62,10 +68,10 @@ def pasted(http: httpx.Client) -> Iterator[httpx.Client]:
 
 def test_every_body_that_is_described_has_an_example() -> None:
     described = {name for name, (_, _, operation) in OPERATIONS.items() if "requestBody" in operation}
-    assert described == set(BODIES)
+    assert described == {*BODIES, *LINES}
 
 
-@pytest.mark.parametrize("name", list(BODIES))
+@pytest.mark.parametrize("name", [*BODIES, *LINES])
 def test_a_body_is_accepted_as_it_stands(pasted: httpx.Client, name: str) -> None:
     response = paste(pasted, name)
     assert response.status_code in SUCCESS, response.text

@@ -40,6 +40,20 @@ def from_msgpack(ctx: DeserializationContext, response: Response) -> Any:
     return _without_bytes(msgspec.msgpack.decode(response.content))
 
 
+@schemathesis.serializer("application/x-ndjson")
+def to_lines(ctx: SerializationContext, value: Any) -> bytes:
+    """Write a stream, a line for each member; what is no list is a line by itself."""
+    if isinstance(value, bytes):
+        return value
+    return b"".join(json.dumps(line).encode() + b"\n" for line in (value if isinstance(value, list) else [value]))
+
+
+@schemathesis.deserializer("application/x-ndjson")
+def from_lines(ctx: DeserializationContext, response: Response) -> Any:
+    """Read the answer to a stream."""
+    return [json.loads(line) for line in response.content.splitlines()]
+
+
 @schemathesis.hook
 def before_call(ctx: HookContext, case: Case[Any], **kwargs: Any) -> None:
     """Make a case valid that means to be."""
@@ -48,6 +62,10 @@ def before_call(ctx: HookContext, case: Case[Any], **kwargs: Any) -> None:
     operation = case.operation.definition.raw["operationId"]
     if isinstance(case.body, dict):
         case.body = _valid_body(operation, case.body)
+    elif isinstance(case.body, list):
+        case.body = [
+            _valid_document(document, place) for place, document in enumerate(case.body) if isinstance(document, dict)
+        ]
     case.query = _valid_query(operation, dict(case.query or {}))
 
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from contract.documents import document
+from contract.documents import NDJSON_HEADERS, document, lines_of
 from security.guarding import Guarded
 
 SECRET = "Zweig-7719"
@@ -17,7 +17,11 @@ SECRET = "Zweig-7719"
 def told(keyed: Guarded, http: httpx.Client, method: str, path: str, body: Any = None) -> dict[str, Any]:
     """Send a request, and read its audit line."""
     request_id = uuid4().hex
-    http.request(method, path, json=body, headers={"X-Request-ID": request_id})
+    if isinstance(body, list):
+        headers = {"X-Request-ID": request_id, **NDJSON_HEADERS}
+        http.request(method, path, content=lines_of(*body), headers=headers)
+    else:
+        http.request(method, path, json=body, headers={"X-Request-ID": request_id})
     line = keyed.audited(request_id)
     assert SECRET not in str(line)
     return {key: line[key] for key in ("who", "operation", "collection", "count", "status")}
@@ -33,6 +37,9 @@ def test_every_write_is_told_with_who_what_and_how_many(keyed: Guarded, boss: ht
         ("POST", f"{path}/documents", two, "addDocuments", 2, 201),
         ("POST", f"{path}/documents", two, "addDocuments", 2, 409),
         ("PUT", f"{path}/documents", two, "upsertDocuments", 2, 200),
+        ("POST", f"{path}/documents/stream?mode=upsert", [document("a", text=SECRET)], "streamDocuments", 1, 200),
+        ("POST", f"{path}/documents/stream", [document("n"), document("n", text=SECRET)], "streamDocuments", 2, 409),
+        ("DELETE", f"{path}/documents?ids=n", None, "deleteDocuments", 1, 200),
         ("DELETE", f"{path}/documents?ids=a&ids=x", None, "deleteDocuments", 1, 200),
         ("POST", f"{path}/documents/delete", {"where": {"secret": SECRET}}, "deleteDocumentsByBody", 0, 200),
         ("DELETE", f"{path}/documents/all", None, "emptyCollection", 1, 200),

@@ -8,7 +8,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from contract.documents import document
+from contract.documents import NDJSON_HEADERS, document, lines_of
 from contract.problems import problem_of
 from security.guarding import Guarded
 
@@ -35,6 +35,7 @@ WRITES: list[tuple[str, str, Any]] = [
     ("PUT", "/collections/NAME/metadata", {"metadata": {}}),
     ("POST", "/collections/NAME/documents", DOCUMENT),
     ("PUT", "/collections/NAME/documents", DOCUMENT),
+    ("POST", "/collections/NAME/documents/stream?mode=upsert", [document("x")]),
     ("DELETE", "/collections/NAME/documents?ids=x", None),
     ("POST", "/collections/NAME/documents/delete", {"ids": ["x"]}),
     ("DELETE", "/collections/NAME/documents/all", None),
@@ -47,6 +48,8 @@ def send(http: httpx.Client, method: str, path: str, body: Any, name: str) -> ht
     """Send a request on a collection."""
     if isinstance(body, dict):
         body = {key: name if value == "NAME" else value for key, value in body.items()}
+    if isinstance(body, list):
+        return http.request(method, path.replace("NAME", name), content=lines_of(*body), headers=NDJSON_HEADERS)
     return http.request(method, path.replace("NAME", name), json=body)
 
 

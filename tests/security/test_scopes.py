@@ -8,7 +8,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from contract.documents import document
+from contract.documents import NDJSON_HEADERS, document, lines_of
 from contract.problems import problem_of
 
 QUERY = {"query_embedding": [1, 0]}
@@ -25,6 +25,8 @@ ON_COLLECTION: list[tuple[str, str, Any]] = [
     ("POST", "/collections/NAME/documents", {"documents": [document("secret")]}),
     ("POST", "/collections/NAME/documents", {"documents": [document("secret", embedding=[1, 2, 3])]}),
     ("PUT", "/collections/NAME/documents", {"documents": [document("secret")]}),
+    ("POST", "/collections/NAME/documents/stream", [document("secret")]),
+    ("POST", "/collections/NAME/documents/stream?mode=upsert", [document("secret")]),
     ("DELETE", "/collections/NAME/documents?ids=secret", None),
     ("POST", "/collections/NAME/documents/delete", {"ids": ["secret"]}),
     ("DELETE", "/collections/NAME/documents/all", None),
@@ -38,6 +40,8 @@ def send(http: httpx.Client, method: str, path: str, body: Any, name: str) -> ht
     """Send a request on a collection."""
     if isinstance(body, dict):
         body = {key: name if value == "NAME" else value for key, value in body.items()}
+    if isinstance(body, list):
+        return http.request(method, path.replace("NAME", name), content=lines_of(*body), headers=NDJSON_HEADERS)
     return http.request(method, path.replace("NAME", name), json=body)
 
 

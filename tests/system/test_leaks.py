@@ -117,6 +117,13 @@ def requests_on(name: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
     yield "POST", documents, {"content": json.dumps({"documents": [good()]})[:-3]}
     yield "POST", documents, {"content": TEXT, "headers": {"Content-Type": f"text/{TEXT}"}}
     yield "POST", documents, {"json": {"documents": [good("d"), good("d")]}}
+    for last in (good("s"), *bad_documents()):
+        lines = "".join(json.dumps(one) + "\n" for one in (good("r"), last))
+        yield "POST", f"{documents}/stream", {"content": lines, "headers": NDJSON, "params": {"mode": "upsert"}}
+    twice = "".join(json.dumps(good("t")) + "\n" for _ in range(2))
+    yield "POST", f"{documents}/stream", {"content": twice, "headers": NDJSON}
+    yield "POST", f"{documents}/stream", {"content": f"{TEXT}\n{VALUE}", "headers": NDJSON, "params": {"mode": VALUE}}
+    yield "POST", f"{documents}/stream", {"content": f"{TEXT}\n{VALUE}", "headers": NDJSON}
     for where in filters():
         yield "GET", documents, {"params": {"where": json.dumps(where), "include": "embedding"}}
         yield "POST", f"{documents}/filter", {"json": {"where": where}}
@@ -142,6 +149,7 @@ def requests_on(name: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 MSGPACK: Final = {"Content-Type": "application/msgpack"}
+NDJSON: Final = {"Content-Type": "application/x-ndjson"}
 
 
 def drive(driven: Driven, key: str, name: str) -> None:

@@ -183,6 +183,35 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/collections/{collection_name}/documents/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a document
+         * @description Read one document.
+         */
+        get: operations["getDocumentNamedStream"];
+        put?: never;
+        /**
+         * Write a stream of documents
+         * @description Write documents that come one a line (`application/x-ndjson`), however many they are.
+         *
+         *     They are stored in batches, each of them whole or not at all. Each batch is acknowledged by a line of the answer as
+         *     soon as it is stored, while the rest still comes. The last line says that the stream is `done`, or what `failed`.
+         *     All lines up to the `last_line` that was told are stored. What fails before the first batch is stored is answered
+         *     by a problem document with its status.
+         */
+        post: operations["streamDocuments"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/collections/{collection_name}/documents/{document_id}": {
         parameters: {
             query?: never;
@@ -610,6 +639,8 @@ export interface components {
             path: string;
             /** @description What is wrong with it. */
             message: string;
+            /** @description In a stream: the line, counted from 1. `path` is then a place in its document. */
+            line?: number;
         };
         /**
          * FilterBody
@@ -879,6 +910,56 @@ export interface components {
         /** @description The embedding as stored: numbers; in MessagePack the bytes of little-endian float32. */
         StoredEmbedding: number[];
         /**
+         * StreamDone
+         * @description The last line of the answer to a stream: all of it was stored.
+         */
+        StreamDone: {
+            /** @enum {unknown} */
+            status: "done";
+            /** @description The collection. */
+            collection: string;
+            /** @description The last line that held a document; 0 when none did. */
+            last_line: number;
+            /** @description Documents written. */
+            count: number;
+            /** @description Batches they were written in. */
+            batches: number;
+        };
+        /**
+         * StreamFailed
+         * @description The last line of the answer to a stream that something ended.
+         */
+        StreamFailed: {
+            /** @enum {unknown} */
+            status: "failed";
+            /** @description The collection. */
+            collection: string;
+            /** @description The last line stored. All lines up to it are stored. */
+            last_line: number;
+            /** @description Documents written. */
+            count: number;
+            /** @description Batches they were written in. */
+            batches: number;
+            /** @description What ended the stream. */
+            problem: components["schemas"]["Problem"];
+        };
+        /**
+         * StreamStored
+         * @description A line of the answer to a stream: a batch was stored.
+         */
+        StreamStored: {
+            /** @enum {unknown} */
+            status: "stored";
+            /** @description The first line of the batch; lines count from 1. */
+            first_line: number;
+            /** @description The last line of the batch. All lines up to it are stored. */
+            last_line: number;
+            /** @description Documents in the batch. */
+            count: number;
+            /** @description Documents of the batch that came without an id have this and the number of their line as id. */
+            id_prefix?: string;
+        };
+        /**
          * @description A filter over metadata. Several fields, and several operators on one field, must all hold. `$and` and `$or` take lists of filters; `{}` selects everything. Numbers compare as numbers, so 1 equals 1.0; a boolean is no number and a list equals nothing. `$ne`, `$nin` and `$not_contains` also select documents without the field. `$contains` looks into lists.
          * @example {
          *       "layer": "chunk",
@@ -996,7 +1077,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The body is too large. */
+        /** @description The body, or a line of a stream, is too large. */
         Problem413: {
             headers: {
                 [name: string]: unknown;
@@ -1005,7 +1086,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The body is neither JSON nor MessagePack. */
+        /** @description The body is of a media type that is not read here. */
         Problem415: {
             headers: {
                 [name: string]: unknown;
@@ -1732,6 +1813,134 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             408: components["responses"]["Problem408"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            502: components["responses"]["Problem502"];
+            503: components["responses"]["Problem503"];
+            504: components["responses"]["Problem504"];
+        };
+    };
+    getDocumentNamedStream: {
+        parameters: {
+            query?: {
+                /** @description `embedding`: documents carry their embeddings. */
+                include?: "embedding"[];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The collection's name.
+                 * @example handbook
+                 */
+                collection_name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DocumentOut"];
+                    "application/msgpack": components["schemas"]["DocumentOut"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            502: components["responses"]["Problem502"];
+            503: components["responses"]["Problem503"];
+            504: components["responses"]["Problem504"];
+        };
+    };
+    streamDocuments: {
+        parameters: {
+            query?: {
+                /** @description `add`: an id that is taken ends the stream; `upsert`: it is replaced. */
+                mode?: "add" | "upsert";
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The collection's name.
+                 * @example handbook
+                 */
+                collection_name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example [
+                 *       {
+                 *         "text": "Windows are to be closed when it rains.",
+                 *         "embedding": [
+                 *           0.2,
+                 *           0.1,
+                 *           0.3
+                 *         ],
+                 *         "metadata": {
+                 *           "layer": "chunk",
+                 *           "section_id": "windows",
+                 *           "page_number": 5
+                 *         }
+                 *       },
+                 *       {
+                 *         "text": "Bicycles stand in the yard.",
+                 *         "embedding": [
+                 *           0.3,
+                 *           0.1,
+                 *           0.2
+                 *         ]
+                 *       }
+                 *     ]
+                 */
+                "application/x-ndjson": components["schemas"]["DocumentBody"][];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example [
+                     *       {
+                     *         "status": "stored",
+                     *         "first_line": 1,
+                     *         "last_line": 2,
+                     *         "count": 2,
+                     *         "id_prefix": "5e1f3c0b9d6a4f7f8a2b-"
+                     *       },
+                     *       {
+                     *         "status": "done",
+                     *         "collection": "handbook",
+                     *         "last_line": 2,
+                     *         "count": 2,
+                     *         "batches": 1
+                     *       }
+                     *     ]
+                     */
+                    "application/x-ndjson": (components["schemas"]["StreamStored"] | components["schemas"]["StreamDone"] | components["schemas"]["StreamFailed"])[];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             429: components["responses"]["Problem429"];

@@ -19,6 +19,7 @@ from ragstore.negotiation import JSON, MSGPACK
 from ragstore.numbers import WHOLE_MAX
 from ragstore.openapi.components import JsonSchema, component_schemas, ref
 from ragstore.openapi.examples import BODIES, PARAMETERS
+from ragstore.openapi.streams import STREAM, answer_lines, document_lines
 from ragstore.security import access
 from ragstore.security.headers import with_policy
 
@@ -39,8 +40,8 @@ PROBLEMS: Final[dict[int, str]] = {
     404: "There is no such collection or document.",
     408: "The body did not come in time; nothing was changed.",
     409: "What was to be created is there already; nothing was changed.",
-    413: "The body is too large.",
-    415: "The body is neither JSON nor MessagePack.",
+    413: "The body, or a line of a stream, is too large.",
+    415: "The body is of a media type that is not read here.",
     429: "The key has asked too often. `Retry-After` tells when to try again.",
     500: "The service has a defect.",
     502: "Chroma failed.",
@@ -49,7 +50,7 @@ PROBLEMS: Final[dict[int, str]] = {
 }
 """What an answer of each status means."""
 
-CREATES: Final = ("createCollection", "addDocuments")
+CREATES: Final = ("createCollection", "addDocuments", STREAM)
 """Operations that may conflict with what is there."""
 
 PUBLIC: Final = ("describeService", "getLiveness", "getReadiness")
@@ -67,9 +68,9 @@ SUCCESSES: Final[dict[str, str]] = {
 
 DESCRIPTION: Final = """Stores documents with pre-computed embeddings in ChromaDB and finds them again.
 
-Bodies are JSON or MessagePack (`application/msgpack`), answers are what `Accept` prefers of the two. Errors are problem
-documents (RFC 9457). Fields that are not known are ignored. Every answer carries an `X-Request-ID`, the caller's own
-where it sent one, and a `Server-Timing` that tells the share of the store.
+Bodies are JSON or MessagePack (`application/msgpack`), answers are what `Accept` prefers of the two; a stream is JSON,
+a line each, both ways. Errors are problem documents (RFC 9457). Fields that are not known are ignored. Every answer
+carries an `X-Request-ID`, the caller's own where it sent one, and a `Server-Timing` that tells the share of the store.
 
 A service that has keys asks for one, as `Authorization: Bearer` or as `X-API-Key`. A reader reads and queries; a writer
 also writes documents, creates collections and changes their metadata; an admin also deletes collections. What a key may
@@ -183,7 +184,9 @@ def _complete_operation(operation: JsonSchema) -> None:
     name = operation["operationId"]
     for parameter in operation.get("parameters", []):
         _complete_parameter(parameter)
-    if body := operation.get("requestBody"):
+    if name == STREAM:
+        operation["requestBody"] = document_lines()
+    elif body := operation.get("requestBody"):
         schema = body["content"][JSON]["schema"]
         example = {"schema": schema} | ({"example": BODIES[name]} if name in BODIES else {})
         body["content"] = {JSON: example, MSGPACK: {"schema": schema}}
@@ -221,6 +224,9 @@ def _responses(operation: JsonSchema) -> JsonSchema:
     for status, answer in drafted.items():
         answer["description"] = SUCCESSES[status]
         answer.pop("headers", None)
+        if operation["operationId"] == STREAM:
+            answer["content"] = answer_lines()
+            continue
         schema = answer["content"][JSON]["schema"]
         answer["content"] = {JSON: {"schema": schema}, MSGPACK: {"schema": schema}}
     name = operation["operationId"]

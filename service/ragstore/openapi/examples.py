@@ -43,6 +43,18 @@ BODIES: Final[dict[str, JsonSchema]] = {
 }
 """Request bodies by operation."""
 
+LINES: Final[dict[str, list[JsonSchema]]] = {
+    "streamDocuments": [
+        {
+            "text": "Windows are to be closed when it rains.",
+            "embedding": [0.2, 0.1, 0.3],
+            "metadata": {"layer": "chunk", "section_id": "windows", "page_number": 5},
+        },
+        {"text": "Bicycles stand in the yard.", "embedding": [0.3, 0.1, 0.2]},
+    ]
+}
+"""Lines of streams by operation."""
+
 PARAMETERS: Final[dict[str, object]] = {
     "collection_name": COLLECTION,
     "document_id": DOCUMENT,
