@@ -7,9 +7,7 @@ So a stream needs the same memory however long it is.
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 from uuid import uuid4
@@ -18,8 +16,9 @@ import msgspec
 import structlog
 from litestar.types import HTTPReceiveMessage, HTTPResponseBodyEvent, HTTPResponseStartEvent, Receive, Scope, Send
 
-from ragstore.errors import DimensionMismatch, FieldProblem, RagstoreError, Stopping
+from ragstore.errors import RagstoreError, Stopping
 from ragstore.ingestion import batch_of, without_repeats
+from ragstore.line_errors import told_by_line
 from ragstore.ndjson import Line, Lines
 from ragstore.negotiation import JSON, NDJSON
 from ragstore.schemas import Problem, StreamDone, StreamFailed, StreamStored
@@ -48,12 +47,6 @@ reset, and the sender might not get to read why."""
 
 DRAIN_SILENCE_SECONDS: Final = 0.25
 """After so long without bytes nothing is taken to come any more."""
-
-BODY: Final = "The body "
-"""How a text begins that is of a line here."""
-
-DOCUMENT: Final = re.compile(r"\$\.documents\[(\d+)\]")
-"""A document's place in a batch."""
 
 _log = structlog.get_logger(__name__)
 
@@ -320,41 +313,6 @@ class DocumentStream:
         )
         if end == "failed":
             trail.ended(status)
-
-
-def told_by_line(error: RagstoreError, numbers: Sequence[int]) -> RagstoreError:
-    """An error of a batch, told by the lines that it came in.
-
-    Args:
-        error: the error, with paths such as `$.documents[3].embedding`.
-        numbers: the number of each document's line.
-
-    Returns:
-        The same error with paths within a document, such as `$.embedding`, and the line.
-    """
-    problems = [_by_line(problem, numbers) for problem in error.problems]
-    if isinstance(error, DimensionMismatch):  # repeats nothing that was sent, so what looks like a place is one
-        message = DOCUMENT.sub(lambda place: f"line {numbers[int(place[1])]}, $", error.detail)
-        return error.retold(message, [FieldProblem(told.path, message, told.line) for told in problems])
-    detail = error.detail
-    if problems and problems[0].line is not msgspec.UNSET:
-        place = error.problems[0].path
-        if detail.endswith(f": {place}"):
-            detail = f"{detail.removesuffix(place)}line {problems[0].line}, {problems[0].path}"
-        elif detail.startswith(BODY):
-            detail = f"{_of_line(detail)}: line {problems[0].line}"
-    return error.retold(detail, problems)
-
-
-def _by_line(problem: FieldProblem, numbers: Sequence[int]) -> FieldProblem:
-    place = DOCUMENT.match(problem.path)
-    if place is None:
-        return problem
-    return FieldProblem(f"${problem.path[place.end() :]}", _of_line(problem.message), numbers[int(place[1])])
-
-
-def _of_line(text: str) -> str:
-    return text.replace(BODY, "The line ", 1) if text.startswith(BODY) else text
 
 
 def _body(content: bytes, *, more: bool) -> HTTPResponseBodyEvent:
