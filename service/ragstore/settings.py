@@ -49,9 +49,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         chroma_ca_file: file of certificate authorities to trust for an `https://` Chroma; empty means the system's.
         chroma_timeout_seconds: longest wait for one answer of Chroma.
         chroma_connections: most connections to a Chroma server at once.
-        request_timeout_seconds: longest time for one request; its head and its body must have come within it.
+        request_timeout_seconds: longest time for one request; its head and its body must have come within it. A stream
+            has it for each line and for each batch.
         max_requests: most requests under way at once; a further one is 503.
-        max_body_bytes: largest request body; a larger one is 413.
+        max_body_bytes: largest request body, or line of a stream; a larger one is 413.
         max_batch_size: most documents in one write; Chroma's own limit applies where it is lower.
         coalescing: whether requests that wait at the same time leave for Chroma as one.
         planning: whether a filtered query may be asked without its filter, which is then applied here.
