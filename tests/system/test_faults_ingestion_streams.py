@@ -194,7 +194,8 @@ async def test_nothing_is_read_on_while_one_batch_is_written_and_one_waits(chrom
     stream = DocumentStream(store, name, "add", Streaming(BATCH_DOCUMENTS, 10**6, threading.Event()))
     running = asyncio.create_task(stream(scope, receive, send))
     try:
-        await stuck.wait()
+        async with asyncio.timeout(PATIENCE):
+            await stuck.wait()
         before = -1
         while before != given:
             before = given
