@@ -68,7 +68,9 @@ def calls() -> list[tuple[str, str]]:
 
 def test_the_calls_are_those_of_the_openapi_document() -> None:
     # Reading a document has a path of its own for ids that other routes claim.
-    claimed = {f"GET /collections/{{collection_name}}/documents/{word}" for word in ("all", "delete", "filter", "stream")}
+    claimed = {
+        f"GET /collections/{{collection_name}}/documents/{word}" for word in ("all", "delete", "filter", "stream")
+    }
     assert {call for call, _ in calls()} == set(OPERATIONS) - claimed
 
 
