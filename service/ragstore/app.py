@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import threading
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from litestar import Litestar
+from litestar.config.app import AppConfig
 from litestar.config.cors import CORSConfig
 from litestar.datastructures import State
 from litestar.di import Provide
-from litestar.plugins.prometheus import PrometheusConfig, PrometheusController
+from litestar.plugins.prometheus import PrometheusController
 from litestar.types import ASGIApp
+from prometheus_client import Info
 
+from ragstore import __version__
 from ragstore.asgi import AllowedMethods, Observed, RawPaths
+from ragstore.counted import Counted
 from ragstore.limits import Bounded
 from ragstore.negotiation import NegotiatedResponse
 from ragstore.openapi import document as openapi
@@ -26,7 +33,7 @@ from ragstore.routes.streaming import stream_documents
 from ragstore.security.access import READER, Access
 from ragstore.security.keys import KeyRing
 from ragstore.security.stores import StorePool
-from ragstore.settings import Settings
+from ragstore.settings import Settings, SettingsError
 from ragstore.store.audited import AuditedStore
 from ragstore.store.backend import Backend
 from ragstore.store.base import Store
@@ -36,10 +43,16 @@ from ragstore.store.deadlines import DeadlineStore
 from ragstore.store.embedded import EmbeddedBackend
 from ragstore.store.exact import ExactStore
 from ragstore.store.http import HttpBackend
-from ragstore.store.measured import MeasuredStore
+from ragstore.store.measured import MeasuredBackend, MeasuredStore
 from ragstore.store.planning import PlanningStore
 from ragstore.store.retrying import RetryingBackend
 from ragstore.streaming import Streaming
+from ragstore.tracing.wanted import is_wanted
+
+if TYPE_CHECKING:
+    from ragstore.tracing.tracing import Tracing
+
+BUILD: Final = Info("ragstore_build", "What runs: its version, which Chroma it uses, and Python's version.")
 
 
 class Metrics(PrometheusController):
@@ -50,11 +63,12 @@ class Metrics(PrometheusController):
     opt = READER
 
 
-def create_backend(settings: Settings) -> Backend:
+def create_backend(settings: Settings, tracing: Tracing | None = None) -> Backend:
     """Chroma as the settings say.
 
     Args:
         settings: the settings.
+        tracing: says which request a call to Chroma's server is for, if anybody is to know.
 
     Returns:
         A backend that was not started yet.
@@ -74,34 +88,56 @@ def create_backend(settings: Settings) -> Backend:
         timeout=settings.chroma_timeout_seconds,
         connections=settings.chroma_connections,
         ca_file=settings.chroma_ca_file,
+        headers_of_call=None if tracing is None else tracing.headers,
     )
 
 
-def create_store(settings: Settings) -> Store:
+def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     """The whole stack of stores.
 
     Args:
         settings: the settings.
+        tracing: follows what is asked down to Chroma; None for no traces.
 
     Returns:
         A store that was not started yet.
     """
-    backend = BreakingBackend(RetryingBackend(create_backend(settings), settings.chroma_timeout_seconds))
-    store: Store = MeasuredStore(ExactStore(backend, settings.max_batch_size), "planned")
+    backend: Backend = MeasuredBackend(create_backend(settings, tracing))
+    if tracing is not None:
+        backend = tracing.backend(backend)
+    backend = BreakingBackend(RetryingBackend(backend, settings.chroma_timeout_seconds))
+    store: Store = ExactStore(backend, settings.max_batch_size)
     if settings.planning:
         store = PlanningStore(store)
-    store = MeasuredStore(store, "merged")
     if settings.coalescing:
-        store = CoalescingStore(store, settings.max_batch_size, settings.queued_writes, settings.queued_bytes)
-    return MeasuredStore(DeadlineStore(store), "asked")
+        store = CoalescingStore(
+            store,
+            settings.max_batch_size,
+            settings.queued_writes,
+            settings.queued_bytes,
+            None if tracing is None else tracing.follower,
+        )
+    return MeasuredStore(DeadlineStore(store))
 
 
-def create_litestar(settings: Settings, stopping: threading.Event | None = None) -> Litestar:
+class UntracedLitestar(Litestar):
+    """Litestar without its OpenTelemetry plugin, which it imports otherwise, and OpenTelemetry with it."""
+
+    @staticmethod
+    def _patch_opentelemetry_middleware(config: AppConfig) -> AppConfig:
+        """Look for no middleware of the plugin: there is none."""
+        return config
+
+
+def create_litestar(
+    settings: Settings, stopping: threading.Event | None = None, tracing: Tracing | None = None
+) -> Litestar:
     """The Litestar application.
 
     Args:
         settings: the settings.
         stopping: set by the caller when streams are to end.
+        tracing: makes traces; None for none.
 
     Returns:
         The application; its start and stop are the store's.
@@ -113,14 +149,15 @@ def create_litestar(settings: Settings, stopping: threading.Event | None = None)
 
     def create_stack(tenant: str, database: str) -> Store:
         placed = msgspec.structs.replace(settings, chroma_tenant=tenant, chroma_database=database)
-        return AuditedStore(create_store(placed))
+        return AuditedStore(create_store(placed, tracing))
 
     stores = StorePool(create_stack, (settings.chroma_tenant, settings.chroma_database))
-    metrics = PrometheusConfig(app_name="ragstore", prefix="ragstore", group_path=True).middleware
     streaming = Streaming(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
     local = keys is None and not settings.allow_open
-    access = Access(keys, settings.rate_limit, local=local, origins=settings.origins)
-    return Litestar(
+    guarded = local or keys is not None or settings.rate_limit
+    access = [Access(keys, settings.rate_limit, local=local, origins=settings.origins)] if guarded else []
+    kind = UntracedLitestar if tracing is None else Litestar
+    return kind(
         route_handlers=[
             CollectionsController,
             DocumentsController,
@@ -142,12 +179,12 @@ def create_litestar(settings: Settings, stopping: threading.Event | None = None)
             "wanted_id": Provide(parameters.wanted_id, sync_to_thread=False),
         },
         on_startup=[stores.start],
-        on_shutdown=[stores.close],
+        on_shutdown=[stores.close] if tracing is None else [stores.close, tracing.close],
         lifespan=[] if keys is None else [keys.watched],
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
         plugins=[problem_details(), openapi.StructSchemas()],
         exception_handlers={Exception: of_defect},
-        middleware=[metrics, access] if local or keys is not None or settings.rate_limit else [metrics],
+        middleware=access if tracing is None else [tracing.middleware(), *access],
         cors_config=_cors(settings.origins) if settings.origins else None,
         response_class=NegotiatedResponse,
         request_max_body_size=settings.max_body_bytes,
@@ -175,7 +212,24 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
 
     Returns:
         The application.
+
+    Raises:
+        SettingsError: one of OpenTelemetry's variables is wrong.
     """
     stopping = stopping or threading.Event()
-    app = RawPaths(AllowedMethods(create_litestar(settings, stopping)))
-    return Observed(Bounded(app, settings.max_requests, settings.request_timeout_seconds, stopping))
+    BUILD.info({"version": __version__, "store": settings.store, "python": platform.python_version()})
+    app = RawPaths(AllowedMethods(create_litestar(settings, stopping, _tracing())))
+    bounded = Bounded(app, settings.max_requests, settings.request_timeout_seconds, stopping)
+    return Observed(Counted(bounded, settings.max_requests))
+
+
+def _tracing() -> Tracing | None:
+    """Traces, when OpenTelemetry's variables say where to send them. Only then is OpenTelemetry loaded."""
+    if not is_wanted(os.environ):
+        return None
+    from ragstore.tracing.tracing import Tracing
+
+    try:
+        return Tracing()
+    except ValueError as error:
+        raise SettingsError(f"OTEL_* is wrong: {error}") from None

@@ -19,6 +19,7 @@ from litestar.enums import ScopeType
 from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
+from ragstore.logs import AUDIT
 from ragstore.security.headers import ALWAYS, STRICT
 from ragstore.security.keys import Key
 from ragstore.security.trail import Trail, new_trail
@@ -32,7 +33,9 @@ REFUSALS: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO
 
 _log = structlog.get_logger(__name__)
 
-_audit_log: Any = structlog.wrap_logger(None, wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET))
+_audit_log: Any = structlog.wrap_logger(
+    None, wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET), logger_factory_args=(AUDIT,)
+)
 """Passes everything on: the level of the log leaves out what happens, not who did it."""
 
 

@@ -62,7 +62,10 @@ def serve() -> None:
     # uvicorn stops gracefully and then raises the signal again; a stop that was asked for is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     stopping = threading.Event()
-    app = create_app(chosen, stopping)
+    try:
+        app = create_app(chosen, stopping)
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from None
     # What exists by now stays: the garbage collector need not look at it again and again.
     gc.freeze()
     server = _Server(

@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from ragstore.counted import count_unparsed
 from ragstore.schemas import Problem
 from ragstore.security.headers import STRICT
 
@@ -82,6 +83,7 @@ class ProblemProtocol(HttpToolsProtocol):
         Args:
             msg: uvicorn's own text, which is not used.
         """
+        count_unparsed(400)
         self.transport.write(_NO_HTTP)
         self.transport.close()
 
@@ -98,6 +100,7 @@ class ProblemProtocol(HttpToolsProtocol):
         # A request before this one may still wait for its answer; what is written now would be taken for it.
         earlier: RequestResponseCycle | None = self.cycle
         if earlier is None or earlier.response_complete:
+            count_unparsed(408)
             self.transport.write(_TOO_SLOW)
         self.transport.close()
 

@@ -14,12 +14,16 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
 from ragstore.errors import BodyTimeout, ChromaTimeout, Overloaded, RagstoreError, Stopping
+from ragstore.refusals import REFUSED
 from ragstore.schemas import Probe, Problem
 from ragstore.store.deadlines import set_deadline
 
 READY: Final = "/health/ready"
 ALWAYS_ANSWERED: Final = frozenset({"/health", "/health/live", READY, "/metrics"})
 """What asks how the service is gets an answer however full it is."""
+
+_FULL: Final = REFUSED.labels("requests")
+_STOPPING: Final = REFUSED.labels("stopping")
 
 LAST_RESORT_SECONDS: Final = 1.0
 """How long after its budget a request is ended by force. What waits for Chroma or for the body ends by itself."""
@@ -52,8 +56,10 @@ class Bounded:
             else:
                 await self._in_time(scope, receive, send)
         elif self._stopping.is_set():
+            _STOPPING.inc()
             await _refuse(send, Stopping("The service is stopping"))
         elif self._running >= self._most:
+            _FULL.inc()
             await _refuse(send, Overloaded("Too many requests are under way"))
         else:
             self._running += 1

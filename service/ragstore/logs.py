@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import sys
-from typing import Any
+from typing import Any, Final, TextIO, cast
 
 import structlog
 
+from ragstore.log_writer import LineFile, LogWriter
 from ragstore.settings import Settings
+
+AUDIT: Final = "audit"
+"""The logger of audit lines: who did what. No level leaves them out."""
 
 
 def configure(settings: Settings) -> None:
-    """Set logging up for the process.
+    """Set logging up for the process. Lines are written by a thread of their own until the process ends.
 
     Args:
         settings: level and format.
     """
     console = settings.log_format == "console" or (settings.log_format == "auto" and sys.stderr.isatty())
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
+    writer = LogWriter(sys.stderr, _tell_dropped)
+    atexit.register(writer.close)
+    # Loggers ask no more of a file than to write and to flush.
+    lines = cast("TextIO", LineFile(writer, "log"))
+    audit_lines = cast("TextIO", LineFile(writer, "audit"))
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -28,10 +38,10 @@ def configure(settings: Settings) -> None:
     structlog.configure(
         processors=[*shared, render],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=lambda *names: structlog.WriteLogger(audit_lines if AUDIT in names else lines),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(lines)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, render],
@@ -39,5 +49,10 @@ def configure(settings: Settings) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
+    logging.captureWarnings(True)
     # Other libraries may log what they handle; what they say below a warning is not asked for.
     logging.getLogger("uvicorn").setLevel(max(level, logging.WARNING))
+
+
+def _tell_dropped(lines: int, audit_lines: int) -> None:
+    structlog.get_logger(__name__).warning("log lines were dropped", lines=lines, audit_lines=audit_lines)

@@ -24,7 +24,8 @@ from ragstore.errors import (
     RagstoreError,
 )
 from ragstore.store.base import EVERYTHING, Store, Write
-from ragstore.store.coalescing import MERGED_BYTES, CoalescingStore
+from ragstore.store.coalescing import CoalescingStore
+from ragstore.store.lines import MERGED_BYTES
 from store.making import asked, batch, of_ids, rows
 from store.recording import Call, Recording, kinds, together, turn
 

@@ -11,24 +11,35 @@ than the adapter to any of them.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar, get_args
+from weakref import WeakSet
 
 import structlog
+from prometheus_client import Counter, Gauge
 
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
+from ragstore.refusals import REFUSED
 from ragstore.store.backend import Backend
 from ragstore.store.base import StoreStatus
-from ragstore.store.intercepting import InterceptingBackend
+from ragstore.store.intercepting import Asked, InterceptingBackend
 
 T = TypeVar("T")
+
+State: TypeAlias = Literal["closed", "open", "trying"]
+"""Of a circuit: Chroma is asked; it is not; one call is under way that tells whether it answers again."""
 
 FAILURES: Final = 5
 """Failures in a row that open the circuit."""
 
 OPEN_SECONDS: Final = 1.0
 """How long it stays open before a call is let through, which is what `Retry-After` tells the others."""
+
+OPENED: Final = Counter("ragstore_circuit_openings_total", "Times that a circuit breaker opened.")
+
+_REFUSED: Final = REFUSED.labels("circuit_open")
 
 _log = structlog.get_logger(__name__)
 
@@ -51,6 +62,19 @@ class BreakingBackend(InterceptingBackend):
         self._failures = 0
         self._open_until = 0.0
         self._trying = False
+        _breakers.add(self)
+
+    @property
+    def state(self) -> State:
+        """How the circuit is."""
+        if self._failures < FAILURES:
+            return "closed"
+        return "trying" if self._trying else "open"
+
+    async def close(self) -> None:
+        """Let go of Chroma."""
+        _breakers.discard(self)
+        await super().close()
 
     async def status(self) -> StoreStatus:
         """Ask Chroma how it is, whatever the circuit."""
@@ -58,11 +82,14 @@ class BreakingBackend(InterceptingBackend):
         self._answered()
         return status
 
-    async def _through(self, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False) -> T:
+    async def _through(
+        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False
+    ) -> T:
         """Make a call, unless the circuit is open."""
         trial = self._failures >= FAILURES
         if trial:
             if self._trying or self._clock() < self._open_until:
+                _REFUSED.inc()
                 raise CircuitOpen("Chroma cannot be reached; it is asked again soon")
             self._trying = True
         try:
@@ -85,9 +112,23 @@ class BreakingBackend(InterceptingBackend):
         if self._failures >= FAILURES:
             self._open_until = self._clock() + OPEN_SECONDS
         if self._failures == FAILURES:
+            OPENED.inc()
             _log.warning("Chroma is not asked for a while", failures=self._failures)
 
     def _answered(self) -> None:
         if self._failures >= FAILURES:
             _log.info("Chroma answers again")
         self._failures = 0
+
+
+_breakers: Final[WeakSet[BreakingBackend]] = WeakSet()
+
+
+def _in_state(state: State) -> float:
+    return sum(breaker.state == state for breaker in _breakers)
+
+
+CIRCUITS: Final = Gauge("ragstore_circuits", "Circuit breakers, one for each Chroma database in use.", ["state"])
+for each in get_args(State):
+    # Read when Prometheus asks, so that several databases add up and calls pay nothing.
+    CIRCUITS.labels(each).set_function(functools.partial(_in_state, each))

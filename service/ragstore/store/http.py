@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from typing import Final, TypeVar
 from urllib.parse import quote
 
@@ -20,7 +21,8 @@ import msgspec
 from yarl import URL
 
 from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable
-from ragstore.metadata import CollectionMetadata, Metadata
+from ragstore.metadata import CollectionMetadata
+from ragstore.store import chroma_answers as answers
 from ragstore.store.backend import (
     CLEARED,
     ChromaFilter,
@@ -53,60 +55,6 @@ class _DatabaseGone(ChromaFailed):
     """Chroma came back without the database, so it must be made again."""
 
 
-class _Problem(msgspec.Struct):
-    """An error as Chroma tells it."""
-
-    error: str = "unknown"
-    message: str = ""
-
-
-class _Preflight(msgspec.Struct):
-    """What Chroma says of its limits."""
-
-    max_batch_size: int
-    supports_base64_encoding: bool = False
-
-
-class _Collection(msgspec.Struct):
-    """A collection as Chroma tells it."""
-
-    id: str
-    name: str
-    metadata: CollectionMetadata | None = None
-    dimension: int | None = None
-    configuration_json: dict[str, object] = {}
-
-
-class _Records(msgspec.Struct):
-    """The answer to a get."""
-
-    ids: list[str]
-    documents: list[str | None] | None = None
-    metadatas: list[Metadata | None] | None = None
-    embeddings: list[list[float]] | None = None
-
-
-class _Marks(msgspec.Struct):
-    """The answer to a get of uris."""
-
-    ids: list[str]
-    uris: list[str | None]
-
-
-class _Neighbours(msgspec.Struct):
-    """The answer to a query of m vectors."""
-
-    ids: list[list[str]]
-    documents: list[list[str | None]] | None = None
-    metadatas: list[list[Metadata | None]] | None = None
-    embeddings: list[list[list[float]]] | None = None
-    distances: list[list[float | None]] | None = None
-
-
-class _Nothing(msgspec.Struct):
-    """An answer that says nothing more."""
-
-
 class HttpBackend:
     """A Chroma server; see `Backend` for what each method does.
 
@@ -118,6 +66,7 @@ class HttpBackend:
         timeout: longest wait for one answer, in seconds.
         connections: most connections at once.
         ca_file: file of certificate authorities to trust; empty means the system's.
+        headers_of_call: makes further headers for each request, such as the one that continues a trace.
     """
 
     conditional: Final = True
@@ -132,6 +81,7 @@ class HttpBackend:
         timeout: float,
         connections: int,
         ca_file: str = "",
+        headers_of_call: Callable[[], dict[str, str]] | None = None,
     ) -> None:
         self._api = url.rstrip("/").removesuffix("/api/v2") + "/api/v2"
         self._tenant = f"/tenants/{quote(tenant, safe='')}"
@@ -141,8 +91,9 @@ class HttpBackend:
         self._timeout = aiohttp.ClientTimeout(total=timeout, connect=min(CONNECT_SECONDS, timeout))
         self._connections = connections
         self._ca_file = ca_file
+        self._headers_of_call = headers_of_call
         self._session: aiohttp.ClientSession | None = None
-        self._preflight: _Preflight | None = None
+        self._preflight: answers.Preflight | None = None
         self._preparing = asyncio.Lock()
 
     async def start(self) -> None:
@@ -173,16 +124,16 @@ class HttpBackend:
     async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
         """Create a collection."""
         body = {"name": name, "metadata": metadata or None, "configuration": {"hnsw": {"space": distance}}}
-        return _collection(await self._ask(_Collection, "POST", self._collections(), body, name=name))
+        return _collection(await self._ask(answers.Collection, "POST", self._collections(), body, name=name))
 
     async def get_collection(self, name: str) -> Collection:
         """Look a collection up."""
-        return _collection(await self._ask(_Collection, "GET", self._collections(name), name=name))
+        return _collection(await self._ask(answers.Collection, "GET", self._collections(name), name=name))
 
     async def list_collections(self, limit: int | None, offset: int) -> list[Collection]:
         """List collections."""
         window = f"?offset={offset}" + ("" if limit is None else f"&limit={limit}")
-        found = await self._ask(list[_Collection], "GET", self._collections() + window)
+        found = await self._ask(list[answers.Collection], "GET", self._collections() + window)
         return [_collection(collection) for collection in found]
 
     async def count_collections(self) -> int:
@@ -191,11 +142,11 @@ class HttpBackend:
 
     async def replace_metadata(self, collection_id: str, metadata: CollectionMetadata) -> None:
         """Replace a collection's metadata; it may be empty."""
-        await self._ask(_Nothing, "PUT", self._collections(collection_id), {"new_metadata": metadata or CLEARED})
+        await self._ask(answers.Nothing, "PUT", self._collections(collection_id), {"new_metadata": metadata or CLEARED})
 
     async def delete_collection(self, name: str) -> None:
         """Delete a collection."""
-        await self._ask(_Nothing, "DELETE", self._collections(name), name=name)
+        await self._ask(answers.Nothing, "DELETE", self._collections(name), name=name)
 
     # -- records ------------------------------------------------------------------------------
 
@@ -210,20 +161,20 @@ class HttpBackend:
     ) -> set[str]:
         """Write those records whose ids are free. The marks go into their `uris`, which nothing else here uses."""
         body = {**await self._written(ids, embeddings, texts, metadatas), "uris": marks}
-        await self._ask(_Nothing, "POST", self._collections(collection_id, "add"), body)
+        await self._ask(answers.Nothing, "POST", self._collections(collection_id, "add"), body)
         there = await self.marks(collection_id, ids)
         return {added for added, mark in zip(ids, marks, strict=True) if there.get(added) == mark}
 
     async def marks(self, collection_id: str, ids: list[str]) -> dict[str, str | None]:
         """Which ids are taken, and by which add."""
         body = {"ids": ids, "include": ["uris"]}
-        found = await self._ask(_Marks, "POST", self._collections(collection_id, "get"), body)
+        found = await self._ask(answers.Marks, "POST", self._collections(collection_id, "get"), body)
         return dict(zip(found.ids, found.uris, strict=True))
 
     async def withdraw(self, collection_id: str, ids: list[str], mark: str) -> None:
         """Delete those of some records that an add wrote. What took their place meanwhile has no such mark."""
         selected = {"ids": ids, "where": {"chroma:uri": mark}}
-        await self._ask(_Nothing, "POST", self._collections(collection_id, "delete"), selected)
+        await self._ask(answers.Nothing, "POST", self._collections(collection_id, "delete"), selected)
 
     async def upsert(
         self,
@@ -235,7 +186,7 @@ class HttpBackend:
     ) -> None:
         """Write records in one transaction."""
         body = await self._written(ids, embeddings, texts, metadatas)
-        await self._ask(_Nothing, "POST", self._collections(collection_id, "upsert"), body)
+        await self._ask(answers.Nothing, "POST", self._collections(collection_id, "upsert"), body)
 
     async def get(
         self,
@@ -257,7 +208,7 @@ class HttpBackend:
             "offset": offset,
             "include": include,
         }
-        found = await self._ask(_Records, "POST", self._collections(collection_id, "get"), body)
+        found = await self._ask(answers.Records, "POST", self._collections(collection_id, "get"), body)
         return Records(
             found.ids,
             present_texts(found.documents),
@@ -271,7 +222,7 @@ class HttpBackend:
 
     async def delete(self, collection_id: str, ids: list[str]) -> None:
         """Delete records."""
-        await self._ask(_Nothing, "POST", self._collections(collection_id, "delete"), {"ids": ids})
+        await self._ask(answers.Nothing, "POST", self._collections(collection_id, "delete"), {"ids": ids})
 
     async def query(
         self,
@@ -291,7 +242,7 @@ class HttpBackend:
             "where_document": where_document,
             "include": [*include, "distances"],
         }
-        found = await self._ask(_Neighbours, "POST", self._collections(collection_id, "query"), body)
+        found = await self._ask(answers.Neighbours, "POST", self._collections(collection_id, "query"), body)
         return neighbours(found.ids, found.documents, found.metadatas, found.embeddings, found.distances)
 
     # -- the wire -----------------------------------------------------------------------------
@@ -308,14 +259,14 @@ class HttpBackend:
     def _collections(self, *parts: str) -> str:
         return "/".join([f"{self._database}/collections", *(quote(part, safe="") for part in parts)])
 
-    async def _ready(self) -> _Preflight:
+    async def _ready(self) -> answers.Preflight:
         """Before the first call that needs it: learn Chroma's limits, and make the tenant and database."""
         async with self._preparing:
             if self._preflight is None:
                 tenant, database = self._names
                 await self._ensure(self._tenant, "/tenants", tenant)
                 await self._ensure(self._database, f"{self._tenant}/databases", database)
-                self._preflight = await self._send(_Preflight, "GET", "/pre-flight-checks")
+                self._preflight = await self._send(answers.Preflight, "GET", "/pre-flight-checks")
         return self._preflight
 
     async def _ensure(self, there: str, parent: str, name: str) -> None:
@@ -349,9 +300,9 @@ class HttpBackend:
         status, content = await self._exchange(method, path, body)
         if status >= 400:
             try:
-                problem = msgspec.json.decode(content, type=_Problem)
+                problem = msgspec.json.decode(content, type=answers.Problem)
             except UNREADABLE:
-                problem = _Problem()
+                problem = answers.Problem()
             if problem.message == f"Database [{self._names[1]}] does not exist":
                 raise _DatabaseGone("Chroma lost the database")
             raise meaning(problem.error, problem.message, collection=name)
@@ -387,7 +338,9 @@ class HttpBackend:
     async def _once(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
         if self._session is None:
             raise ChromaUnavailable("The store was not started")
-        headers = {} if data is None else {"Content-Type": "application/json"}
+        headers = {} if self._headers_of_call is None else self._headers_of_call()
+        if data is not None:
+            headers["Content-Type"] = "application/json"
         # encoded=True: the path is quoted already, and a second quoting would change names.
         url = URL(self._api + path, encoded=True)
         with in_store():
@@ -395,7 +348,7 @@ class HttpBackend:
                 return answer.status, await answer.read()
 
 
-def _collection(found: _Collection) -> Collection:
+def _collection(found: answers.Collection) -> Collection:
     return Collection(
         found.id, found.name, found.metadata or {}, found.dimension, distance_of(found.configuration_json)
     )

@@ -8,13 +8,47 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from ragstore.metadata import CollectionMetadata
 from ragstore.store.backend import Backend, ChromaFilter, Neighbours, Records, WrittenMetadata
 from ragstore.store.base import Collection, Distance, Matrix, StoreStatus
 
 T = TypeVar("T")
+
+Operation: TypeAlias = Literal[
+    "status",
+    "max_batch_size",
+    "create_collection",
+    "get_collection",
+    "list_collections",
+    "count_collections",
+    "replace_metadata",
+    "delete_collection",
+    "add",
+    "marks",
+    "withdraw",
+    "upsert",
+    "get",
+    "count",
+    "delete",
+    "query",
+]
+"""An operation of `Backend`."""
+
+
+class Asked(NamedTuple):
+    """What a call asks of Chroma, as far as others may be told.
+
+    Attributes:
+        operation: which one.
+        collection: the collection's name or id; empty where it is none's.
+        size: how many records, ids or query vectors it names; None where it names none.
+    """
+
+    operation: Operation
+    collection: str = ""
+    size: int | None = None
 
 
 class InterceptingBackend(ABC):
@@ -28,10 +62,13 @@ class InterceptingBackend(ABC):
         self._inner = inner
 
     @abstractmethod
-    async def _through(self, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False) -> T:
+    async def _through(
+        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False
+    ) -> T:
         """Make a call.
 
         Args:
+            asked: what it asks.
             call: makes it, anew each time.
             repeatable: whether doing it twice leaves and answers what doing it once does.
             racy: whether Chroma may fail it because of a write at the same moment.
@@ -59,31 +96,39 @@ class InterceptingBackend(ABC):
 
     async def max_batch_size(self) -> int:
         """Most records that Chroma takes in one write."""
-        return await self._through(self._inner.max_batch_size)
+        return await self._through(Asked("max_batch_size"), self._inner.max_batch_size)
 
     async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
         """Create a collection."""
-        return await self._through(lambda: self._inner.create_collection(name, metadata, distance), repeatable=False)
+        return await self._through(
+            Asked("create_collection", name),
+            lambda: self._inner.create_collection(name, metadata, distance),
+            repeatable=False,
+        )
 
     async def get_collection(self, name: str) -> Collection:
         """Look a collection up."""
-        return await self._through(lambda: self._inner.get_collection(name))
+        return await self._through(Asked("get_collection", name), lambda: self._inner.get_collection(name))
 
     async def list_collections(self, limit: int | None, offset: int) -> list[Collection]:
         """List collections."""
-        return await self._through(lambda: self._inner.list_collections(limit, offset))
+        return await self._through(Asked("list_collections"), lambda: self._inner.list_collections(limit, offset))
 
     async def count_collections(self) -> int:
         """How many collections there are."""
-        return await self._through(self._inner.count_collections)
+        return await self._through(Asked("count_collections"), self._inner.count_collections)
 
     async def replace_metadata(self, collection_id: str, metadata: CollectionMetadata) -> None:
         """Replace a collection's metadata."""
-        await self._through(lambda: self._inner.replace_metadata(collection_id, metadata))
+        await self._through(
+            Asked("replace_metadata", collection_id), lambda: self._inner.replace_metadata(collection_id, metadata)
+        )
 
     async def delete_collection(self, name: str) -> None:
         """Delete a collection."""
-        await self._through(lambda: self._inner.delete_collection(name), repeatable=False)
+        await self._through(
+            Asked("delete_collection", name), lambda: self._inner.delete_collection(name), repeatable=False
+        )
 
     async def add(
         self,
@@ -95,15 +140,22 @@ class InterceptingBackend(ABC):
         marks: list[str],
     ) -> set[str]:
         """Write those records whose ids are free. The marks make it repeatable."""
-        return await self._through(lambda: self._inner.add(collection_id, ids, embeddings, texts, metadatas, marks))
+        return await self._through(
+            Asked("add", collection_id, len(ids)),
+            lambda: self._inner.add(collection_id, ids, embeddings, texts, metadatas, marks),
+        )
 
     async def marks(self, collection_id: str, ids: list[str]) -> dict[str, str | None]:
         """Which ids are taken, and by which add."""
-        return await self._through(lambda: self._inner.marks(collection_id, ids))
+        return await self._through(
+            Asked("marks", collection_id, len(ids)), lambda: self._inner.marks(collection_id, ids)
+        )
 
     async def withdraw(self, collection_id: str, ids: list[str], mark: str) -> None:
         """Delete records that an add has written."""
-        await self._through(lambda: self._inner.withdraw(collection_id, ids, mark))
+        await self._through(
+            Asked("withdraw", collection_id, len(ids)), lambda: self._inner.withdraw(collection_id, ids, mark)
+        )
 
     async def upsert(
         self,
@@ -114,7 +166,10 @@ class InterceptingBackend(ABC):
         metadatas: list[WrittenMetadata],
     ) -> None:
         """Write records in one transaction."""
-        await self._through(lambda: self._inner.upsert(collection_id, ids, embeddings, texts, metadatas))
+        await self._through(
+            Asked("upsert", collection_id, len(ids)),
+            lambda: self._inner.upsert(collection_id, ids, embeddings, texts, metadatas),
+        )
 
     async def get(
         self,
@@ -129,6 +184,7 @@ class InterceptingBackend(ABC):
     ) -> Records:
         """Read records in insertion order."""
         return await self._through(
+            Asked("get", collection_id, None if ids is None else len(ids)),
             lambda: self._inner.get(
                 collection_id,
                 ids=ids,
@@ -143,11 +199,11 @@ class InterceptingBackend(ABC):
 
     async def count(self, collection_id: str) -> int:
         """How many records a collection holds."""
-        return await self._through(lambda: self._inner.count(collection_id))
+        return await self._through(Asked("count", collection_id), lambda: self._inner.count(collection_id))
 
     async def delete(self, collection_id: str, ids: list[str]) -> None:
         """Delete records."""
-        await self._through(lambda: self._inner.delete(collection_id, ids))
+        await self._through(Asked("delete", collection_id, len(ids)), lambda: self._inner.delete(collection_id, ids))
 
     async def query(
         self,
@@ -161,6 +217,7 @@ class InterceptingBackend(ABC):
     ) -> list[Neighbours]:
         """Find the nearest records for each row of a matrix."""
         return await self._through(
+            Asked("query", collection_id, len(embeddings)),
             lambda: self._inner.query(
                 collection_id, embeddings, n_results, where=where, where_document=where_document, include=include
             ),

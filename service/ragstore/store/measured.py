@@ -1,85 +1,91 @@
-"""`MeasuredStore`: a store that wraps a store and counts what passes, for Prometheus.
+"""What is measured for Prometheus at the stack's two ends: what callers ask, and each call to Chroma.
 
-It stands at several layers of the stack, and what happens between two of them shows in the difference: `asked` is what
-callers ask, `merged` what coalescing makes of it, `planned` what Chroma is asked in the end.
+What lies between the two tells of itself: the lines in `coalescing`, the ways in `planning`, the circuit in `breaking`.
+Series are looked up once, when a store is made: a lookup costs more than what it counts.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar, get_args
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
-from ragstore.errors import RagstoreError
+from ragstore.errors import ChromaTimeout, ChromaUnavailable, RagstoreError
 from ragstore.metadata import Metadata
-from ragstore.store.base import EVERYTHING, Documents, Found, Query, Selection, Store, Write
+from ragstore.store.base import (
+    EVERYTHING,
+    Documents,
+    Found,
+    Query,
+    Selection,
+    StoreStatus,
+    Write,
+)
+from ragstore.store.intercepting import Asked, InterceptingBackend, Operation
 from ragstore.store.wrapping import WrappingStore
 
 T = TypeVar("T")
 
-Layer: TypeAlias = Literal["asked", "merged", "planned"]
+Call: TypeAlias = Literal["write", "delete", "query", "get", "get_ids", "get_metadatas", "count"]
+"""A call of a store that is measured."""
 
-SECONDS: Final = Histogram(
-    "ragstore_store_seconds",
-    "Time of a call, waits included.",
-    ["layer", "operation"],
-    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
-)
-PARTS: Final = Histogram(
-    "ragstore_store_parts",
-    "Writes or queries in one call: more than one in the layer `merged` were asked apart.",
-    ["layer", "operation"],
-    buckets=(1, 2, 4, 8, 16, 32, 64, 128),
-)
-QUERIES: Final = Counter(
-    "ragstore_store_queries_total",
-    "Query vectors; filtered ones in `merged` that are not in `planned` were asked without their filter.",
-    ["layer", "filtered"],
+BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+"""Bounds of histograms of time, in seconds."""
+
+STORE_SECONDS: Final = Histogram(
+    "ragstore_store_duration_seconds", "Time of a call to the store, waits included.", ["operation"], buckets=BUCKETS
 )
 DOCUMENTS: Final = Counter("ragstore_documents_written_total", "Documents written, by what was asked.", ["kind"])
 DELETED: Final = Counter("ragstore_documents_deleted_total", "Documents deleted.")
-FAILURES: Final = Counter(
-    "ragstore_store_failures_total", "Calls that failed, by the HTTP status of their error.", ["layer", "status"]
+QUERIES: Final = Counter("ragstore_queries_total", "Query vectors asked, with a filter or without.", ["filtered"])
+
+CHROMA_SECONDS: Final = Histogram(
+    "ragstore_chroma_duration_seconds",
+    "Time of one call to Chroma, failed ones included.",
+    ["operation"],
+    buckets=BUCKETS,
 )
+CHROMA_FAILURES: Final = Counter(
+    "ragstore_chroma_failures_total",
+    "Calls to Chroma that failed: away, too slow, or answered with an error of its own.",
+    ["reason"],
+)
+CHROMA_CALLS: Final = Gauge("ragstore_chroma_calls_in_progress", "Calls that Chroma has not answered yet.")
+
+_UNAVAILABLE: Final = CHROMA_FAILURES.labels("unavailable")
+_TIMEOUT: Final = CHROMA_FAILURES.labels("timeout")
+_ERROR: Final = CHROMA_FAILURES.labels("error")
 
 
 class MeasuredStore(WrappingStore):
-    """A store that counts what passes; see `Store` for what each method promises.
+    """A store that counts what callers ask; see `Store` for what each method promises."""
 
-    Args:
-        inner: the store that is wrapped.
-        layer: where in the stack it stands.
-    """
-
-    def __init__(self, inner: Store, layer: Layer) -> None:
-        super().__init__(inner)
-        self._layer = layer
+    _seconds: Final = {call: STORE_SECONDS.labels(call) for call in get_args(Call)}
+    _documents: Final = {kind: DOCUMENTS.labels(kind) for kind in ("add", "upsert")}
+    _filtered: Final = QUERIES.labels("yes")
+    _unfiltered: Final = QUERIES.labels("no")
 
     async def write(self, name: str, writes: Sequence[Write]) -> list[RagstoreError | None]:
         """Write several batches, each with an outcome of its own."""
-        PARTS.labels(self._layer, "write").observe(len(writes))
         outcomes = await self._measured("write", lambda: self._inner.write(name, writes))
-        if self._layer == "asked":
-            for write, outcome in zip(writes, outcomes, strict=True):
-                if outcome is None:
-                    DOCUMENTS.labels(write.kind).inc(len(write.batch))
+        for write, outcome in zip(writes, outcomes, strict=True):
+            if outcome is None:
+                self._documents[write.kind].inc(len(write.batch))
         return outcomes
 
     async def delete(self, name: str, selection: Selection) -> int:
         """Delete documents."""
         deleted = await self._measured("delete", lambda: self._inner.delete(name, selection))
-        if self._layer == "asked":
-            DELETED.inc(deleted)
+        DELETED.inc(deleted)
         return deleted
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:
         """Find the nearest documents."""
-        PARTS.labels(self._layer, "query").observe(len(queries))
         for query in queries:
-            filtered = query.where is not None or query.where_document is not None
-            QUERIES.labels(self._layer, "yes" if filtered else "no").inc()
+            unfiltered = query.where is None and query.where_document is None
+            (self._unfiltered if unfiltered else self._filtered).inc()
         return await self._measured("query", lambda: self._inner.query(name, queries))
 
     async def get(
@@ -111,12 +117,41 @@ class MeasuredStore(WrappingStore):
         """How many documents are meant, exactly."""
         return await self._measured("count", lambda: self._inner.count(name, selection))
 
-    async def _measured(self, operation: str, call: Callable[[], Awaitable[T]]) -> T:
+    async def _measured(self, call: Call, ask: Callable[[], Awaitable[T]]) -> T:
         started = time.perf_counter()
         try:
+            return await ask()
+        finally:
+            self._seconds[call].observe(time.perf_counter() - started)
+
+
+class MeasuredBackend(InterceptingBackend):
+    """A backend that measures each call to Chroma; see `Backend` for what each method does."""
+
+    _seconds: Final = {operation: CHROMA_SECONDS.labels(operation) for operation in get_args(Operation)}
+
+    async def status(self) -> StoreStatus:
+        """Ask Chroma how it is."""
+        return await self._through(Asked("status"), self._inner.status)
+
+    async def _through(
+        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False
+    ) -> T:
+        """Make a call, and measure it."""
+        started = time.perf_counter()
+        CHROMA_CALLS.inc()
+        try:
             return await call()
+        except ChromaUnavailable:
+            _UNAVAILABLE.inc()
+            raise
+        except ChromaTimeout:
+            _TIMEOUT.inc()
+            raise
         except RagstoreError as error:
-            FAILURES.labels(self._layer, str(error.status)).inc()
+            if error.status >= 500:  # what is the caller's fault or absent is no failure of Chroma's
+                _ERROR.inc()
             raise
         finally:
-            SECONDS.labels(self._layer, operation).observe(time.perf_counter() - started)
+            CHROMA_CALLS.dec()
+            self._seconds[asked.operation].observe(time.perf_counter() - started)

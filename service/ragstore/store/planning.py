@@ -17,10 +17,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 import numpy as np
+from prometheus_client import Counter
 
 from ragstore.filters import where as metadata_filter
 from ragstore.filters.grammar import Combination
@@ -30,6 +31,10 @@ from ragstore.store.wrapping import WrappingStore
 
 Way: TypeAlias = Literal["fetch", "filter"]
 """`fetch`: ask without the filter and apply it here. `filter`: let Chroma apply it."""
+
+Plan: TypeAlias = Literal["fetch", "widened", "fell_back", "filter", "unplanned"]
+"""How a filtered query was answered: by one fetch; by a second, larger one; by Chroma's filter after fetching; by
+Chroma's filter alone; by Chroma's filter because it cannot be applied here."""
 
 FIRST_FETCH: Final = 4
 """Neighbours fetched for each result wanted, before the share that matches is known."""
@@ -51,6 +56,11 @@ FILTERS_KEPT: Final = 2000
 
 EXACT_DIGITS: Final = 15
 """Digits of a float that Chroma's server reads exactly from JSON (measured with 1.5.9)."""
+
+PLANS: Final = Counter(
+    "ragstore_filtered_queries_total", "Filtered query vectors, by how they were answered.", ["plan"]
+)
+_PLANS: Final = {plan: PLANS.labels(plan) for plan in get_args(Plan)}
 
 
 @dataclass(slots=True)
@@ -146,12 +156,18 @@ class PlanningStore(WrappingStore):
         found: Found | None = None
         for key, places in groups.items():
             group = [queries[place] for place in places]
-            found = await self._planned(name, key, group) if key else await self._inner.query(name, group)
+            found = await (self._planned(name, key, group) if key else self._passed_on(name, group))
             for place, answer in zip(places, found.hits, strict=True):
                 hits[place] = answer
         if found is None:
             return await self._inner.query(name, queries)
         return Found(found.collection, [answer for answer in hits if answer is not None])
+
+    async def _passed_on(self, name: str, queries: list[Query]) -> Found:
+        """Ask queries whose filter, if any, is none to plan with."""
+        found = await self._inner.query(name, queries)
+        _PLANS["unplanned"].inc(sum(query.where is not None or query.where_document is not None for query in queries))
+        return found
 
     async def _planned(self, name: str, key: bytes, queries: list[Query]) -> Found:
         """Ask queries with one filter, in the way that pays."""
@@ -161,6 +177,7 @@ class PlanningStore(WrappingStore):
         fetched: Fetched | None = None
         if way == "filter":
             found = await self._inner.query(name, queries)
+            _PLANS["filter"].inc(len(queries))
         else:
             fetched = await self._fetched(name, queries, known)
             found = fetched.found
@@ -189,17 +206,21 @@ class PlanningStore(WrappingStore):
         found, share = await self._fetch(name, queries, neighbours)
         hits = found.hits
         short = _short(hits, queries)
+        _PLANS["fetch"].inc(len(queries) - len(short))
         came = sum(len(hits[place].ids) for place in short)
         wider = replace(estimate, share=came / (neighbours * max(1, len(short)))).neighbours(top_k)
         if short and neighbours < wider < MAX_FETCH:
             more, _ = await self._fetch(name, [queries[place] for place in short], wider)
             _fill(hits, short, more.hits)
+            before = len(short)
             short = _short(hits, queries)
+            _PLANS["widened"].inc(before - len(short))
         if not short:
             return Fetched(found, share)
         started = self._clock()
         decided = await self._inner.query(name, [queries[place] for place in short])
         _fill(hits, short, decided.hits)
+        _PLANS["fell_back"].inc(len(short))
         return Fetched(found, share, (self._clock() - started) / len(short))
 
     async def _fetch(self, name: str, queries: list[Query], neighbours: int) -> tuple[Found, float]:

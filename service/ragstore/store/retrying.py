@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
+from prometheus_client import Counter
 from tenacity import (
     AsyncRetrying,
     retry_if_exception_type,
@@ -23,7 +24,7 @@ from tenacity import (
 
 from ragstore.errors import ChromaFailed, ChromaUnavailable
 from ragstore.store.backend import Backend
-from ragstore.store.intercepting import InterceptingBackend
+from ragstore.store.intercepting import Asked, InterceptingBackend
 
 T = TypeVar("T")
 
@@ -32,6 +33,8 @@ RETRIES: Final = 4
 
 LONGEST_WAIT: Final = 0.5
 """Longest pause between two attempts, in seconds."""
+
+REPEATED: Final = Counter("ragstore_chroma_retries_total", "Calls to Chroma that were made again because it was away.")
 
 
 class RetryingBackend(InterceptingBackend):
@@ -46,7 +49,9 @@ class RetryingBackend(InterceptingBackend):
         super().__init__(inner)
         self._seconds = seconds
 
-    async def _through(self, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False) -> T:
+    async def _through(
+        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False
+    ) -> T:
         """Make a call, and again while Chroma is away."""
         try:
             return await call()
@@ -56,6 +61,7 @@ class RetryingBackend(InterceptingBackend):
                 raise
 
         async def again() -> T:
+            REPEATED.inc()
             return await call()
 
         # The usual call ends above, and pays nothing for what follows.

@@ -1,0 +1,122 @@
+"""Writes log lines from a thread of its own: whoever reads the log slowly, or not at all, does not stop the service."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Final, Literal, TextIO, TypeAlias, get_args
+
+from prometheus_client import Counter
+
+Kind: TypeAlias = Literal["log", "audit"]
+"""What is written: what happens, or who did it."""
+
+MOST_CHARACTERS: Final[dict[Kind, int]] = {"log": 4 * 1024 * 1024, "audit": 16 * 1024 * 1024}
+"""Most characters of each kind that wait. Audit lines have room of their own, so that no flood of others costs one."""
+
+CLOSE_SECONDS: Final = 5.0
+"""Longest wait for the last lines to be written. A pipe that nobody reads must not keep the process from ending."""
+
+LINES_AT_ONCE: Final = 1000
+"""Most lines in one write."""
+
+DROPPED: Final = Counter(
+    "ragstore_log_lines_dropped_total", "Log lines dropped because nobody read the log, by their kind.", ["kind"]
+)
+_DROPPED: Final = {kind: DROPPED.labels(kind) for kind in get_args(Kind)}
+
+
+class LogWriter:
+    """Takes lines at once, and writes them in their order, as fast as they are read.
+
+    A line that finds no room is dropped and counted; once there is room again, a line tells how many were.
+
+    Args:
+        file: where they go.
+        told: called with the number of log lines and of audit lines that were dropped, to write a line about it.
+    """
+
+    def __init__(self, file: TextIO, told: Callable[[int, int], None]) -> None:
+        self._file = file
+        self._told = told
+        self._lock = threading.Lock()
+        self._room = dict(MOST_CHARACTERS)
+        self._lost: dict[Kind, int] = {"log": 0, "audit": 0}
+        self._lines: queue.SimpleQueue[tuple[Kind, str] | None] = queue.SimpleQueue()
+        # A daemon: Python waits for no such thread when it ends. `close` does, for so long.
+        self._thread = threading.Thread(target=self._work, daemon=True, name="log-writer")
+        self._thread.start()
+
+    def put(self, kind: Kind, line: str) -> None:
+        """Take a line, or drop it.
+
+        Args:
+            kind: what it is.
+            line: the line, with its end.
+        """
+        with self._lock:
+            if self._room[kind] < len(line):
+                self._lost[kind] += 1
+                dropped = True
+            else:
+                self._room[kind] -= len(line)
+                dropped = False
+        if dropped:
+            _DROPPED[kind].inc()
+        else:
+            self._lines.put((kind, line))
+
+    def close(self) -> None:
+        """Write what waits, if that is done soon, and take no more."""
+        self._lines.put(None)
+        self._thread.join(CLOSE_SECONDS)
+
+    def _work(self) -> None:
+        open_ = True
+        while open_:
+            taken = [self._lines.get()]
+            while len(taken) < LINES_AT_ONCE and not self._lines.empty():
+                taken.append(self._lines.get())
+            lines = [line for line in taken if line is not None]
+            open_ = len(lines) == len(taken)
+            self._write(lines)
+            self._tell()
+
+    def _write(self, lines: list[tuple[Kind, str]]) -> None:
+        try:
+            self._file.write("".join(line for _, line in lines))
+            self._file.flush()
+        except (OSError, ValueError):  # nobody reads any more, or it was closed
+            for kind, _ in lines:
+                _DROPPED[kind].inc()
+        with self._lock:
+            for kind, line in lines:
+                self._room[kind] += len(line)
+
+    def _tell(self) -> None:
+        with self._lock:
+            lost, self._lost = self._lost, {"log": 0, "audit": 0}
+        if any(lost.values()):
+            self._told(lost["log"], lost["audit"])
+
+
+class LineFile:
+    """A file of one kind of lines, for loggers.
+
+    Args:
+        writer: writes them.
+        kind: what they are.
+    """
+
+    def __init__(self, writer: LogWriter, kind: Kind) -> None:
+        self._writer = writer
+        self._kind: Kind = kind
+
+    def write(self, text: str) -> int:
+        """Take a line."""
+        self._writer.put(self._kind, text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing: lines are written as they come."""
