@@ -33,7 +33,7 @@ from ragstore.routes.streaming import stream_documents
 from ragstore.security.access import READER, Access
 from ragstore.security.keys import KeyRing
 from ragstore.security.stores import StorePool
-from ragstore.settings import Settings, SettingsError
+from ragstore.settings import Settings
 from ragstore.store.audited import AuditedStore
 from ragstore.store.backend import Backend
 from ragstore.store.base import Store
@@ -212,9 +212,6 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
 
     Returns:
         The application.
-
-    Raises:
-        SettingsError: one of OpenTelemetry's variables is wrong.
     """
     stopping = stopping or threading.Event()
     BUILD.info({"version": __version__, "store": settings.store, "python": platform.python_version()})
@@ -229,7 +226,4 @@ def _tracing() -> Tracing | None:
         return None
     from ragstore.tracing.tracing import Tracing
 
-    try:
-        return Tracing()
-    except ValueError as error:
-        raise SettingsError(f"OTEL_* is wrong: {error}") from None
+    return Tracing()

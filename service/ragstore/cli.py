@@ -62,10 +62,7 @@ def serve() -> None:
     # uvicorn stops gracefully and then raises the signal again; a stop that was asked for is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     stopping = threading.Event()
-    try:
-        app = create_app(chosen, stopping)
-    except SettingsError as error:
-        raise click.ClickException(str(error)) from None
+    app = create_app(chosen, stopping)
     # What exists by now stays: the garbage collector need not look at it again and again.
     gc.freeze()
     server = _Server(

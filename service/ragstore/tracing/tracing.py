@@ -31,9 +31,6 @@ class Tracing:
 
     Attributes:
         follower: follows callers through the lines of coalescing.
-
-    Raises:
-        ValueError: a variable has a value that it does not take.
     """
 
     def __init__(self) -> None:

@@ -1,0 +1,256 @@
+"""Traces: a span a request, a span a call to Chroma, sent to a real collector; nothing at all unless asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from contract.documents import document, documents_path
+from serving import Served, running, start_service
+from system.collecting import Collector, attributes, collecting, noting
+
+CANARY = "Zweig-6071"
+CALLER = "4bf92f3577b34da6a3ce929d0e0e4736"
+"""The id of the caller's trace."""
+PARENT = "00f067aa0ba902b7"
+TRACEPARENT = {"traceparent": f"00-{CALLER}-{PARENT}-01"}
+
+
+def traced(url: str, chroma: str, **environ: str) -> dict[str, str]:
+    """The environment of a service that sends its spans to a collector, soon."""
+    return {
+        "RAGSTORE_CHROMA_URL": chroma,
+        "RAGSTORE_CHROMA_DATABASE": "traces",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": url,
+        "OTEL_BSP_SCHEDULE_DELAY": "50",
+        **environ,
+    }
+
+
+@pytest.fixture(scope="module")
+def collector() -> Iterator[Collector]:
+    with collecting() as collector:
+        yield collector
+
+
+@pytest.fixture(scope="module")
+def to_chroma(chroma: Served) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    with noting(chroma.url) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def service(
+    collector: Collector, to_chroma: tuple[str, list[dict[str, str]]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    environ = traced(collector.url, to_chroma[0], OTEL_INSTRUMENTATION_HTTP_CAPTURE_HEADERS_SERVER_REQUEST=".*")
+    with running(start_service(tmp_path_factory.mktemp("traced"), environ)) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def http(service: Served) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=service.url, timeout=30, limits=httpx.Limits(keepalive_expiry=2)) as client:
+        yield client
+
+
+@pytest.fixture
+def collection(http: httpx.Client, name: str) -> str:
+    http.post("/collections", json={"name": name}).raise_for_status()
+    http.put(documents_path(name), json={"documents": [document("a", part="x")]}).raise_for_status()
+    return name
+
+
+def of_request(
+    collector: Collector, request_id: str, http: httpx.Client, method: str, path: str, **sent: object
+) -> Span:
+    """Send a request in a trace of its own, and wait for its span."""
+    http.request(method, path, headers={"traceparent": f"00-{request_id}-{PARENT}-01"}, **sent)  # type: ignore[arg-type]
+    return next(
+        span
+        for span in collector.wait_for(lambda spans: any(is_server(span, request_id) for span in spans))
+        if is_server(span, request_id)
+    )
+
+
+def is_server(span: Span, trace_id: str) -> bool:
+    return span.kind == Span.SPAN_KIND_SERVER and span.trace_id.hex() == trace_id
+
+
+def below(spans: list[Span], parent: Span) -> list[Span]:
+    return [span for span in spans if span.parent_span_id == parent.span_id]
+
+
+def test_a_requests_span_continues_the_callers_trace_and_is_named_by_its_route(
+    collector: Collector, http: httpx.Client, collection: str
+) -> None:
+    span = of_request(collector, uuid4().hex, http, "GET", f"/collections/{collection}")
+    assert span.parent_span_id.hex() == PARENT
+    assert span.name == "GET /collections/{collection_name}"
+    assert attributes(span)["http.route"] == "/collections/{collection_name}"
+    assert attributes(span)["http.response.status_code"] == 200
+
+
+def test_the_call_to_chroma_is_a_child_span(collector: Collector, http: httpx.Client, collection: str) -> None:
+    span = of_request(collector, uuid4().hex, http, "GET", documents_path(collection), params={"total": "false"})
+    (child,) = [child for child in below(collector.spans, span) if child.name == "chroma get"]
+    assert child.kind == Span.SPAN_KIND_CLIENT
+    assert attributes(child)["db.system.name"] == "chroma"
+    assert attributes(child)["db.operation.name"] == "get"
+    assert len(str(attributes(child)["ragstore.collection.id"])) == 36
+
+
+def test_a_write_that_is_alone_has_chromas_spans_as_its_children(
+    collector: Collector, http: httpx.Client, collection: str
+) -> None:
+    body = {"documents": [document("b"), document("c")]}
+    span = of_request(collector, uuid4().hex, http, "PUT", documents_path(collection), json=body)
+    (upsert,) = [child for child in below(collector.spans, span) if child.name == "chroma upsert"]
+    assert attributes(upsert)["ragstore.count"] == 2
+
+
+def test_the_call_to_chromas_server_continues_the_trace(
+    collector: Collector, http: httpx.Client, collection: str, to_chroma: tuple[str, list[dict[str, str]]]
+) -> None:
+    trace_id = uuid4().hex
+    span = of_request(collector, trace_id, http, "GET", documents_path(collection), params={"total": "false"})
+    (child,) = [child for child in below(collector.spans, span) if child.name == "chroma get"]
+    assert f"00-{trace_id}-{child.span_id.hex()}-01" in [headers.get("traceparent") for headers in to_chroma[1]]
+
+
+def test_what_leaves_together_is_linked_with_every_request_it_is_for(
+    collector: Collector, http: httpx.Client, collection: str
+) -> None:
+    def write(number: int) -> None:
+        headers = {"traceparent": f"00-{uuid4().hex}-{PARENT}-01"}
+        body = {"documents": [document(str(number))]}
+        http.put(documents_path(collection), json=body, headers=headers).raise_for_status()
+
+    with ThreadPoolExecutor(16) as callers:
+        list(callers.map(write, range(64)))
+    spans = collector.wait_for(
+        lambda spans: sum(attributes(span).get("url.path") == documents_path(collection) for span in spans) >= 65
+    )
+    merged = [
+        span for span in spans if span.name == "merged write" and attributes(span)["db.collection.name"] == collection
+    ]
+    assert merged
+    by_id = {span.span_id: span for span in spans}
+    for span in merged:
+        linked = [by_id[link.span_id] for link in span.links]
+        assert attributes(span)["ragstore.calls"] == len(linked) + 1
+        assert by_id[span.parent_span_id].kind == Span.SPAN_KIND_SERVER
+        assert all(span.span_id in [link.span_id for link in other.links] for other in linked)
+        assert "chroma upsert" in [child.name for child in below(spans, span)]
+
+
+def test_trace_and_span_are_in_the_log_lines_of_the_request(
+    collector: Collector, http: httpx.Client, service: Served, collection: str
+) -> None:
+    trace_id = uuid4().hex
+    span = of_request(collector, trace_id, http, "GET", f"/collections/{collection}")
+    http.get("/health/live")
+    lines = [json.loads(line) for line in service.log.read_text().splitlines() if trace_id in line]
+    assert [(line["event"], line["span_id"]) for line in lines] == [("request", span.span_id.hex())]
+
+
+@pytest.mark.parametrize("path", ["/health", "/health/live", "/health/ready", "/metrics"])
+def test_probes_and_metrics_are_not_traced(collector: Collector, http: httpx.Client, path: str) -> None:
+    trace_id = uuid4().hex
+    assert http.get(path, headers={"traceparent": f"00-{trace_id}-{PARENT}-01"}).is_success
+    of_request(collector, uuid4().hex, http, "GET", "/")
+    assert not [span for span in collector.spans if span.trace_id.hex() == trace_id]
+
+
+def test_no_span_holds_content(collector: Collector, http: httpx.Client, collection: str) -> None:
+    secret = {"part": CANARY, "n": 7316.40625}
+    path, headers = documents_path(collection), {"X-API-Key": CANARY, "Authorization": f"Bearer {CANARY}"}
+    filters = {"where": json.dumps({"part": CANARY}), "where_document": json.dumps({"$contains": CANARY})}
+    good = document("z", text=CANARY, embedding=[7316.40625, 1], **secret)
+    bodies = [
+        ("PUT", path, {"documents": [good]}),
+        ("POST", path, {"documents": [good]}),
+        ("POST", path, {"documents": [{**good, "metadata": {"part": {"deep": CANARY}}}]}),
+        ("POST", f"/collections/{collection}/query", {"query_embedding": [7316.40625, 1], "where": secret}),
+        ("POST", f"/collections/{collection}/query", {"query_embedding": [7316.40625, 1, 2]}),
+        ("PUT", f"/collections/{collection}/metadata", {"metadata": {"about": CANARY}}),
+    ]
+    for method, where, body in bodies:
+        http.request(method, where, json=body, headers=headers)
+    http.get(path, params=filters, headers=headers)
+    http.get(path, params={"where": CANARY}, headers=headers)
+    http.delete(path, params={"where": json.dumps({"part": CANARY})}, headers=headers)
+    last = of_request(collector, uuid4().hex, http, "GET", "/")
+    assert last.name == "GET /"
+    sent = b"".join(collector.bodies)
+    assert b"chroma query" in sent
+    assert CANARY.encode() not in sent
+    assert b"7316.4" not in sent
+    assert not [event for span in collector.spans for event in span.events]
+
+
+def test_the_service_tells_its_name_and_version(collector: Collector, http: httpx.Client) -> None:
+    of_request(collector, uuid4().hex, http, "GET", "/")
+    assert collector.resource["service.name"] == "ragstore"
+    assert collector.resource["service.version"] == http.get("/").json()["version"]
+
+
+# -- off, and a collector that is away ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("off", [{"OTEL_SDK_DISABLED": "true"}, {"OTEL_TRACES_EXPORTER": "none"}], ids=str)
+def test_nothing_is_sent_when_opentelemetry_is_switched_off(
+    tmp_path: Path, chroma: Served, off: dict[str, str]
+) -> None:
+    with collecting() as collector:
+        with running(start_service(tmp_path, traced(collector.url, chroma.url, **off))) as served:
+            assert httpx.get(f"{served.url}/collections", headers=TRACEPARENT).is_success
+            assert served.stop() == 0
+        assert collector.bodies == []
+        assert CALLER not in served.log.read_text()
+
+
+def test_opentelemetry_is_not_even_loaded_when_no_traces_are_wanted(tmp_path: Path, chroma: Served) -> None:
+    code = (
+        "import sys; from ragstore.app import create_app; from ragstore.settings import load; create_app(load()); "
+        "print([name for name in sys.modules if name.partition('.')[0] == 'opentelemetry'])"
+    )
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("RAGSTORE_", "OTEL_"))}
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**environ, "RAGSTORE_CHROMA_URL": chroma.url},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("away", ["refusing", "silent"])
+def test_requests_and_the_end_do_not_wait_for_a_collector_that_is_away(
+    tmp_path: Path, chroma: Served, away: str
+) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        if away == "silent":
+            listener.listen(64)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with running(start_service(tmp_path, traced(url, chroma.url))) as served:
+            with httpx.Client(base_url=served.url) as http:
+                # Each ends within the client's own patience, with several batches of spans on their way.
+                assert {http.get("/collections", timeout=5).status_code for _ in range(300)} == {200}
+            # The collector would be waited for 30 s; an orchestrator kills sooner.
+            served.process.terminate()
+            assert served.process.wait(timeout=15) == 0
