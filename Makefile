@@ -109,6 +109,10 @@ bench: $(VENV)/dev.stamp ## compare with Chroma asked directly (needs wrk): make
 openapi: $(VENV)/run.stamp ## write openapi/openapi.json anew
 	$(BIN)/ragstore openapi > openapi/openapi.json
 
+.PHONY: rules
+rules: $(BIN)/python ## write k8s/monitoring/prometheusrule.yaml anew, from rules.yaml
+	$(BIN)/python k8s/monitoring/manifest.py > k8s/monitoring/prometheusrule.yaml
+
 .PHONY: format
 format: $(VENV)/dev.stamp ## bring the code into form
 	$(BIN)/ruff format .
@@ -150,7 +154,10 @@ deploy-check: $(DEPLOY_VENV)/deploy.stamp ## the Dockerfile, the compose file an
 	$(DEPLOY)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
 	@mkdir -p build/k8s
 	for overlay in $(OVERLAYS); do $(DEPLOY)/kubectl kustomize k8s/overlays/$$overlay > build/k8s/$$overlay.yaml; done
-	$(DEPLOY)/python k8s/validate.py $(OVERLAYS:%=build/k8s/%.yaml)
+	$(DEPLOY)/kubectl kustomize k8s/monitoring > build/k8s/monitoring.yaml
+	$(DEPLOY)/python k8s/validate.py $(OVERLAYS:%=build/k8s/%.yaml) build/k8s/monitoring.yaml
+	$(DEPLOY)/python k8s/monitoring/manifest.py | diff -u k8s/monitoring/prometheusrule.yaml - || { echo "prometheusrule.yaml is out of date: make rules"; exit 1; }
+	if command -v promtool > /dev/null; then promtool test rules k8s/monitoring/rules.test.yaml; else echo "promtool, of Debian's package prometheus, is not at hand: the alerts' own tests are left out"; fi
 	$(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework kubernetes --directory build/k8s
 	$(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework dockerfile --file Dockerfile
 

@@ -14,21 +14,21 @@ PICTURE: Final = Path(__file__).with_name("stack.svg")
 ROWS: Final = (
     ("HTTP", "uvicorn, ProblemProtocol", "reads requests; ends those that never come"),
     ("HTTP", "Observed", "request id, timing, access log, audit line"),
+    ("HTTP", "Counted", "requests by route and status, for Prometheus"),
     ("HTTP", "Bounded", "so many at once, so long each; says no when it stops"),
     ("HTTP", "RawPaths, AllowedMethods", "paths as sent; the methods of a path"),
-    ("Litestar", "Prometheus, Access", "counts requests; keys, roles, rates"),
+    ("Litestar", "Access", "keys, roles, rates"),
     ("Litestar", "routes", "decode once, call the store, encode"),
     ("stores", "ScopedStore", "for keys with patterns: what they may not see does not exist"),
     ("stores", "AuditedStore", "notes every write for the audit line"),
-    ("stores", "MeasuredStore", "asked: what callers ask"),
+    ("stores", "MeasuredStore", "counts and times what callers ask"),
     ("stores", "DeadlineStore", "ends what takes longer than the request's budget"),
     ("stores", "CoalescingStore", "what waits at the same time leaves as one"),
-    ("stores", "MeasuredStore", "merged: what coalescing made of it"),
     ("stores", "PlanningStore", "how a filtered query is asked"),
-    ("stores", "MeasuredStore", "planned: what Chroma is asked"),
     ("stores", "ExactStore", "makes of Chroma's habits what the contract promises"),
     ("backends", "BreakingBackend", "refuses at once while Chroma is away"),
     ("backends", "RetryingBackend", "asks again what may be asked twice"),
+    ("backends", "MeasuredBackend", "times each call to Chroma"),
 )
 """What a request passes, outermost first: its group, its name, and what it does."""
 

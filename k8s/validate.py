@@ -12,9 +12,9 @@ from typing import Any, Final
 import kubernetes_validate
 import pydantic
 import yaml
-from cloudcoil.models.prometheus_operator.v1 import ServiceMonitor
+from cloudcoil.models.prometheus_operator.v1 import PrometheusRule, ServiceMonitor
 
-OPERATOR: Final = {("monitoring.coreos.com/v1", "ServiceMonitor"): ServiceMonitor}
+OPERATOR: Final = {("monitoring.coreos.com/v1", kind.__name__): kind for kind in (PrometheusRule, ServiceMonitor)}
 VERSION: Final = kubernetes_validate.latest_version()
 
 

@@ -1,4 +1,4 @@
-"""Drive a service for the dashboard's picture: python k8s/monitoring/load.py FOLDER [SECONDS]
+"""Drive a service for the dashboard's picture: python k8s/monitoring/load.py FOLDER [SECONDS].
 
 Starts a Chroma server, the service over it, and Prometheus (Debian's package), which scrapes it every second; sends
 reads, writes, filtered queries and mistakes; and takes Chroma away for a while in the middle. Prometheus and the rest
@@ -103,13 +103,27 @@ class Load:
             await asyncio.sleep(random.expovariate(2))
 
 
+async def ready(session: aiohttp.ClientSession) -> None:
+    """Wait until the service is."""
+    while True:
+        try:
+            async with session.get("/health/ready") as answer:
+                if answer.status == 200:
+                    return
+        except aiohttp.ClientError:
+            pass
+        await asyncio.sleep(0.5)
+
+
 async def drive(folder: Path, seconds: float, chroma: subprocess.Popen[bytes]) -> None:
     """All of the load, and the fault in its middle."""
     url = f"http://127.0.0.1:{SERVICE}"
     timeout = aiohttp.ClientTimeout(total=30)
     async with aiohttp.ClientSession(url, timeout=timeout) as session:
+        await ready(session)
         load = Load(session, time.monotonic() + seconds)
-        await load.ask("POST", "/collections", {"name": "load"})
+        async with session.post("/collections", json={"name": "load"}, raise_for_status=True):
+            pass
         for begin in range(0, 6000, 500):
             batch = [document(number) for number in range(begin, begin + 500)]
             await load.ask("PUT", "/collections/load/documents", {"documents": batch})
@@ -152,7 +166,6 @@ def main() -> None:
         *("prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=prometheus"),
         f"--web.listen-address=127.0.0.1:{PROMETHEUS}",
     )
-    time.sleep(8)
     try:
         asyncio.run(drive(folder, seconds, chroma))
     except KeyboardInterrupt:

@@ -15,7 +15,7 @@ from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.plugins.prometheus import PrometheusController
 from litestar.types import ASGIApp
-from prometheus_client import Info
+from prometheus_client import Info, disable_created_metrics
 
 from ragstore import __version__
 from ragstore.asgi import AllowedMethods, Observed, RawPaths
@@ -214,6 +214,8 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
         The application.
     """
     stopping = stopping or threading.Event()
+    # The time at which each series began would double their number, and nobody asks for it.
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # the client leaves it untyped
     BUILD.info({"version": __version__, "store": settings.store, "python": platform.python_version()})
     app = RawPaths(AllowedMethods(create_litestar(settings, stopping, _tracing())))
     bounded = Bounded(app, settings.max_requests, settings.request_timeout_seconds, stopping)

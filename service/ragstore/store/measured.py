@@ -128,7 +128,15 @@ class MeasuredStore(WrappingStore):
 class MeasuredBackend(InterceptingBackend):
     """A backend that measures each call to Chroma; see `Backend` for what each method does."""
 
-    _seconds: Final = {operation: CHROMA_SECONDS.labels(operation) for operation in get_args(Operation)}
+    _seconds: Final = {
+        operation: CHROMA_SECONDS.labels(operation)
+        for operation in get_args(Operation)
+        if operation != "max_batch_size"
+    }
+
+    async def max_batch_size(self) -> int:
+        """Most records that Chroma takes in one write. Backends keep the answer, so this is no call."""
+        return await self._inner.max_batch_size()
 
     async def status(self) -> StoreStatus:
         """Ask Chroma how it is."""

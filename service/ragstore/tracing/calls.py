@@ -37,6 +37,10 @@ class TracedBackend(InterceptingBackend):
         super().__init__(inner)
         self._tracer = tracer
 
+    async def max_batch_size(self) -> int:
+        """Most records that Chroma takes in one write. Backends keep the answer, so this is no call."""
+        return await self._inner.max_batch_size()
+
     async def status(self) -> StoreStatus:
         """Ask Chroma how it is."""
         return await self._through(Asked("status"), self._inner.status)
