@@ -21,9 +21,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -57,17 +55,9 @@ from ragstore.store.base import (
 )
 from ragstore.store.chroma_errors import wrong_dimension
 from ragstore.store.locks import CollectionLocks
+from ragstore.store.lookups import CollectionLookups
 from ragstore.store.merging import merge
 from ragstore.store.wrapping import written
-
-T = TypeVar("T")
-
-LOOKUP_SECONDS: Final = 1.0
-"""How long a collection's metadata may be out of date when another replica changes it. Its id is never trusted blindly:
-Chroma refuses one that is gone, and the lookup is made again."""
-
-MAX_LOOKUPS: Final = 10_000
-"""Lookups kept. Beyond that the oldest goes."""
 
 
 class ExactStore:
@@ -82,7 +72,7 @@ class ExactStore:
         self._backend = backend
         self._max_batch_size = max_batch_size
         self._locks = CollectionLocks()
-        self._lookups: dict[str, tuple[float, Collection]] = {}
+        self._lookups = CollectionLookups(backend.get_collection)
 
     async def start(self) -> None:
         """Begin; does not wait for Chroma."""
@@ -100,12 +90,11 @@ class ExactStore:
 
     async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
         """Create a collection."""
-        return self._remember(await self._backend.create_collection(name, metadata, distance))
+        return self._lookups.remember(await self._backend.create_collection(name, metadata, distance))
 
     async def get_collection(self, name: str) -> Collection:
         """Look a collection up, always anew."""
-        self._lookups.pop(name, None)
-        return self._remember(await self._backend.get_collection(name))
+        return await self._lookups.fresh(name)
 
     async def list_collections(self, limit: int | None, offset: int) -> list[Collection]:
         """List collections by name."""
@@ -135,8 +124,8 @@ class ExactStore:
     async def delete_collection(self, name: str) -> None:
         """Delete a collection and its documents."""
         async with self._locks.of(name):
-            await self._with_collection(name, self._delete_lists)
-            self._lookups.pop(name, None)
+            await self._lookups.with_collection(name, self._delete_lists)
+            self._lookups.forget(name)
             await self._backend.delete_collection(name)
 
     # -- documents ----------------------------------------------------------------------------
@@ -144,7 +133,7 @@ class ExactStore:
     async def write(self, name: str, writes: Sequence[Write]) -> list[RagstoreError | None]:
         """Write several batches as one, each with an outcome of its own."""
         async with self._locks.of(name):
-            return await self._with_collection(name, lambda collection: self._write(collection, writes))
+            return await self._lookups.with_collection(name, lambda collection: self._write(collection, writes))
 
     async def add(self, name: str, batch: Batch) -> None:
         """Add documents."""
@@ -170,11 +159,11 @@ class ExactStore:
             found = await self._read(collection, selection, limit=limit, offset=offset, include=columns)
             return Documents(found.ids, found.texts or [], found.metadatas or [], found.embeddings)
 
-        return await self._with_collection(name, read)
+        return await self._lookups.with_collection(name, read)
 
     async def get_ids(self, name: str, selection: Selection) -> list[str]:
         """Read the ids of all documents that are meant, in insertion order."""
-        return await self._with_collection(name, lambda collection: self._matching(collection, selection))
+        return await self._lookups.with_collection(name, lambda collection: self._matching(collection, selection))
 
     async def get_metadatas(self, name: str, selection: Selection, *, limit: int, offset: int) -> list[Metadata]:
         """Read documents' metadata alone, in insertion order."""
@@ -183,7 +172,7 @@ class ExactStore:
             found = await self._read(collection, selection, limit=limit, offset=offset, include=("metadatas",))
             return found.metadatas or []
 
-        return await self._with_collection(name, read)
+        return await self._lookups.with_collection(name, read)
 
     async def count(self, name: str, selection: Selection = EVERYTHING) -> int:
         """How many documents are meant, exactly."""
@@ -193,7 +182,7 @@ class ExactStore:
                 return await self._backend.count(collection.id)
             return len(await self._matching(collection, selection))
 
-        return await self._with_collection(name, count)
+        return await self._lookups.with_collection(name, count)
 
     async def delete(self, name: str, selection: Selection) -> int:
         """Delete documents."""
@@ -204,7 +193,7 @@ class ExactStore:
             return len(found)
 
         async with self._locks.of(name):
-            return await self._with_collection(name, delete)
+            return await self._lookups.with_collection(name, delete)
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:
         """Find the nearest documents."""
@@ -216,7 +205,7 @@ class ExactStore:
                 return Found(collection, [Hits([], [], [], [], None) for _ in queries])
             return Found(collection, await self._ask(collection, queries))
 
-        return await self._with_collection(name, ask)
+        return await self._lookups.with_collection(name, ask)
 
     # -- how ----------------------------------------------------------------------------------
 
@@ -347,35 +336,6 @@ class ExactStore:
             offset=offset,
             include=include,
         )
-
-    async def _with_collection(self, name: str, work: Callable[[Collection], Awaitable[T]]) -> T:
-        """Do work on a collection. When what is known of it proves stale, look it up and do the work again."""
-        known = await self._known(name)
-        try:
-            return await work(known)
-        except CollectionGone:
-            fresh = await self.get_collection(name)
-        except DimensionMismatch:
-            fresh = await self.get_collection(name)
-            if fresh.id == known.id and fresh.dimension == known.dimension:
-                raise
-        try:
-            return await work(fresh)
-        except CollectionGone:
-            raise CollectionNotFound(name) from None
-
-    async def _known(self, name: str) -> Collection:
-        """A collection as known, or looked up. One without a dimension may have got one by now."""
-        expires, collection = self._lookups.get(name, (0.0, None))
-        if collection is not None and collection.dimension is not None and time.monotonic() < expires:
-            return collection
-        return await self.get_collection(name)
-
-    def _remember(self, collection: Collection) -> Collection:
-        if len(self._lookups) >= MAX_LOOKUPS:
-            self._lookups.pop(next(iter(self._lookups)))
-        self._lookups[collection.name] = (time.monotonic() + LOOKUP_SECONDS, collection)
-        return collection
 
     @staticmethod
     def _check_dimension(collection: Collection, dimension: int, path: str) -> None:
