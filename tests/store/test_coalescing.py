@@ -96,12 +96,35 @@ async def test_writes_that_arrive_while_one_is_under_way_leave_together(
     async with under_way(store, inner, collection):
         later = together(
             store.add(collection, batch("a", "b")),
-            store.upsert(collection, batch("c")),
+            store.add(collection, batch("c")),
             store.add(collection, batch("d")),
         )
     assert await later == [None, None, None]
     assert [call.ids for call in inner.calls] == [["first"], ["a b", "c", "d"]]
     assert await _ids(store, collection) == ["first", "a", "b", "c", "d"]
+
+
+async def test_adds_and_upserts_leave_apart_in_their_order(
+    store: CoalescingStore, inner: Recording, collection: str
+) -> None:
+    async with under_way(store, inner, collection):
+        later = together(
+            store.add(collection, batch("a")),
+            store.upsert(collection, batch("b")),
+            store.upsert(collection, batch("c")),
+            store.add(collection, batch("d")),
+        )
+    assert await later == [None, None, None, None]
+    assert [call.ids for call in inner.calls] == [["first"], ["a"], ["b", "c"], ["d"]]
+
+
+async def test_an_add_is_not_tried_again_because_an_upsert_behind_it_fails(
+    store: CoalescingStore, inner: Recording, collection: str
+) -> None:
+    inner.failure = lambda call: ChromaFailed("no room") if call.ids == ["b"] else None
+    async with under_way(store, inner, collection):
+        later = together(store.add(collection, batch("a")), store.upsert(collection, batch("b")))
+    assert kinds(await later) == [None, ChromaFailed]
 
 
 async def test_what_leaves_together_has_at_most_as_many_documents_as_one_write(
@@ -173,7 +196,7 @@ async def test_each_caller_is_told_its_own_error_and_the_others_are_written(
         )
     assert kinds(answers := await later) == [None, DocumentsExist, DimensionMismatch, None, DocumentsExist, None]
     assert [answers[place].ids for place in (1, 4)] == [("first",), ("a",)]  # type: ignore[union-attr]
-    assert len(inner.calls) == 2
+    assert [call.ids for call in inner.calls] == [["first"], ["a", "new first", "b"], ["first"], ["a", "c"]]
     assert rows(await store.get(collection, EVERYTHING)) == [
         ("first", "again", {}),
         ("a", "text of a", {}),

@@ -135,7 +135,10 @@ class CoalescingStore(WrappingStore):
                     1,
                     lambda: self._change_lines.pop(name, None),
                 )
-            return await line.join(Waiter(change, count, size, alone=isinstance(change, Selection)))
+            # Adds and upserts are two writes to Chroma. Together, the first could be done and the second fail; tried
+            # apart then, an add would find its own documents.
+            alike = change.kind if isinstance(change, Write) else None
+            return await line.join(Waiter(change, count, size, alike))
         finally:
             self._writes -= 1
             self._bytes -= size
@@ -162,7 +165,7 @@ class CoalescingStore(WrappingStore):
                 QUERIES_UNDER_WAY,
                 lambda: self._query_lines.pop(key, None),
             )
-        return await line.join(Waiter(query, 1, query.embedding.nbytes, alone=False))
+        return await line.join(Waiter(query, 1, query.embedding.nbytes, "query"))
 
     async def _serve_queries(self, name: str, waiters: list[Waiter[Query, Found]]) -> None:
         found = await self._inner.query(name, [waiter.asked for waiter in waiters])

@@ -61,7 +61,7 @@ class Waiter(Generic[Asked, Told]):
         asked: what the caller wants.
         count: documents or queries in it.
         size: its bytes.
-        alone: whether it must not be merged with others.
+        alike: what those who leave with it must have in common; None when it leaves alone.
         caller: who it is, for the follower.
         since: when it joined.
         answer: where the caller waits.
@@ -70,7 +70,7 @@ class Waiter(Generic[Asked, Told]):
     asked: Asked
     count: int
     size: int
-    alone: bool
+    alike: str | None
     caller: object = None
     since: float = field(default_factory=time.perf_counter)
     answer: asyncio.Future[Told] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -209,7 +209,7 @@ class Line(Generic[Asked, Told]):
                 self._waiting.popleft()
                 continue
             full = count + waiter.count > self._most or size + waiter.size > MERGED_BYTES
-            if batch and (full or waiter.alone or batch[0].alone):
+            if batch and (full or waiter.alike is None or waiter.alike != batch[0].alike):
                 break
             batch.append(self._waiting.popleft())
             count += waiter.count
