@@ -31,7 +31,8 @@ class Bounded:
     Args:
         app: the application.
         most: most requests at once; a further one is 503 at once.
-        seconds: budget of a request, from its head to the begin of its answer.
+        seconds: budget of a request, from its head to the begin of its answer, and between two parts of that. How long
+            a part may wait for its caller to read is not counted here: the protocol cuts those that do not read.
         stopping: set when the service stops, and takes no more work.
     """
 
@@ -66,21 +67,30 @@ class Bounded:
         """Pass a request on, and answer for it when it takes too long."""
         deadline = set_deadline(self._seconds)
         started = False
+        body_ended = False
 
         async def receiving() -> HTTPReceiveMessage:
+            nonlocal body_ended
             try:
-                async with asyncio.timeout_at(deadline):
-                    return await receive()  # type: ignore[return-value]
+                # What comes after the body is that the caller has left, which need not happen in time.
+                async with asyncio.timeout_at(None if body_ended else deadline):
+                    message: HTTPReceiveMessage = await receive()  # type: ignore[assignment]
             except TimeoutError:
                 raise BodyTimeout("The request's body did not come in time") from None
+            body_ended = not message.get("more_body")
+            return message
 
         async def sending(message: Message) -> None:
             nonlocal started
             started = True
+            if not limit.expired():
+                limit.reschedule(None)
             await send(message)
+            if not limit.expired():
+                limit.reschedule(asyncio.get_running_loop().time() + self._seconds + LAST_RESORT_SECONDS)
 
         try:
-            async with asyncio.timeout_at(deadline + LAST_RESORT_SECONDS):
+            async with asyncio.timeout_at(deadline + LAST_RESORT_SECONDS) as limit:
                 await self._app(scope, receiving, sending)
         except TimeoutError:
             if started:
