@@ -95,6 +95,10 @@ node: clients/node/node_modules/.package-lock.json ## build the Node client
 fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores: make fuzz FUZZ="--seconds 600 --store remote"
 	$(BIN)/python tests/fuzz/campaign.py $(FUZZ)
 
+.PHONY: soak
+soak: $(VENV)/dev.stamp ## a mixed load with faults, after which all is as it was: make soak SOAK="--minutes 30 --store remote"
+	PYTHONPATH=tests $(BIN)/python -m soak $(SOAK)
+
 .PHONY: bench
 bench: $(VENV)/dev.stamp ## compare with Chroma asked directly (needs wrk): make bench BENCH="--vectors FILE"
 	@command -v wrk > /dev/null || { echo "make bench needs wrk, which Debian has as a package of that name"; exit 1; }

@@ -16,14 +16,9 @@ import pytest
 from serving import Served, free_port, running, start_chroma, start_service
 from system.conftest import Report
 from system.ledger import everything_in, ingesting, until, wait_for_writes
+from system.processes import chroma_process_of, kill
 
 Kind = Literal["embedded", "remote"]
-
-
-def kill(served: Served) -> None:
-    """End a process as a crash does."""
-    served.process.kill()
-    served.process.wait(timeout=30)
 
 
 def environ_of(kind: Kind, chroma: Served, name: str) -> dict[str, str]:
@@ -130,12 +125,3 @@ def fill(file: Path) -> None:
                 growing.write(bytes(4096))
         except OSError:
             return
-
-
-def chroma_process_of(service: Served) -> int:
-    """The process that embedded Chroma runs in: the child that the pool has spawned."""
-    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
-    for child in map(int, children):
-        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-            return child
-    raise AssertionError("there is no such process")
