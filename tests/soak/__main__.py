@@ -88,7 +88,7 @@ class Soak:
             await self._settle()
 
     async def _prepare(self) -> None:
-        """Make the collections, a page that no socket holds, and all the threads that the service keeps for /metrics."""
+        """Make the collections, a page that no socket holds, and all the threads that the service ever has."""
         async with httpx.AsyncClient(base_url=self._service.url, timeout=PATIENCE) as client:
             for name in (*COLLECTIONS, LARGE):
                 (await client.post("/collections", json={"name": name, "distance": "l2"})).raise_for_status()
@@ -96,6 +96,7 @@ class Soak:
                 one = {"id": str(number), "text": "", "embedding": [1, 1], "metadata": {"much": "x" * 250_000}}
                 written = await client.put(f"/collections/{LARGE}/documents", json={"documents": [one]})
                 written.raise_for_status()
+            # /metrics is made in a thread of a pool, which grows when it is needed and then stays as large.
             await asyncio.gather(*(client.get("/metrics") for _ in range(100)))
 
     async def _round(self) -> None:
