@@ -117,8 +117,8 @@ class HttpBackend:
             timeout=self._timeout,
             auto_decompress=True,
         )
-        # aiohttp sends a DELETE twice without telling, and a deletion whose answer was lost would be "not found". It has
-        # no public way to be kept from that; what may be sent twice is sent twice below.
+        # aiohttp sends a DELETE twice without telling, and a deletion whose answer was lost would be "not found". It
+        # has no public way to be kept from that; what may be sent twice is sent twice below.
         self._session._retry_connection = False
 
     async def close(self) -> None:
