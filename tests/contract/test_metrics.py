@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
-
-def samples(http: httpx.Client) -> dict[str, float]:
-    """All samples by their names with labels."""
-    text = http.get("/metrics").text
-    return {
-        name: float(value)
-        for name, value in re.findall(r"^(ragstore_\w+(?:\{[^}]*\})?) ([\d.e+-]+)$", text, flags=re.M)
-    }
-
-
-def grown(before: dict[str, float], after: dict[str, float], name: str) -> float:
-    return after.get(name, 0.0) - before.get(name, 0.0)
+from contract.metrics import grown, samples
 
 
 def documents(*ids: str) -> dict[str, object]:
