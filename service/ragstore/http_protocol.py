@@ -1,23 +1,36 @@
-"""The HTTP/1.1 protocol of uvicorn, with what it lacks: problem documents, and an end to requests that never come.
+"""The HTTP/1.1 protocol of uvicorn, with what it lacks: problem documents, and an end to callers that never go on.
 
-uvicorn waits for ever for the head of a request, and for the rest of a body that was answered early. Both hold a
-connection, so both get a limit.
+uvicorn waits for ever for the head of a request, for the rest of a body that was answered early, and for a caller to
+read its answer. Each holds a connection, and the last one the answer, too, so each gets a limit.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
+from contextlib import suppress
 from typing import ClassVar, Final
 
 import msgspec
+import structlog
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ragstore.counted import count_unparsed
 from ragstore.schemas import Problem
 from ragstore.security.headers import STRICT
 
+if sys.platform != "win32":
+    import fcntl
+    import termios
+
 LINGER_SECONDS: Final = 5.0
 """How long the rest of a body is read and dropped after an early answer, so that its caller gets to read it."""
+
+LOOKS: Final = 4
+"""How often within the limit it is looked whether a caller reads; it is cut at most one look later than the limit."""
+
+_log = structlog.get_logger(__name__)
 
 
 def _answer(status: int, reason: str, title: str, detail: str) -> bytes:
@@ -39,21 +52,43 @@ _TOO_SLOW: Final = _answer(408, "Request Timeout", "Request timed out", "The req
 class ProblemProtocol(HttpToolsProtocol):
     """Answers requests that cannot be parsed as uvicorn does, but with a body that our callers understand."""
 
-    head_seconds: ClassVar[float] = 30.0
-    """Longest time for the head of a request."""
+    limit_seconds: ClassVar[float] = 30.0
+    """Longest time for the head of a request, and for a caller to read nothing of an answer."""
 
     _waiting: asyncio.TimerHandle | None = None
     """Ends the connection unless what is waited for comes: a head, or the end of a body that was answered early."""
 
+    _looking: asyncio.TimerHandle | None = None
+    """The next look at whether the caller reads; None while there is nothing for it to read."""
+
+    _unread = 0
+    """Bytes that the caller had not taken when last looked at, the system's share of them included."""
+
+    _progress = 0.0
+    """When the caller last got on, in the event loop's time."""
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A caller connects, and is to send a head."""
         super().connection_made(transport)
+        self.app = self._in_step(self.app)
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
         self._wait_no_more()
+        if self._looking is not None:
+            self._looking.cancel()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """More waits for the caller than it has room for."""
+        super().pause_writing()
+        self._wait_for_reader()
+
+    def resume_writing(self) -> None:
+        """The caller has read, so that there is room again."""
+        super().resume_writing()
+        self._wait_for_reader()
 
     def on_message_begin(self) -> None:
         """The first byte of a request came."""
@@ -76,6 +111,7 @@ class ProblemProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self.cycle.response_complete and self.cycle.more_body and not self.transport.is_closing():
             self._waiting = self.loop.call_later(LINGER_SECONDS, self.transport.close)
+        self._wait_for_reader()
 
     def send_400_response(self, msg: str) -> None:
         """Answer and close.
@@ -85,10 +121,11 @@ class ProblemProtocol(HttpToolsProtocol):
         """
         count_unparsed(400)
         self.transport.write(_NO_HTTP)
+        self._wait_for_reader()
         self.transport.close()
 
     def _wait_for_head(self) -> None:
-        self._waiting = self.loop.call_later(self.head_seconds, self._head_is_late)
+        self._waiting = self.loop.call_later(self.limit_seconds, self._head_is_late)
 
     def _wait_no_more(self) -> None:
         if self._waiting is not None:
@@ -102,16 +139,70 @@ class ProblemProtocol(HttpToolsProtocol):
         if earlier is None or earlier.response_complete:
             count_unparsed(408)
             self.transport.write(_TOO_SLOW)
+            self._wait_for_reader()
         self.transport.close()
 
+    def _in_step(self, app: ASGIApp) -> ASGIApp:
+        """The application, held back to the pace of its caller.
 
-def protocol(head_seconds: float) -> type[ProblemProtocol]:
+        uvicorn takes a whole answer at once and lets the application go. Here sending ends when the caller has taken
+        all but a last bit, so that what bounds the requests under way bounds the answers in memory, too.
+        """
+
+        async def in_step(scope: Scope, receive: Receive, send: Send) -> None:
+            async def sending(message: Message) -> None:
+                await send(message)
+                await self.flow.drain()
+
+            await app(scope, receive, sending)
+
+        return in_step
+
+    def _wait_for_reader(self) -> None:
+        """Begin, or go on, to look whether the caller reads what waits for it."""
+        self._progress = self.loop.time()
+        waiting = self.transport.get_write_buffer_size()
+        self._unread = waiting + self._in_system() if waiting else 0
+        if waiting and self._looking is None:
+            self._looking = self.loop.call_later(self.limit_seconds / LOOKS, self._look)
+
+    def _look(self) -> None:
+        """Cut the connection when its caller has read nothing for too long; a slow one may be slow."""
+        self._looking = None
+        waiting = self.transport.get_write_buffer_size()
+        if not waiting:
+            return
+        cycle: RequestResponseCycle | None = self.cycle
+        # While more is being written nothing can be told from the amount; it will be when there is no more room.
+        writing = cycle is not None and not cycle.response_complete and not self.flow.write_paused
+        if writing or waiting + self._in_system() < self._unread:
+            self._wait_for_reader()
+        elif self.loop.time() - self._progress >= self.limit_seconds:
+            _log.warning("answer not read", bytes_left=waiting, seconds=self.limit_seconds)
+            self.transport.abort()
+        else:
+            self._looking = self.loop.call_later(self.limit_seconds / LOOKS, self._look)
+
+    def _in_system(self) -> int:
+        """Bytes that the operating system holds for the caller, as far as it tells.
+
+        It takes megabytes, and asks for more only when a third of that was read: without these bytes a slow caller
+        would look like one that does not read.
+        """
+        told = bytearray(4)
+        if sys.platform != "win32":
+            with suppress(OSError):
+                fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, told)
+        return int.from_bytes(told, sys.byteorder)
+
+
+def protocol(limit_seconds: float) -> type[ProblemProtocol]:
     """The protocol with a limit of its own.
 
     Args:
-        head_seconds: longest time for the head of a request.
+        limit_seconds: longest time for the head of a request, and for a caller to read nothing of an answer.
 
     Returns:
         What uvicorn is told to speak.
     """
-    return type("LimitedProtocol", (ProblemProtocol,), {"head_seconds": head_seconds})
+    return type("LimitedProtocol", (ProblemProtocol,), {"limit_seconds": limit_seconds})

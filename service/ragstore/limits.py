@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import nullcontext
 from typing import Final
 
 import msgspec
@@ -35,7 +36,9 @@ class Bounded:
     Args:
         app: the application.
         most: most requests at once; a further one is 503 at once.
-        seconds: budget of a request, from its head to the begin of its answer; a stream renews it with each step.
+        seconds: budget of a request, from its head to the begin of its answer, and between two parts of that; a stream
+            renews it with each step. How long a part may wait for its caller to read is not counted here: the protocol
+            cuts those that do not read.
         stopping: set when the service stops, and takes no more work.
     """
 
@@ -72,21 +75,30 @@ class Bounded:
         """Pass a request on, and answer for it when it takes too long."""
         budget = set_deadline(self._seconds)
         started = False
+        body_ended = False
 
         async def receiving() -> HTTPReceiveMessage:
+            nonlocal body_ended
             try:
-                async with budget.limit():
-                    return await receive()  # type: ignore[return-value]
+                # What comes after the body is that the caller has left, which need not happen in time.
+                async with nullcontext() if body_ended else budget.limit():
+                    message: HTTPReceiveMessage = await receive()  # type: ignore[assignment]
             except TimeoutError:
                 raise BodyTimeout("The request's body did not come in time") from None
+            body_ended = not message.get("more_body")
+            return message
 
         async def sending(message: Message) -> None:
             nonlocal started
             started = True
+            if not limit.expired():
+                limit.reschedule(None)
             await send(message)
+            if not limit.expired():
+                limit.reschedule(asyncio.get_running_loop().time() + self._seconds + LAST_RESORT_SECONDS)
 
         try:
-            async with budget.limit(LAST_RESORT_SECONDS):
+            async with budget.limit(LAST_RESORT_SECONDS) as limit:
                 await self._app(scope, receiving, sending)
         except TimeoutError:
             if started:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,20 +9,9 @@ import httpx
 import pytest
 
 from contract.documents import document
+from contract.metrics import grown, samples
 from ragstore.security.keys import append_key, new_key
 from serving import Served, free_port, running, start_service
-
-
-def samples(http: httpx.Client) -> dict[str, float]:
-    """All samples by their names with labels."""
-    text = http.get("/metrics").text
-    return {
-        name: float(value) for name, value in re.findall(r"^(ragstore_\w+(?:\{.*\})?) ([\d.e+-]+)$", text, flags=re.M)
-    }
-
-
-def grown(before: dict[str, float], after: dict[str, float], name: str) -> float:
-    return after.get(name, 0.0) - before.get(name, 0.0)
 
 
 def requests(before: dict[str, float], after: dict[str, float], method: str, path: str, status: int) -> float:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import multiprocessing
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -187,3 +190,55 @@ async def test_the_process_ends_when_its_parent_is_killed_and_leaves_the_folder_
     await parent.wait()
     async with opened(tmp_path / "data") as store:
         assert (await store.status()).collections_count == 0
+
+
+async def test_a_process_that_dies_while_callers_have_left_leaves_no_thread_and_no_file(
+    tmp_path: Path, name: str
+) -> None:
+    def held() -> tuple[int, int]:
+        return len([one for one in threading.enumerate() if one.name == "QueueFeederThread"]), len(
+            os.listdir("/proc/self/fd")
+        )
+
+    async with opened(tmp_path) as store:
+        await _open(store)
+        await store.create_collection(name, {}, "l2")
+        before = held()
+        for _ in range(3):
+            [process] = _children()
+            os.kill(process, signal.SIGSTOP)
+            leaving = [asyncio.create_task(store.count(name)) for _ in range(20)]
+            await asyncio.sleep(0.1)
+            for task in leaving[5:]:
+                task.cancel()
+            await asyncio.sleep(0.1)
+            os.kill(process, signal.SIGKILL)
+            ended = await asyncio.gather(*leaving, return_exceptions=True)
+            assert {type(one) for one in ended} == {ChromaUnavailable, asyncio.CancelledError}
+            await _open(store)
+        deadline = time.monotonic() + 30
+        while held() != before and time.monotonic() < deadline:
+            gc.collect()
+            await asyncio.sleep(0.05)
+        assert held() == before
+
+
+async def test_callers_that_wait_for_a_stuck_process_are_told_when_it_is_replaced(tmp_path: Path, name: str) -> None:
+    patience = 3.0
+    async with opened(tmp_path, patience) as store:
+        await _open(store)
+        await store.create_collection(name, {}, "l2")
+        [process] = _children()
+        os.kill(process, signal.SIGSTOP)
+        early = [asyncio.create_task(store.count(name)) for _ in range(2)]
+        await asyncio.sleep(patience / 2)
+        late = [asyncio.create_task(store.count(name)) for _ in range(8)]
+        await asyncio.sleep(patience * 0.75)
+        with suppress(ChromaTimeout, ChromaUnavailable):
+            await store.count(name)  # finds it stuck, and replaces it
+        assert {type(one) for one in await asyncio.gather(*early, return_exceptions=True)} == {ChromaTimeout}
+        ended = {type(one) for one in await asyncio.gather(*late, return_exceptions=True)}
+        assert ChromaUnavailable in ended
+        assert ended <= {ChromaUnavailable, ChromaTimeout, int}
+        await _open(store)
+        assert await store.count(name) == 0

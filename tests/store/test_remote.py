@@ -255,6 +255,76 @@ async def test_an_add_of_one_document_whose_id_is_taken_tells_where_it_stands(ch
         )
 
 
+async def test_a_deletion_whose_answer_is_lost_is_told_as_done(chroma: Served, name: str) -> None:
+    lost: list[str] = []
+
+    async def forgetful(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, _, port = chroma.url.removeprefix("http://").partition(":")
+        upstream, downstream = await asyncio.open_connection(host, int(port))
+        try:
+            while True:
+                head, body = await read_message(reader)
+                downstream.write(head.encode("latin-1") + body)
+                answer, content = await read_message(upstream)
+                if head.startswith("DELETE") and not lost:
+                    lost.append(answer)
+                    return
+                writer.write(answer.encode("latin-1") + content)
+        finally:
+            downstream.close()
+
+    async with listening(forgetful) as url, started(http_backend(url, "store_tests")) as store:
+        await store.create_collection(name, {}, "l2")
+        await store.delete_collection(name)
+        with pytest.raises(CollectionNotFound):
+            await store.get_collection(name)
+        with pytest.raises(CollectionNotFound):
+            await store.delete_collection(name)
+    assert " 200 " in lost[0]
+
+
+COLUMNS: dict[str, Callable[[Store, str], Awaitable[object]]] = {
+    "documents": lambda store, name: store.get(name, EVERYTHING),
+    "metadatas": lambda store, name: store.get(name, EVERYTHING),
+    "embeddings": lambda store, name: store.get(name, EVERYTHING, with_embeddings=True),
+    "distances": lambda store, name: store.query(name, [asked(1, 2)]),
+    "uris": lambda store, name: store.add(name, batch("c")),
+}
+"""What reads each column of Chroma's answers."""
+
+DAMAGES: dict[str, Callable[[bytes, bytes], bytes]] = {
+    "its name garbled": lambda answer, column: answer.replace(column, b"\xff" * len(column)),
+    "empty": lambda answer, column: answer.replace(b'"%s":[' % column, b'"%s":[],"x":[' % column),
+}
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_an_answer_that_lost_a_column_on_its_way_is_a_failure(
+    chroma: Served, name: str, column: str, damage: str
+) -> None:
+    async def damaging(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, _, port = chroma.url.removeprefix("http://").partition(":")
+        upstream, downstream = await asyncio.open_connection(host, int(port))
+        try:
+            while True:
+                head, body = await read_message(reader)
+                downstream.write(head.encode("latin-1") + body)
+                answer, content = await read_message(upstream)
+                damaged = DAMAGES[damage](content, column.encode())
+                answer = answer.replace(f"content-length: {len(content)}", f"content-length: {len(damaged)}")
+                writer.write(answer.encode("latin-1") + damaged)
+        finally:
+            downstream.close()
+
+    async with started(http_backend(chroma.url, "store_tests")) as direct:
+        await direct.create_collection(name, {}, "l2")
+        await direct.add(name, batch("a", "b"))
+    async with listening(damaging) as url, started(http_backend(url, "store_tests")) as store:
+        with pytest.raises(ChromaFailed):
+            await COLUMNS[column](store, name)
+
+
 async def test_the_tenant_and_the_database_are_made_when_they_are_missing(chroma: Served, name: str) -> None:
     async with (
         started(http_backend(chroma.url, f"db-{name}")) as store,

@@ -7,6 +7,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -158,6 +159,109 @@ async def test_many_callers_at_once_are_served_or_refused_and_what_was_acknowled
     assert there >= {f"many-{number}" for number, status in enumerate(statuses) if status == 200}
     if 504 not in statuses:
         assert len(there) == statuses.count(200)
+
+
+PAGE: Final = "/collections/large/documents?limit=100"
+"""Some 12 MB, more than sockets hold."""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service with narrow limits and a collection with a large page in it."""
+    environ = {"RAGSTORE_REQUEST_TIMEOUT_SECONDS": str(BUDGET), "RAGSTORE_MAX_REQUESTS": str(MAX_REQUESTS)}
+    with running(start_service(tmp_path_factory.mktemp("large"), environ)) as served:
+        httpx.post(f"{served.url}/collections", json={"name": "large"}).raise_for_status()
+        for number in range(10):
+            batch = [document(f"{number}-{place}", number) for place in range(10)]
+            for one in batch:
+                one["metadata"]["much"] = "x" * 120_000
+            deadline = time.monotonic() + PATIENCE
+            while not httpx.put(f"{served.url}/collections/large/documents", json={"documents": batch}).is_success:
+                assert time.monotonic() < deadline
+        yield served
+
+
+def asking(service: Served, requests: int = 1) -> socket.socket:
+    """A connection with little room that asks for the large page, once or more."""
+    parts = urlsplit(service.url)
+    connection = socket.socket()
+    connection.settimeout(PATIENCE)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+    connection.connect((parts.hostname, parts.port))
+    connection.sendall(f"GET {PAGE} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode() * requests)
+    return connection
+
+
+def read_answer(connection: socket.socket, slowly: float = 0.0) -> tuple[int, int]:
+    """Read an answer until it is whole or cut.
+
+    Args:
+        connection: where it comes.
+        slowly: how long to read a bit four times a second; then as fast as it comes.
+
+    Returns:
+        The bytes of the body that came, and how many there are.
+    """
+    head = b""
+    while b"\r\n\r\n" not in head:
+        head += connection.recv(4096)
+    head, _, body = head.partition(b"\r\n\r\n")
+    length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.startswith(b"content-length:"))
+    received, fast = len(body), time.monotonic() + slowly
+    while received < length:
+        try:
+            chunk = connection.recv(100_000)
+        except ConnectionError:
+            break
+        if not chunk:
+            break
+        received += len(chunk)
+        if time.monotonic() < fast:
+            time.sleep(0.25)
+    return received, length
+
+
+def cut(service: Served) -> int:
+    """How many callers were cut because they did not read."""
+    return service.log.read_text().count("answer not read")
+
+
+def test_callers_that_never_read_hold_their_place_until_they_are_cut_and_not_longer(large: Served) -> None:
+    deadline = time.monotonic() + PATIENCE
+    full = 200
+    while full != 503:  # they are cut after a while, so on a slow machine a look may come too late
+        before = cut(large)
+        with ExitStack() as opened:
+            unread = [opened.enter_context(asking(large)) for _ in range(MAX_REQUESTS)]
+            begun = [connection.recv(12).endswith(b"200") for connection in unread]
+            full = httpx.get(f"{large.url}/collections").status_code
+            while cut(large) < before + sum(begun):
+                assert time.monotonic() < deadline, "callers that never read are never cut"
+                time.sleep(0.05)
+            assert httpx.get(f"{large.url}/collections").status_code == 200
+            received = [read_answer(connection) for connection in unread]
+        assert all(some < whole for (some, whole), took in zip(received, begun, strict=True) if took)
+        assert time.monotonic() < deadline, "answers that nobody reads are not counted"
+
+
+def test_a_caller_that_never_reads_and_asks_again_and_again_is_cut(large: Served) -> None:
+    before = cut(large)
+    with asking(large, requests=20) as connection:
+        deadline = time.monotonic() + PATIENCE
+        while cut(large) == before:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        received, length = read_answer(connection)
+        assert received < length
+
+
+def test_a_caller_that_reads_slowly_but_steadily_gets_all_of_its_answer(large: Served) -> None:
+    """It reads for several budgets so little that the socket, which holds megabytes, asks for no more in one budget."""
+    received = length = 0
+    while length < 10_000_000:  # a slow machine answers 504
+        with asking(large) as connection:
+            received, length = read_answer(connection, slowly=5 * BUDGET)
+    assert received == length
 
 
 def test_stopping_waits_for_no_idle_connection_and_no_slow_body(tmp_path: Path) -> None:

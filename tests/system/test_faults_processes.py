@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
+import httpx
 import pytest
 
 from serving import Served, free_port, running, start_chroma, start_service
 from system.conftest import Report
+from system.disks import Disk, LimitedFiles, small_disk
 from system.ledger import everything_in, ingesting, until, wait_for_writes
+from system.processes import chroma_process_of, kill
+from system.replacing import replaced_under_load
 
 Kind = Literal["embedded", "remote"]
-
-
-def kill(served: Served) -> None:
-    """End a process as a crash does."""
-    served.process.kill()
-    served.process.wait(timeout=30)
 
 
 def environ_of(kind: Kind, chroma: Served, name: str) -> dict[str, str]:
@@ -92,50 +88,42 @@ async def test_a_service_whose_chroma_hangs_stops_in_time_all_the_same(tmp_path:
     await until(lambda: not Path(f"/proc/{process}").exists())
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk that a few thousand documents would fill."""
-    disk = tmp_path / "small"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)]
-    if not shutil.which("mount") or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("this machine lets no small disk be mounted")
-    yield disk
-    subprocess.run(["umount", "-l", disk], check=True)
+@pytest.fixture(params=["a small disk", "files that may not grow"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
+    """A disk that can be full."""
+    if request.param == "a small disk":
+        with small_disk(tmp_path) as small:
+            yield small
+    else:
+        (tmp_path / "data").mkdir()
+        yield LimitedFiles(tmp_path / "data")
 
 
-async def test_a_full_disk_refuses_writes_and_loses_nothing(small_disk: Path, tmp_path: Path, report: Report) -> None:
+async def test_a_full_disk_refuses_writes_and_loses_nothing(disk: Disk, tmp_path: Path, report: Report) -> None:
     """Chroma hangs after it met a full disk, also when there is room again: its process must be replaced."""
-    environ = {"RAGSTORE_DATA_PATH": str(small_disk), "RAGSTORE_CHROMA_TIMEOUT_SECONDS": "2"}
-    with running(start_service(tmp_path, environ)) as service:
+    environ = {
+        "RAGSTORE_DATA_PATH": str(disk.path),
+        "RAGSTORE_CHROMA_TIMEOUT_SECONDS": "2",
+        "RAGSTORE_LOG_LEVEL": "error",
+    }
+    with running(start_service(tmp_path, environ, prefix=disk.prefix)) as service:
         async with ingesting(service) as ledger:
-            filler = small_disk / "filler"
-            fill(filler)
+            disk.fill(service)
             failed = ledger.failures
             await until(lambda: ledger.failures > failed + 8)
-            filler.unlink()
+            disk.free(service)
             await ledger.more(15)
         wait_for_writes(service.url)
-        report("disk full for a while, embedded", ledger.check())
+        report(f"disk full for a while, embedded: {type(disk).__name__}", ledger.check())
         there = everything_in(service.url, ledger.collection)
-    with running(start_service(tmp_path, environ)) as again:
+    with running(start_service(tmp_path, environ, prefix=disk.prefix)) as again:
         assert everything_in(again.url, ledger.collection) == there
 
 
-def fill(file: Path) -> None:
-    """Write to a file until the disk is full."""
-    with file.open("wb", buffering=0) as growing:
-        try:
-            while True:
-                growing.write(bytes(4096))
-        except OSError:
-            return
-
-
-def chroma_process_of(service: Served) -> int:
-    """The process that embedded Chroma runs in: the child that the pool has spawned."""
-    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
-    for child in map(int, children):
-        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-            return child
-    raise AssertionError("there is no such process")
+async def test_a_collection_of_embedded_chroma_deleted_and_made_again_under_load_holds_whole_writes(
+    tmp_path: Path,
+) -> None:
+    with running(start_service(tmp_path)) as service:
+        async with httpx.AsyncClient(base_url=service.url, timeout=60) as client:
+            (await client.post("/collections", json={"name": "replaced", "distance": "l2"})).raise_for_status()
+            await replaced_under_load((client, client), "replaced")

@@ -13,7 +13,8 @@ import pytest
 
 from serving import Served, running, start_service
 from system.conftest import Report
-from system.ledger import Figures, document, everything_in, until
+from system.ledger import Figures, document, everything_in
+from system.replacing import replaced_under_load
 
 RACES: Final = 60
 
@@ -126,36 +127,4 @@ async def test_batches_that_share_ids_are_there_whole_or_not_at_all(
 async def test_a_collection_deleted_and_made_again_under_load_holds_whole_writes_and_the_services_go_on(
     replicas: Replicas, collection: str
 ) -> None:
-    statuses: Counter[int] = Counter()
-    batches: dict[str, list[dict[str, Any]]] = {}
-    done = asyncio.Event()
-
-    async def ingest(caller: int) -> None:
-        number = 0
-        while not done.is_set():
-            number += 1
-            batch = [document(f"{caller}-{number}-{place}", number) for place in range(3)]
-            batches[f"{caller}-{number}"] = batch
-            method = "POST" if number % 2 else "PUT"
-            answer = await replicas.clients[caller % 2].request(
-                method, f"/collections/{collection}/documents", json={"documents": batch}
-            )
-            statuses[answer.status_code] += 1
-
-    async def replace() -> None:
-        for turn in range(8):
-            one, other = replicas.clients[turn % 2], replicas.clients[1 - turn % 2]
-            assert (await one.delete(f"/collections/{collection}")).status_code == 200
-            assert (await other.post("/collections", json={"name": collection, "distance": "l2"})).status_code == 201
-            wanted = statuses[200] + statuses[201] + 8
-            await until(lambda: statuses[200] + statuses[201] >= wanted)  # noqa: B023
-        done.set()
-
-    async with asyncio.timeout(60):
-        await asyncio.gather(replace(), *(ingest(caller) for caller in range(4)))
-    assert set(statuses) <= {200, 201, 404}
-    found = {one["id"]: one for one in everything_in(replicas.urls[0], collection)}
-    for batch in batches.values():
-        present = [one for one in batch if one["id"] in found]
-        assert len(present) in (0, len(batch))
-        assert all(found[one["id"]] == one for one in present)
+    await replaced_under_load(replicas.clients, collection)

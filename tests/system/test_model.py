@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
+from contract.metrics import grown, samples
 from serving import Served
 from system.linearizable import Step, is_some_order
 
@@ -170,6 +171,7 @@ def machine(http: httpx.Client) -> Iterator[type[Service]]:
 
 
 def test_the_service_answers_as_a_dictionary_does(machine: type[Service]) -> None:
+    before = samples(machine.http)
     run_state_machine_as_test(
         machine,
         settings=settings(
@@ -177,13 +179,21 @@ def test_the_service_answers_as_a_dictionary_does(machine: type[Service]) -> Non
         ),
     )
     assert machine.steps > 200, machine.steps
+    after = samples(machine.http)
+    asked, passed = (
+        grown(before, after, f'ragstore_store_queries_total{{filtered="yes",layer="{layer}"}}')
+        for layer in ("merged", "planned")
+    )
+    assert passed < asked, "no filter was applied by the service itself: planning is off"
 
 
 CALLERS: Final = 8
 CALLS: Final = 40
 
 
-async def test_what_concurrent_callers_are_told_happened_in_some_order(service: Served, name: str) -> None:
+async def test_what_concurrent_callers_are_told_happened_in_some_order(
+    service: Served, http: httpx.Client, name: str
+) -> None:
     """Each caller works on ids at random; for each id there is an order of the calls that explains all answers."""
     history: dict[str, list[Step]] = {key: [] for key in IDS}
     path = f"/collections/{name}/documents"
@@ -220,8 +230,15 @@ async def test_what_concurrent_callers_are_told_happened_in_some_order(service: 
     async with httpx.AsyncClient(base_url=service.url, timeout=60) as client:
         # Not cosine: Chroma normalises such embeddings, and gives them back with other last digits.
         (await client.post("/collections", json={"name": name, "distance": "l2"})).raise_for_status()
+        before = samples(http)
         await asyncio.gather(*(work(client, caller) for caller in range(CALLERS)))
+        after = samples(http)
         there = (await client.get(path)).json()["documents"]
+    parts, calls = (
+        grown(before, after, f'ragstore_store_parts_{kind}{{layer="merged",operation="write"}}')
+        for kind in ("sum", "count")
+    )
+    assert parts > calls, "no writes left together: coalescing is off"
     final = {one["id"]: one["metadata"]["content"] for one in there}
     for key, steps in history.items():
         assert is_some_order(steps, final.get(key)), key

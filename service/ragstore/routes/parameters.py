@@ -75,8 +75,10 @@ def from_path(text: str, parameter: str) -> str:
         raise InvalidRequest(message, [FieldProblem(f"$.{parameter}", message)]) from None
 
 
-def checked_query_string(request: Request[Any, Any, Any]) -> None:
+async def checked_query_string(request: Request[Any, Any, Any]) -> None:
     """Before a request: Litestar replaces what is not UTF-8 in a query string, and would then look for something else.
+
+    It waits for nothing, but Litestar would send each request to a thread and back for it were it not a coroutine.
 
     Raises:
         InvalidRequest: it is not UTF-8.

@@ -1,13 +1,20 @@
-"""What Chroma's HTTP API answers."""
+"""What a Chroma server answers, and whether it is all that was asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 import msgspec
 
+from ragstore.errors import ChromaFailed
 from ragstore.metadata import CollectionMetadata, Metadata
 
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
+"""What decoding an answer raises when it is no JSON, or not the JSON that was expected."""
 
-class Problem(msgspec.Struct):
+
+class ChromaProblem(msgspec.Struct):
     """An error as Chroma tells it."""
 
     error: str = "unknown"
@@ -21,17 +28,17 @@ class Preflight(msgspec.Struct):
     supports_base64_encoding: bool = False
 
 
-class Collection(msgspec.Struct):
+class CollectionAnswer(msgspec.Struct):
     """A collection as Chroma tells it."""
 
     id: str
     name: str
+    configuration_json: dict[str, object]
     metadata: CollectionMetadata | None = None
     dimension: int | None = None
-    configuration_json: dict[str, object] = {}
 
 
-class Records(msgspec.Struct):
+class RecordsAnswer(msgspec.Struct):
     """The answer to a get."""
 
     ids: list[str]
@@ -40,14 +47,14 @@ class Records(msgspec.Struct):
     embeddings: list[list[float]] | None = None
 
 
-class Marks(msgspec.Struct):
+class MarksAnswer(msgspec.Struct):
     """The answer to a get of uris."""
 
     ids: list[str]
     uris: list[str | None]
 
 
-class Neighbours(msgspec.Struct):
+class NeighboursAnswer(msgspec.Struct):
     """The answer to a query of m vectors."""
 
     ids: list[list[str]]
@@ -59,3 +66,41 @@ class Neighbours(msgspec.Struct):
 
 class Nothing(msgspec.Struct):
     """An answer that says nothing more."""
+
+
+def require_columns(answer: RecordsAnswer | MarksAnswer, include: Sequence[str]) -> None:
+    """Make sure that every column that was asked for came, and as long as the ids are.
+
+    An answer that was damaged on its way may still be JSON, with a column less.
+
+    Args:
+        answer: what Chroma answered.
+        include: names of the columns that were asked for.
+
+    Raises:
+        ChromaFailed: one did not come.
+    """
+    for name in include:
+        column: list[object] | None = getattr(answer, name)
+        if column is None or len(column) != len(answer.ids):
+            raise ChromaFailed("Chroma's answer is not whole")
+
+
+def require_neighbours(answer: NeighboursAnswer, queries: int, include: Sequence[str]) -> None:
+    """Make sure that every query was answered, with every column that was asked for.
+
+    Args:
+        answer: what Chroma answered.
+        queries: how many vectors were asked about.
+        include: names of the columns that were asked for.
+
+    Raises:
+        ChromaFailed: something did not come.
+    """
+    lengths = [len(ids) for ids in answer.ids]
+    for name in include:
+        columns: list[list[object]] | None = getattr(answer, name)
+        if columns is None or [len(column) for column in columns] != lengths:
+            raise ChromaFailed("Chroma's answer is not whole")
+    if len(lengths) != queries:
+        raise ChromaFailed("Chroma's answer is not whole")

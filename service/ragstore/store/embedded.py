@@ -25,6 +25,9 @@ T = TypeVar("T")
 CLOSE_SECONDS: Final = 5.0
 """Longest wait for Chroma to finish what it does, when the service ends."""
 
+TURNS: Final = 4
+"""Most calls that Chroma's process has at once: it finds its next one when it ends one. The others wait here."""
+
 
 class EmbeddedBackend:
     """Chroma under a folder of this machine; see `Backend` for what each method does.
@@ -46,6 +49,7 @@ class EmbeddedBackend:
         self._running: tuple[ProcessPoolExecutor, Future[None]] | None = None
         self._max_batch_size: int | None = None
         self._calls: set[Future[object]] = set()
+        self._turns = asyncio.Semaphore(TURNS)
         self._progress = 0.0
 
     async def start(self) -> None:
@@ -189,16 +193,34 @@ class EmbeddedBackend:
             What it returns.
         """
         self._end_when_stuck()
-        pool, opened = self._process()
         try:
             async with asyncio.timeout(self._timeout):
+                return await self._in_turn(name, functools.partial(operation, *args, **kwargs))
+        except TimeoutError:
+            raise ChromaTimeout("Chroma did not answer in time") from None
+
+    async def _in_turn(self, name: str, operation: Callable[[], T]) -> T:
+        """Wait for a turn, and run an operation in Chroma's process.
+
+        Whoever leaves before the turn comes is forgotten. What was handed over is never taken back: Python 3.11's pool
+        stumbles over calls that were when its process dies, and leaves a thread and eight files behind.
+        """
+        with in_store():
+            await self._turns.acquire()
+        pool, opened = self._process()
+        try:
+            try:
                 if not opened.done():
                     await asyncio.shield(asyncio.wrap_future(opened))
                 opened.result()
-                with in_store():
-                    return await asyncio.wrap_future(self._submit(pool, functools.partial(operation, *args, **kwargs)))
-        except TimeoutError:
-            raise ChromaTimeout("Chroma did not answer in time") from None
+                call = self._submit(pool, operation)
+            except BaseException:
+                self._turns.release()
+                raise
+            answer = asyncio.wrap_future(call)
+            answer.add_done_callback(_looked_at)
+            with in_store():
+                return await asyncio.shield(answer)
         except BrokenProcessPool:
             self._forget(pool)
             raise ChromaUnavailable("Chroma's process ended; it is started again") from None
@@ -218,12 +240,13 @@ class EmbeddedBackend:
         return self._running
 
     def _submit(self, pool: ProcessPoolExecutor, operation: Callable[[], T]) -> Future[T]:
-        """Hand an operation to Chroma's process, and note when it ends there, whether or not its caller still waits."""
+        """Hand an operation to Chroma's process; its turn ends when it ends there, whether or not its caller waits."""
         loop = asyncio.get_running_loop()
         call = pool.submit(operation)
         kept = cast("Future[object]", call)
 
         def ended() -> None:
+            self._turns.release()
             self._calls.discard(kept)
             if not kept.cancelled():
                 self._progress = loop.time()
@@ -250,10 +273,16 @@ class EmbeddedBackend:
             self._forget(pool)
 
     def _forget(self, pool: ProcessPoolExecutor) -> None:
-        """Let the next call start a new process."""
+        """Let the next call start a new process. Calls that still wait are told that theirs has ended."""
         if self._running is not None and self._running[0] is pool:
             self._running = None
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(wait=False)
+
+
+def _looked_at(answer: asyncio.Future[T]) -> None:
+    """Take note of an error whose caller has left; asyncio would log it."""
+    if not answer.cancelled():
+        answer.exception()
 
 
 def _collection(described: chroma_process.Described) -> Collection:

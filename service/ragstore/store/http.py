@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, TypeVar
 from urllib.parse import quote
 
@@ -20,9 +21,8 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable
+from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, CollectionNotFound
 from ragstore.metadata import CollectionMetadata
-from ragstore.store import chroma_answers as answers
 from ragstore.store.backend import (
     CLEARED,
     ChromaFilter,
@@ -36,6 +36,18 @@ from ragstore.store.backend import (
     present_texts,
 )
 from ragstore.store.base import Collection, Distance, Matrix, StoreStatus
+from ragstore.store.chroma_answers import (
+    UNREADABLE,
+    ChromaProblem,
+    CollectionAnswer,
+    MarksAnswer,
+    NeighboursAnswer,
+    Nothing,
+    Preflight,
+    RecordsAnswer,
+    require_columns,
+    require_neighbours,
+)
 from ragstore.store.chroma_errors import meaning
 from ragstore.store.clock import in_store
 
@@ -44,11 +56,15 @@ T = TypeVar("T")
 CONNECT_SECONDS: Final = 5.0
 """Longest wait for a connection. Longer means that Chroma is away, not that it is busy."""
 
+LOST: Final = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
+"""What aiohttp raises when a connection ends early; the second also when there is none at all."""
+
 BUSY: Final = (429, 502, 503)
 """Answers of Chroma, or of a proxy before it, that mean "later"."""
 
-UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
-"""What decoding an answer raises when it is no JSON, or not the JSON that was expected."""
+
+class _ConnectionLost(ChromaUnavailable):
+    """A connection ended before the answer came, so what was asked may have been done."""
 
 
 class _DatabaseGone(ChromaFailed):
@@ -93,7 +109,7 @@ class HttpBackend:
         self._ca_file = ca_file
         self._headers_of_call = headers_of_call
         self._session: aiohttp.ClientSession | None = None
-        self._preflight: answers.Preflight | None = None
+        self._preflight: Preflight | None = None
         self._preparing = asyncio.Lock()
 
     async def start(self) -> None:
@@ -105,6 +121,9 @@ class HttpBackend:
             timeout=self._timeout,
             auto_decompress=True,
         )
+        # aiohttp sends a DELETE twice without telling, and a deletion whose answer was lost would be "not found". It
+        # has no public way to be kept from that; what may be sent twice is sent twice below.
+        self._session._retry_connection = False
 
     async def close(self) -> None:
         """Let go of Chroma."""
@@ -124,16 +143,16 @@ class HttpBackend:
     async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
         """Create a collection."""
         body = {"name": name, "metadata": metadata or None, "configuration": {"hnsw": {"space": distance}}}
-        return _collection(await self._ask(answers.Collection, "POST", self._collections(), body, name=name))
+        return _collection(await self._ask(CollectionAnswer, "POST", self._collections(), body, name=name))
 
     async def get_collection(self, name: str) -> Collection:
         """Look a collection up."""
-        return _collection(await self._ask(answers.Collection, "GET", self._collections(name), name=name))
+        return _collection(await self._ask(CollectionAnswer, "GET", self._collections(name), name=name))
 
     async def list_collections(self, limit: int | None, offset: int) -> list[Collection]:
         """List collections."""
         window = f"?offset={offset}" + ("" if limit is None else f"&limit={limit}")
-        found = await self._ask(list[answers.Collection], "GET", self._collections() + window)
+        found = await self._ask(list[CollectionAnswer], "GET", self._collections() + window)
         return [_collection(collection) for collection in found]
 
     async def count_collections(self) -> int:
@@ -142,11 +161,15 @@ class HttpBackend:
 
     async def replace_metadata(self, collection_id: str, metadata: CollectionMetadata) -> None:
         """Replace a collection's metadata; it may be empty."""
-        await self._ask(answers.Nothing, "PUT", self._collections(collection_id), {"new_metadata": metadata or CLEARED})
+        await self._ask(Nothing, "PUT", self._collections(collection_id), {"new_metadata": metadata or CLEARED})
 
     async def delete_collection(self, name: str) -> None:
-        """Delete a collection."""
-        await self._ask(answers.Nothing, "DELETE", self._collections(name), name=name)
+        """Delete a collection. One that is gone after the connection was lost was deleted before it was lost."""
+        try:
+            await self._ask(Nothing, "DELETE", self._collections(name), name=name)
+        except _ConnectionLost:
+            with suppress(CollectionNotFound):
+                await self._ask(Nothing, "DELETE", self._collections(name), name=name)
 
     # -- records ------------------------------------------------------------------------------
 
@@ -161,20 +184,21 @@ class HttpBackend:
     ) -> set[str]:
         """Write those records whose ids are free. The marks go into their `uris`, which nothing else here uses."""
         body = {**await self._written(ids, embeddings, texts, metadatas), "uris": marks}
-        await self._ask(answers.Nothing, "POST", self._collections(collection_id, "add"), body)
+        await self._ask(Nothing, "POST", self._collections(collection_id, "add"), body)
         there = await self.marks(collection_id, ids)
         return {added for added, mark in zip(ids, marks, strict=True) if there.get(added) == mark}
 
     async def marks(self, collection_id: str, ids: list[str]) -> dict[str, str | None]:
         """Which ids are taken, and by which add."""
         body = {"ids": ids, "include": ["uris"]}
-        found = await self._ask(answers.Marks, "POST", self._collections(collection_id, "get"), body)
+        found = await self._ask(MarksAnswer, "POST", self._collections(collection_id, "get"), body)
+        require_columns(found, ("uris",))
         return dict(zip(found.ids, found.uris, strict=True))
 
     async def withdraw(self, collection_id: str, ids: list[str], mark: str) -> None:
         """Delete those of some records that an add wrote. What took their place meanwhile has no such mark."""
         selected = {"ids": ids, "where": {"chroma:uri": mark}}
-        await self._ask(answers.Nothing, "POST", self._collections(collection_id, "delete"), selected)
+        await self._ask(Nothing, "POST", self._collections(collection_id, "delete"), selected)
 
     async def upsert(
         self,
@@ -186,7 +210,7 @@ class HttpBackend:
     ) -> None:
         """Write records in one transaction."""
         body = await self._written(ids, embeddings, texts, metadatas)
-        await self._ask(answers.Nothing, "POST", self._collections(collection_id, "upsert"), body)
+        await self._ask(Nothing, "POST", self._collections(collection_id, "upsert"), body)
 
     async def get(
         self,
@@ -208,7 +232,8 @@ class HttpBackend:
             "offset": offset,
             "include": include,
         }
-        found = await self._ask(answers.Records, "POST", self._collections(collection_id, "get"), body)
+        found = await self._ask(RecordsAnswer, "POST", self._collections(collection_id, "get"), body)
+        require_columns(found, include)
         return Records(
             found.ids,
             present_texts(found.documents),
@@ -222,7 +247,7 @@ class HttpBackend:
 
     async def delete(self, collection_id: str, ids: list[str]) -> None:
         """Delete records."""
-        await self._ask(answers.Nothing, "POST", self._collections(collection_id, "delete"), {"ids": ids})
+        await self._ask(Nothing, "POST", self._collections(collection_id, "delete"), {"ids": ids})
 
     async def query(
         self,
@@ -242,7 +267,8 @@ class HttpBackend:
             "where_document": where_document,
             "include": [*include, "distances"],
         }
-        found = await self._ask(answers.Neighbours, "POST", self._collections(collection_id, "query"), body)
+        found = await self._ask(NeighboursAnswer, "POST", self._collections(collection_id, "query"), body)
+        require_neighbours(found, len(embeddings), [*include, "distances"])
         return neighbours(found.ids, found.documents, found.metadatas, found.embeddings, found.distances)
 
     # -- the wire -----------------------------------------------------------------------------
@@ -259,14 +285,14 @@ class HttpBackend:
     def _collections(self, *parts: str) -> str:
         return "/".join([f"{self._database}/collections", *(quote(part, safe="") for part in parts)])
 
-    async def _ready(self) -> answers.Preflight:
+    async def _ready(self) -> Preflight:
         """Before the first call that needs it: learn Chroma's limits, and make the tenant and database."""
         async with self._preparing:
             if self._preflight is None:
                 tenant, database = self._names
                 await self._ensure(self._tenant, "/tenants", tenant)
                 await self._ensure(self._database, f"{self._tenant}/databases", database)
-                self._preflight = await self._send(answers.Preflight, "GET", "/pre-flight-checks")
+                self._preflight = await self._send(Preflight, "GET", "/pre-flight-checks")
         return self._preflight
 
     async def _ensure(self, there: str, parent: str, name: str) -> None:
@@ -300,9 +326,9 @@ class HttpBackend:
         status, content = await self._exchange(method, path, body)
         if status >= 400:
             try:
-                problem = msgspec.json.decode(content, type=answers.Problem)
+                problem = msgspec.json.decode(content, type=ChromaProblem)
             except UNREADABLE:
-                problem = answers.Problem()
+                problem = ChromaProblem()
             if problem.message == f"Database [{self._names[1]}] does not exist":
                 raise _DatabaseGone("Chroma lost the database")
             raise meaning(problem.error, problem.message, collection=name)
@@ -315,22 +341,22 @@ class HttpBackend:
         """One request and its answer, or the error that tells why there is none.
 
         A kept connection may have been closed by Chroma meanwhile. The request is then sent once more, unless it
-        creates a collection: one that did arrive would fail the second time. aiohttp does the same for methods that
-        are idempotent by themselves.
+        creates or deletes a collection: one that did arrive would fail the second time.
         """
         data = None if body is None else msgspec.json.encode(body)
-        repeatable = method == "POST" and not path.endswith("/collections")
+        repeatable = method != "DELETE" and not (method == "POST" and path.endswith("/collections"))
         try:
             try:
                 status, content = await self._once(method, path, data)
-            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+            except LOST as error:
                 if not repeatable or isinstance(error, aiohttp.ClientConnectorError):
                     raise
                 status, content = await self._once(method, path, data)
         except TimeoutError:
             raise ChromaTimeout("Chroma did not answer in time") from None
-        except aiohttp.ClientError:
-            raise ChromaUnavailable("Chroma cannot be reached") from None
+        except aiohttp.ClientError as error:
+            lost = isinstance(error, LOST) and not isinstance(error, aiohttp.ClientConnectorError)
+            raise (_ConnectionLost if lost else ChromaUnavailable)("Chroma cannot be reached") from None
         if status in BUSY:
             raise ChromaUnavailable("Chroma is too busy")
         return status, content
@@ -348,7 +374,7 @@ class HttpBackend:
                 return answer.status, await answer.read()
 
 
-def _collection(found: answers.Collection) -> Collection:
+def _collection(found: CollectionAnswer) -> Collection:
     return Collection(
         found.id, found.name, found.metadata or {}, found.dimension, distance_of(found.configuration_json)
     )
