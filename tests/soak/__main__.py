@@ -1,6 +1,6 @@
 """A soak: a mixed load with faults, after which the service holds what it held, and every document is as it was told.
 
-`make soak SOAK="--minutes 30 --store remote"` runs this. The load comes in rounds, the first of which is the warm-up.
+`make soak SOAK="--minutes 30 --store remote"` runs this. The load comes in rounds; the first two are the warm-up.
 After each the load stops, everything that was written is read and compared with what its writers were told; then, in
 quiet, the service's memory, open files and threads are looked at. The exit code is 1 when something is wrong.
 """
@@ -36,6 +36,9 @@ CHROMA_SECONDS: Final = 2.0
 
 SETTLE_SECONDS: Final = 45.0
 """How long open files and threads may take to settle: connections to Chroma are kept for 15 to 30 s."""
+
+WARM_UP_ROUNDS: Final = 2
+"""Rounds before the baseline, in which the heap grows to what the load takes; one in a short run."""
 
 QUIET_SECONDS: Final = 7.0
 """Quiet before the baseline, in which the service closes what callers left open; it gives each 5 s."""
@@ -82,7 +85,8 @@ class Soak:
         """
         await self._prepare()
         self._callers = [Caller(number, self.books, self.told) for number in range(CALLERS)]
-        await self._round()
+        for _ in range(1 if self._short else WARM_UP_ROUNDS):
+            await self._round()
         self._chroma.rest()
         await asyncio.sleep(QUIET_SECONDS)
         self._loaded = 0.0
@@ -122,14 +126,22 @@ class Soak:
         await asyncio.to_thread(wait_for_writes, self._service.url)
         await asyncio.sleep(CHROMA_SECONDS + 1)  # what was given up may have happened by now, and will not any more
         self.told.wrong += self.books.check(await asyncio.to_thread(self._everything))
+        await asyncio.to_thread(self._tidy)
 
     def _everything(self) -> list[dict[str, Any]]:
-        """All documents of the load; collections that a fault left behind are removed."""
+        """All documents of the load."""
+        return [one for name in COLLECTIONS for one in everything_in(self._service.url, name)]
+
+    def _tidy(self) -> None:
+        """Delete what faults left behind, so that each round begins with as much data as the one before."""
         with httpx.Client(base_url=self._service.url, timeout=PATIENCE) as client:
+            for batch in self.books.left():
+                path = f"/collections/{batch.collection}/documents/delete"
+                client.post(path, json={"ids": batch.ids}).raise_for_status()
+                batch.possible = {None}
             for found in client.get("/collections").raise_for_status().json()["collections"]:
                 if found["name"].startswith(SCRATCH):
                     client.delete(f"/collections/{found['name']}").raise_for_status()
-        return [one for name in COLLECTIONS for one in everything_in(self._service.url, name)]
 
     async def _settle(self) -> None:
         """Wait until what is held is what was held before, and no longer than that may take; then look."""

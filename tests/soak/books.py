@@ -37,6 +37,7 @@ class Batch:
         version: the newest that was sent.
         possible: versions that may be there; None stands for nothing.
         unsure: whether a write of it failed. It may still happen, so the batch is written no more.
+        kept: whether its caller still has to do with it; it asked for its deletion otherwise, which may have failed.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Batch:
     version: int = 0
     possible: set[int | None] = field(default_factory=lambda: {None})
     unsure: bool = False
+    kept: bool = True
 
     @property
     def documents(self) -> list[dict[str, Any]]:
@@ -120,3 +122,7 @@ class Books:
         self.found = len(there)
         self.checks += 1
         return wrong
+
+    def left(self) -> list[Batch]:
+        """Batches that are there though their callers asked for their deletion, which failed."""
+        return [batch for batch in self.batches.values() if not batch.kept]

@@ -147,6 +147,7 @@ class Caller:
             await self._write(batch, self._chosen.choice(("POST", "PUT")))
             return
         batch = self._kept.pop(0)
+        batch.kept = False
         body = self._chosen.choice(({"ids": batch.ids}, {"where": {"batch": batch.name}}))
         answer = await self._ask("POST", f"/collections/{batch.collection}/documents/delete", body, allowed=(200,))
         if answer and not batch.unsure:

@@ -17,8 +17,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragstore.errors import ChromaTimeout, ChromaUnavailable
-from ragstore.store.base import EVERYTHING, Batch, Store
+from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, DocumentsExist
+from ragstore.store.backend import WrittenMetadata
+from ragstore.store.base import EVERYTHING, Batch, Matrix, Store
+from ragstore.store.coalescing import CoalescingStore
+from ragstore.store.embedded import EmbeddedBackend
 from ragstore.store.exact import ExactStore
 from store.making import asked, batch
 from store.stores import embedded_backend
@@ -242,3 +245,42 @@ async def test_callers_that_wait_for_a_stuck_process_are_told_when_it_is_replace
         assert ended <= {ChromaUnavailable, ChromaTimeout, int}
         await _open(store)
         assert await store.count(name) == 0
+
+
+class ForgetfulBackend(EmbeddedBackend):
+    """Embedded Chroma that says of writes of several documents that they failed, once they are done.
+
+    Chroma does so when there is room for the documents and none for what it does next.
+    """
+
+    async def add(
+        self,
+        collection_id: str,
+        ids: list[str],
+        embeddings: Matrix,
+        texts: list[str],
+        metadatas: list[WrittenMetadata],
+        marks: list[str],
+    ) -> set[str]:
+        added = await super().add(collection_id, ids, embeddings, texts, metadatas, marks)
+        if len(ids) > 1:
+            raise ChromaFailed("Chroma failed")
+        return added
+
+
+async def test_adds_that_were_done_though_chroma_failed_them_together_are_not_told_as_conflicts(
+    tmp_path: Path, name: str
+) -> None:
+    backend = ForgetfulBackend(str(tmp_path), "store_tests", "store_tests", 60)
+    store = CoalescingStore(ExactStore(backend, 5461), 5461, 100, 2**20)
+    await store.start()
+    try:
+        await _open(store)
+        await store.create_collection(name, {}, "l2")
+        told = await asyncio.gather(*(store.add(name, batch(key)) for key in "abcd"), return_exceptions=True)
+        assert told == [None] * 4
+        assert sorted((await store.get(name, EVERYTHING)).ids) == ["a", "b", "c", "d"]
+        with pytest.raises(DocumentsExist):
+            await store.add(name, batch("b"))
+    finally:
+        await store.close()

@@ -34,9 +34,14 @@ class Proxy:
     met: int = 0
     _chunks: int = 0
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
+    _talks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
+        talk = asyncio.current_task()
+        assert talk is not None
+        self._talks.add(talk)
+        talk.add_done_callback(self._talks.discard)
         try:
             their_reader, their_writer = await asyncio.open_connection("127.0.0.1", self.target)
         except OSError:
@@ -83,6 +88,11 @@ class Proxy:
         for writer in self._writers:
             writer.close()
 
+    async def end(self) -> None:
+        """Cut every connection, and wait until that is done."""
+        self.close()
+        await asyncio.gather(*self._talks, return_exceptions=True)
+
 
 @asynccontextmanager
 async def proxied(target: int) -> AsyncIterator[Proxy]:
@@ -94,4 +104,4 @@ async def proxied(target: int) -> AsyncIterator[Proxy]:
         yield proxy
     finally:
         server.close()
-        proxy.close()
+        await proxy.end()

@@ -38,6 +38,7 @@ class GetResult(TypedDict):
     documents: list[str | None] | None
     metadatas: list[Metadata | None] | None
     embeddings: list[list[float]] | None
+    uris: list[str | None] | None
 
 
 class QueryResult(TypedDict):
@@ -95,6 +96,7 @@ class ChromaApi(Protocol):
         embeddings: list[Vector],
         metadatas: list[WrittenMetadata],
         documents: list[str],
+        uris: list[str] | None,
         tenant: str,
         database: str,
     ) -> bool: ...

@@ -234,9 +234,14 @@ def delete_collection(name: str) -> None:
 
 @_refusing
 def upsert(
-    collection_id: str, ids: list[str], embeddings: Matrix, texts: list[str], metadatas: list[WrittenMetadata]
+    collection_id: str,
+    ids: list[str],
+    embeddings: Matrix,
+    texts: list[str],
+    metadatas: list[WrittenMetadata],
+    marks: list[str] | None,
 ) -> None:
-    """Write records in one transaction."""
+    """Write records in one transaction. Marks go into their `uris`, which nothing else here uses."""
     chroma = _opened()
     chroma.api._upsert(
         UUID(collection_id),
@@ -244,6 +249,7 @@ def upsert(
         embeddings=list(embeddings),
         metadatas=metadatas,
         documents=texts,
+        uris=marks,
         **chroma.scope,
     )
 
@@ -276,6 +282,23 @@ def get(
         present_metadatas(found["metadatas"]),
         matrix(found["embeddings"]) if "embeddings" in include else None,
     )
+
+
+@_refusing
+def marks(collection_id: str, ids: list[str]) -> dict[str, str | None]:
+    """Which of some ids are taken, and by which add."""
+    chroma = _opened()
+    found = chroma.api._get(
+        UUID(collection_id),
+        ids=ids,
+        where=None,
+        limit=None,
+        offset=0,
+        where_document=None,
+        include=["uris"],
+        **chroma.scope,
+    )
+    return dict(zip(found["ids"], found["uris"] or [], strict=True))
 
 
 @_refusing

@@ -116,13 +116,17 @@ class EmbeddedBackend:
         metadatas: list[WrittenMetadata],
         marks: list[str],
     ) -> set[str]:
-        """Write records that were looked up. Nobody else has this data, so their ids are still free."""
-        await self.upsert(collection_id, ids, embeddings, texts, metadatas)
+        """Write records that were looked up. Nobody else has this data, so their ids are still free.
+
+        They are marked all the same: Chroma may fail a write that it has done, when there is no room for what it does
+        next, and the mark tells a second attempt that the first one wrote it.
+        """
+        await self._call("", chroma_process.upsert, collection_id, ids, embeddings, texts, metadatas, marks)
         return set(ids)
 
     async def marks(self, collection_id: str, ids: list[str]) -> dict[str, str | None]:
-        """Which ids are taken. Marks are not kept: a write that failed here has written nothing."""
-        return dict.fromkeys((await self.get(collection_id, ids=ids)).ids)
+        """Which of some ids are taken, and by which add."""
+        return await self._call("", chroma_process.marks, collection_id, ids)
 
     async def withdraw(self, collection_id: str, ids: list[str], mark: str) -> None:
         """Delete records that an add wrote."""
@@ -137,7 +141,7 @@ class EmbeddedBackend:
         metadatas: list[WrittenMetadata],
     ) -> None:
         """Write records in one transaction."""
-        await self._call("", chroma_process.upsert, collection_id, ids, embeddings, texts, metadatas)
+        await self._call("", chroma_process.upsert, collection_id, ids, embeddings, texts, metadatas, None)
 
     async def get(
         self,
