@@ -23,6 +23,8 @@ def made(batch: str, place: int, version: int) -> dict[str, Any]:
 def is_as_made(read: dict[str, Any]) -> bool:
     """Whether a document that was read, in whatever version, is as it was sent; its embedding need not be there."""
     told = read["metadata"]
+    if not {"batch", "place", "version"} <= told.keys():
+        return False
     whole = made(told["batch"], told["place"], told["version"])
     return all(read[key] == whole[key] for key in whole if key in read)
 

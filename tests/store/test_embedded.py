@@ -198,6 +198,8 @@ async def test_the_process_ends_when_its_parent_is_killed_and_leaves_the_folder_
 async def test_a_process_that_dies_while_callers_have_left_leaves_no_thread_and_no_file(
     tmp_path: Path, name: str
 ) -> None:
+    others = _children()
+
     def held() -> tuple[int, int]:
         return len([one for one in threading.enumerate() if one.name == "QueueFeederThread"]), len(
             os.listdir("/proc/self/fd")
@@ -208,7 +210,7 @@ async def test_a_process_that_dies_while_callers_have_left_leaves_no_thread_and_
         await store.create_collection(name, {}, "l2")
         before = held()
         for _ in range(3):
-            [process] = _children()
+            (process,) = _children() - others
             os.kill(process, signal.SIGSTOP)
             leaving = [asyncio.create_task(store.count(name)) for _ in range(20)]
             await asyncio.sleep(0.1)
@@ -228,10 +230,11 @@ async def test_a_process_that_dies_while_callers_have_left_leaves_no_thread_and_
 
 async def test_callers_that_wait_for_a_stuck_process_are_told_when_it_is_replaced(tmp_path: Path, name: str) -> None:
     patience = 3.0
+    others = _children()
     async with opened(tmp_path, patience) as store:
         await _open(store)
         await store.create_collection(name, {}, "l2")
-        [process] = _children()
+        (process,) = _children() - others
         os.kill(process, signal.SIGSTOP)
         early = [asyncio.create_task(store.count(name)) for _ in range(2)]
         await asyncio.sleep(patience / 2)

@@ -45,6 +45,7 @@ from ragstore.store.chroma_answers import (
     Nothing,
     Preflight,
     RecordsAnswer,
+    bare_ids,
     require_columns,
     require_neighbours,
 )
@@ -269,6 +270,9 @@ class HttpBackend:
         }
         found = await self._ask(NeighboursAnswer, "POST", self._collections(collection_id, "query"), body)
         require_neighbours(found, len(embeddings), [*include, "distances"])
+        bare = bare_ids(found)
+        if bare and not bare <= set((await self.get(collection_id, ids=sorted(bare))).ids):
+            raise ChromaFailed("A document was deleted while it was read")
         return neighbours(found.ids, found.documents, found.metadatas, found.embeddings, found.distances)
 
     # -- the wire -----------------------------------------------------------------------------

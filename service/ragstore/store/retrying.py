@@ -4,7 +4,8 @@ Only calls that are the same when made twice are repeated, which all are but cre
 that took too long is not repeated: its caller has waited enough, and Chroma has enough to do.
 
 Chroma's server reads in two steps: a get with embeddings fails with an internal error when a document that it found is
-deleted before its embedding is read (measured with 1.5.9). Such reads are repeated, too.
+deleted before its embedding is read (measured with 1.5.9), and a query gives such a document without text and metadata,
+which the backend takes for a failure. Such reads are repeated, too.
 """
 
 from __future__ import annotations
