@@ -16,12 +16,13 @@ _rows = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture
-def report(pytestconfig: pytest.Config) -> Report:
+def report(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Report:
     """The table of faults, which is printed at the end of the run."""
+    test = f"`{request.path.name}::{request.node.originalname}`"
 
     def add(fault: str, figures: Figures) -> None:
         told = ", ".join(f"{count} x {status or 'cut'}" for status, count in sorted(figures.statuses.items()))
-        row = f"| {fault} | {figures.sent} | {figures.acknowledged} | {figures.found} | {told} |"
+        row = f"| {fault} | {test} | {figures.sent} | {figures.acknowledged} | {figures.found} | {told} |"
         pytestconfig.stash.setdefault(_rows, []).append(row)
 
     return add
@@ -32,7 +33,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     rows = config.stash.get(_rows, [])
     if rows:
         terminalreporter.section("faults")
-        terminalreporter.line("| fault | documents sent | acknowledged | found | requests, by status |")
-        terminalreporter.line("| --- | --- | --- | --- | --- |")
+        terminalreporter.line("| fault | test | documents sent | acknowledged | found | requests, by status |")
+        terminalreporter.line("| --- | --- | --- | --- | --- | --- |")
         for row in rows:
             terminalreporter.line(row)

@@ -21,6 +21,10 @@ class Disk(Protocol):
     """Where a service keeps its data."""
 
     @property
+    def kind(self) -> str:
+        """What it is, for the report."""
+
+    @property
     def path(self) -> Path:
         """The folder for the data."""
 
@@ -42,6 +46,8 @@ class SmallDisk:
         path: where it is.
         prefix: what starts a process that sees it.
     """
+
+    kind = "a small file system"
 
     def __init__(self, path: Path, prefix: tuple[str, ...]) -> None:
         self.path = path
@@ -68,6 +74,7 @@ class LimitedFiles:
         path: where the data is.
     """
 
+    kind = "files that may not grow"
     prefix = ()
 
     def __init__(self, path: Path) -> None:

@@ -114,7 +114,7 @@ async def test_a_full_disk_refuses_writes_and_loses_nothing(disk: Disk, tmp_path
             disk.free(service)
             await ledger.more(15)
         wait_for_writes(service.url)
-        report(f"disk full for a while, embedded: {type(disk).__name__}", ledger.check())
+        report(f"disk full for a while, embedded, {disk.kind}", ledger.check())
         there = everything_in(service.url, ledger.collection)
     with running(start_service(tmp_path, environ, prefix=disk.prefix)) as again:
         assert everything_in(again.url, ledger.collection) == there
