@@ -38,7 +38,7 @@ SETTLE_SECONDS: Final = 45.0
 """How long open files and threads may take to settle: connections to Chroma are kept for 15 to 30 s."""
 
 WARM_UP_ROUNDS: Final = 2
-"""Rounds before the baseline, in which the heap grows to what the load takes; one in a short run."""
+"""Rounds before the baseline, in which the heap grows to what the load takes; none in a short run."""
 
 QUIET_SECONDS: Final = 7.0
 """Quiet before the baseline, in which the service closes what callers left open; it gives each 5 s."""
@@ -85,7 +85,7 @@ class Soak:
         """
         await self._prepare()
         self._callers = [Caller(number, self.books, self.told) for number in range(CALLERS)]
-        for _ in range(1 if self._short else WARM_UP_ROUNDS):
+        for _ in range(0 if self._short else WARM_UP_ROUNDS):
             await self._round()
         self._chroma.rest()
         await asyncio.sleep(QUIET_SECONDS)
