@@ -90,7 +90,7 @@ CALLS: list[Call[object]] = [
         total=False,
     ),
     _calls.get_document("abc", "a:b/c"),
-    *(_calls.get_document("abc", word_of_a_path) for word_of_a_path in ("all", "filter", "delete")),
+    *(_calls.get_document("abc", word_of_a_path) for word_of_a_path in ("all", "filter", "delete", "stream")),
     _calls.delete_documents("abc", ids=["a"], where={"a": 1}),
     _calls.empty_collection("abc"),
     _calls.query(
@@ -110,6 +110,7 @@ CALLS: list[Call[object]] = [
 
 DONE_OTHERWISE = {
     ("DELETE", "/collections/{collection_name}/documents"),  # as POST, so that no filter stands in a URL
+    ("POST", "/collections/{collection_name}/documents/stream"),  # in batches, which hold what the runtime has at hand
 }
 """Operations of the contract that the client carries out by another one that does the same."""
 

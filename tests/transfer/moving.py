@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -82,9 +83,14 @@ def ragstore(*arguments: str | Path, **environ: str) -> Result:
 
 
 def start(*arguments: str | Path, **pipes: Any) -> subprocess.Popen[bytes]:
-    """Start the command in a process of its own."""
+    """Start the command that can be interrupted, even where the tests run in the background and ignore it."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAGSTORE_")}
-    return subprocess.Popen([RAGSTORE, *map(str, arguments)], env=inherited, **pipes)
+    return subprocess.Popen(
+        [RAGSTORE, *map(str, arguments)],
+        env=inherited,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        **pipes,
+    )
 
 
 def exported(store: Store, name: str, file: Path, *options: str) -> bytes:
