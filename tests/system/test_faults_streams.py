@@ -72,7 +72,9 @@ async def served(*, endless: Endless | None = None) -> AsyncIterator[str]:
         assert endless is not None
         return Stream(endless.parts())
 
-    app = Bounded(Litestar([steady, stuck, endlessly], openapi_config=None), 8, BUDGET, threading.Event())
+    app = Bounded(
+        Litestar([steady, stuck, endlessly], openapi_config=None, logging_config=None), 8, BUDGET, threading.Event()
+    )
     config = uvicorn.Config(
         app, port=0, http=protocol(BUDGET), log_config=None, lifespan="off", timeout_graceful_shutdown=1
     )
