@@ -21,6 +21,7 @@ ON_COLLECTION: list[tuple[str, str, Any]] = [
     ("GET", "/collections/NAME/documents", None),
     ("GET", "/collections/NAME/documents?total=false&ids=secret", None),
     ("POST", "/collections/NAME/documents/filter", {}),
+    ("POST", "/collections/NAME/documents/filter", {"where": {"nothing": {"$ne": 1}}, "offset": 5}),
     ("GET", "/collections/NAME/documents/secret", None),
     ("POST", "/collections/NAME/documents", {"documents": [document("secret")]}),
     ("POST", "/collections/NAME/documents", {"documents": [document("secret", embedding=[1, 2, 3])]}),

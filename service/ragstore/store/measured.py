@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Literal, TypeAlias, TypeVar, get_args
+from typing import Final, TypeVar, get_args
 
 from prometheus_client import Counter, Gauge, Histogram
 
 from ragstore.errors import ChromaTimeout, ChromaUnavailable, RagstoreError
-from ragstore.metadata import Metadata
 from ragstore.store.base import (
-    EVERYTHING,
-    Documents,
     Found,
     Query,
     Selection,
@@ -24,12 +21,20 @@ from ragstore.store.base import (
     Write,
 )
 from ragstore.store.intercepting import Asked, InterceptingBackend, Operation
-from ragstore.store.wrapping import WrappingStore
+from ragstore.store.wrapping import StoreOperation, WrappingStore
 
 T = TypeVar("T")
 
-Call: TypeAlias = Literal["write", "delete", "query", "get", "get_ids", "get_metadatas", "count"]
-"""A call of a store that is measured."""
+ON_DOCUMENTS: Final[tuple[StoreOperation, ...]] = (
+    "write",
+    "delete",
+    "query",
+    "get",
+    "get_ids",
+    "get_metadatas",
+    "count",
+)
+"""Operations of the store that are measured."""
 
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 """Bounds of histograms of time, in seconds."""
@@ -62,14 +67,25 @@ _ERROR: Final = CHROMA_FAILURES.labels("error")
 class MeasuredStore(WrappingStore):
     """A store that counts what callers ask; see `Store` for what each method promises."""
 
-    _seconds: Final = {call: STORE_SECONDS.labels(call) for call in get_args(Call)}
+    _seconds: Final = {operation: STORE_SECONDS.labels(operation) for operation in ON_DOCUMENTS}
     _documents: Final = {kind: DOCUMENTS.labels(kind) for kind in ("add", "upsert")}
     _filtered: Final = QUERIES.labels("yes")
     _unfiltered: Final = QUERIES.labels("no")
 
+    async def _through(self, operation: StoreOperation, name: str | None, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call, and measure it where it is about documents."""
+        seconds = self._seconds.get(operation)
+        if seconds is None:
+            return await call()
+        started = time.perf_counter()
+        try:
+            return await call()
+        finally:
+            seconds.observe(time.perf_counter() - started)
+
     async def write(self, name: str, writes: Sequence[Write]) -> list[RagstoreError | None]:
         """Write several batches, each with an outcome of its own."""
-        outcomes = await self._measured("write", lambda: self._inner.write(name, writes))
+        outcomes = await super().write(name, writes)
         for write, outcome in zip(writes, outcomes, strict=True):
             if outcome is None:
                 self._documents[write.kind].inc(len(write.batch))
@@ -77,7 +93,7 @@ class MeasuredStore(WrappingStore):
 
     async def delete(self, name: str, selection: Selection) -> int:
         """Delete documents."""
-        deleted = await self._measured("delete", lambda: self._inner.delete(name, selection))
+        deleted = await super().delete(name, selection)
         DELETED.inc(deleted)
         return deleted
 
@@ -86,43 +102,7 @@ class MeasuredStore(WrappingStore):
         for query in queries:
             unfiltered = query.where is None and query.where_document is None
             (self._unfiltered if unfiltered else self._filtered).inc()
-        return await self._measured("query", lambda: self._inner.query(name, queries))
-
-    async def get(
-        self,
-        name: str,
-        selection: Selection,
-        *,
-        limit: int | None = None,
-        offset: int = 0,
-        with_embeddings: bool = False,
-    ) -> Documents:
-        """Read documents in insertion order."""
-        return await self._measured(
-            "get",
-            lambda: self._inner.get(name, selection, limit=limit, offset=offset, with_embeddings=with_embeddings),
-        )
-
-    async def get_ids(self, name: str, selection: Selection) -> list[str]:
-        """Read the ids of all documents that are meant, in insertion order."""
-        return await self._measured("get_ids", lambda: self._inner.get_ids(name, selection))
-
-    async def get_metadatas(self, name: str, selection: Selection, *, limit: int, offset: int) -> list[Metadata]:
-        """Read documents' metadata alone, in insertion order."""
-        return await self._measured(
-            "get_metadatas", lambda: self._inner.get_metadatas(name, selection, limit=limit, offset=offset)
-        )
-
-    async def count(self, name: str, selection: Selection = EVERYTHING) -> int:
-        """How many documents are meant, exactly."""
-        return await self._measured("count", lambda: self._inner.count(name, selection))
-
-    async def _measured(self, call: Call, ask: Callable[[], Awaitable[T]]) -> T:
-        started = time.perf_counter()
-        try:
-            return await ask()
-        finally:
-            self._seconds[call].observe(time.perf_counter() - started)
+        return await super().query(name, queries)
 
 
 class MeasuredBackend(InterceptingBackend):
