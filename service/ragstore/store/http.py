@@ -57,8 +57,7 @@ T = TypeVar("T")
 CONNECT_SECONDS: Final = 5.0
 """Longest wait for a connection. Longer means that Chroma is away, not that it is busy."""
 
-LOST: Final = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
-"""What aiohttp raises when a connection ends early; the second also when there is none at all."""
+AWAY: Final = "Chroma cannot be reached"
 
 BUSY: Final = (429, 502, 503)
 """Answers of Chroma, or of a proxy before it, that mean "later"."""
@@ -291,12 +290,13 @@ class HttpBackend:
 
     async def _ready(self) -> Preflight:
         """Before the first call that needs it: learn Chroma's limits, and make the tenant and database."""
-        async with self._preparing:
-            if self._preflight is None:
-                tenant, database = self._names
-                await self._ensure(self._tenant, "/tenants", tenant)
-                await self._ensure(self._database, f"{self._tenant}/databases", database)
-                self._preflight = await self._send(Preflight, "GET", "/pre-flight-checks")
+        if self._preflight is None:
+            async with self._preparing:
+                if self._preflight is None:
+                    tenant, database = self._names
+                    await self._ensure(self._tenant, "/tenants", tenant)
+                    await self._ensure(self._database, f"{self._tenant}/databases", database)
+                    self._preflight = await self._send(Preflight, "GET", "/pre-flight-checks")
         return self._preflight
 
     async def _ensure(self, there: str, parent: str, name: str) -> None:
@@ -317,8 +317,7 @@ class HttpBackend:
         Returns:
             The answer.
         """
-        if self._preflight is None:
-            await self._ready()
+        await self._ready()
         try:
             return await self._send(kind, method, path, body, name=name)
         except _DatabaseGone:
@@ -350,17 +349,11 @@ class HttpBackend:
         data = None if body is None else msgspec.json.encode(body)
         repeatable = method != "DELETE" and not (method == "POST" and path.endswith("/collections"))
         try:
-            try:
-                status, content = await self._once(method, path, data)
-            except LOST as error:
-                if not repeatable or isinstance(error, aiohttp.ClientConnectorError):
-                    raise
-                status, content = await self._once(method, path, data)
-        except TimeoutError:
-            raise ChromaTimeout("Chroma did not answer in time") from None
-        except aiohttp.ClientError as error:
-            lost = isinstance(error, LOST) and not isinstance(error, aiohttp.ClientConnectorError)
-            raise (_ConnectionLost if lost else ChromaUnavailable)("Chroma cannot be reached") from None
+            status, content = await self._once(method, path, data)
+        except _ConnectionLost:
+            if not repeatable:
+                raise
+            status, content = await self._once(method, path, data)
         if status in BUSY:
             raise ChromaUnavailable("Chroma is too busy")
         return status, content
@@ -373,9 +366,19 @@ class HttpBackend:
             headers["Content-Type"] = "application/json"
         # encoded=True: the path is quoted already, and a second quoting would change names.
         url = URL(self._api + path, encoded=True)
-        with in_store():
-            async with self._session.request(method, url, data=data, headers=headers, allow_redirects=False) as answer:
-                return answer.status, await answer.read()
+        request = self._session.request(method, url, data=data, headers=headers, allow_redirects=False)
+        try:
+            with in_store():
+                async with request as answer:
+                    return answer.status, await answer.read()
+        except TimeoutError:
+            raise ChromaTimeout("Chroma did not answer in time") from None
+        except aiohttp.ClientConnectorError:  # a ClientOSError, too, but nothing was sent
+            raise ChromaUnavailable(AWAY) from None
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+            raise _ConnectionLost(AWAY) from None
+        except aiohttp.ClientError:
+            raise ChromaUnavailable(AWAY) from None
 
 
 def _collection(found: CollectionAnswer) -> Collection:
