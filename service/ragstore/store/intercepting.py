@@ -1,5 +1,7 @@
 """`InterceptingBackend`: a backend whose every call goes through one place, for backends that change how calls end.
 
+`WatchingBackend` is for those that only look at calls.
+
 Retries and the circuit breaker wrap the backend, not the store: what a store does in several calls (look ids up, then
 write; look documents up, then delete and count them) is not idempotent as a whole, while each call to Chroma is.
 """
@@ -223,3 +225,15 @@ class InterceptingBackend(ABC):
             ),
             racy=True,
         )
+
+
+class WatchingBackend(InterceptingBackend):
+    """A backend that looks at each call to Chroma, probes among them, and changes none."""
+
+    async def status(self) -> StoreStatus:
+        """Ask Chroma how it is."""
+        return await self._through(Asked("status"), self._inner.status)
+
+    async def max_batch_size(self) -> int:
+        """Most records that Chroma takes in one write. Backends keep the answer, so this is no call."""
+        return await self._inner.max_batch_size()

@@ -17,10 +17,9 @@ from ragstore.store.base import (
     Found,
     Query,
     Selection,
-    StoreStatus,
     Write,
 )
-from ragstore.store.intercepting import Asked, InterceptingBackend, Operation
+from ragstore.store.intercepting import Asked, Operation, WatchingBackend
 from ragstore.store.wrapping import StoreOperation, WrappingStore
 
 T = TypeVar("T")
@@ -105,7 +104,7 @@ class MeasuredStore(WrappingStore):
         return await super().query(name, queries)
 
 
-class MeasuredBackend(InterceptingBackend):
+class MeasuredBackend(WatchingBackend):
     """A backend that measures each call to Chroma; see `Backend` for what each method does."""
 
     _seconds: Final = {
@@ -113,14 +112,6 @@ class MeasuredBackend(InterceptingBackend):
         for operation in get_args(Operation)
         if operation != "max_batch_size"
     }
-
-    async def max_batch_size(self) -> int:
-        """Most records that Chroma takes in one write. Backends keep the answer, so this is no call."""
-        return await self._inner.max_batch_size()
-
-    async def status(self) -> StoreStatus:
-        """Ask Chroma how it is."""
-        return await self._through(Asked("status"), self._inner.status)
 
     async def _through(
         self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False

@@ -12,9 +12,8 @@ from opentelemetry.trace import Link, Span, SpanKind, StatusCode, Tracer
 
 from ragstore.errors import RagstoreError
 from ragstore.store.backend import Backend
-from ragstore.store.base import StoreStatus
 from ragstore.store.following import Kind
-from ragstore.store.intercepting import Asked, InterceptingBackend
+from ragstore.store.intercepting import Asked, WatchingBackend
 
 T = TypeVar("T")
 
@@ -23,7 +22,7 @@ BY_NAME: Final = frozenset({"create_collection", "get_collection", "delete_colle
 """Operations that know the collection's name; the others know its id."""
 
 
-class TracedBackend(InterceptingBackend):
+class TracedBackend(WatchingBackend):
     """A backend that makes a span for each call to Chroma; see `Backend` for what each method does.
 
     A call that no traced request asks for, such as a probe's, has no span.
@@ -36,14 +35,6 @@ class TracedBackend(InterceptingBackend):
     def __init__(self, inner: Backend, tracer: Tracer) -> None:
         super().__init__(inner)
         self._tracer = tracer
-
-    async def max_batch_size(self) -> int:
-        """Most records that Chroma takes in one write. Backends keep the answer, so this is no call."""
-        return await self._inner.max_batch_size()
-
-    async def status(self) -> StoreStatus:
-        """Ask Chroma how it is."""
-        return await self._through(Asked("status"), self._inner.status)
 
     async def _through(
         self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False
