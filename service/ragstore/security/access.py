@@ -14,8 +14,7 @@ from typing import Any, Final
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
-from ragstore.errors import Forbidden, RagstoreError, RateLimited, Unauthorized
-from ragstore.problems import of_ragstore_error
+from ragstore.errors import Forbidden, RateLimited, Unauthorized
 from ragstore.security.keys import ROLES, Key, KeyRing
 from ragstore.security.local import check_local
 
@@ -54,14 +53,7 @@ class Access:
 
         async def admitting(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] == ScopeType.HTTP:
-                try:
-                    self._admit(scope)
-                except RagstoreError as error:
-                    # Answered here: the metrics, which stand before this, do not see the status of what is raised.
-                    request = scope["litestar_app"].request_class(scope)
-                    refusal = of_ragstore_error(error).to_response(request)
-                    await refusal.to_asgi_response(app=None, request=request)(scope, receive, send)
-                    return
+                self._admit(scope)
             await app(scope, receive, send)
 
         return admitting
