@@ -85,7 +85,7 @@ async def test_verifying_notices_a_document_that_is_not_what_was_sent(embedded: 
             await super().upsert(name, [spoiled, *documents[1:]])
 
     wanted = [Document(f"d{number}", "text", {}, b"\0\0\x80?") for number in range(3)]
-    async with connected(embedded.url, "") as service:
+    async with connected(embedded.url, "", 120) as service:
         spoiling = Spoiling(embedded.url, service._session, 10)
         importer = Importer(spoiling, CollectionOut(name, {}, 3, 1, "l2"), merge=False, verify=True)
         await importer.begin()

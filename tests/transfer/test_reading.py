@@ -13,7 +13,7 @@ from transfer.moving import Store, document
 async def test_documents_that_are_added_meanwhile_are_left_out(embedded: Store, filled: str) -> None:
     before = [each["id"] for each in embedded.listed(filled)]
     read = []
-    async with connected(embedded.url, "") as service:
+    async with connected(embedded.url, "", 120) as service:
         async for page in pages(service, await service.collection(filled), 20):
             read += [each.id for each in page]
             embedded.put(filled, {"id": f"later-{len(read)}", "text": "", "embedding": [1, 2, 3, 4]})
@@ -23,7 +23,7 @@ async def test_documents_that_are_added_meanwhile_are_left_out(embedded: Store, 
 async def test_documents_that_are_replaced_meanwhile_stay_where_they_are(embedded: Store, filled: str) -> None:
     before = [each["id"] for each in embedded.listed(filled)]
     read = []
-    async with connected(embedded.url, "") as service:
+    async with connected(embedded.url, "", 120) as service:
         async for page in pages(service, await service.collection(filled), 20):
             read += [each.id for each in page]
             embedded.put(filled, document(3, [9, 9, 9, 9]), document(45, [9, 9, 9, 9]))
@@ -39,7 +39,7 @@ async def test_no_document_is_missed_unseen_when_others_are_deleted_meanwhile(
     read: list[str] = []
 
     async def read_all() -> None:
-        async with connected(embedded.url, "") as service:
+        async with connected(embedded.url, "", 120) as service:
             async for page in pages(service, await service.collection(filled), 20):
                 if not read:
                     embedded.http.delete(f"/collections/{filled}/documents", params={"ids": before[place]})

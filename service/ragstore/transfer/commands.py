@@ -113,14 +113,14 @@ def import_command(
 
     from ragstore.transfer.files import opened
     from ragstore.transfer.format import ExportReader
-    from ragstore.transfer.importing import Importer, checked, import_from
+    from ragstore.transfer.importing import Importer, check, import_from
     from ragstore.transfer.progress import TransferProgress
     from ragstore.transfer.remote import connected
 
     async def work() -> Imported:
         if file != STREAM:
             with opened(file) as lines:
-                checked(ExportReader(lines))
+                check(ExportReader(lines))
         with opened(file) as lines:
             reader = ExportReader(lines)
             collection = msgspec.structs.replace(reader.collection, name=into or reader.collection.name)

@@ -192,18 +192,14 @@ def batches(documents: Iterable[Document], size: int) -> Iterator[list[Document]
         yield batch
 
 
-def checked(reader: ExportReader) -> CollectionOut:
+def check(reader: ExportReader) -> None:
     """Read an export to its end, to know that it is whole before anything is written.
 
     Args:
         reader: the export.
-
-    Returns:
-        The collection that it holds.
 
     Raises:
         NotVerified: it is cut short or damaged.
     """
     for _ in reader.documents():
         pass
-    return reader.collection

@@ -20,15 +20,9 @@ from ragstore.transfer.failures import TransferFailed
 T = TypeVar("T")
 
 MSGPACK: Final = "application/msgpack"
-PAGE_MAX: Final = 1000
-"""Most documents that the contract gives in one page."""
-
 CONNECT_SECONDS: Final = 10.0
 ANSWER_SECONDS: Final = 120.0
 """Longest wait for one answer. The service answers earlier, if only with 504."""
-
-PATIENCE_SECONDS: Final = 120.0
-"""How long a request is tried again while the service, or its Chroma, is away or full."""
 
 LATER: Final = frozenset({408, 429, 502, 503, 504})
 """Answers that mean "try again"."""
@@ -193,7 +187,7 @@ class Service:
 
 
 @asynccontextmanager
-async def connected(address: str, key: str, patience: float = PATIENCE_SECONDS) -> AsyncIterator[Service]:
+async def connected(address: str, key: str, patience: float) -> AsyncIterator[Service]:
     """A service, for a while. Nothing is asked of it yet.
 
     Args:
