@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, DocumentsExist
-from ragstore.store.backend import WrittenMetadata
-from ragstore.store.base import EVERYTHING, Batch, Matrix, Store
+from ragstore.store.backend import WrittenRecords
+from ragstore.store.base import EVERYTHING, Batch, Store
 from ragstore.store.coalescing import CoalescingStore
 from ragstore.store.embedded import EmbeddedBackend
 from ragstore.store.exact import ExactStore
@@ -258,17 +258,9 @@ class ForgetfulBackend(EmbeddedBackend):
     Chroma does so when there is room for the documents and none for what it does next.
     """
 
-    async def add(
-        self,
-        collection_id: str,
-        ids: list[str],
-        embeddings: Matrix,
-        texts: list[str],
-        metadatas: list[WrittenMetadata],
-        marks: list[str],
-    ) -> set[str]:
-        added = await super().add(collection_id, ids, embeddings, texts, metadatas, marks)
-        if len(ids) > 1:
+    async def add(self, collection_id: str, records: WrittenRecords, marks: list[str]) -> set[str]:
+        added = await super().add(collection_id, records, marks)
+        if len(records.ids) > 1:
             raise ChromaFailed("Chroma failed")
         return added
 

@@ -63,7 +63,11 @@ def test_merged_writes_leave_what_they_leave_one_after_another(
     outcomes = _applied(writes, expected)
     merged = merge("c", writes, before)
     for key, text, written, vector in zip(
-        merged.ids, merged.texts, merged.metadatas, merged.embeddings.tolist(), strict=True
+        merged.records.ids,
+        merged.records.texts,
+        merged.records.metadatas,
+        merged.records.embeddings.tolist(),
+        strict=True,
     ):
         # Chroma merges: a null removes a key.
         metadata = {**before.get(key, {}), **(written or {})}
@@ -85,10 +89,10 @@ def test_one_write_is_passed_on_without_a_copy_of_its_embeddings() -> None:
     for kind in kinds:
         embeddings = np.ones((2, 2), dtype=np.float32)
         merged = merge("c", [Write(kind, Batch(["a", "b"], ["", ""], [{}, {}], embeddings))], {})
-        assert merged.embeddings is embeddings
+        assert merged.records.embeddings is embeddings
 
 
 def test_the_dimension_stays_when_nothing_is_left_to_write() -> None:
     write = Write("add", Batch(["a"], [""], [{}], np.ones((1, 3), dtype=np.float32)))
     merged = merge("c", [write, write], {"a": {}})
-    assert (merged.ids, merged.embeddings.shape) == ([], (0, 3))
+    assert (merged.records.ids, merged.records.embeddings.shape) == ([], (0, 3))

@@ -67,6 +67,23 @@ def present_metadatas(metadatas: Sequence[Mapping[str, MetadataValue] | None] | 
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenRecords:
+    """Records to write, by columns.
+
+    Attributes:
+        ids: n ids, no two alike.
+        embeddings: matrix of shape (n, dimension).
+        texts: n texts.
+        metadatas: n metadatas.
+    """
+
+    ids: list[str]
+    embeddings: Matrix
+    texts: list[str]
+    metadatas: list[WrittenMetadata]
+
+
+@dataclass(frozen=True, slots=True)
 class Records:
     """What a get found, by columns. A column is None when it was not asked for."""
 
@@ -155,23 +172,12 @@ class Backend(Protocol):
     async def delete_collection(self, name: str) -> None:
         """Delete a collection; CollectionNotFound when there is none."""
 
-    async def add(
-        self,
-        collection_id: str,
-        ids: list[str],
-        embeddings: Matrix,
-        texts: list[str],
-        metadatas: list[WrittenMetadata],
-        marks: list[str],
-    ) -> set[str]:
+    async def add(self, collection_id: str, records: WrittenRecords, marks: list[str]) -> set[str]:
         """Write those records whose ids are free, in one transaction.
 
         Args:
             collection_id: the collection.
-            ids: n ids, no two alike.
-            embeddings: matrix of n rows.
-            texts: n texts.
-            metadatas: n metadatas.
+            records: n records.
             marks: n marks, the same for records of one add, which no other add uses. With them, adding twice is once.
 
         Returns:
@@ -184,14 +190,7 @@ class Backend(Protocol):
     async def withdraw(self, collection_id: str, ids: list[str], mark: str) -> None:
         """Delete those of some records that the add with this mark wrote."""
 
-    async def upsert(
-        self,
-        collection_id: str,
-        ids: list[str],
-        embeddings: Matrix,
-        texts: list[str],
-        metadatas: list[WrittenMetadata],
-    ) -> None:
+    async def upsert(self, collection_id: str, records: WrittenRecords) -> None:
         """Write records in one transaction."""
 
     async def get(

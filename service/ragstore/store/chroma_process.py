@@ -26,14 +26,14 @@ from ragstore.store.backend import (
     ChromaFilter,
     Neighbours,
     Records,
-    WrittenMetadata,
+    WrittenRecords,
     matrix,
     neighbours,
     present_metadatas,
     present_texts,
 )
 from ragstore.store.base import Distance, Matrix
-from ragstore.store.chroma_api import ChromaApi, FoundCollection, Scope
+from ragstore.store.chroma_api import ChromaApi, FoundCollection, GetResult, Scope
 
 if TYPE_CHECKING:
     from chromadb.api.client import Client
@@ -233,22 +233,15 @@ def delete_collection(name: str) -> None:
 
 
 @_refusing
-def upsert(
-    collection_id: str,
-    ids: list[str],
-    embeddings: Matrix,
-    texts: list[str],
-    metadatas: list[WrittenMetadata],
-    marks: list[str] | None,
-) -> None:
+def upsert(collection_id: str, records: WrittenRecords, marks: list[str] | None) -> None:
     """Write records in one transaction. Marks go into their `uris`, which nothing else here uses."""
     chroma = _opened()
     chroma.api._upsert(
         UUID(collection_id),
-        ids=ids,
-        embeddings=list(embeddings),
-        metadatas=metadatas,
-        documents=texts,
+        ids=records.ids,
+        embeddings=list(records.embeddings),
+        metadatas=records.metadatas,
+        documents=records.texts,
         uris=marks,
         **chroma.scope,
     )
@@ -265,17 +258,7 @@ def get(
     include: tuple[str, ...],
 ) -> Records:
     """Read records in insertion order."""
-    chroma = _opened()
-    found = chroma.api._get(
-        UUID(collection_id),
-        ids=ids,
-        where=where,
-        limit=limit,
-        offset=offset,
-        where_document=where_document,
-        include=list(include),
-        **chroma.scope,
-    )
+    found = _found(collection_id, ids, include, where, where_document, limit, offset)
     return Records(
         found["ids"],
         present_texts(found["documents"]),
@@ -287,18 +270,30 @@ def get(
 @_refusing
 def marks(collection_id: str, ids: list[str]) -> dict[str, str | None]:
     """Which of some ids are taken, and by which add."""
+    found = _found(collection_id, ids, ("uris",))
+    return dict(zip(found["ids"], found["uris"] or [], strict=True))
+
+
+def _found(
+    collection_id: str,
+    ids: list[str] | None,
+    include: tuple[str, ...],
+    where: ChromaFilter = None,
+    where_document: ChromaFilter = None,
+    limit: int | None = None,
+    offset: int = 0,
+) -> GetResult:
     chroma = _opened()
-    found = chroma.api._get(
+    return chroma.api._get(
         UUID(collection_id),
         ids=ids,
-        where=None,
-        limit=None,
-        offset=0,
-        where_document=None,
-        include=["uris"],
+        where=where,
+        limit=limit,
+        offset=offset,
+        where_document=where_document,
+        include=list(include),
         **chroma.scope,
     )
-    return dict(zip(found["ids"], found["uris"] or [], strict=True))
 
 
 @_refusing

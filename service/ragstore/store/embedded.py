@@ -13,7 +13,7 @@ from typing import Final, ParamSpec, TypeVar, cast
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
 from ragstore.metadata import CollectionMetadata
 from ragstore.store import chroma_process
-from ragstore.store.backend import CLEARED, ChromaFilter, Neighbours, Records, WrittenMetadata, distance_of
+from ragstore.store.backend import CLEARED, ChromaFilter, Neighbours, Records, WrittenRecords, distance_of
 from ragstore.store.base import Collection, Distance, Matrix, StoreStatus
 from ragstore.store.chroma_errors import meaning
 from ragstore.store.clock import in_store
@@ -107,22 +107,14 @@ class EmbeddedBackend:
         """Delete a collection."""
         await self._call(name, chroma_process.delete_collection, name)
 
-    async def add(
-        self,
-        collection_id: str,
-        ids: list[str],
-        embeddings: Matrix,
-        texts: list[str],
-        metadatas: list[WrittenMetadata],
-        marks: list[str],
-    ) -> set[str]:
+    async def add(self, collection_id: str, records: WrittenRecords, marks: list[str]) -> set[str]:
         """Write records that were looked up. Nobody else has this data, so their ids are still free.
 
         They are marked all the same: Chroma may fail a write that it has done, when there is no room for what it does
         next, and the mark tells a second attempt that the first one wrote it.
         """
-        await self._call("", chroma_process.upsert, collection_id, ids, embeddings, texts, metadatas, marks)
-        return set(ids)
+        await self._call("", chroma_process.upsert, collection_id, records, marks)
+        return set(records.ids)
 
     async def marks(self, collection_id: str, ids: list[str]) -> dict[str, str | None]:
         """Which of some ids are taken, and by which add."""
@@ -132,16 +124,9 @@ class EmbeddedBackend:
         """Delete records that an add wrote."""
         await self.delete(collection_id, ids)
 
-    async def upsert(
-        self,
-        collection_id: str,
-        ids: list[str],
-        embeddings: Matrix,
-        texts: list[str],
-        metadatas: list[WrittenMetadata],
-    ) -> None:
+    async def upsert(self, collection_id: str, records: WrittenRecords) -> None:
         """Write records in one transaction."""
-        await self._call("", chroma_process.upsert, collection_id, ids, embeddings, texts, metadatas, None)
+        await self._call("", chroma_process.upsert, collection_id, records, None)
 
     async def get(
         self,

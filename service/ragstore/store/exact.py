@@ -229,11 +229,11 @@ class ExactStore:
 
     async def _upsert(self, collection: Collection, writes: list[Write]) -> list[RagstoreError | None]:
         """Write upserts as one."""
-        ids = list(dict.fromkeys(document_id for write in writes for document_id in write.batch.ids))
+        ids = _ids_of(writes)
         present = await self._backend.get(collection.id, ids=ids, include=("metadatas",))
         before = dict(zip(present.ids, present.metadatas or [], strict=True))
         merged = merge(collection.name, writes, before)
-        await self._backend.upsert(collection.id, merged.ids, merged.embeddings, merged.texts, merged.metadatas)
+        await self._backend.upsert(collection.id, merged.records)
         return merged.outcomes
 
     async def _add(self, collection: Collection, writes: list[Write]) -> list[RagstoreError | None]:
@@ -244,10 +244,8 @@ class ExactStore:
         if not accepted:
             return outcomes
         mark_of = {key: write.mark for write in accepted for key in write.batch.ids}
-        marks = [mark_of[key] for key in merged.ids]
-        kept = await self._backend.add(
-            collection.id, merged.ids, merged.embeddings, merged.texts, merged.metadatas, marks
-        )
+        marks = [mark_of[key] for key in merged.records.ids]
+        kept = await self._backend.add(collection.id, merged.records, marks)
         for place, write in enumerate(writes):
             ids = write.batch.ids
             lost = [] if outcomes[place] else [row for row, key in enumerate(ids) if key not in kept]
@@ -266,8 +264,7 @@ class ExactStore:
         looked_up = [write for write in writes if len(write.batch) > 1 or not self._backend.conditional]
         if not looked_up:
             return {}
-        ids = list(dict.fromkeys(document_id for write in looked_up for document_id in write.batch.ids))
-        present = await self._backend.marks(collection.id, ids)
+        present = await self._backend.marks(collection.id, _ids_of(looked_up))
         # What bears a mark of these writes is theirs: they were tried before, and no answer came.
         own = {write.mark for write in writes}
         return {key: {} for key, mark in present.items() if mark not in own}
@@ -341,6 +338,11 @@ class ExactStore:
     def _check_dimension(collection: Collection, dimension: int, path: str) -> None:
         if collection.dimension is not None and dimension != collection.dimension:
             raise wrong_dimension(collection.dimension, dimension, path)
+
+
+def _ids_of(writes: Sequence[Write]) -> list[str]:
+    """The ids that writes name, each once."""
+    return list(dict.fromkeys(document_id for write in writes for document_id in write.batch.ids))
 
 
 def _where(asked: Selection | Query) -> ChromaFilter:

@@ -28,7 +28,7 @@ from ragstore.store.backend import (
     ChromaFilter,
     Neighbours,
     Records,
-    WrittenMetadata,
+    WrittenRecords,
     distance_of,
     matrix,
     neighbours,
@@ -173,20 +173,12 @@ class HttpBackend:
 
     # -- records ------------------------------------------------------------------------------
 
-    async def add(
-        self,
-        collection_id: str,
-        ids: list[str],
-        embeddings: Matrix,
-        texts: list[str],
-        metadatas: list[WrittenMetadata],
-        marks: list[str],
-    ) -> set[str]:
+    async def add(self, collection_id: str, records: WrittenRecords, marks: list[str]) -> set[str]:
         """Write those records whose ids are free. The marks go into their `uris`, which nothing else here uses."""
-        body = {**await self._written(ids, embeddings, texts, metadatas), "uris": marks}
+        body = {**await self._written(records), "uris": marks}
         await self._ask(Nothing, "POST", self._collections(collection_id, "add"), body)
-        there = await self.marks(collection_id, ids)
-        return {added for added, mark in zip(ids, marks, strict=True) if there.get(added) == mark}
+        there = await self.marks(collection_id, records.ids)
+        return {added for added, mark in zip(records.ids, marks, strict=True) if there.get(added) == mark}
 
     async def marks(self, collection_id: str, ids: list[str]) -> dict[str, str | None]:
         """Which ids are taken, and by which add."""
@@ -200,16 +192,9 @@ class HttpBackend:
         selected = {"ids": ids, "where": {"chroma:uri": mark}}
         await self._ask(Nothing, "POST", self._collections(collection_id, "delete"), selected)
 
-    async def upsert(
-        self,
-        collection_id: str,
-        ids: list[str],
-        embeddings: Matrix,
-        texts: list[str],
-        metadatas: list[WrittenMetadata],
-    ) -> None:
+    async def upsert(self, collection_id: str, records: WrittenRecords) -> None:
         """Write records in one transaction."""
-        body = await self._written(ids, embeddings, texts, metadatas)
+        body = await self._written(records)
         await self._ask(Nothing, "POST", self._collections(collection_id, "upsert"), body)
 
     async def get(
@@ -276,14 +261,13 @@ class HttpBackend:
 
     # -- the wire -----------------------------------------------------------------------------
 
-    async def _written(
-        self, ids: list[str], embeddings: Matrix, texts: list[str], metadatas: list[WrittenMetadata]
-    ) -> dict[str, object]:
+    async def _written(self, records: WrittenRecords) -> dict[str, object]:
         """The body of a write."""
         # msgspec writes bytes as base64, which is what Chroma reads where it can.
         base64 = (await self._ready()).supports_base64_encoding
+        embeddings = records.embeddings
         rows = [row.astype("<f4", copy=False).tobytes() for row in embeddings] if base64 else embeddings.tolist()
-        return {"ids": ids, "embeddings": rows, "documents": texts, "metadatas": metadatas}
+        return {"ids": records.ids, "embeddings": rows, "documents": records.texts, "metadatas": records.metadatas}
 
     def _collections(self, *parts: str) -> str:
         return "/".join([f"{self._database}/collections", *(quote(part, safe="") for part in parts)])

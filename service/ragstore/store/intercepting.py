@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from ragstore.metadata import CollectionMetadata
-from ragstore.store.backend import Backend, ChromaFilter, Neighbours, Records, WrittenMetadata
+from ragstore.store.backend import Backend, ChromaFilter, Neighbours, Records, WrittenRecords
 from ragstore.store.base import Collection, Distance, Matrix, StoreStatus
 
 T = TypeVar("T")
@@ -132,19 +132,10 @@ class InterceptingBackend(ABC):
             Asked("delete_collection", name), lambda: self._inner.delete_collection(name), repeatable=False
         )
 
-    async def add(
-        self,
-        collection_id: str,
-        ids: list[str],
-        embeddings: Matrix,
-        texts: list[str],
-        metadatas: list[WrittenMetadata],
-        marks: list[str],
-    ) -> set[str]:
+    async def add(self, collection_id: str, records: WrittenRecords, marks: list[str]) -> set[str]:
         """Write those records whose ids are free. The marks make it repeatable."""
         return await self._through(
-            Asked("add", collection_id, len(ids)),
-            lambda: self._inner.add(collection_id, ids, embeddings, texts, metadatas, marks),
+            Asked("add", collection_id, len(marks)), lambda: self._inner.add(collection_id, records, marks)
         )
 
     async def marks(self, collection_id: str, ids: list[str]) -> dict[str, str | None]:
@@ -159,18 +150,10 @@ class InterceptingBackend(ABC):
             Asked("withdraw", collection_id, len(ids)), lambda: self._inner.withdraw(collection_id, ids, mark)
         )
 
-    async def upsert(
-        self,
-        collection_id: str,
-        ids: list[str],
-        embeddings: Matrix,
-        texts: list[str],
-        metadatas: list[WrittenMetadata],
-    ) -> None:
+    async def upsert(self, collection_id: str, records: WrittenRecords) -> None:
         """Write records in one transaction."""
         await self._through(
-            Asked("upsert", collection_id, len(ids)),
-            lambda: self._inner.upsert(collection_id, ids, embeddings, texts, metadatas),
+            Asked("upsert", collection_id, len(records.ids)), lambda: self._inner.upsert(collection_id, records)
         )
 
     async def get(

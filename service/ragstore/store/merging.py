@@ -9,7 +9,7 @@ import numpy as np
 
 from ragstore.errors import DocumentsExist, RagstoreError
 from ragstore.metadata import Metadata
-from ragstore.store.backend import WrittenMetadata
+from ragstore.store.backend import WrittenMetadata, WrittenRecords
 from ragstore.store.base import Matrix, Write
 
 
@@ -18,17 +18,11 @@ class Merged:
     """One write that leaves what several would leave.
 
     Attributes:
-        ids: n ids, no two alike, in the order in which they first came.
-        embeddings: matrix of shape (n, dimension).
-        texts: n texts.
-        metadatas: n metadatas for Chroma's merging upsert.
+        records: n records, in the order in which their ids first came; metadatas for Chroma's merging upsert.
         outcomes: what each of the several is told: an error, or None when it is part of this.
     """
 
-    ids: list[str]
-    embeddings: Matrix
-    texts: list[str]
-    metadatas: list[WrittenMetadata]
+    records: WrittenRecords
     outcomes: list[RagstoreError | None]
 
 
@@ -52,13 +46,13 @@ def merge(collection: str, writes: Sequence[Write], before: Mapping[str, Metadat
         if not taken:
             last.update((document_id, (place, row)) for row, document_id in enumerate(ids))
     batches = [write.batch for write in writes]
-    return Merged(
+    records = WrittenRecords(
         ids=list(last),
         embeddings=_rows([batch.embeddings for batch in batches], list(last.values())),
         texts=[batches[place].texts[row] for place, row in last.values()],
         metadatas=[_written(batches[place].metadatas[row], before.get(key)) for key, (place, row) in last.items()],
-        outcomes=outcomes,
     )
+    return Merged(records, outcomes)
 
 
 def _rows(matrices: list[Matrix], chosen: list[tuple[int, int]]) -> Matrix:
