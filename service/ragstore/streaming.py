@@ -21,11 +21,12 @@ from ragstore.ingestion import batch_of, without_repeats
 from ragstore.line_errors import told_by_line
 from ragstore.ndjson import Line, Lines
 from ragstore.negotiation import JSON, NDJSON
-from ragstore.schemas import Problem, StreamDone, StreamFailed, StreamStored
+from ragstore.schemas import Problem
 from ragstore.security import trail
 from ragstore.store.base import Batch, Store, Write
 from ragstore.store.deadlines import renew_deadline
 from ragstore.store.wrapping import written
+from ragstore.stream_lines import StreamDone, StreamFailed, StreamStored
 
 Mode: TypeAlias = Literal["add", "upsert"]
 

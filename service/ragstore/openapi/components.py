@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 import numpy as np
 
-from ragstore import schemas
+from ragstore import schemas, stream_lines
 from ragstore.errors import FieldProblem
 from ragstore.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
 from ragstore.filters.where_document import MAX_TEXT
@@ -157,9 +157,9 @@ _STRUCTS: Final = (
     schemas.DocumentsBody,
     schemas.DocumentOut,
     schemas.DocumentsWritten,
-    schemas.StreamStored,
-    schemas.StreamDone,
-    schemas.StreamFailed,
+    stream_lines.StreamStored,
+    stream_lines.StreamDone,
+    stream_lines.StreamFailed,
     schemas.DocumentList,
     schemas.FilterBody,
     schemas.DeleteBody,
