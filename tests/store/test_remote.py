@@ -20,8 +20,7 @@ from ragstore.store.retrying import RetryingBackend
 from serving import Served, free_port, running, start_chroma
 from store.making import asked, batch
 from store.stores import TENANT, exact, http_backend
-
-Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+from store.talking import answering, between, listening, read_message, with_content
 
 
 @asynccontextmanager
@@ -33,73 +32,6 @@ async def started(backend: Backend) -> AsyncIterator[Store]:
         yield store
     finally:
         await store.close()
-
-
-@asynccontextmanager
-async def listening(talk: Talk) -> AsyncIterator[str]:
-    """A server that speaks as told on each connection; its address."""
-    talking: set[asyncio.Task[None]] = set()
-
-    async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        talking.add(task)
-        try:
-            await talk(reader, writer)
-        except (asyncio.CancelledError, ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
-            talking.discard(task)
-
-    server = await asyncio.start_server(one, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
-        for task in talking:
-            task.cancel()
-
-
-async def read_message(reader: asyncio.StreamReader) -> tuple[str, bytes]:
-    """One HTTP request or answer: its head and its body."""
-    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-    lengths = [line.partition(":")[2] for line in head.splitlines() if line.lower().startswith("content-length:")]
-    return head, await reader.readexactly(int(lengths[0]) if lengths else 0)
-
-
-def answering(status: str, content: bytes) -> Talk:
-    """A server that answers everything alike."""
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            await read_message(reader)
-            writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content)
-            await writer.drain()
-
-    return talk
-
-
-def between(url: str, seen: list[tuple[str, bytes]], *, requests_a_connection: int | None = None) -> Talk:
-    """A proxy before Chroma that keeps what it saw, and may close each connection after some requests."""
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host, _, port = url.removeprefix("http://").partition(":")
-        upstream, downstream = await asyncio.open_connection(host, int(port))
-        served = 0
-        try:
-            while requests_a_connection is None or served < requests_a_connection:
-                head, body = await read_message(reader)
-                seen.append((head, body))
-                downstream.write(head.encode("latin-1") + body)
-                answer, content = await read_message(upstream)
-                writer.write(answer.encode("latin-1") + content)
-                await writer.drain()
-                served += 1
-        finally:
-            downstream.close()
-
-    return talk
 
 
 CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
@@ -260,22 +192,16 @@ async def test_an_add_of_one_document_whose_id_is_taken_tells_where_it_stands(ch
 async def test_a_deletion_whose_answer_is_lost_is_told_as_done(chroma: Served, name: str) -> None:
     lost: list[str] = []
 
-    async def forgetful(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host, _, port = chroma.url.removeprefix("http://").partition(":")
-        upstream, downstream = await asyncio.open_connection(host, int(port))
-        try:
-            while True:
-                head, body = await read_message(reader)
-                downstream.write(head.encode("latin-1") + body)
-                answer, content = await read_message(upstream)
-                if head.startswith("DELETE") and not lost:
-                    lost.append(answer)
-                    return
-                writer.write(answer.encode("latin-1") + content)
-        finally:
-            downstream.close()
+    def forget(head: str, answer: str, content: bytes) -> tuple[str, bytes] | None:
+        if head.startswith("DELETE") and not lost:
+            lost.append(answer)
+            return None
+        return answer, content
 
-    async with listening(forgetful) as url, started(http_backend(url, "store_tests")) as store:
+    async with (
+        listening(between(chroma.url, [], change=forget)) as url,
+        started(http_backend(url, "store_tests")) as store,
+    ):
         await store.create_collection(name, {}, "l2")
         await store.delete_collection(name)
         with pytest.raises(CollectionNotFound):
@@ -289,28 +215,17 @@ async def test_a_query_that_found_a_document_which_was_then_deleted_is_asked_aga
     """Chroma's server gives the document with neither text nor metadata. That needs a race, so it is made here."""
     queries: list[bytes] = []
 
-    async def racing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host, _, port = chroma.url.removeprefix("http://").partition(":")
-        upstream, downstream = await asyncio.open_connection(host, int(port))
-        try:
-            while True:
-                head, body = await read_message(reader)
-                downstream.write(head.encode("latin-1") + body)
-                answer, content = await read_message(upstream)
-                if "/query " in head:
-                    queries.append(content)
-                    if len(queries) == 1:
-                        found = msgspec.json.decode(content)
-                        raced = msgspec.json.encode(
-                            found | {"ids": [["gone"]], "documents": [[None]], "metadatas": [[None]]}
-                        )
-                        answer = answer.replace(f"content-length: {len(content)}", f"content-length: {len(raced)}")
-                        content = raced
-                writer.write(answer.encode("latin-1") + content)
-        finally:
-            downstream.close()
+    def race(head: str, answer: str, content: bytes) -> tuple[str, bytes]:
+        if "/query " not in head:
+            return answer, content
+        queries.append(content)
+        if len(queries) > 1:
+            return answer, content
+        found = msgspec.json.decode(content)
+        raced = msgspec.json.encode(found | {"ids": [["gone"]], "documents": [[None]], "metadatas": [[None]]})
+        return with_content(answer, content, raced)
 
-    async with listening(racing) as url:
+    async with listening(between(chroma.url, [], change=race)) as url:
         store = exact(RetryingBackend(http_backend(url, "store_tests"), 30))
         await store.start()
         try:
@@ -352,24 +267,16 @@ DAMAGES: dict[str, Callable[[bytes, bytes], bytes]] = {
 async def test_an_answer_that_lost_a_column_on_its_way_is_a_failure(
     chroma: Served, name: str, column: str, damage: str
 ) -> None:
-    async def damaging(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host, _, port = chroma.url.removeprefix("http://").partition(":")
-        upstream, downstream = await asyncio.open_connection(host, int(port))
-        try:
-            while True:
-                head, body = await read_message(reader)
-                downstream.write(head.encode("latin-1") + body)
-                answer, content = await read_message(upstream)
-                damaged = DAMAGES[damage](content, column.encode())
-                answer = answer.replace(f"content-length: {len(content)}", f"content-length: {len(damaged)}")
-                writer.write(answer.encode("latin-1") + damaged)
-        finally:
-            downstream.close()
+    def damaged(head: str, answer: str, content: bytes) -> tuple[str, bytes]:
+        return with_content(answer, content, DAMAGES[damage](content, column.encode()))
 
     async with started(http_backend(chroma.url, "store_tests")) as direct:
         await direct.create_collection(name, {}, "l2")
         await direct.add(name, batch("a", "b"))
-    async with listening(damaging) as url, started(http_backend(url, "store_tests")) as store:
+    async with (
+        listening(between(chroma.url, [], change=damaged)) as url,
+        started(http_backend(url, "store_tests")) as store,
+    ):
         with pytest.raises(ChromaFailed):
             await COLUMNS[column](store, name)
 
