@@ -1,0 +1,176 @@
+"""Planned queries give what Chroma's own filter gives, and no less of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragstore import settings as service_settings
+from ragstore.app import create_store
+from ragstore.filters import where
+from ragstore.metadata import Metadata
+from ragstore.store.base import Batch, Hits, Matrix, Query, Store
+from ragstore.store.coalescing import CoalescingStore
+from ragstore.store.exact import ExactStore
+from ragstore.store.planning import PlanningStore
+from ragstore.store.wrapping import WrappingStore
+from store.pricing import Priced
+
+# -- nothing is given up ------------------------------------------------------------------------
+
+
+def clustered(count: int, dimension: int, clusters: int, seed: int) -> tuple[Matrix, np.ndarray]:
+    """Vectors around a few centres, and which centre each is of."""
+    generator = np.random.default_rng(seed)
+    of = generator.integers(0, clusters, count)
+    centres = generator.normal(size=(clusters, dimension)) * 3
+    return (centres[of] + generator.normal(size=(count, dimension))).astype(np.float32), of
+
+
+CLUSTERS = 6
+VECTORS, OF_CLUSTER = clustered(600, 8, CLUSTERS, seed=1)
+CLUSTERED: list[Metadata] = [{"n": n, "cluster": int(OF_CLUSTER[n]), "tags": [f"t{n % 7}"]} for n in range(600)]
+
+COMPARISONS = st.one_of(
+    st.builds(lambda bound: {"n": {"$lt": bound}}, st.integers(0, 600)),
+    st.builds(lambda bound: {"n": {"$gte": bound}}, st.floats(0, 600).map(lambda bound: round(bound, 3))),
+    st.builds(lambda of: {"cluster": of}, st.integers(0, CLUSTERS)),
+    st.builds(
+        lambda of: {"cluster": {"$nin": of}}, st.lists(st.integers(0, CLUSTERS - 1), min_size=1, max_size=CLUSTERS)
+    ),
+    st.builds(lambda tag: {"tags": {"$contains": f"t{tag}"}}, st.integers(0, 7)),
+)
+FILTERS = COMPARISONS | st.builds(
+    lambda operator, clauses: {operator: clauses},
+    st.sampled_from(("$and", "$or")),
+    st.lists(COMPARISONS, min_size=1, max_size=3),
+)
+ASKED = st.tuples(st.integers(0, 599), st.sampled_from((1, 2, 5, 10, 30, 100, 300)))
+
+
+@pytest.fixture(scope="module")
+async def clusters(bare: Store) -> str:
+    """A collection of clustered vectors."""
+    await bare.create_collection("clusters", {}, "l2")
+    ids = [str(place) for place in range(len(VECTORS))]
+    await bare.add("clusters", Batch(ids, ids, CLUSTERED, VECTORS))
+    return "clusters"
+
+
+@pytest.fixture(scope="module")
+def learned(bare: Store) -> tuple[PlanningStore, Priced]:
+    """A planning store that is kept from example to example, so that it has learned."""
+    inner = Priced(bare)
+    return PlanningStore(inner, lambda: inner.now), inner
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(filtered=FILTERS, queries=st.lists(ASKED, min_size=1, max_size=4), filter_cost=st.sampled_from((0.1, 100.0)))
+async def test_there_are_top_k_results_when_that_many_match_all_of_them_matching_in_order(
+    clusters: str,
+    learned: tuple[PlanningStore, Priced],
+    filtered: dict[str, object],
+    queries: list[tuple[int, int]],
+    filter_cost: float,
+) -> None:
+    store, inner = learned
+    inner.filtered = filter_cost
+    parsed = where.parse(filtered)
+    matching = {str(n) for n, metadata in enumerate(CLUSTERED) if where.matches(parsed, metadata)}
+    found = await store.query(clusters, [Query(VECTORS[place], top_k, parsed) for place, top_k in queries])
+    for hits, (place, top_k) in zip(found.hits, queries, strict=True):
+        assert len(hits.ids) == len(set(hits.ids)) == min(top_k, len(matching))
+        assert set(hits.ids) <= matching
+        assert hits.distances == sorted(hits.distances)
+        distances = ((VECTORS[[int(name) for name in hits.ids]] - VECTORS[place]) ** 2).sum(axis=1)
+        assert hits.distances == pytest.approx(distances.tolist(), rel=1e-4, abs=1e-3)
+
+
+@pytest.fixture
+def store(bare: Store) -> PlanningStore:
+    """A planning store that knows nothing yet."""
+    inner = Priced(bare)
+    return PlanningStore(inner, lambda: inner.now)
+
+
+@pytest.fixture(scope="module")
+async def corpus(bare: Store) -> AsyncIterator[tuple[str, Matrix, list[Metadata]]]:
+    """2,000 clustered vectors, with metadata that match 60, 20 and 1 %, at random and by cluster."""
+    vectors, of = clustered(2000, 32, 20, seed=2)
+    draws = np.random.default_rng(3).random(2000)
+    metadatas: list[Metadata] = [
+        {"draw": round(float(draw), 6), "cluster": int(cluster)} for draw, cluster in zip(draws, of, strict=True)
+    ]
+    await bare.create_collection("corpus", {}, "cosine")
+    for start in range(0, 2000, 1000):
+        rows = range(start, start + 1000)
+        ids = [str(row) for row in rows]
+        await bare.add("corpus", Batch(ids, ids, [metadatas[row] for row in rows], vectors[start : start + 1000]))
+    yield "corpus", vectors, metadatas
+    await bare.delete_collection("corpus")
+
+
+def _recall(found: list[Hits], questions: Matrix, vectors: Matrix, matching: np.ndarray) -> float:
+    """Part of the five nearest matching documents that was found."""
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    closeness = questions @ units[matching].T
+    nearest = matching[np.argsort(-closeness, axis=1)[:, :5]]
+    return float(
+        np.mean([len({*hits.ids} & {str(row) for row in best}) / 5 for hits, best in zip(found, nearest, strict=True)])
+    )
+
+
+@pytest.mark.parametrize(
+    "where_given",
+    [
+        {"draw": {"$lt": 0.6}},
+        {"draw": {"$lt": 0.2}},
+        {"draw": {"$lt": 0.01}},
+        {"cluster": {"$lt": 12}},
+        {"cluster": {"$in": [1, 5, 9, 13]}},
+        {"$and": [{"cluster": 3}, {"draw": {"$lt": 0.2}}]},
+    ],
+    ids=str,
+)
+async def test_recall_is_no_worse_than_chromas(
+    store: PlanningStore, bare: Store, corpus: tuple[str, Matrix, list[Metadata]], where_given: dict[str, object]
+) -> None:
+    name, vectors, metadatas = corpus
+    parsed = where.parse(where_given)
+    matching = np.array([row for row, metadata in enumerate(metadatas) if where.matches(parsed, metadata)])
+    generator = np.random.default_rng(4)
+    noise = generator.normal(size=(200, 32)).astype(np.float32)
+    questions = vectors[generator.integers(0, 2000, 200)] + noise
+    queries = [Query(question, 5, parsed) for question in questions]
+    planned: list[Hits] = []
+    plain: list[Hits] = []
+    for start in range(0, 200, 20):
+        planned += (await store.query(name, queries[start : start + 20])).hits
+        plain += (await bare.query(name, queries[start : start + 20])).hits
+    assert all(len(hits.ids) == 5 for hits in planned)
+    assert _recall(planned, questions, vectors, matching) >= _recall(plain, questions, vectors, matching) - 0.005
+
+
+# -- settings -----------------------------------------------------------------------------------
+
+
+def _stack(folder: Path, **environ: str) -> list[type]:
+    """Which of the stores that plan, coalesce and ask Chroma the service makes, from the outermost."""
+    store: object = create_store(service_settings.load({"RAGSTORE_DATA_PATH": str(folder), **environ}))
+    stack = [type(store)]
+    while isinstance(store, WrappingStore):
+        store = store._inner
+        stack.append(type(store))
+    return [kind for kind in stack if kind in (CoalescingStore, PlanningStore, ExactStore)]
+
+
+def test_settings_turn_planning_and_coalescing_off(tmp_path: Path) -> None:
+    assert _stack(tmp_path) == [CoalescingStore, PlanningStore, ExactStore]
+    assert _stack(tmp_path, RAGSTORE_PLANNING="false") == [CoalescingStore, ExactStore]
+    assert _stack(tmp_path, RAGSTORE_COALESCING="false") == [PlanningStore, ExactStore]
+    assert _stack(tmp_path, RAGSTORE_COALESCING="false", RAGSTORE_PLANNING="false") == [ExactStore]
