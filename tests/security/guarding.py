@@ -12,6 +12,7 @@ from typing import Any, Final, TypedDict
 
 import httpx
 
+from contract.documents import NDJSON_HEADERS, lines_of
 from ragstore.security.keys import Role, append_key, new_key
 from serving import Served, running, start_service
 
@@ -97,3 +98,12 @@ def eventually(look: Callable[[], Any], seconds: float = 10.0) -> Any:
         assert time.monotonic() < deadline, "it did not come in time"
         time.sleep(POLL_SECONDS)
     return seen
+
+
+def send(http: httpx.Client, method: str, path: str, body: Any, name: str) -> httpx.Response:
+    """Send a request on a collection."""
+    if isinstance(body, dict):
+        body = {key: name if value == "NAME" else value for key, value in body.items()}
+    if isinstance(body, list):
+        return http.request(method, path.replace("NAME", name), content=lines_of(*body), headers=NDJSON_HEADERS)
+    return http.request(method, path.replace("NAME", name), json=body)

@@ -8,9 +8,9 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from contract.documents import NDJSON_HEADERS, document, lines_of
+from contract.documents import document
 from contract.problems import problem_of
-from security.guarding import Guarded
+from security.guarding import Guarded, send
 
 Clients = dict[str | None, httpx.Client]
 
@@ -42,15 +42,6 @@ WRITES: list[tuple[str, str, Any]] = [
 ]
 ADMINISTERS: list[tuple[str, str, Any]] = [("DELETE", "/collections/NAME", None)]
 OPEN = ["/", "/health/live", "/health/ready", "/docs", "/openapi.json"]
-
-
-def send(http: httpx.Client, method: str, path: str, body: Any, name: str) -> httpx.Response:
-    """Send a request on a collection."""
-    if isinstance(body, dict):
-        body = {key: name if value == "NAME" else value for key, value in body.items()}
-    if isinstance(body, list):
-        return http.request(method, path.replace("NAME", name), content=lines_of(*body), headers=NDJSON_HEADERS)
-    return http.request(method, path.replace("NAME", name), json=body)
 
 
 @pytest.mark.parametrize(("method", "path", "body"), READS + WRITES + ADMINISTERS)

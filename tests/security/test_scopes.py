@@ -8,8 +8,9 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from contract.documents import NDJSON_HEADERS, document, lines_of
+from contract.documents import document
 from contract.problems import problem_of
+from security.guarding import send
 
 QUERY = {"query_embedding": [1, 0]}
 
@@ -35,15 +36,6 @@ ON_COLLECTION: list[tuple[str, str, Any]] = [
     ("POST", "/collections/NAME/query", {"query_embedding": [1, 2, 3]}),
     ("POST", "/query", {"collection": "NAME", **QUERY}),
 ]
-
-
-def send(http: httpx.Client, method: str, path: str, body: Any, name: str) -> httpx.Response:
-    """Send a request on a collection."""
-    if isinstance(body, dict):
-        body = {key: name if value == "NAME" else value for key, value in body.items()}
-    if isinstance(body, list):
-        return http.request(method, path.replace("NAME", name), content=lines_of(*body), headers=NDJSON_HEADERS)
-    return http.request(method, path.replace("NAME", name), json=body)
 
 
 @pytest.mark.parametrize(("method", "path", "body"), ON_COLLECTION)
