@@ -28,7 +28,7 @@ from load import Measured, load  # noqa: E402
 from loading import load_chroma, load_service  # noqa: E402
 from recall import recall_table  # noqa: E402
 from rows import Places, Row, rows  # noqa: E402
-from serving import Served, running, start_chroma, start_service  # noqa: E402
+from serving import Served, running, start_chroma, start_service  # noqa: E402  # found by the line above
 
 
 @contextmanager

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT / "tests"), str(ROOT / "benchmarks")]
 
 from corpus import TEXT, clustered, encoded, metadata  # noqa: E402  # found by the line above
-from serving import Served, running, start_chroma, start_service  # noqa: E402
+from serving import Served, running, start_chroma, start_service  # noqa: E402  # found by the line above
 
 BATCH = 500
 

@@ -67,7 +67,7 @@ class ProblemProtocol(HttpToolsProtocol):
     _progress = 0.0
     """When the caller last got on, in the event loop's time."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """A caller connects, and is to send a head."""
         super().connection_made(transport)
         self.app = self._in_step(self.app)

@@ -82,7 +82,7 @@ class Bounded:
             try:
                 # What comes after the body is that the caller has left, which need not happen in time.
                 async with nullcontext() if body_ended else budget.limit():
-                    message: HTTPReceiveMessage = await receive()  # type: ignore[assignment]
+                    message: HTTPReceiveMessage = await receive()  # type: ignore[assignment]  # as of HTTP
             except TimeoutError:
                 raise BodyTimeout("The request's body did not come in time") from None
             body_ended = not message.get("more_body")

@@ -108,7 +108,7 @@ class Engine:
 
     def base_image(self) -> None:
         """Lay what the base image has."""
-        subprocess.run([sys._base_executable, "-m", "venv", str(self.below("/usr/local"))], check=True)  # type: ignore[attr-defined]
+        subprocess.run([sys._base_executable, "-m", "venv", str(self.below("/usr/local"))], check=True)  # type: ignore[attr-defined]  # venv uses it, too
         self.environ = {"PATH": f"{self.below('/usr/local/bin')}:/usr/bin:/bin"}
 
     def below(self, path: str) -> Path:

@@ -164,7 +164,7 @@ async def test_each_caller_is_told_its_own_error_and_the_others_are_written(
             store.add(collection, batch("c")),
         )
     assert kinds(answers := await later) == [None, DocumentsExist, DimensionMismatch, None, DocumentsExist, None]
-    assert [answers[place].ids for place in (1, 4)] == [("first",), ("a",)]  # type: ignore[union-attr]
+    assert [answers[place].ids for place in (1, 4)] == [("first",), ("a",)]  # type: ignore[union-attr]  # kinds above
     assert [call.ids for call in inner.calls] == [["first"], ["a", "new first", "b"], ["first"], ["a", "c"]]
     assert rows(await store.get(collection, EVERYTHING)) == [
         ("first", "again", {}),

@@ -281,7 +281,7 @@ async def test_a_caller_who_left_makes_room(inner: Recording, collection: str) -
 async def test_writes_that_failed_make_room(inner: Recording, collection: str) -> None:
     store = coalescing(inner, queued_writes=1)
     for error in (ChromaFailed("Chroma failed"), ValueError("a defect")):
-        inner.failure = lambda call, error=error: error  # type: ignore[misc]
+        inner.failure = lambda call, error=error: error  # type: ignore[misc]  # bound now, not later
         with pytest.raises(type(error)):
             await store.add(collection, batch("a"))
     inner.failure = lambda call: None

@@ -76,7 +76,7 @@ def of_request(
     collector: Collector, request_id: str, http: httpx.Client, method: str, path: str, **sent: object
 ) -> Span:
     """Send a request in a trace of its own, and wait for its span."""
-    http.request(method, path, headers={"traceparent": f"00-{request_id}-{PARENT}-01"}, **sent)  # type: ignore[arg-type]
+    http.request(method, path, headers={"traceparent": f"00-{request_id}-{PARENT}-01"}, **sent)  # type: ignore[arg-type]  # keyword arguments of several types
     return next(
         span
         for span in collector.wait_for(lambda spans: any(is_server(span, request_id) for span in spans))

@@ -198,14 +198,15 @@ class EmbeddedBackend:
             await self._turns.acquire()
         pool, opened = self._process()
         try:
+            call: Future[T] | None = None
             try:
                 if not opened.done():
                     await asyncio.shield(asyncio.wrap_future(opened))
                 opened.result()
                 call = self._submit(pool, operation)
-            except BaseException:
-                self._turns.release()
-                raise
+            finally:
+                if call is None:
+                    self._turns.release()
             answer = asyncio.wrap_future(call)
             answer.add_done_callback(_looked_at)
             with in_store():
