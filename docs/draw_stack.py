@@ -26,6 +26,7 @@ ROWS: Final = (
     ("stores", "CoalescingStore", "what waits at the same time leaves as one"),
     ("stores", "PlanningStore", "how a filtered query is asked"),
     ("stores", "ExactStore", "makes of Chroma's habits what the contract promises"),
+    ("backends", "UntornBackend", "reads again what was written meanwhile; remote only"),
     ("backends", "BreakingBackend", "refuses at once while Chroma is away"),
     ("backends", "RetryingBackend", "asks again what may be asked twice"),
     ("backends", "MeasuredBackend", "times each call to Chroma"),

@@ -46,6 +46,7 @@ from ragstore.store.http import HttpBackend
 from ragstore.store.measured import MeasuredBackend, MeasuredStore
 from ragstore.store.planning import PlanningStore
 from ragstore.store.retrying import RetryingBackend
+from ragstore.store.untorn import UntornBackend
 from ragstore.streaming import Streaming
 from ragstore.tracing.wanted import is_wanted
 
@@ -106,6 +107,9 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     if tracing is not None:
         backend = tracing.backend(backend)
     backend = BreakingBackend(RetryingBackend(backend, settings.chroma_timeout_seconds))
+    if settings.store == "remote":
+        # Embedded Chroma does one thing at a time, so a read has no writes beside it.
+        backend = UntornBackend(backend)
     store: Store = ExactStore(backend, settings.max_batch_size)
     if settings.planning:
         store = PlanningStore(store)

@@ -1,0 +1,274 @@
+"""What is read of a document is of one write, although Chroma's server reads it in two steps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeAlias
+from uuid import uuid4
+
+import pytest
+
+from ragstore.store.backend import Backend, ChromaFilter, Neighbours, Records, WrittenRecords
+from ragstore.store.base import EVERYTHING, Matrix, Store
+from ragstore.store.http import HttpBackend
+from ragstore.store.untorn import ATTEMPTS, UntornBackend
+from store.making import asked, batch, matrix
+from store.stores import STORES, TENANT, Place
+
+Between: TypeAlias = Callable[[], Awaitable[object]]
+"""What happens between the two steps of a read."""
+
+
+async def _nothing() -> None:
+    """What happens most of the time."""
+
+
+class SteppingBackend(HttpBackend):
+    """Chroma's server, whose two steps are two requests with a moment in between.
+
+    Attributes:
+        between: what happens in the next reads' moments.
+        reads: how many times it was read in two steps.
+    """
+
+    between: list[Between]
+    reads = 0
+
+    async def _moment(self) -> None:
+        self.reads += 1
+        await (self.between.pop(0) if self.between else _nothing)()
+
+    async def get(
+        self,
+        collection_id: str,
+        *,
+        ids: list[str] | None = None,
+        where: ChromaFilter = None,
+        where_document: ChromaFilter = None,
+        limit: int | None = None,
+        offset: int = 0,
+        include: tuple[str, ...] = (),
+    ) -> Records:
+        first = await super().get(collection_id, ids=ids, include=("documents", "metadatas"))
+        if "embeddings" not in include:
+            return first
+        await self._moment()
+        second = await super().get(collection_id, ids=first.ids, include=("embeddings",))
+        return Records(first.ids, first.texts, first.metadatas, second.embeddings)
+
+    async def query(
+        self,
+        collection_id: str,
+        embeddings: Matrix,
+        n_results: int,
+        *,
+        where: ChromaFilter = None,
+        where_document: ChromaFilter = None,
+        include: tuple[str, ...] = (),
+    ) -> list[Neighbours]:
+        (first,) = await super().query(collection_id, embeddings, n_results)
+        await self._moment()
+        second = await super().get(collection_id, ids=first.ids, include=("documents", "metadatas"))
+        return [Neighbours(first.ids, second.texts, second.metadatas, None, first.distances)]
+
+
+@pytest.fixture
+async def stepping(place: Place) -> AsyncIterator[SteppingBackend]:
+    """A server that takes its time between the steps."""
+    backend = SteppingBackend(place.chroma_url, TENANT, "stepping", headers={}, timeout=30.0, connections=16)
+    backend.between = []
+    await backend.start()
+    yield backend
+    await backend.close()
+
+
+def _made(*texts: str, ids: tuple[str, ...] = ("a",)) -> WrittenRecords:
+    """Records whose embeddings begin with the number that their text is."""
+    return WrittenRecords(
+        list(ids), matrix(*([float(text), 0.0] for text in texts)), list(texts), [{"n": int(text)} for text in texts]
+    )
+
+
+class Untorn:
+    """A collection over such a server, with the document `a`, whose text is 1 and whose embedding begins with 1."""
+
+    def __init__(self, backend: Backend, collection_id: str) -> None:
+        self.backend = UntornBackend(backend)
+        self.id = collection_id
+
+    async def write(self, text: str, document_id: str = "a") -> None:
+        """Write a document."""
+        await self.backend.upsert(self.id, _made(text, ids=(document_id,)))
+
+    async def get(self) -> tuple[str, float]:
+        """The text of `a`, and the number that its embedding begins with."""
+        found = await self.backend.get(self.id, ids=["a"], include=("documents", "metadatas", "embeddings"))
+        assert found.texts is not None
+        assert found.embeddings is not None
+        return found.texts[0], float(found.embeddings[0][0])
+
+    async def query(self) -> tuple[str, float]:
+        """The text of the nearest document, and the number that its embedding begins with, by its distance."""
+        (found,) = await self.backend.query(self.id, matrix([0.0, 0.0]), 1, include=("documents", "metadatas"))
+        assert found.texts is not None
+        return found.texts[0], found.distances[0] ** 0.5
+
+
+@pytest.fixture
+async def untorn(stepping: SteppingBackend) -> AsyncIterator[Untorn]:
+    name = f"t-{uuid4().hex}"
+    made = Untorn(stepping, (await stepping.create_collection(name, {}, "l2")).id)
+    await made.write("1")
+    yield made
+    await stepping.delete_collection(name)
+
+
+READS = pytest.mark.parametrize("read", [Untorn.get, Untorn.query], ids=["get", "query"])
+Read: TypeAlias = Callable[[Untorn], Awaitable[tuple[str, float]]]
+
+
+@READS
+async def test_a_document_that_was_written_between_the_steps_is_read_again(
+    read: Read, untorn: Untorn, stepping: SteppingBackend
+) -> None:
+    stepping.between = [lambda: untorn.write("2")]
+    assert await read(untorn) == ("2", 2.0)
+    assert stepping.reads == 2
+
+
+@READS
+async def test_a_document_that_was_added_again_between_the_steps_is_read_again(
+    read: Read, untorn: Untorn, stepping: SteppingBackend
+) -> None:
+    async def replace() -> None:
+        await untorn.backend.delete(untorn.id, ["a"])
+        await untorn.backend.add(untorn.id, _made("2"), ["mark"])
+
+    stepping.between = [replace]
+    assert await read(untorn) == ("2", 2.0)
+    assert stepping.reads == 2
+
+
+@READS
+async def test_a_write_that_began_before_the_read_counts_too(
+    read: Read, untorn: Untorn, stepping: SteppingBackend
+) -> None:
+    writes: list[asyncio.Task[None]] = []
+
+    async def end_of_write() -> None:
+        await asyncio.gather(*writes)
+
+    stepping.between = [end_of_write]
+    writes.append(asyncio.create_task(untorn.write("2")))
+    await asyncio.sleep(0)
+    assert await read(untorn) == ("2", 2.0)
+
+
+@READS
+async def test_a_write_of_another_document_costs_no_second_read(
+    read: Read, untorn: Untorn, stepping: SteppingBackend
+) -> None:
+    stepping.between = [lambda: untorn.write("7", document_id="b")]
+    assert await read(untorn) == ("1", 1.0)
+    assert stepping.reads == 1
+
+
+@READS
+async def test_a_write_to_another_collection_costs_no_second_read(
+    read: Read, untorn: Untorn, stepping: SteppingBackend
+) -> None:
+    other = (await stepping.create_collection(f"t-{uuid4().hex}", {}, "l2")).id
+    stepping.between = [lambda: untorn.backend.upsert(other, _made("2"))]
+    assert await read(untorn) == ("1", 1.0)
+    assert stepping.reads == 1
+
+
+@READS
+async def test_a_write_that_ended_before_the_read_costs_no_second_one(
+    read: Read, untorn: Untorn, stepping: SteppingBackend
+) -> None:
+    await untorn.write("2")
+    assert await read(untorn) == ("2", 2.0)
+    assert stepping.reads == 1
+
+
+@READS
+async def test_a_document_that_is_always_being_written_is_read_while_its_writer_waits(
+    read: Read, untorn: Untorn, stepping: SteppingBackend
+) -> None:
+    writers: list[asyncio.Task[None]] = []
+
+    async def one_more() -> None:
+        writers.append(asyncio.create_task(untorn.write(str(len(writers) + 2))))
+        await asyncio.wait(writers, timeout=0.2)
+
+    stepping.between = [one_more] * (ATTEMPTS + 1)
+    text, number = await read(untorn)
+    assert float(text) == number
+    assert stepping.reads == ATTEMPTS + 1
+    await asyncio.gather(*writers)
+    assert await untorn.get() == (str(len(writers) + 1), len(writers) + 1)
+
+
+async def test_what_is_read_in_one_step_is_read_once(untorn: Untorn, stepping: SteppingBackend) -> None:
+    await untorn.write("2")
+    assert (await untorn.backend.get(untorn.id, include=("documents",))).texts == ["2"]
+    assert stepping.reads == 0
+
+
+@READS
+async def test_nothing_is_kept_of_reads_and_writes_that_ended(
+    read: Read, untorn: Untorn, stepping: SteppingBackend
+) -> None:
+    async def fail() -> None:
+        raise ConnectionError
+
+    stepping.between = [fail]
+    with pytest.raises(ConnectionError):
+        await read(untorn)
+    await read(untorn)
+    assert not untorn.backend._traffic
+
+
+@pytest.fixture(params=["stack-remote", "stack-embedded"])
+async def stack(request: pytest.FixtureRequest, place: Place) -> AsyncIterator[Store]:
+    """A whole stack of stores."""
+    store = STORES[request.param](place)
+    await store.start()
+    yield store
+    await store.close()
+
+
+async def test_beside_upserts_every_read_is_of_one_of_them(stack: Store, name: str) -> None:
+    """Of 480 such reads of Chroma itself, some twenty mix two."""
+    await stack.create_collection(name, {}, "l2")
+    await stack.upsert(name, batch("a", text="1"))
+    written, ended = 1, False
+
+    async def write() -> None:
+        nonlocal written
+        while not ended:
+            written += 1
+            document = batch("a", text=str(written))
+            document.embeddings[0] = written, 1
+            await stack.upsert(name, document)
+
+    async def get() -> None:
+        for _ in range(60):
+            found = await stack.get(name, EVERYTHING, with_embeddings=True)
+            assert found.embeddings is not None
+            assert [float(text) for text in found.texts] == found.embeddings[:, 0].tolist()
+
+    async def query() -> None:
+        for _ in range(60):
+            (hits,) = (await stack.query(name, [asked(0, 1)])).hits
+            assert [float(text) ** 2 for text in hits.texts] == hits.distances
+
+    writers = [asyncio.create_task(write()) for _ in range(2)]
+    try:
+        await asyncio.gather(*(read() for read in (get, query) for _ in range(4)))
+    finally:
+        ended = True
+        await asyncio.gather(*writers)
+    await stack.delete_collection(name)
