@@ -42,9 +42,9 @@ class Watch(logging.Handler):
         self.lines.append(self.format(record))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def watch() -> Iterator[Watch]:
-    """All that is logged while the client's tests run."""
+    """All that is logged while a module's tests run. Not longer: httpx tells a dozen lines of each request."""
     handler = Watch()
     root = logging.getLogger()
     level = root.level

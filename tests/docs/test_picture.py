@@ -39,12 +39,19 @@ def test_it_is_what_its_script_draws(picture: ModuleType) -> None:
 
 
 def test_its_stores_are_the_service_s_in_their_order(picture: ModuleType) -> None:
-    pool = create_litestar(Settings()).on_startup[0].__self__  # type: ignore[union-attr]  # the pool's own start
+    pool = create_litestar(Settings(chroma_url="http://chroma:8000")).on_startup[0].__self__  # type: ignore[union-attr]  # the pool's own start
     assert isinstance(pool, StorePool)
     drawn = [name for group, name, _ in picture.ROWS if group in ("stores", "backends")]
     made = list(layers(ScopedStore(pool.own(), ["*"])))
-    assert made[-1] == "EmbeddedBackend"
+    assert made[-1] == "HttpBackend"
     assert drawn == made[:-1]
+
+
+def test_embedded_chroma_needs_no_protection_from_reads_beside_writes() -> None:
+    of_both = [
+        set(layers(create_store(settings))) for settings in (Settings(chroma_url="http://chroma:8000"), Settings())
+    ]
+    assert of_both[0] - of_both[1] == {"UntornBackend", "HttpBackend"}
 
 
 def test_its_backends_are_the_service_s(picture: ModuleType) -> None:
