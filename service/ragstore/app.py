@@ -76,7 +76,11 @@ def create_backend(settings: Settings, tracing: Tracing | None = None) -> Backen
     """
     if settings.store == "embedded":
         return EmbeddedBackend(
-            settings.data_path, settings.chroma_tenant, settings.chroma_database, settings.chroma_timeout_seconds
+            settings.data_path,
+            settings.chroma_tenant,
+            settings.chroma_database,
+            settings.chroma_timeout_seconds,
+            settings.sync_threshold,
         )
     headers = dict(settings.chroma_headers)
     if settings.chroma_token:
@@ -89,6 +93,7 @@ def create_backend(settings: Settings, tracing: Tracing | None = None) -> Backen
         timeout=settings.chroma_timeout_seconds,
         connections=settings.chroma_connections,
         ca_file=settings.chroma_ca_file,
+        sync_threshold=settings.sync_threshold,
         headers_of_call=None if tracing is None else tracing.headers,
     )
 

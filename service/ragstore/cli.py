@@ -16,6 +16,7 @@ import uvicorn
 
 from ragstore import __version__, logs, settings
 from ragstore.errors import RagstoreError
+from ragstore.repair.commands import repair_folder
 from ragstore.security.commands import keys
 from ragstore.security.keys import KeyRing, KeysError
 from ragstore.settings import Settings, SettingsError
@@ -110,6 +111,7 @@ def print_openapi() -> None:
 
 
 main.add_command(keys)
+main.add_command(repair_folder)
 for command in transfer.COMMANDS:
     main.add_command(command)
 

@@ -14,6 +14,9 @@ import msgspec
 
 PREFIX = "RAGSTORE_"
 
+SYNC_THRESHOLD: Final = 1000
+"""Chroma's own. It takes none below 3."""
+
 ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?|https?://\[[0-9A-Fa-f:.]+\](?::[0-9]{1,5})?")
 """A web origin. `*` is none: who means every page in the world shall not say so by one character."""
 
@@ -54,6 +57,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         max_requests: most requests under way at once; a further one is 503.
         max_body_bytes: largest request body, or line of a stream; a larger one is 413.
         max_batch_size: most documents in one write; Chroma's own limit applies where it is lower.
+        sync_threshold: writes to a collection after which Chroma saves its index; for collections that are created from
+            then on. Less makes single writes faster, and it likelier that a kill of Chroma finds it saving.
         coalescing: whether requests that wait at the same time leave for Chroma as one.
         planning: whether a filtered query may be asked without its filter, which is then applied here.
         queued_writes: most writes that wait for Chroma; a further one is 503.
@@ -82,6 +87,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_requests: Count = 512
     max_body_bytes: Count = 64 * 1024 * 1024
     max_batch_size: Count = 5461
+    sync_threshold: Annotated[int, msgspec.Meta(ge=3)] = SYNC_THRESHOLD
     coalescing: bool = True
     planning: bool = True
     queued_writes: Count = 1024

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ragstore.cosine import kept, sendable
 from ragstore.store.base import Matrix
-from ragstore.transfer.cosine import kept, sendable
 from transfer.moving import Store
 
 

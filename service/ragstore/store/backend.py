@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeAlias
 import numpy as np
 
 from ragstore.metadata import CollectionMetadata, Metadata, MetadataValue
+from ragstore.settings import SYNC_THRESHOLD
 from ragstore.store.base import DISTANCES, Collection, Distance, Matrix, StoreStatus
 
 ChromaFilter: TypeAlias = dict[str, object] | None
@@ -26,6 +27,23 @@ MAX_FLOAT32: Final = 3.4028234663852886e38
 
 CLEARED: Final[Mapping[str, None]] = {"ragstore": None}
 """Metadata to replace all metadata with none. Chroma refuses `{}`, and stores nothing for a null (measured)."""
+
+
+def index_configuration(distance: Distance, sync_threshold: int) -> dict[str, dict[str, object]]:
+    """The configuration of a new collection's index.
+
+    Args:
+        distance: the distance.
+        sync_threshold: writes after which the index is saved; distributed Chroma passes over it.
+
+    Returns:
+        Chroma's `configuration`. What is Chroma's own is left to it.
+    """
+    index: dict[str, object] = {"space": distance}
+    if sync_threshold != SYNC_THRESHOLD:
+        # Chroma wants its batches to be no larger; 100 is its own size.
+        index |= {"sync_threshold": sync_threshold, "batch_size": min(100, sync_threshold)}
+    return {"hnsw": index}
 
 
 def distance_of(configuration: dict[str, object]) -> Distance:

@@ -9,6 +9,7 @@ raises becomes a `Refusal`.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import multiprocessing
 import os
@@ -22,6 +23,7 @@ from uuid import UUID
 from filelock import FileLock, Timeout
 
 from ragstore.metadata import CollectionMetadata, Scalar
+from ragstore.repair.repairing import Repaired, repair
 from ragstore.store.backend import (
     ChromaFilter,
     Neighbours,
@@ -32,7 +34,7 @@ from ragstore.store.backend import (
     present_metadatas,
     present_texts,
 )
-from ragstore.store.base import Distance, Matrix
+from ragstore.store.base import Matrix
 from ragstore.store.chroma_api import ChromaApi, FoundCollection, GetResult, Scope
 
 if TYPE_CHECKING:
@@ -45,6 +47,9 @@ Described: TypeAlias = tuple[str, str, CollectionMetadata | None, int | None, di
 """A collection: id, name, metadata, dimension, configuration."""
 
 LOCK_NAME: Final = ".ragstore.lock"
+OPEN_NAME: Final = ".ragstore.open"
+"""A file that is there while Chroma is open. Found at the start, it tells that the last process was killed."""
+
 LOCK_SECONDS: Final = 5.0
 """Wait for a predecessor to let go: one that was killed still finishes its write."""
 
@@ -79,11 +84,25 @@ class _Chroma:
         self.lock = locked(path)
         self.path = path
         self.scope: Scope = {"tenant": tenant, "database": database}
+        self.repaired = _repaired_after_kill(Path(path))
         client = chromadb.PersistentClient(path=path, settings=Settings(anonymized_telemetry=False))
         # What chromadb's own Collection calls. Going there directly spares a lookup and a second validation a call.
         self.api = cast("ChromaApi", cast("Client", client)._server)
         _ensure(lambda: self.api.get_tenant(tenant), lambda: self.api.create_tenant(tenant))
         _ensure(lambda: self.api.get_database(database, tenant), lambda: self.api.create_database(database, tenant))
+        for collection in self.repaired:
+            if not collection.problem:
+                # Chroma makes the index again, now: in a call, it would take longer than anybody waits.
+                self.api._count(UUID(collection.collection_id), tenant=collection.tenant, database=collection.database)
+
+
+def _repaired_after_kill(folder: Path) -> list[Repaired]:
+    """Repair what a kill may have damaged, and note that Chroma is open until the process ends well."""
+    open_now = folder / OPEN_NAME
+    repaired = repair(folder) if open_now.exists() else []
+    open_now.touch()
+    atexit.register(open_now.unlink, missing_ok=True)
+    return repaired
 
 
 def locked(path: str) -> FileLock:
@@ -157,13 +176,16 @@ def _end_with_parent() -> None:
 
 
 @_refusing
-def open_chroma(path: str, tenant: str, database: str) -> None:
-    """Open the data, once.
+def open_chroma(path: str, tenant: str, database: str) -> list[Repaired]:
+    """Open the data, once, and repair what a kill has damaged.
 
     Args:
         path: folder of the data.
         tenant: Chroma tenant.
         database: Chroma database.
+
+    Returns:
+        The collections that were damaged.
 
     Raises:
         Refusal: the folder cannot be used; its kind is `InUse` when another process has it.
@@ -171,6 +193,7 @@ def open_chroma(path: str, tenant: str, database: str) -> None:
     global _chroma
     if _chroma is None:
         _chroma = _Chroma(path, tenant, database)
+    return _chroma.repaired
 
 
 @_refusing
@@ -188,10 +211,11 @@ def max_batch_size() -> int:
 
 
 @_refusing
-def create_collection(name: str, metadata: CollectionMetadata | None, distance: Distance) -> Described:
+def create_collection(
+    name: str, metadata: CollectionMetadata | None, configuration: dict[str, dict[str, object]]
+) -> Described:
     """Create a collection; an empty metadata is None."""
     chroma = _opened()
-    configuration = {"hnsw": {"space": distance}}
     return _described(
         chroma.api.create_collection(name, configuration=configuration, metadata=metadata, **chroma.scope)
     )

@@ -10,10 +10,22 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Final, ParamSpec, TypeVar, cast
 
+import structlog
+
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
 from ragstore.metadata import CollectionMetadata
+from ragstore.repair.repairing import Repaired
+from ragstore.settings import SYNC_THRESHOLD
 from ragstore.store import chroma_process
-from ragstore.store.backend import CLEARED, ChromaFilter, Neighbours, Records, WrittenRecords, distance_of
+from ragstore.store.backend import (
+    CLEARED,
+    ChromaFilter,
+    Neighbours,
+    Records,
+    WrittenRecords,
+    distance_of,
+    index_configuration,
+)
 from ragstore.store.base import Collection, Distance, Matrix, StoreStatus
 from ragstore.store.chroma_errors import meaning
 from ragstore.store.clock import in_store
@@ -21,6 +33,7 @@ from ragstore.store.clock import in_store
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_log = structlog.get_logger(__name__)
 
 CLOSE_SECONDS: Final = 5.0
 """Longest wait for Chroma to finish what it does, when the service ends."""
@@ -39,14 +52,18 @@ class EmbeddedBackend:
         tenant: Chroma tenant; made when it is not there.
         database: Chroma database; made when it is not there.
         timeout: longest wait for one answer, in seconds.
+        sync_threshold: writes to a new collection after which Chroma saves its index.
     """
 
     conditional: Final = False
 
-    def __init__(self, path: str, tenant: str, database: str, timeout: float) -> None:
+    def __init__(
+        self, path: str, tenant: str, database: str, timeout: float, sync_threshold: int = SYNC_THRESHOLD
+    ) -> None:
         self._place = (path, tenant, database)
+        self._sync_threshold = sync_threshold
         self._timeout = timeout
-        self._running: tuple[ProcessPoolExecutor, Future[None]] | None = None
+        self._running: tuple[ProcessPoolExecutor, Future[list[Repaired]]] | None = None
         self._max_batch_size: int | None = None
         self._calls: set[Future[object]] = set()
         self._turns = asyncio.Semaphore(TURNS)
@@ -85,7 +102,10 @@ class EmbeddedBackend:
 
     async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
         """Create a collection."""
-        return _collection(await self._call(name, chroma_process.create_collection, name, metadata or None, distance))
+        configuration = index_configuration(distance, self._sync_threshold)
+        return _collection(
+            await self._call(name, chroma_process.create_collection, name, metadata or None, configuration)
+        )
 
     async def get_collection(self, name: str) -> Collection:
         """Look a collection up."""
@@ -221,12 +241,14 @@ class EmbeddedBackend:
                 raise ChromaUnavailable(text) from None
             raise meaning(refusal.kind, refusal.text, collection=name) from None
 
-    def _process(self) -> tuple[ProcessPoolExecutor, Future[None]]:
+    def _process(self) -> tuple[ProcessPoolExecutor, Future[list[Repaired]]]:
         """Chroma's process, started when there is none, and the opening of the data."""
         if self._running is None:
             # Spawned, not forked: a fork would take the event loop and its sockets along.
             pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), chroma_process.prepare)
-            self._running = (pool, pool.submit(chroma_process.open_chroma, *self._place))
+            opened = pool.submit(chroma_process.open_chroma, *self._place)
+            opened.add_done_callback(_tell_repairs)
+            self._running = (pool, opened)
         return self._running
 
     def _submit(self, pool: ProcessPoolExecutor, operation: Callable[[], T]) -> Future[T]:
@@ -267,6 +289,20 @@ class EmbeddedBackend:
         if self._running is not None and self._running[0] is pool:
             self._running = None
             pool.shutdown(wait=False)
+
+
+def _tell_repairs(opened: Future[list[Repaired]]) -> None:
+    """Log what was damaged when the data was opened."""
+    if opened.cancelled() or opened.exception() is not None:
+        return
+    for found in opened.result():
+        tell = _log.error if found.problem else _log.warning
+        tell(
+            "index repaired" if not found.problem else "index damaged",
+            collection=found.collection,
+            documents=found.documents,
+            problem=found.problem or None,
+        )
 
 
 def _looked_at(answer: asyncio.Future[T]) -> None:

@@ -23,6 +23,7 @@ from yarl import URL
 
 from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, CollectionNotFound
 from ragstore.metadata import CollectionMetadata
+from ragstore.settings import SYNC_THRESHOLD
 from ragstore.store.backend import (
     CLEARED,
     ChromaFilter,
@@ -30,6 +31,7 @@ from ragstore.store.backend import (
     Records,
     WrittenRecords,
     distance_of,
+    index_configuration,
     matrix,
     neighbours,
     present_metadatas,
@@ -82,6 +84,7 @@ class HttpBackend:
         timeout: longest wait for one answer, in seconds.
         connections: most connections at once.
         ca_file: file of certificate authorities to trust; empty means the system's.
+        sync_threshold: writes to a new collection after which Chroma saves its index.
         headers_of_call: makes further headers for each request, such as the one that continues a trace.
     """
 
@@ -97,6 +100,7 @@ class HttpBackend:
         timeout: float,
         connections: int,
         ca_file: str = "",
+        sync_threshold: int = SYNC_THRESHOLD,
         headers_of_call: Callable[[], dict[str, str]] | None = None,
     ) -> None:
         self._api = url.rstrip("/").removesuffix("/api/v2") + "/api/v2"
@@ -107,6 +111,7 @@ class HttpBackend:
         self._timeout = aiohttp.ClientTimeout(total=timeout, connect=min(CONNECT_SECONDS, timeout))
         self._connections = connections
         self._ca_file = ca_file
+        self._sync_threshold = sync_threshold
         self._headers_of_call = headers_of_call
         self._session: aiohttp.ClientSession | None = None
         self._preflight: Preflight | None = None
@@ -142,7 +147,11 @@ class HttpBackend:
 
     async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
         """Create a collection."""
-        body = {"name": name, "metadata": metadata or None, "configuration": {"hnsw": {"space": distance}}}
+        body = {
+            "name": name,
+            "metadata": metadata or None,
+            "configuration": index_configuration(distance, self._sync_threshold),
+        }
         return _collection(await self._ask(CollectionAnswer, "POST", self._collections(), body, name=name))
 
     async def get_collection(self, name: str) -> Collection:

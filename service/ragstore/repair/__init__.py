@@ -1,0 +1,1 @@
+"""Mends what Chroma breaks when it is killed while it saves an index. It needs no chromadb."""

@@ -1,0 +1,365 @@
+"""What a kill does to an index while Chroma saves it is mended, and nothing else is touched."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import re
+import shutil
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from ragstore.cli import main
+from ragstore.errors import ChromaFailed
+from ragstore.metadata import Metadata
+from ragstore.repair.repairing import ASIDE, DATABASE, Repaired, repair
+from ragstore.repair.saved_index import IDS_FILE, read_index
+from ragstore.store.base import DISTANCES, EVERYTHING, Batch, Distance, Store
+from ragstore.store.chroma_process import OPEN_NAME
+from ragstore.store.embedded import EmbeddedBackend
+from ragstore.store.exact import ExactStore
+from store.making import asked, of_ids
+from store.stores import TENANT
+
+NAME = "notes"
+SAVED_EVERY = 20
+Damage: TypeAlias = Literal["ids of the last save", "ids half written"]
+DAMAGES: Final[tuple[Damage, ...]] = ("ids of the last save", "ids half written")
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[Store]:
+    """Embedded Chroma that saves often."""
+    store = ExactStore(EmbeddedBackend(str(folder), TENANT, "store_tests", 30.0, SAVED_EVERY), 1000)
+    await store.start()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def _batch(first: int, count: int, text: str = "text") -> Batch:
+    """Documents whose ids are numbers, with embeddings of their own."""
+    ids = [str(number) for number in range(first, first + count)]
+    rows = [np.random.default_rng([number, len(text)]).normal(size=3) * 4 for number in range(first, first + count)]
+    return Batch(ids, [f"{text} {one}" for one in ids], [{"n": one} for one in ids], np.array(rows, dtype=np.float32))
+
+
+Content: TypeAlias = dict[str, tuple[str, Metadata, tuple[float, ...]]]
+"""Text, metadata and embedding of each document."""
+
+
+async def _content(store: Store) -> Content:
+    """Every document, with its embedding."""
+    found = await store.get(NAME, EVERYTHING, with_embeddings=True)
+    assert found.embeddings is not None
+    rows = zip(found.ids, found.texts, found.metadatas, found.embeddings.tolist(), strict=True)
+    return {document_id: (text, metadata, tuple(row)) for document_id, text, metadata, row in rows}
+
+
+def _index(folder: Path) -> Path:
+    """The folder of the only index."""
+    (header,) = folder.glob("*/header.bin")
+    return header.parent
+
+
+class Killed(NamedTuple):
+    """Two copies of a folder, from before and from after the write that made Chroma save an index a second time.
+
+    Attributes:
+        before: the one.
+        after: the other.
+        acknowledged: the documents that were acknowledged by then.
+    """
+
+    before: Path
+    after: Path
+    acknowledged: Content
+
+
+async def _written(folder: Path, distance: Distance) -> Killed:
+    before, after = folder / "before", folder / "after"
+    async with opened(after) as store:
+        await store.create_collection(NAME, {}, distance)
+        await store.add(NAME, _batch(0, 30))
+        await store.delete(NAME, of_ids("3", "28"))
+        await store.upsert(NAME, _batch(5, 2, "changed"))
+        await store.add(NAME, _batch(3, 1, "again"))
+        await store.upsert(NAME, _batch(8, 2, "changed"))
+        await store.delete(NAME, of_ids("11"))
+        await store.add(NAME, _batch(40, 11))
+    shutil.copytree(after, before)
+    async with opened(after) as store:
+        # One record, since Chroma leaves the last entry in its log.
+        await store.add(NAME, _batch(60, 1))
+        return Killed(before, after, await _content(store))
+
+
+@pytest.fixture(scope="module")
+async def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[Distance, Killed]:
+    """Folders with a collection of each distance."""
+    return {distance: await _written(tmp_path_factory.mktemp(distance), distance) for distance in DISTANCES.values()}
+
+
+def left_by(killed: Killed, folder: Path, damage: Damage) -> Content:
+    """Make a folder as a Chroma leaves it that is killed while it saves an index, after hnswlib's files.
+
+    So it has the index of the second save, with the ids and the entry of the log of the first one.
+
+    Args:
+        killed: what it is made of.
+        folder: the folder.
+        damage: what the kill has left of the ids.
+
+    Returns:
+        The documents that were acknowledged.
+    """
+    shutil.copytree(killed.after, folder)
+    _cut_off(folder, killed.before, damage)
+    return killed.acknowledged
+
+
+def _cut_off(folder: Path, first: Path, damage: Damage) -> None:
+    """Take back what Chroma does after it has saved the files of an index."""
+    index = _index(folder)
+    saved = [read_index(place) for place in (_index(first), index)]
+    assert all(one is not None and one.is_whole for one in saved), "Chroma saved none"
+    assert saved[0].elements < saved[1].elements, "Chroma saved once"  # type: ignore[union-attr]  # as said above
+    with closing(sqlite3.connect(folder / DATABASE)) as database:
+        database.execute("ATTACH ? AS first", (str(first / DATABASE),))
+        with database:
+            database.execute("INSERT OR IGNORE INTO embeddings_queue SELECT * FROM first.embeddings_queue")
+            database.execute(
+                "UPDATE max_seq_id SET seq_id = (SELECT seq_id FROM first.max_seq_id WHERE segment_id = ?) "
+                "WHERE segment_id = ?",
+                (index.name, index.name),
+            )
+    if damage == "ids half written":
+        half = (index / IDS_FILE).read_bytes()
+        (index / IDS_FILE).write_bytes(half[: len(half) // 2])
+    else:
+        shutil.copy(_index(first) / IDS_FILE, index / IDS_FILE)
+
+
+DAMAGED = pytest.mark.parametrize("damage", DAMAGES)
+
+
+@pytest.mark.parametrize("distance", DISTANCES.values())
+@DAMAGED
+async def test_a_service_that_starts_after_a_kill_has_every_document(
+    distance: Distance, damage: Damage, killed: dict[Distance, Killed], tmp_path: Path
+) -> None:
+    acknowledged = left_by(killed[distance], tmp_path / "data", damage)
+    (tmp_path / "data" / OPEN_NAME).touch()
+    async with opened(tmp_path / "data") as store:
+        assert await _content(store) == acknowledged
+        (hits,) = (await store.query(NAME, [asked(*acknowledged["7"][2], top_k=1)])).hits
+        assert hits.ids == ["7"]
+        await store.upsert(NAME, _batch(100, SAVED_EVERY))
+        assert await store.count(NAME) == len(acknowledged) + SAVED_EVERY
+
+
+@DAMAGED
+async def test_chroma_itself_cannot_open_what_it_left(
+    damage: Damage, killed: dict[Distance, Killed], tmp_path: Path
+) -> None:
+    left_by(killed["l2"], tmp_path / "data", damage)
+    async with opened(tmp_path / "data") as store:
+        with pytest.raises(ChromaFailed):
+            await _content(store)
+
+
+@DAMAGED
+@pytest.mark.parametrize("cut", ["before the log is whole", "after it"])
+async def test_a_repair_that_was_cut_off_is_done_again(
+    damage: Damage, cut: str, killed: dict[Distance, Killed], tmp_path: Path
+) -> None:
+    folder = tmp_path / "data"
+    acknowledged = left_by(killed["cosine"], folder, damage)
+    index = _index(folder)
+    aside = index.with_name(index.name + ASIDE)
+    if cut == "after it":
+        shutil.copytree(index, tmp_path / "aside")
+        repair(folder)
+        (tmp_path / "aside").rename(aside)
+    else:
+        index.rename(aside)
+    assert repair(folder) == [_of(index, acknowledged)]
+    assert not aside.exists()
+    async with opened(folder) as store:
+        assert await _content(store) == acknowledged
+
+
+@pytest.mark.parametrize("state", ["before", "after"])
+async def test_what_was_saved_to_its_end_is_left_as_it_is(
+    state: str, killed: dict[Distance, Killed], tmp_path: Path
+) -> None:
+    shutil.copytree(getattr(killed["l2"], state), tmp_path / "data")
+    files = _bytes(tmp_path / "data")
+    assert repair(tmp_path / "data") == []
+    assert _bytes(tmp_path / "data") == files
+
+
+async def test_an_index_that_was_never_saved_is_made_of_the_log(tmp_path: Path) -> None:
+    async with opened(tmp_path / "data") as store:
+        await store.create_collection(NAME, {}, "l2")
+        await store.add(NAME, _batch(0, SAVED_EVERY - 1))
+        acknowledged = await _content(store)
+    shutil.copytree(tmp_path / "data", tmp_path / "saved")
+    async with opened(tmp_path / "saved") as store:
+        await store.add(NAME, _batch(30, 1))
+    shutil.copytree(_index(tmp_path / "saved"), _index(tmp_path / "data"), dirs_exist_ok=True)
+    (_index(tmp_path / "data") / IDS_FILE).write_bytes(b"")
+    (found,) = repair(tmp_path / "data")
+    assert (found.documents, found.problem) == (SAVED_EVERY - 1, "")
+    async with opened(tmp_path / "data") as store:
+        assert await _content(store) == acknowledged
+
+
+async def test_a_folder_is_looked_at_after_a_kill_and_not_after_a_clean_end(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        await store.create_collection(NAME, {}, "l2")
+        assert (tmp_path / OPEN_NAME).exists()
+    assert not (tmp_path / OPEN_NAME).exists()
+
+
+# -- what cannot be repaired ------------------------------------------------------------------------
+
+
+def _lose_embeddings(index: Path) -> None:
+    rows = (index / "data_level0.bin").read_bytes()
+    (index / "data_level0.bin").write_bytes(rows[:200])
+
+
+def _lose_header(index: Path) -> None:
+    (index / "header.bin").write_bytes(b"\1\0")
+
+
+def _other_layout(index: Path) -> None:
+    header = (index / "header.bin").read_bytes()
+    (index / "header.bin").write_bytes(b"\7" + header[1:])
+
+
+@pytest.mark.parametrize(
+    ("harm", "problem"),
+    [
+        (_lose_embeddings, "[0-9]+ embeddings are neither in its index nor in its log"),
+        (_lose_header, "The files of its index are gone or cannot be read"),
+        (_other_layout, "The files of its index are gone or cannot be read"),
+    ],
+)
+def test_where_embeddings_are_lost_nothing_is_changed(
+    harm: Callable[[Path], None], problem: str, killed: dict[Distance, Killed], tmp_path: Path
+) -> None:
+    left_by(killed["l2"], tmp_path / "data", "ids of the last save")
+    harm(_index(tmp_path / "data"))
+    files = _bytes(tmp_path / "data")
+    (found,) = repair(tmp_path / "data")
+    assert re.fullmatch(problem, found.problem)
+    assert _bytes(tmp_path / "data") == files
+
+
+def test_where_the_order_does_not_tell_the_ids_nothing_is_changed(
+    killed: dict[Distance, Killed], tmp_path: Path
+) -> None:
+    left_by(killed["l2"], tmp_path / "data", "ids half written")
+    with closing(sqlite3.connect(tmp_path / "data" / DATABASE)) as database, database:
+        database.execute("UPDATE embeddings_queue SET vector = zeroblob(12) WHERE id = '60'")
+    files = _bytes(tmp_path / "data")
+    (found,) = repair(tmp_path / "data")
+    assert found.problem == "The ids of its index are lost, and its elements are not in the order of its documents"
+    assert _bytes(tmp_path / "data") == files
+
+
+def test_where_elements_are_not_as_many_as_documents_nothing_is_changed(
+    killed: dict[Distance, Killed], tmp_path: Path
+) -> None:
+    left_by(killed["l2"], tmp_path / "data", "ids half written")
+    with closing(sqlite3.connect(tmp_path / "data" / DATABASE)) as database, database:
+        database.execute("DELETE FROM embeddings WHERE embedding_id = '7'")
+    files = _bytes(tmp_path / "data")
+    (found,) = repair(tmp_path / "data")
+    assert found.problem == "The ids of its index are lost, and its 40 elements are not its documents"
+    assert _bytes(tmp_path / "data") == files
+
+
+def test_ids_that_would_run_code_run_none(killed: dict[Distance, Killed], tmp_path: Path) -> None:
+    left_by(killed["l2"], tmp_path / "data", "ids of the last save")
+    (_index(tmp_path / "data") / IDS_FILE).write_bytes(pickle.dumps(Traitor(tmp_path / "ran")))
+    (found,) = repair(tmp_path / "data")
+    assert found.problem == ""
+    assert not (tmp_path / "ran").exists()
+
+
+class Traitor:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __reduce__(self) -> tuple[Callable[[Path], None], tuple[Path]]:
+        return Path.touch, (self._file,)
+
+
+# -- the command --------------------------------------------------------------------------------------
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """`ragstore repair`: its exit code and what it prints."""
+    result = CliRunner().invoke(main, ["repair", *arguments])
+    return result.exit_code, result.output
+
+
+def test_the_command_tells_what_it_repaired(killed: dict[Distance, Killed], tmp_path: Path) -> None:
+    acknowledged = left_by(killed["l2"], tmp_path / "data", "ids of the last save")
+    place = f"notes ({len(acknowledged)} documents, tenant {TENANT}, database store_tests)"
+    repaired = f"{place}: repaired; Chroma makes its index when it is next used\n"
+    assert run(str(tmp_path / "data")) == (0, repaired)
+
+
+async def test_the_command_makes_an_index_anew_where_it_is_told_to(
+    killed: dict[Distance, Killed], tmp_path: Path
+) -> None:
+    shutil.copytree(killed["cosine"].after, tmp_path / "data")
+    assert run(str(tmp_path / "data"), "--collection", "other") == (0, "No index is damaged\n")
+    code, told = run(str(tmp_path / "data"), "--collection", NAME)
+    assert (code, told[:6]) == (0, "notes ")
+    async with opened(tmp_path / "data") as store:
+        assert await _content(store) == killed["cosine"].acknowledged
+
+
+def test_the_command_fails_where_it_cannot_repair(killed: dict[Distance, Killed], tmp_path: Path) -> None:
+    left_by(killed["l2"], tmp_path / "data", "ids of the last save")
+    _lose_header(_index(tmp_path / "data"))
+    code, told = run(str(tmp_path / "data"))
+    assert code == 4
+    assert "The files of its index are gone or cannot be read" in told
+
+
+def test_the_command_refuses_a_folder_without_chroma(tmp_path: Path) -> None:
+    assert run(str(tmp_path)) == (1, f"Error: There is no chroma.sqlite3 in {tmp_path}\n")
+
+
+async def test_the_command_refuses_a_folder_that_is_in_use(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        await store.status()
+        assert await asyncio.to_thread(run, str(tmp_path)) == (1, "Error: The data is in use by another process\n")
+
+
+def _of(index: Path, acknowledged: Content) -> Repaired:
+    """What is told of the repaired collection."""
+    with closing(sqlite3.connect(index.parent / DATABASE)) as database:
+        (found,) = database.execute("SELECT id FROM collections WHERE name = ?", (NAME,)).fetchone()
+    return Repaired(NAME, found, TENANT, "store_tests", len(acknowledged))
+
+
+def _bytes(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder."""
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
