@@ -10,14 +10,14 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from ragstore.cli import main
-from ragstore.errors import ChromaFailed
+from ragstore.errors import ChromaFailed, ChromaUnavailable
 from ragstore.metadata import Metadata
 from ragstore.repair.repairing import ASIDE, DATABASE, Repaired, repair
 from ragstore.repair.saved_index import IDS_FILE, read_index
@@ -30,8 +30,12 @@ from store.stores import TENANT
 
 NAME = "notes"
 SAVED_EVERY = 20
-Damage: TypeAlias = Literal["ids of the last save", "ids half written"]
-DAMAGES: Final[tuple[Damage, ...]] = ("ids of the last save", "ids half written")
+ROW = 132 + 4 * 3 + 8
+"""Bytes of an element with three numbers: links, embedding, label."""
+
+Damage: TypeAlias = Literal["header cut off", "lengths cut off", "ids not written", "ids half written"]
+DAMAGES: Final[tuple[Damage, ...]] = get_args(Damage)
+"""Where the kill comes, from the first file that is written to the last."""
 
 
 @asynccontextmanager
@@ -129,9 +133,10 @@ def left_by(killed: Killed, folder: Path, damage: Damage) -> Content:
 def _cut_off(folder: Path, first: Path, damage: Damage) -> None:
     """Take back what Chroma does after it has saved the files of an index."""
     index = _index(folder)
-    saved = [read_index(place) for place in (_index(first), index)]
-    assert all(one is not None and one.is_whole for one in saved), "Chroma saved none"
-    assert saved[0].elements < saved[1].elements, "Chroma saved once"  # type: ignore[union-attr]  # as said above
+    for place, elements in ((_index(first), 30), (index, 43)):
+        saved = read_index(place, 3, 16)
+        assert saved is not None
+        assert (saved.is_whole, saved.elements) == (True, elements)
     with closing(sqlite3.connect(folder / DATABASE)) as database:
         database.execute("ATTACH ? AS first", (str(first / DATABASE),))
         with database:
@@ -144,8 +149,12 @@ def _cut_off(folder: Path, first: Path, damage: Damage) -> None:
     if damage == "ids half written":
         half = (index / IDS_FILE).read_bytes()
         (index / IDS_FILE).write_bytes(half[: len(half) // 2])
-    else:
-        shutil.copy(_index(first) / IDS_FILE, index / IDS_FILE)
+        return
+    shutil.copy(_index(first) / IDS_FILE, index / IDS_FILE)
+    if damage == "lengths cut off":
+        shutil.copy(_index(first) / "length.bin", index / "length.bin")
+    elif damage == "header cut off":
+        (index / "header.bin").write_bytes(b"")
 
 
 DAMAGED = pytest.mark.parametrize("damage", DAMAGES)
@@ -207,6 +216,25 @@ async def test_what_was_saved_to_its_end_is_left_as_it_is(
     assert _bytes(tmp_path / "data") == files
 
 
+async def test_an_index_that_chroma_crashes_over_is_made_anew_after_a_kill(
+    killed: dict[Distance, Killed], tmp_path: Path
+) -> None:
+    """Its files are as many and as long as they should be, but the links between its elements are not."""
+    shutil.copytree(killed["l2"].before, tmp_path / "data")
+    async with opened(tmp_path / "data") as store:
+        acknowledged = await _content(store)
+    level = _index(tmp_path / "data") / "data_level0.bin"
+    rows = np.fromfile(level, np.uint8).reshape(-1, ROW)
+    rows[:, 4:132] = 0x7F
+    rows.tofile(level)
+    assert repair(tmp_path / "data") == []
+    (tmp_path / "data" / OPEN_NAME).touch()
+    async with opened(tmp_path / "data") as store:
+        with pytest.raises(ChromaUnavailable):
+            await _content(store)
+        assert await _content(store) == acknowledged
+
+
 async def test_an_index_that_was_never_saved_is_made_of_the_log(tmp_path: Path) -> None:
     async with opened(tmp_path / "data") as store:
         await store.create_collection(NAME, {}, "l2")
@@ -238,8 +266,8 @@ def _lose_embeddings(index: Path) -> None:
     (index / "data_level0.bin").write_bytes(rows[:200])
 
 
-def _lose_header(index: Path) -> None:
-    (index / "header.bin").write_bytes(b"\1\0")
+def _lose_files(index: Path) -> None:
+    (index / "data_level0.bin").unlink()
 
 
 def _other_layout(index: Path) -> None:
@@ -251,14 +279,14 @@ def _other_layout(index: Path) -> None:
     ("harm", "problem"),
     [
         (_lose_embeddings, "[0-9]+ embeddings are neither in its index nor in its log"),
-        (_lose_header, "The files of its index are gone or cannot be read"),
+        (_lose_files, "The files of its index are gone or cannot be read"),
         (_other_layout, "The files of its index are gone or cannot be read"),
     ],
 )
 def test_where_embeddings_are_lost_nothing_is_changed(
     harm: Callable[[Path], None], problem: str, killed: dict[Distance, Killed], tmp_path: Path
 ) -> None:
-    left_by(killed["l2"], tmp_path / "data", "ids of the last save")
+    left_by(killed["l2"], tmp_path / "data", "ids not written")
     harm(_index(tmp_path / "data"))
     files = _bytes(tmp_path / "data")
     (found,) = repair(tmp_path / "data")
@@ -291,7 +319,7 @@ def test_where_elements_are_not_as_many_as_documents_nothing_is_changed(
 
 
 def test_ids_that_would_run_code_run_none(killed: dict[Distance, Killed], tmp_path: Path) -> None:
-    left_by(killed["l2"], tmp_path / "data", "ids of the last save")
+    left_by(killed["l2"], tmp_path / "data", "ids not written")
     (_index(tmp_path / "data") / IDS_FILE).write_bytes(pickle.dumps(Traitor(tmp_path / "ran")))
     (found,) = repair(tmp_path / "data")
     assert found.problem == ""
@@ -318,7 +346,7 @@ def run(*arguments: str) -> tuple[int, str]:
 
 
 def test_the_command_tells_what_it_repaired(killed: dict[Distance, Killed], tmp_path: Path) -> None:
-    acknowledged = left_by(killed["l2"], tmp_path / "data", "ids of the last save")
+    acknowledged = left_by(killed["l2"], tmp_path / "data", "ids not written")
     place = f"notes ({len(acknowledged)} documents, tenant {TENANT}, database store_tests)"
     repaired = f"{place}: repaired; Chroma makes its index when it is next used\n"
     assert run(str(tmp_path / "data")) == (0, repaired)
@@ -336,8 +364,8 @@ async def test_the_command_makes_an_index_anew_where_it_is_told_to(
 
 
 def test_the_command_fails_where_it_cannot_repair(killed: dict[Distance, Killed], tmp_path: Path) -> None:
-    left_by(killed["l2"], tmp_path / "data", "ids of the last save")
-    _lose_header(_index(tmp_path / "data"))
+    left_by(killed["l2"], tmp_path / "data", "ids not written")
+    _lose_files(_index(tmp_path / "data"))
     code, told = run(str(tmp_path / "data"))
     assert code == 4
     assert "The files of its index are gone or cannot be read" in told

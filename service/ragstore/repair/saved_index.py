@@ -5,8 +5,9 @@ In a folder of the index's name stand the files of hnswlib (`header.bin`, `data_
 order; only then does the database learn up to which entry of the log the index is saved. A kill in between leaves an
 index that is ahead of its ids, or ids that are no pickle any more.
 
-Layout as written by hnswlib, little-endian: `header.bin` is a version and six sizes; `data_level0.bin` has one row an
-element with links, embedding and label; `length.bin` has the length of each embedding, where the distance is cosine.
+Layout as written by hnswlib, little-endian: `header.bin` begins with a version and six sizes; `data_level0.bin` has one
+row an element with links, embedding and label; `length.bin` has the length of each embedding, where the distance is
+cosine. How long a row is follows from the collection, so that a lost header costs nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import io
 import pickle  # nosec B403 # see _Plain
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -47,13 +49,13 @@ class SavedIndex:
     """A saved index, as far as it can be read.
 
     Attributes:
-        elements: how many elements it should have, deleted ones included.
+        elements: how many elements it should have, deleted ones included; None when that was lost.
         labels: label of each of the n elements that are there.
         alive: n times whether it is not deleted.
         ids: which ids the labels stand for; None where that was lost.
     """
 
-    elements: int
+    elements: int | None
     labels: NDArray[np.uint64]
     alive: NDArray[np.bool_]
     ids: SavedIds | None
@@ -67,7 +69,15 @@ class SavedIndex:
             return self.elements == 0
         return self.ids.elements == self.elements == len(self.labels)
 
-    def embeddings(self, places: NDArray[np.intp], *, cosine: bool) -> Matrix:
+    def usable(self, *, cosine: bool) -> NDArray[np.bool_]:
+        """Which of the n elements have their embedding.
+
+        Args:
+            cosine: whether the distance is cosine, so that lengths matter.
+        """
+        return np.isfinite(self._lengths) if cosine else np.ones(len(self.labels), np.bool_)
+
+    def embeddings(self, places: Sequence[int], *, cosine: bool) -> Matrix:
         """The embeddings of some elements, as Chroma gives them back.
 
         Args:
@@ -81,36 +91,57 @@ class SavedIndex:
         return rows * self._lengths[places, None] if cosine else rows
 
 
-def read_index(folder: Path) -> SavedIndex | None:
+def read_index(folder: Path, dimension: int, neighbours: int) -> SavedIndex | None:
     """Read a saved index.
 
     Args:
         folder: the index's folder.
+        dimension: how many numbers an embedding has.
+        neighbours: how many links an element may have above the lowest level, where it has twice as many.
 
     Returns:
-        The index; None when its files are not there, or too short to be one.
+        The index; None when its files are not there.
     """
+    links = 4 + 4 * 2 * neighbours
+    label = links + 4 * dimension
+    size = label + 8
     try:
-        header = (folder / "header.bin").read_bytes()
-        version, links, _, elements, size, label, data = _HEADER.unpack_from(header)
-        if version != 1 or not 0 <= links < data < label < size:
-            return None
-        count = min(elements, (folder / "data_level0.bin").stat().st_size // size)
+        elements = _read_elements(folder / "header.bin", size)
+        count = (folder / "data_level0.bin").stat().st_size // size
+        if elements is not None:
+            count = min(count, elements)
         rows = np.memmap(folder / "data_level0.bin", np.uint8, "r", shape=(count, size)) if count else _nothing(size)
-        lengths = np.fromfile(folder / "length.bin", "<f4", count)
-    except (OSError, struct.error):
-        return None
-    if len(lengths) < count:
+        lengths = np.full(count, np.nan, np.float32)
+        told = np.fromfile(folder / "length.bin", "<f4", count)
+        lengths[: len(told)] = told
+    except OSError:
         return None
     place, bit = _DELETED
+    labels = np.ascontiguousarray(rows[:, label:]).view("<u8")[:, 0]
     return SavedIndex(
         elements,
-        np.ascontiguousarray(rows[:, label : label + 8]).view("<u8")[:, 0],
-        (rows[:, links + place] & bit) == 0,
+        labels,
+        # Labels begin with 1; a row without one is room for more.
+        ((rows[:, place] & bit) == 0) & (labels > 0),
         _read_ids(folder / IDS_FILE),
-        rows[:, data:label],
+        rows[:, links:label],
         lengths,
     )
+
+
+def _read_elements(header: Path, size: int) -> int | None:
+    """How many elements a header tells; None when it was cut off.
+
+    Raises:
+        OSError: it is not there, or of an index with rows of another size.
+    """
+    try:
+        version, _, _, elements, told, _, _ = _HEADER.unpack_from(header.read_bytes())
+    except struct.error:
+        return None
+    if (version, told) != (1, size):
+        raise OSError("not the layout of Chroma 1.5")
+    return int(elements)
 
 
 def _nothing(size: int) -> NDArray[np.uint8]:

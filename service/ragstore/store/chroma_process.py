@@ -48,7 +48,8 @@ Described: TypeAlias = tuple[str, str, CollectionMetadata | None, int | None, di
 
 LOCK_NAME: Final = ".ragstore.lock"
 OPEN_NAME: Final = ".ragstore.open"
-"""A file that is there while Chroma is open. Found at the start, it tells that the last process was killed."""
+"""A file that is there while Chroma is open. Found at the start, it tells that the last process was killed; it may
+have the names of collections whose indexes are to be made anew."""
 
 LOCK_SECONDS: Final = 5.0
 """Wait for a predecessor to let go: one that was killed still finishes its write."""
@@ -84,25 +85,37 @@ class _Chroma:
         self.lock = locked(path)
         self.path = path
         self.scope: Scope = {"tenant": tenant, "database": database}
-        self.repaired = _repaired_after_kill(Path(path))
+        self.open_now = Path(path) / OPEN_NAME
+        was_killed = self.open_now.exists()
+        forced = self.open_now.read_text().split() if was_killed else []
+        self.repaired = repair(Path(path), forced) if was_killed else []
+        self.open_now.write_text("")
         client = chromadb.PersistentClient(path=path, settings=Settings(anonymized_telemetry=False))
         # What chromadb's own Collection calls. Going there directly spares a lookup and a second validation a call.
         self.api = cast("ChromaApi", cast("Client", client)._server)
         _ensure(lambda: self.api.get_tenant(tenant), lambda: self.api.create_tenant(tenant))
         _ensure(lambda: self.api.get_database(database, tenant), lambda: self.api.create_database(database, tenant))
-        for collection in self.repaired:
-            if not collection.problem:
-                # Chroma makes the index again, now: in a call, it would take longer than anybody waits.
-                self.api._count(UUID(collection.collection_id), tenant=collection.tenant, database=collection.database)
+        if was_killed:
+            self._try_collections(forced)
+        atexit.register(self.open_now.unlink, missing_ok=True)
 
+    def _try_collections(self, forced: list[str]) -> None:
+        """After a kill, have Chroma open every index.
 
-def _repaired_after_kill(folder: Path) -> list[Repaired]:
-    """Repair what a kill may have damaged, and note that Chroma is open until the process ends well."""
-    open_now = folder / OPEN_NAME
-    repaired = repair(folder) if open_now.exists() else []
-    open_now.touch()
-    atexit.register(open_now.unlink, missing_ok=True)
-    return repaired
+        It makes those anew that were repaired, which in a call would take longer than anybody waits. Some are damaged
+        in a way that their files do not show, and Chroma fails or crashes over them: this process ends then, and the
+        next one makes the index anew whose name it finds.
+        """
+        from chromadb.errors import ChromaError
+
+        for collection in self.api.list_collections(None, 0, **self.scope):
+            self.open_now.write_text("" if collection.name in forced else collection.name)
+            try:
+                _read(self, str(collection.id), None, ("embeddings",), limit=1)
+            except ChromaError:
+                if collection.name not in forced:
+                    os._exit(1)
+        self.open_now.write_text("")
 
 
 def locked(path: str) -> FileLock:
@@ -282,7 +295,7 @@ def get(
     include: tuple[str, ...],
 ) -> Records:
     """Read records in insertion order."""
-    found = _found(collection_id, ids, include, where, where_document, limit, offset)
+    found = _read(_opened(), collection_id, ids, include, where, where_document, limit, offset)
     return Records(
         found["ids"],
         present_texts(found["documents"]),
@@ -294,11 +307,12 @@ def get(
 @_refusing
 def marks(collection_id: str, ids: list[str]) -> dict[str, str | None]:
     """Which of some ids are taken, and by which add."""
-    found = _found(collection_id, ids, ("uris",))
+    found = _read(_opened(), collection_id, ids, ("uris",))
     return dict(zip(found["ids"], found["uris"] or [], strict=True))
 
 
-def _found(
+def _read(
+    chroma: _Chroma,
     collection_id: str,
     ids: list[str] | None,
     include: tuple[str, ...],
@@ -307,7 +321,6 @@ def _found(
     limit: int | None = None,
     offset: int = 0,
 ) -> GetResult:
-    chroma = _opened()
     return chroma.api._get(
         UUID(collection_id),
         ids=ids,
