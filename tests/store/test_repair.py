@@ -371,8 +371,9 @@ def test_the_command_fails_where_it_cannot_repair(killed: dict[Distance, Killed]
     assert "The files of its index are gone or cannot be read" in told
 
 
-def test_the_command_refuses_a_folder_without_chroma(tmp_path: Path) -> None:
-    assert run(str(tmp_path)) == (1, f"Error: There is no chroma.sqlite3 in {tmp_path}\n")
+def test_the_command_passes_over_a_folder_without_chroma(tmp_path: Path) -> None:
+    assert run(str(tmp_path)) == (0, f"There is no chroma.sqlite3 in {tmp_path}: nothing to repair\n")
+    assert not list(tmp_path.iterdir())
 
 
 async def test_the_command_refuses_a_folder_that_is_in_use(tmp_path: Path) -> None:

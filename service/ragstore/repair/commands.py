@@ -26,7 +26,9 @@ def repair_folder(folder: Path, names: tuple[str, ...]) -> None:
     from ragstore.store.chroma_process import Refusal, locked
 
     if not (folder / DATABASE).is_file():
-        raise click.ClickException(f"There is no {DATABASE} in {folder}")
+        # No failure: it may be run before each start of Chroma, the first one included.
+        click.echo(f"There is no {DATABASE} in {folder}: nothing to repair")
+        return
     try:
         with locked(str(folder)):
             repaired = repair(folder, names)
