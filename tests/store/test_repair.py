@@ -206,6 +206,22 @@ async def test_a_repair_that_was_cut_off_is_done_again(
         assert await _content(store) == acknowledged
 
 
+async def test_an_index_that_was_repaired_can_lose_its_ids_like_any_other(
+    killed: dict[Distance, Killed], tmp_path: Path
+) -> None:
+    folder = tmp_path / "data"
+    left_by(killed["l2"], folder, "ids not written")
+    repair(folder)
+    async with opened(folder) as store:
+        await store.upsert(NAME, _batch(100, SAVED_EVERY))
+        acknowledged = await _content(store)
+    (_index(folder) / IDS_FILE).write_bytes(b"")
+    (found,) = repair(folder)
+    assert not found.problem
+    async with opened(folder) as store:
+        assert await _content(store) == acknowledged
+
+
 @pytest.mark.parametrize("state", ["before", "after"])
 async def test_what_was_saved_to_its_end_is_left_as_it_is(
     state: str, killed: dict[Distance, Killed], tmp_path: Path
@@ -361,6 +377,22 @@ async def test_the_command_makes_an_index_anew_where_it_is_told_to(
     assert (code, told[:6]) == (0, "notes ")
     async with opened(tmp_path / "data") as store:
         assert await _content(store) == killed["cosine"].acknowledged
+        await store.add(NAME, _batch(200, 1))
+        assert await store.count(NAME) == len(killed["cosine"].acknowledged) + 1
+
+
+async def test_where_the_last_write_was_a_deletion_the_next_one_counts(tmp_path: Path) -> None:
+    """Chroma numbers writes by the largest number in its log, and passes over what has one that it knows."""
+    async with opened(tmp_path) as store:
+        await store.create_collection(NAME, {}, "l2")
+        await store.add(NAME, _batch(0, SAVED_EVERY))
+        await store.delete(NAME, of_ids(*_batch(0, SAVED_EVERY).ids))
+    (found,) = repair(tmp_path, [NAME])
+    assert (found.documents, found.problem) == (0, "")
+    async with opened(tmp_path) as store:
+        await store.add(NAME, _batch(100, 2))
+        assert sorted(await _content(store)) == ["100", "101"]
+        assert (await store.query(NAME, [asked(1, 2, 3)])).hits[0].ids
 
 
 def test_the_command_fails_where_it_cannot_repair(killed: dict[Distance, Killed], tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from ragstore.repair.segments import NotRepairable, Segment
 
 ROWS: Final = 1000
 """Embeddings that are in memory at a time."""
+
+ADD: Final = 0
+"""What the log calls the writing of a record whose id is to be new."""
 
 LOST: Final = "{} embeddings are neither in its index nor in its log"
 
@@ -37,10 +40,25 @@ def check_log(database: sqlite3.Connection, segment: Segment) -> None:
         raise NotRepairable(LOST.format(missing))
 
 
-def entries(
-    database: sqlite3.Connection, segment: Segment, index: SavedIndex, *, cosine: bool
-) -> Iterator[tuple[str, bytes]]:
-    """What the log lacks.
+class Lacking(NamedTuple):
+    """What a log lacks.
+
+    Attributes:
+        upto: last entry that the log may do without when it has these.
+        documents: how many entries there are.
+        entries: ids with embeddings, as little-endian float32, in the order of the documents. They are read while they
+            are taken.
+    """
+
+    upto: int
+    documents: int
+    entries: Iterator[tuple[str, bytes]]
+
+
+def lacking(database: sqlite3.Connection, segment: Segment, index: SavedIndex, *, cosine: bool) -> Lacking:
+    """What the log of an index lacks that was saved once.
+
+    Entries are in the order of the documents, so that it is that of the elements again: another repair may rely on it.
 
     Args:
         database: Chroma's.
@@ -49,11 +67,10 @@ def entries(
         cosine: whether its distance is cosine.
 
     Returns:
-        Ids with embeddings, as little-endian float32: of all that the log does not have anyway. They are read while
-        they are taken, but everything is there when this returns.
+        It. Every document has its embedding in it or in the rest of the log.
 
     Raises:
-        NotRepairable: a document's embedding is missing.
+        NotRepairable: one has not.
     """
     rows = [
         document_id
@@ -61,39 +78,45 @@ def entries(
             "SELECT embedding_id FROM embeddings WHERE segment_id = ? ORDER BY id", (segment.rows,)
         )
     ]
-    newer: dict[str, bytes | None] = dict(
-        database.execute(
-            "SELECT id, vector FROM embeddings_queue WHERE topic = ? AND seq_id > ? ORDER BY seq_id",
-            (segment.topic, segment.saved),
-        ).fetchall()
-    )
     usable = index.usable(cosine=cosine)
     places = {int(index.labels[place]): int(place) for place in np.flatnonzero(usable)}
-    labels = _labels_in_order(index, rows) if index.ids is None else index.ids.labels
-    found = {document_id: places[label] for document_id, label in labels.items() if label in places}
-    missing = sum(document_id not in found and document_id not in newer for document_id in rows)
-    if missing:
+    if index.ids is None:
+        labels, upto = _labels_in_order(index, rows), segment.applied
+    else:
+        labels, upto = index.ids.labels, segment.saved
+    found = {document_id: places[labels[document_id]] for document_id in rows if labels.get(document_id) in places}
+    newer = "SELECT id FROM embeddings_queue WHERE topic = ? AND seq_id > ? AND vector IS NOT NULL"
+    logged = {document_id for (document_id,) in database.execute(newer, (segment.topic, upto))}
+    if missing := sum(document_id not in found and document_id not in logged for document_id in rows):
         raise NotRepairable(LOST.format(missing))
     if index.ids is None:
-        _check_order(index, found, newer, cosine=cosine)
-    # The log has what was written last.
-    older = {document_id: place for document_id, place in found.items() if newer.get(document_id) is None}
-    return _read(index, older, cosine=cosine)
+        _check_order(database, segment, index, found, cosine=cosine)
+    return Lacking(upto, len(found), _read(index, found, cosine=cosine))
 
 
 def _labels_in_order(index: SavedIndex, rows: list[str]) -> dict[str, int]:
     """Labels by the order of the documents, where what told the ids is lost."""
     labels = np.sort(index.labels[index.alive]).tolist()
-    if len(labels) != len(rows):
+    if len(labels) != len(rows) or len(index.labels) != index.elements:
         raise NotRepairable(f"The ids of its index are lost, and its {len(labels)} elements are not its documents")
     return dict(zip(rows, labels, strict=True))
 
 
-def _check_order(index: SavedIndex, found: dict[str, int], newer: dict[str, bytes | None], *, cosine: bool) -> None:
+def _check_order(
+    database: sqlite3.Connection, segment: Segment, index: SavedIndex, found: dict[str, int], *, cosine: bool
+) -> None:
     """Make sure that the order gives documents their own embeddings: the log tells those that were written last."""
+    # What an add wrote may have been passed over, since the id was taken.
+    written = dict(
+        database.execute(
+            "SELECT id, vector FROM embeddings_queue "
+            "WHERE topic = ? AND seq_id <= ? AND vector IS NOT NULL AND operation != ? ORDER BY seq_id",
+            (segment.topic, segment.applied, ADD),
+        ).fetchall()
+    )
     relative, absolute = (1e-4, 1e-6) if cosine else (0.0, 0.0)
-    for document_id, vector in newer.items():
-        if vector is None or document_id not in found:
+    for document_id, vector in written.items():
+        if document_id not in found:
             continue
         (kept,) = index.embeddings([found[document_id]], cosine=cosine)
         if not np.allclose(kept, np.frombuffer(vector, "<f4"), relative, absolute):

@@ -17,23 +17,24 @@ from __future__ import annotations
 import itertools
 import shutil
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 import msgspec
 
-from ragstore.repair.log_entries import check_log, entries
+from ragstore.repair.log_entries import ADD, Lacking, check_log, lacking
 from ragstore.repair.saved_index import SavedIndex, read_index
 from ragstore.repair.segments import IndexConfiguration, NotRepairable, Segment, configuration, segments
 
 DATABASE: Final = "chroma.sqlite3"
+DELETE: Final = 3
+"""What the log calls a deletion."""
+
 ASIDE: Final = ".damaged"
 """Follows the name of an index's folder while its log is being made whole. A repair that was cut off goes on there."""
-
-ADD: Final = 0
-"""What the log calls the writing of a new record."""
 
 
 class Repaired(msgspec.Struct, frozen=True):
@@ -106,40 +107,49 @@ def _repair(database: sqlite3.Connection, folder: Path, segment: Segment, *, for
     is_new = index is None and segment.saved == 0
     if not forced and not aside.is_dir() and (is_new or (index is not None and index.is_whole)):
         return False
-    lacking = _lacking(database, segment, made, index)
+    needed = _needed(database, segment, made, index)
     # The files are put aside first and deleted last: whenever this is cut off, it can be done again.
     if aside.is_dir():
         shutil.rmtree(live, ignore_errors=True)
     elif live.is_dir():
         live.rename(aside)
-    _complete_log(database, segment, lacking)
+    _complete_log(database, segment, needed)
     shutil.rmtree(aside, ignore_errors=True)
     return True
 
 
-def _lacking(
+def _needed(
     database: sqlite3.Connection, segment: Segment, made: IndexConfiguration, index: SavedIndex | None
-) -> Iterator[tuple[str, bytes]]:
+) -> Lacking:
     """What the log lacks to make the index of it."""
     if not segment.saved:
         check_log(database, segment)
-        return iter(())
+        return Lacking(0, 0, iter(()))
     if index is None:
         raise NotRepairable("The files of its index are gone or cannot be read")
-    return entries(database, segment, index, cosine=made.space == "cosine")
+    return lacking(database, segment, index, cosine=made.space == "cosine")
 
 
-def _complete_log(database: sqlite3.Connection, segment: Segment, lacking: Iterator[tuple[str, bytes]]) -> None:
+def _complete_log(database: sqlite3.Connection, segment: Segment, needed: Lacking) -> None:
     """Write entries where the log had them, and let Chroma forget that the index was saved; all or nothing."""
     with database:
-        # What was saved is told by the index, the last entry included, which Chroma leaves in the log.
-        database.execute("DELETE FROM embeddings_queue WHERE topic = ? AND seq_id <= ?", (segment.topic, segment.saved))
+        database.execute("DELETE FROM embeddings_queue WHERE topic = ? AND seq_id <= ?", (segment.topic, needed.upto))
         others = "SELECT seq_id FROM embeddings_queue WHERE seq_id <= ?"
-        taken = {place for (place,) in database.execute(others, (segment.saved,))}
-        free = (place for place in itertools.count(1) if place not in taken)
-        database.executemany(
+        taken = {place for (place,) in database.execute(others, (needed.upto,))}
+        free = (place for place in range(1, needed.upto + 1) if place not in taken)
+        places = list(itertools.islice(free, needed.documents))
+        write = (
             "INSERT INTO embeddings_queue (seq_id, operation, topic, id, vector, encoding) "
-            "VALUES (?, ?, ?, ?, ?, 'FLOAT32')",
-            ((next(free), ADD, segment.topic, document_id, embedding) for document_id, embedding in lacking),
+            "VALUES (?, ?, ?, ?, ?, 'FLOAT32')"
         )
+        database.executemany(
+            write,
+            (
+                (place, ADD, segment.topic, document_id, embedding)
+                for place, (document_id, embedding) in zip(places, needed.entries, strict=True)
+            ),
+        )
+        if needed.upto and needed.upto not in places:
+            # The next write gets the number after the largest one, so the last entry must not be missing.
+            database.execute(write, (needed.upto, DELETE, segment.topic, uuid4().hex, None))
         database.execute("DELETE FROM max_seq_id WHERE segment_id = ?", (segment.index,))

@@ -23,6 +23,7 @@ class Segment(msgspec.Struct, frozen=True):
         index: its id, which is the name of its folder.
         rows: id of the segment that has the collection's texts and metadata.
         saved: last entry of the log that the index was saved with; 0 for none.
+        applied: last entry of the log that texts and metadata are of.
         collection_id: Chroma's id of the collection.
         name: the collection's name.
         schema: how the collection is made, as JSON.
@@ -34,6 +35,7 @@ class Segment(msgspec.Struct, frozen=True):
     index: str
     rows: str
     saved: int
+    applied: int
     collection_id: str
     name: str
     schema: str | None
@@ -48,12 +50,14 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 _SEGMENTS: Final = """
-    SELECT v.id, m.id, coalesce(s.seq_id, 0), c.id, c.name, c.schema_str, c.dimension, d.name, d.tenant_id
+    SELECT v.id, m.id, coalesce(s.seq_id, 0), coalesce(a.seq_id, 0),
+        c.id, c.name, c.schema_str, c.dimension, d.name, d.tenant_id
     FROM segments v
     JOIN segments m ON m.collection = v.collection AND m.scope = 'METADATA'
     JOIN collections c ON c.id = v.collection
     JOIN databases d ON d.id = c.database_id
     LEFT JOIN max_seq_id s ON s.segment_id = v.id
+    LEFT JOIN max_seq_id a ON a.segment_id = m.id
     WHERE v.type = 'urn:chroma:segment/vector/hnsw-local-persisted' AND c.dimension IS NOT NULL
 """
 
