@@ -6,7 +6,7 @@ import re
 
 from campaign import campaign
 
-SECONDS = 45
+SECONDS = 25
 EXAMPLES = 15
 
 
