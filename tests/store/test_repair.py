@@ -334,6 +334,17 @@ def test_where_elements_are_not_as_many_as_documents_nothing_is_changed(
     assert _bytes(tmp_path / "data") == files
 
 
+def test_an_index_of_another_chroma_is_left_as_it_is_unless_it_is_named(
+    killed: dict[Distance, Killed], tmp_path: Path
+) -> None:
+    shutil.copytree(killed["l2"].after, tmp_path / "data")
+    with closing(sqlite3.connect(tmp_path / "data" / DATABASE)) as database, database:
+        database.execute("UPDATE collections SET schema_str = NULL")
+    assert repair(tmp_path / "data") == []
+    (found,) = repair(tmp_path / "data", [NAME])
+    assert found.problem == "How its index is made cannot be read"
+
+
 def test_ids_that_would_run_code_run_none(killed: dict[Distance, Killed], tmp_path: Path) -> None:
     left_by(killed["l2"], tmp_path / "data", "ids not written")
     (_index(tmp_path / "data") / IDS_FILE).write_bytes(pickle.dumps(Traitor(tmp_path / "ran")))

@@ -102,7 +102,12 @@ def _repair(database: sqlite3.Connection, folder: Path, segment: Segment, *, for
     """
     live = folder / segment.index
     aside = folder / (segment.index + ASIDE)
-    made = configuration(segment)
+    try:
+        made = configuration(segment)
+    except NotRepairable:
+        if forced or aside.is_dir():
+            raise
+        return False  # most likely the data of an older Chroma, and in order
     index = read_index(aside if aside.is_dir() else live, segment.dimension, made.hnsw.max_neighbors)
     is_new = index is None and segment.saved == 0
     if not forced and not aside.is_dir() and (is_new or (index is not None and index.is_whole)):

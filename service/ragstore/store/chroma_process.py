@@ -14,8 +14,10 @@ import functools
 import multiprocessing
 import os
 import signal
+import sqlite3
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeAlias, TypeVar, cast
 from uuid import UUID
@@ -88,8 +90,11 @@ class _Chroma:
         self.open_now = Path(path) / OPEN_NAME
         was_killed = self.open_now.exists()
         forced = self.open_now.read_text().split() if was_killed else []
-        self.repaired = repair(Path(path), forced) if was_killed else []
-        self.open_now.write_text("")
+        self.repaired: list[Repaired] = []
+        # A full disk keeps collections from being repaired, and must not keep the others from being read.
+        with suppress(OSError, sqlite3.Error):
+            self.repaired = repair(Path(path), forced) if was_killed else []
+        self._note("")
         client = chromadb.PersistentClient(path=path, settings=Settings(anonymized_telemetry=False))
         # What chromadb's own Collection calls. Going there directly spares a lookup and a second validation a call.
         self.api = cast("ChromaApi", cast("Client", client)._server)
@@ -98,6 +103,11 @@ class _Chroma:
         if was_killed:
             self._try_collections(forced)
         atexit.register(self.open_now.unlink, missing_ok=True)
+
+    def _note(self, name: str) -> None:
+        """Note that Chroma is open, and which index is to be made anew if it does not survive what comes next."""
+        with suppress(OSError):  # on a full disk
+            self.open_now.write_text(name)
 
     def _try_collections(self, forced: list[str]) -> None:
         """After a kill, have Chroma open every index.
@@ -109,13 +119,13 @@ class _Chroma:
         from chromadb.errors import ChromaError
 
         for collection in self.api.list_collections(None, 0, **self.scope):
-            self.open_now.write_text("" if collection.name in forced else collection.name)
+            self._note("" if collection.name in forced else collection.name)
             try:
                 _read(self, str(collection.id), None, ("embeddings",), limit=1)
             except ChromaError:
                 if collection.name not in forced:
                     os._exit(1)
-        self.open_now.write_text("")
+        self._note("")
 
 
 def locked(path: str) -> FileLock:
