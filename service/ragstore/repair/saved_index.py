@@ -13,7 +13,7 @@ cosine. How long a row is follows from the collection, so that a lost header cos
 from __future__ import annotations
 
 import io
-import pickle  # nosec B403 # see _Plain
+import pickle  # read by `_Plain` alone
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
