@@ -56,7 +56,8 @@ async def test_the_service_killed_amid_ingestion_and_started_again(
 
 
 async def test_embedded_chromas_process_killed_amid_ingestion(tmp_path: Path, report: Report) -> None:
-    with running(start_service(tmp_path)) as service:
+    # Chroma saves often, so that some of the kills find it saving.
+    with running(start_service(tmp_path, {"RAGSTORE_SYNC_THRESHOLD": "10"})) as service:
         async with ingesting(service) as ledger:
             for _ in range(3):
                 os.kill(chroma_process_of(service), signal.SIGKILL)

@@ -255,7 +255,7 @@ connected = []
 sys.addaudithook(lambda event, args: connected.append(args[1]) if event == "socket.connect" else None)
 from ragstore.store import chroma_process as chroma
 chroma.open_chroma(sys.argv[1], "default_tenant", "default_database")
-made = chroma.create_collection("abc", None, "cosine")
+made = chroma.create_collection("abc", None, {"hnsw": {"space": "cosine"}})
 chroma.count(made[0])
 chroma.delete_collection("abc")
 from chromadb.telemetry.product import ProductTelemetryClient
