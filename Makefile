@@ -89,10 +89,9 @@ demo: $(VENV)/dev.stamp ## ingest the example handbook into a running service an
 
 # -- work on it ---------------------------------------------------------------------------------
 
-# In the order of folders: by default files with few tests come last, which are the slow ones, and one worker idles.
 .PHONY: test
 test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp clients/node/node_modules/.package-lock.json ## run every test
-	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile $(TESTS)
 
 .PHONY: node
 node: clients/node/node_modules/.package-lock.json ## build the Node client

@@ -6,7 +6,7 @@ import re
 
 from campaign import campaign
 
-SECONDS = 25
+SECONDS = 20
 EXAMPLES = 15
 
 
