@@ -27,7 +27,7 @@ from ragstore.streaming import BATCH_DOCUMENTS, DocumentStream, Streaming
 from serving import Served, free_port, running, start_chroma, start_service
 from system.ledger import PATIENCE, everything_in, until
 
-BUDGET: Final = 1.0
+BUDGET: Final = 2.0
 MAX_LINE: Final = 50_000
 
 
