@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeAlias
+from dataclasses import replace
+from typing import TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 import pytest
 
-from ragstore.store.backend import Backend, ChromaFilter, Neighbours, Records, WrittenRecords
-from ragstore.store.base import EVERYTHING, Matrix, Store
-from ragstore.store.http import HttpBackend
+from ragstore.store.backend import Backend, Records, WrittenRecords
+from ragstore.store.base import EVERYTHING, Store
+from ragstore.store.intercepting import Asked, InterceptingBackend
 from ragstore.store.untorn import ATTEMPTS, UntornBackend
 from store.making import asked, batch, matrix
-from store.stores import STORES, TENANT, Place
+from store.recording import turn
+from store.stores import STORES, Place, http_backend
+
+T = TypeVar("T")
 
 Between: TypeAlias = Callable[[], Awaitable[object]]
 """What happens between the two steps of a read."""
@@ -24,60 +28,43 @@ async def _nothing() -> None:
     """What happens most of the time."""
 
 
-class SteppingBackend(HttpBackend):
-    """Chroma's server, whose two steps are two requests with a moment in between.
+class SteppingBackend(InterceptingBackend):
+    """A server that reads twice what it reads in two steps, and answers with a part of each.
 
     Attributes:
-        between: what happens in the next reads' moments.
+        between: what happens between the steps of the next reads.
         reads: how many times it was read in two steps.
     """
 
-    between: list[Between]
-    reads = 0
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self.between: list[Between] = []
+        self.reads = 0
 
-    async def _moment(self) -> None:
+    async def _through(
+        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False
+    ) -> T:
+        first = await call()
+        if not racy:
+            return first
         self.reads += 1
         await (self.between.pop(0) if self.between else _nothing)()
-
-    async def get(
-        self,
-        collection_id: str,
-        *,
-        ids: list[str] | None = None,
-        where: ChromaFilter = None,
-        where_document: ChromaFilter = None,
-        limit: int | None = None,
-        offset: int = 0,
-        include: tuple[str, ...] = (),
-    ) -> Records:
-        first = await super().get(collection_id, ids=ids, include=("documents", "metadatas"))
-        if "embeddings" not in include:
-            return first
-        await self._moment()
-        second = await super().get(collection_id, ids=first.ids, include=("embeddings",))
-        return Records(first.ids, first.texts, first.metadatas, second.embeddings)
-
-    async def query(
-        self,
-        collection_id: str,
-        embeddings: Matrix,
-        n_results: int,
-        *,
-        where: ChromaFilter = None,
-        where_document: ChromaFilter = None,
-        include: tuple[str, ...] = (),
-    ) -> list[Neighbours]:
-        (first,) = await super().query(collection_id, embeddings, n_results)
-        await self._moment()
-        second = await super().get(collection_id, ids=first.ids, include=("documents", "metadatas"))
-        return [Neighbours(first.ids, second.texts, second.metadatas, None, first.distances)]
+        second = await call()
+        if isinstance(first, Records):
+            assert isinstance(second, Records)
+            return replace(first, embeddings=second.embeddings)
+        assert isinstance(first, list)
+        assert isinstance(second, list)
+        mixed = [
+            replace(one, texts=other.texts, metadatas=other.metadatas) for one, other in zip(first, second, strict=True)
+        ]
+        return cast("T", mixed)
 
 
 @pytest.fixture
 async def stepping(place: Place) -> AsyncIterator[SteppingBackend]:
-    """A server that takes its time between the steps."""
-    backend = SteppingBackend(place.chroma_url, TENANT, "stepping", headers={}, timeout=30.0, connections=16)
-    backend.between = []
+    """Such a server."""
+    backend = SteppingBackend(http_backend(place.chroma_url, "stepping"))
     await backend.start()
     yield backend
     await backend.close()
@@ -161,7 +148,7 @@ async def test_a_write_that_began_before_the_read_counts_too(
 
     stepping.between = [end_of_write]
     writes.append(asyncio.create_task(untorn.write("2")))
-    await asyncio.sleep(0)
+    await turn()
     assert await read(untorn) == ("2", 2.0)
 
 
@@ -228,7 +215,7 @@ async def test_nothing_is_kept_of_reads_and_writes_that_ended(
     with pytest.raises(ConnectionError):
         await read(untorn)
     await read(untorn)
-    assert not untorn.backend._traffic
+    assert not untorn.backend._traffic._kept
 
 
 @pytest.fixture(params=["stack-remote", "stack-embedded"])

@@ -19,6 +19,7 @@ What reads before it writes holds the collection's lock. Another replica of the 
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import math
 from collections.abc import Sequence
@@ -53,8 +54,8 @@ from ragstore.store.base import (
     StoreStatus,
     Write,
 )
+from ragstore.store.by_collection import ByCollection
 from ragstore.store.chroma_errors import wrong_dimension
-from ragstore.store.locks import CollectionLocks
 from ragstore.store.lookups import CollectionLookups
 from ragstore.store.merging import merge
 from ragstore.store.wrapping import written
@@ -71,7 +72,7 @@ class ExactStore:
     def __init__(self, backend: Backend, max_batch_size: int) -> None:
         self._backend = backend
         self._max_batch_size = max_batch_size
-        self._locks = CollectionLocks()
+        self._locks = ByCollection(asyncio.Lock)
         self._lookups = CollectionLookups(backend.get_collection)
 
     async def start(self) -> None:

@@ -73,7 +73,7 @@ class InterceptingBackend(ABC):
             asked: what it asks.
             call: makes it, anew each time.
             repeatable: whether doing it twice leaves and answers what doing it once does.
-            racy: whether Chroma may fail it because of a write at the same moment.
+            racy: whether Chroma reads in two steps, so that it may fail, or mix, what is written at the same moment.
 
         Returns:
             Its answer.

@@ -12,13 +12,12 @@ Writes of other replicas are not seen here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final, TypeVar
-from weakref import WeakValueDictionary
 
-from ragstore.store.backend import Backend, ChromaFilter, Neighbours, Records, WrittenRecords
-from ragstore.store.base import Matrix
+from ragstore.store.backend import Backend, Records, WrittenRecords
+from ragstore.store.by_collection import ByCollection
 from ragstore.store.intercepting import Asked, InterceptingBackend
 
 T = TypeVar("T")
@@ -60,7 +59,7 @@ class _Traffic:
     @contextmanager
     def read(self) -> Iterator[list[frozenset[str]]]:
         """The time of a read; gives the ids of each write that falls into it, as far as it has begun."""
-        written = [self.writing]
+        written = [self.writing] if self.writing else []
         self.reads.append(written)
         try:
             yield written
@@ -78,96 +77,36 @@ class UntornBackend(InterceptingBackend):
 
     def __init__(self, inner: Backend) -> None:
         super().__init__(inner)
-        self._traffic: WeakValueDictionary[str, _Traffic] = WeakValueDictionary()
+        self._traffic = ByCollection(_Traffic)
 
     async def _through(
         self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False
     ) -> T:
-        """Make a call that reads from one place, or writes no embedding."""
-        return await call()
+        """Make a call; one that reads in two steps until nothing of what was found was written meanwhile."""
+        if not racy:
+            return await call()
+        traffic = self._traffic.of(asked.collection)
+        for _ in range(ATTEMPTS):
+            with traffic.read() as written:
+                answer = await call()
+            if all(ids.isdisjoint(_found_in(answer)) for ids in written):
+                return answer
+        async with traffic.turn:
+            return await call()
 
     async def add(self, collection_id: str, records: WrittenRecords, marks: list[str]) -> set[str]:
         """Write those records whose ids are free."""
-        async with self._of(collection_id).write(records.ids):
-            return await self._inner.add(collection_id, records, marks)
+        async with self._traffic.of(collection_id).write(records.ids):
+            return await super().add(collection_id, records, marks)
 
     async def upsert(self, collection_id: str, records: WrittenRecords) -> None:
         """Write records in one transaction."""
-        async with self._of(collection_id).write(records.ids):
-            await self._inner.upsert(collection_id, records)
+        async with self._traffic.of(collection_id).write(records.ids):
+            await super().upsert(collection_id, records)
 
-    async def get(
-        self,
-        collection_id: str,
-        *,
-        ids: list[str] | None = None,
-        where: ChromaFilter = None,
-        where_document: ChromaFilter = None,
-        limit: int | None = None,
-        offset: int = 0,
-        include: tuple[str, ...] = (),
-    ) -> Records:
-        """Read records in insertion order."""
 
-        async def read() -> Records:
-            return await self._inner.get(
-                collection_id,
-                ids=ids,
-                where=where,
-                where_document=where_document,
-                limit=limit,
-                offset=offset,
-                include=include,
-            )
-
-        if "embeddings" not in include:
-            return await read()
-        return await self._whole(collection_id, read, lambda found: found.ids)
-
-    async def query(
-        self,
-        collection_id: str,
-        embeddings: Matrix,
-        n_results: int,
-        *,
-        where: ChromaFilter = None,
-        where_document: ChromaFilter = None,
-        include: tuple[str, ...] = (),
-    ) -> list[Neighbours]:
-        """Find the nearest records for each row of a matrix."""
-        return await self._whole(
-            collection_id,
-            lambda: self._inner.query(
-                collection_id, embeddings, n_results, where=where, where_document=where_document, include=include
-            ),
-            lambda found: (document_id for neighbours in found for document_id in neighbours.ids),
-        )
-
-    async def _whole(
-        self, collection_id: str, read: Callable[[], Awaitable[T]], ids_of: Callable[[T], Iterable[str]]
-    ) -> T:
-        """Read until nothing of what was found was written meanwhile.
-
-        Args:
-            collection_id: the collection.
-            read: reads once.
-            ids_of: ids of the documents that were found.
-
-        Returns:
-            What was found.
-        """
-        traffic = self._of(collection_id)
-        for _ in range(ATTEMPTS):
-            with traffic.read() as written:
-                found = await read()
-            if all(ids.isdisjoint(ids_of(found)) for ids in written):
-                return found
-        async with traffic.turn:
-            return await read()
-
-    def _of(self, collection_id: str) -> _Traffic:
-        """The traffic of a collection; it is forgotten when there is none."""
-        traffic = self._traffic.get(collection_id)
-        if traffic is None:
-            traffic = self._traffic[collection_id] = _Traffic()
-        return traffic
+def _found_in(answer: object) -> Iterator[str]:
+    """The ids of what a get, or a query of several vectors, has found."""
+    for records in answer if isinstance(answer, list) else (answer,):
+        if isinstance(records, Records):
+            yield from records.ids
