@@ -9,7 +9,7 @@ import pytest
 
 from ragstore.store.base import Store
 from serving import Served
-from store.recording import WatchedBackend
+from store.recording import Recording, WatchedBackend
 from store.stores import STORES, TENANT, Place, exact
 
 
@@ -41,6 +41,12 @@ async def bare(watched: WatchedBackend) -> AsyncIterator[Store]:
     await store.start()
     yield store
     await store.close()
+
+
+@pytest.fixture
+def inner(bare: Store) -> Recording:
+    """The innermost store, which notes what a store that wraps it asks."""
+    return Recording(bare)
 
 
 @pytest.fixture

@@ -26,12 +26,6 @@ METADATAS: list[Metadata] = [{"shelf": place % 2} for place in range(20)]
 
 
 @pytest.fixture
-def inner(bare: Store) -> Recording:
-    """What the coalescing store asks."""
-    return Recording(bare)
-
-
-@pytest.fixture
 async def store(inner: Recording) -> AsyncIterator[CoalescingStore]:
     """A coalescing store, which keeps nothing of a line that ended."""
     store = CoalescingStore(inner, 1000, 1000, 2**28)

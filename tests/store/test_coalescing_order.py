@@ -24,12 +24,6 @@ from store.waiting import assert_empty, coalescing, ids_in, of_several, under_wa
 
 
 @pytest.fixture
-def inner(bare: Store) -> Recording:
-    """What the coalescing store asks."""
-    return Recording(bare)
-
-
-@pytest.fixture
 async def store(inner: Recording) -> AsyncIterator[CoalescingStore]:
     """A coalescing store, which is empty in the end."""
     store = coalescing(inner)

@@ -7,10 +7,9 @@ import pickle
 import re
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import pytest
@@ -18,143 +17,35 @@ from click.testing import CliRunner
 
 from ragstore.cli import main
 from ragstore.errors import ChromaFailed, ChromaUnavailable
-from ragstore.metadata import Metadata
+from ragstore.repair.after_kill import OPEN_NAME
 from ragstore.repair.repairing import ASIDE, DATABASE, Repaired, repair
-from ragstore.repair.saved_index import IDS_FILE, read_index
-from ragstore.store.base import DISTANCES, EVERYTHING, Batch, Distance, Store
-from ragstore.store.chroma_process import OPEN_NAME
-from ragstore.store.embedded import EmbeddedBackend
-from ragstore.store.exact import ExactStore
+from ragstore.repair.saved_index import IDS_FILE
+from ragstore.store.base import DISTANCES, Distance
+from store.damaging import (
+    DAMAGES,
+    NAME,
+    SAVED_EVERY,
+    Content,
+    Damage,
+    Killed,
+    content_of,
+    index_of,
+    left_by,
+    numbered,
+    opened,
+    saved_twice,
+)
 from store.making import asked, of_ids
 from store.stores import TENANT
 
-NAME = "notes"
-SAVED_EVERY = 20
 ROW = 132 + 4 * 3 + 8
 """Bytes of an element with three numbers: links, embedding, label."""
-
-Damage: TypeAlias = Literal["header cut off", "lengths cut off", "ids not written", "ids half written"]
-DAMAGES: Final[tuple[Damage, ...]] = get_args(Damage)
-"""Where the kill comes, from the first file that is written to the last."""
-
-
-@asynccontextmanager
-async def opened(folder: Path) -> AsyncIterator[Store]:
-    """Embedded Chroma that saves often."""
-    store = ExactStore(EmbeddedBackend(str(folder), TENANT, "store_tests", 30.0, SAVED_EVERY), 1000)
-    await store.start()
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
-def _batch(first: int, count: int, text: str = "text") -> Batch:
-    """Documents whose ids are numbers, with embeddings of their own."""
-    ids = [str(number) for number in range(first, first + count)]
-    rows = [np.random.default_rng([number, len(text)]).normal(size=3) * 4 for number in range(first, first + count)]
-    return Batch(ids, [f"{text} {one}" for one in ids], [{"n": one} for one in ids], np.array(rows, dtype=np.float32))
-
-
-Content: TypeAlias = dict[str, tuple[str, Metadata, tuple[float, ...]]]
-"""Text, metadata and embedding of each document."""
-
-
-async def _content(store: Store) -> Content:
-    """Every document, with its embedding."""
-    found = await store.get(NAME, EVERYTHING, with_embeddings=True)
-    assert found.embeddings is not None
-    rows = zip(found.ids, found.texts, found.metadatas, found.embeddings.tolist(), strict=True)
-    return {document_id: (text, metadata, tuple(row)) for document_id, text, metadata, row in rows}
-
-
-def _index(folder: Path) -> Path:
-    """The folder of the only index."""
-    (header,) = folder.glob("*/header.bin")
-    return header.parent
-
-
-class Killed(NamedTuple):
-    """Two copies of a folder, from before and from after the write that made Chroma save an index a second time.
-
-    Attributes:
-        before: the one.
-        after: the other.
-        acknowledged: the documents that were acknowledged by then.
-    """
-
-    before: Path
-    after: Path
-    acknowledged: Content
-
-
-async def _written(folder: Path, distance: Distance) -> Killed:
-    before, after = folder / "before", folder / "after"
-    async with opened(after) as store:
-        await store.create_collection(NAME, {}, distance)
-        await store.add(NAME, _batch(0, 30))
-        await store.delete(NAME, of_ids("3", "28"))
-        await store.upsert(NAME, _batch(5, 2, "changed"))
-        await store.add(NAME, _batch(3, 1, "again"))
-        await store.upsert(NAME, _batch(8, 2, "changed"))
-        await store.delete(NAME, of_ids("11"))
-        await store.add(NAME, _batch(40, 11))
-    shutil.copytree(after, before)
-    async with opened(after) as store:
-        # One record, since Chroma leaves the last entry in its log.
-        await store.add(NAME, _batch(60, 1))
-        return Killed(before, after, await _content(store))
 
 
 @pytest.fixture(scope="module")
 async def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[Distance, Killed]:
     """Folders with a collection of each distance."""
-    return {distance: await _written(tmp_path_factory.mktemp(distance), distance) for distance in DISTANCES.values()}
-
-
-def left_by(killed: Killed, folder: Path, damage: Damage) -> Content:
-    """Make a folder as a Chroma leaves it that is killed while it saves an index, after hnswlib's files.
-
-    So it has the index of the second save, with the ids and the entry of the log of the first one.
-
-    Args:
-        killed: what it is made of.
-        folder: the folder.
-        damage: what the kill has left of the ids.
-
-    Returns:
-        The documents that were acknowledged.
-    """
-    shutil.copytree(killed.after, folder)
-    _cut_off(folder, killed.before, damage)
-    return killed.acknowledged
-
-
-def _cut_off(folder: Path, first: Path, damage: Damage) -> None:
-    """Take back what Chroma does after it has saved the files of an index."""
-    index = _index(folder)
-    for place, elements in ((_index(first), 30), (index, 43)):
-        saved = read_index(place, 3, 16)
-        assert saved is not None
-        assert (saved.is_whole, saved.elements) == (True, elements)
-    with closing(sqlite3.connect(folder / DATABASE)) as database:
-        database.execute("ATTACH ? AS first", (str(first / DATABASE),))
-        with database:
-            database.execute("INSERT OR IGNORE INTO embeddings_queue SELECT * FROM first.embeddings_queue")
-            database.execute(
-                "UPDATE max_seq_id SET seq_id = (SELECT seq_id FROM first.max_seq_id WHERE segment_id = ?) "
-                "WHERE segment_id = ?",
-                (index.name, index.name),
-            )
-    if damage == "ids half written":
-        half = (index / IDS_FILE).read_bytes()
-        (index / IDS_FILE).write_bytes(half[: len(half) // 2])
-        return
-    shutil.copy(_index(first) / IDS_FILE, index / IDS_FILE)
-    if damage == "lengths cut off":
-        shutil.copy(_index(first) / "length.bin", index / "length.bin")
-    elif damage == "header cut off":
-        (index / "header.bin").write_bytes(b"")
+    return {distance: await saved_twice(tmp_path_factory.mktemp(distance), distance) for distance in DISTANCES.values()}
 
 
 DAMAGED = pytest.mark.parametrize("damage", DAMAGES)
@@ -168,10 +59,10 @@ async def test_a_service_that_starts_after_a_kill_has_every_document(
     acknowledged = left_by(killed[distance], tmp_path / "data", damage)
     (tmp_path / "data" / OPEN_NAME).touch()
     async with opened(tmp_path / "data") as store:
-        assert await _content(store) == acknowledged
+        assert await content_of(store) == acknowledged
         (hits,) = (await store.query(NAME, [asked(*acknowledged["7"][2], top_k=1)])).hits
         assert hits.ids == ["7"]
-        await store.upsert(NAME, _batch(100, SAVED_EVERY))
+        await store.upsert(NAME, numbered(100, SAVED_EVERY))
         assert await store.count(NAME) == len(acknowledged) + SAVED_EVERY
 
 
@@ -182,7 +73,7 @@ async def test_chroma_itself_cannot_open_what_it_left(
     left_by(killed["l2"], tmp_path / "data", damage)
     async with opened(tmp_path / "data") as store:
         with pytest.raises(ChromaFailed):
-            await _content(store)
+            await content_of(store)
 
 
 @DAMAGED
@@ -192,7 +83,7 @@ async def test_a_repair_that_was_cut_off_is_done_again(
 ) -> None:
     folder = tmp_path / "data"
     acknowledged = left_by(killed["cosine"], folder, damage)
-    index = _index(folder)
+    index = index_of(folder)
     aside = index.with_name(index.name + ASIDE)
     if cut == "after it":
         shutil.copytree(index, tmp_path / "aside")
@@ -203,7 +94,7 @@ async def test_a_repair_that_was_cut_off_is_done_again(
     assert repair(folder) == [_of(index, acknowledged)]
     assert not aside.exists()
     async with opened(folder) as store:
-        assert await _content(store) == acknowledged
+        assert await content_of(store) == acknowledged
 
 
 async def test_an_index_that_was_repaired_can_lose_its_ids_like_any_other(
@@ -213,13 +104,13 @@ async def test_an_index_that_was_repaired_can_lose_its_ids_like_any_other(
     left_by(killed["l2"], folder, "ids not written")
     repair(folder)
     async with opened(folder) as store:
-        await store.upsert(NAME, _batch(100, SAVED_EVERY))
-        acknowledged = await _content(store)
-    (_index(folder) / IDS_FILE).write_bytes(b"")
+        await store.upsert(NAME, numbered(100, SAVED_EVERY))
+        acknowledged = await content_of(store)
+    (index_of(folder) / IDS_FILE).write_bytes(b"")
     (found,) = repair(folder)
     assert not found.problem
     async with opened(folder) as store:
-        assert await _content(store) == acknowledged
+        assert await content_of(store) == acknowledged
 
 
 @pytest.mark.parametrize("state", ["before", "after"])
@@ -238,8 +129,8 @@ async def test_an_index_that_chroma_crashes_over_is_made_anew_after_a_kill(
     """Its files are as many and as long as they should be, but the links between its elements are not."""
     shutil.copytree(killed["l2"].before, tmp_path / "data")
     async with opened(tmp_path / "data") as store:
-        acknowledged = await _content(store)
-    level = _index(tmp_path / "data") / "data_level0.bin"
+        acknowledged = await content_of(store)
+    level = index_of(tmp_path / "data") / "data_level0.bin"
     rows = np.fromfile(level, np.uint8).reshape(-1, ROW)
     rows[:, 4:132] = 0x7F
     rows.tofile(level)
@@ -247,24 +138,38 @@ async def test_an_index_that_chroma_crashes_over_is_made_anew_after_a_kill(
     (tmp_path / "data" / OPEN_NAME).touch()
     async with opened(tmp_path / "data") as store:
         with pytest.raises(ChromaUnavailable):
-            await _content(store)
-        assert await _content(store) == acknowledged
+            await content_of(store)
+        assert await content_of(store) == acknowledged
 
 
 async def test_an_index_that_was_never_saved_is_made_of_the_log(tmp_path: Path) -> None:
     async with opened(tmp_path / "data") as store:
         await store.create_collection(NAME, {}, "l2")
-        await store.add(NAME, _batch(0, SAVED_EVERY - 1))
-        acknowledged = await _content(store)
+        await store.add(NAME, numbered(0, SAVED_EVERY - 1))
+        acknowledged = await content_of(store)
     shutil.copytree(tmp_path / "data", tmp_path / "saved")
     async with opened(tmp_path / "saved") as store:
-        await store.add(NAME, _batch(30, 1))
-    shutil.copytree(_index(tmp_path / "saved"), _index(tmp_path / "data"), dirs_exist_ok=True)
-    (_index(tmp_path / "data") / IDS_FILE).write_bytes(b"")
+        await store.add(NAME, numbered(30, 1))
+    shutil.copytree(index_of(tmp_path / "saved"), index_of(tmp_path / "data"), dirs_exist_ok=True)
+    (index_of(tmp_path / "data") / IDS_FILE).write_bytes(b"")
     (found,) = repair(tmp_path / "data")
     assert (found.documents, found.problem) == (SAVED_EVERY - 1, "")
     async with opened(tmp_path / "data") as store:
-        assert await _content(store) == acknowledged
+        assert await content_of(store) == acknowledged
+
+
+async def test_where_the_last_write_was_a_deletion_the_next_one_counts(tmp_path: Path) -> None:
+    """Chroma numbers writes by the largest number in its log, and passes over what has one that it knows."""
+    async with opened(tmp_path) as store:
+        await store.create_collection(NAME, {}, "l2")
+        await store.add(NAME, numbered(0, SAVED_EVERY))
+        await store.delete(NAME, of_ids(*numbered(0, SAVED_EVERY).ids))
+    (found,) = repair(tmp_path, [NAME])
+    assert (found.documents, found.problem) == (0, "")
+    async with opened(tmp_path) as store:
+        await store.add(NAME, numbered(100, 2))
+        assert sorted(await content_of(store)) == ["100", "101"]
+        assert (await store.query(NAME, [asked(1, 2, 3)])).hits[0].ids
 
 
 async def test_a_folder_is_looked_at_after_a_kill_and_not_after_a_clean_end(tmp_path: Path) -> None:
@@ -303,34 +208,35 @@ def test_where_embeddings_are_lost_nothing_is_changed(
     harm: Callable[[Path], None], problem: str, killed: dict[Distance, Killed], tmp_path: Path
 ) -> None:
     left_by(killed["l2"], tmp_path / "data", "ids not written")
-    harm(_index(tmp_path / "data"))
+    harm(index_of(tmp_path / "data"))
     files = _bytes(tmp_path / "data")
     (found,) = repair(tmp_path / "data")
     assert re.fullmatch(problem, found.problem)
     assert _bytes(tmp_path / "data") == files
 
 
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (
+            "UPDATE embeddings_queue SET vector = zeroblob(12) WHERE id = '60'",
+            "The ids of its index are lost, and its elements are not in the order of its documents",
+        ),
+        (
+            "DELETE FROM embeddings WHERE embedding_id = '7'",
+            "The ids of its index are lost, and its 40 elements are not its documents",
+        ),
+    ],
+    ids=["another order", "another number"],
+)
 def test_where_the_order_does_not_tell_the_ids_nothing_is_changed(
-    killed: dict[Distance, Killed], tmp_path: Path
+    change: str, problem: str, killed: dict[Distance, Killed], tmp_path: Path
 ) -> None:
     left_by(killed["l2"], tmp_path / "data", "ids half written")
-    with closing(sqlite3.connect(tmp_path / "data" / DATABASE)) as database, database:
-        database.execute("UPDATE embeddings_queue SET vector = zeroblob(12) WHERE id = '60'")
+    _change(tmp_path / "data", change)
     files = _bytes(tmp_path / "data")
     (found,) = repair(tmp_path / "data")
-    assert found.problem == "The ids of its index are lost, and its elements are not in the order of its documents"
-    assert _bytes(tmp_path / "data") == files
-
-
-def test_where_elements_are_not_as_many_as_documents_nothing_is_changed(
-    killed: dict[Distance, Killed], tmp_path: Path
-) -> None:
-    left_by(killed["l2"], tmp_path / "data", "ids half written")
-    with closing(sqlite3.connect(tmp_path / "data" / DATABASE)) as database, database:
-        database.execute("DELETE FROM embeddings WHERE embedding_id = '7'")
-    files = _bytes(tmp_path / "data")
-    (found,) = repair(tmp_path / "data")
-    assert found.problem == "The ids of its index are lost, and its 40 elements are not its documents"
+    assert found.problem == problem
     assert _bytes(tmp_path / "data") == files
 
 
@@ -338,8 +244,7 @@ def test_an_index_of_another_chroma_is_left_as_it_is_unless_it_is_named(
     killed: dict[Distance, Killed], tmp_path: Path
 ) -> None:
     shutil.copytree(killed["l2"].after, tmp_path / "data")
-    with closing(sqlite3.connect(tmp_path / "data" / DATABASE)) as database, database:
-        database.execute("UPDATE collections SET schema_str = NULL")
+    _change(tmp_path / "data", "UPDATE collections SET schema_str = NULL")
     assert repair(tmp_path / "data") == []
     (found,) = repair(tmp_path / "data", [NAME])
     assert found.problem == "How its index is made cannot be read"
@@ -347,7 +252,7 @@ def test_an_index_of_another_chroma_is_left_as_it_is_unless_it_is_named(
 
 def test_ids_that_would_run_code_run_none(killed: dict[Distance, Killed], tmp_path: Path) -> None:
     left_by(killed["l2"], tmp_path / "data", "ids not written")
-    (_index(tmp_path / "data") / IDS_FILE).write_bytes(pickle.dumps(Traitor(tmp_path / "ran")))
+    (index_of(tmp_path / "data") / IDS_FILE).write_bytes(pickle.dumps(Traitor(tmp_path / "ran")))
     (found,) = repair(tmp_path / "data")
     assert found.problem == ""
     assert not (tmp_path / "ran").exists()
@@ -387,28 +292,14 @@ async def test_the_command_makes_an_index_anew_where_it_is_told_to(
     code, told = run(str(tmp_path / "data"), "--collection", NAME)
     assert (code, told[:6]) == (0, "notes ")
     async with opened(tmp_path / "data") as store:
-        assert await _content(store) == killed["cosine"].acknowledged
-        await store.add(NAME, _batch(200, 1))
+        assert await content_of(store) == killed["cosine"].acknowledged
+        await store.add(NAME, numbered(200, 1))
         assert await store.count(NAME) == len(killed["cosine"].acknowledged) + 1
-
-
-async def test_where_the_last_write_was_a_deletion_the_next_one_counts(tmp_path: Path) -> None:
-    """Chroma numbers writes by the largest number in its log, and passes over what has one that it knows."""
-    async with opened(tmp_path) as store:
-        await store.create_collection(NAME, {}, "l2")
-        await store.add(NAME, _batch(0, SAVED_EVERY))
-        await store.delete(NAME, of_ids(*_batch(0, SAVED_EVERY).ids))
-    (found,) = repair(tmp_path, [NAME])
-    assert (found.documents, found.problem) == (0, "")
-    async with opened(tmp_path) as store:
-        await store.add(NAME, _batch(100, 2))
-        assert sorted(await _content(store)) == ["100", "101"]
-        assert (await store.query(NAME, [asked(1, 2, 3)])).hits[0].ids
 
 
 def test_the_command_fails_where_it_cannot_repair(killed: dict[Distance, Killed], tmp_path: Path) -> None:
     left_by(killed["l2"], tmp_path / "data", "ids not written")
-    _lose_files(_index(tmp_path / "data"))
+    _lose_files(index_of(tmp_path / "data"))
     code, told = run(str(tmp_path / "data"))
     assert code == 4
     assert "The files of its index are gone or cannot be read" in told
@@ -430,6 +321,12 @@ def _of(index: Path, acknowledged: Content) -> Repaired:
     with closing(sqlite3.connect(index.parent / DATABASE)) as database:
         (found,) = database.execute("SELECT id FROM collections WHERE name = ?", (NAME,)).fetchone()
     return Repaired(NAME, found, TENANT, "store_tests", len(acknowledged))
+
+
+def _change(folder: Path, statement: str) -> None:
+    """Change Chroma's database."""
+    with closing(sqlite3.connect(folder / DATABASE)) as database, database:
+        database.execute(statement)
 
 
 def _bytes(folder: Path) -> dict[str, bytes]:

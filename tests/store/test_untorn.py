@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeAlias, TypeVar, cast
 from uuid import uuid4
 
@@ -219,9 +220,9 @@ async def test_nothing_is_kept_of_reads_and_writes_that_ended(
 
 
 @pytest.fixture(params=["stack-remote", "stack-embedded"])
-async def stack(request: pytest.FixtureRequest, place: Place) -> AsyncIterator[Store]:
-    """A whole stack of stores."""
-    store = STORES[request.param](place)
+async def stack(request: pytest.FixtureRequest, place: Place, tmp_path: Path) -> AsyncIterator[Store]:
+    """A whole stack of stores, in a folder of its own: the session's may be open in another process."""
+    store = STORES[request.param](replace(place, folder=tmp_path))
     await store.start()
     yield store
     await store.close()

@@ -1,14 +1,14 @@
-"""`ragstore repair`, for the folder of a Chroma that was killed."""
+"""`ragstore repair`, for the folder of a Chroma that was killed.
+
+What it needs is imported when it runs, so that `ragstore serve` starts without it.
+"""
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 from typing import Final
 
 import click
-
-from ragstore.repair.repairing import DATABASE, repair
 
 DAMAGED: Final = 4
 """Exit code when a collection could not be repaired."""
@@ -23,6 +23,9 @@ def repair_folder(folder: Path, names: tuple[str, ...]) -> None:
     Nothing may run on the folder meanwhile: stop the Chroma server, or the service, first. Embedded Chroma is repaired
     by the service itself when it starts after a kill. Exit code 4 when a collection is damaged and cannot be repaired.
     """
+    import sqlite3
+
+    from ragstore.repair.repairing import DATABASE, repair
     from ragstore.store.chroma_process import Refusal, locked
 
     if not (folder / DATABASE).is_file():

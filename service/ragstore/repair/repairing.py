@@ -25,9 +25,9 @@ from uuid import uuid4
 
 import msgspec
 
-from ragstore.repair.log_entries import ADD, Lacking, check_log, lacking
-from ragstore.repair.saved_index import SavedIndex, read_index
-from ragstore.repair.segments import IndexConfiguration, NotRepairable, Segment, configuration, segments
+from ragstore.repair.log_entries import ADD, Lacking, lacking
+from ragstore.repair.saved_index import read_index
+from ragstore.repair.segments import NotRepairable, Segment, configuration, segments
 
 DATABASE: Final = "chroma.sqlite3"
 DELETE: Final = 3
@@ -108,11 +108,11 @@ def _repair(database: sqlite3.Connection, folder: Path, segment: Segment, *, for
         if forced or aside.is_dir():
             raise
         return False  # most likely the data of an older Chroma, and in order
-    index = read_index(aside if aside.is_dir() else live, segment.dimension, made.hnsw.max_neighbors)
+    index = read_index(aside if aside.is_dir() else live, segment.dimension, made)
     is_new = index is None and segment.saved == 0
     if not forced and not aside.is_dir() and (is_new or (index is not None and index.is_whole)):
         return False
-    needed = _needed(database, segment, made, index)
+    needed = lacking(database, segment, index)
     # The files are put aside first and deleted last: whenever this is cut off, it can be done again.
     if aside.is_dir():
         shutil.rmtree(live, ignore_errors=True)
@@ -121,18 +121,6 @@ def _repair(database: sqlite3.Connection, folder: Path, segment: Segment, *, for
     _complete_log(database, segment, needed)
     shutil.rmtree(aside, ignore_errors=True)
     return True
-
-
-def _needed(
-    database: sqlite3.Connection, segment: Segment, made: IndexConfiguration, index: SavedIndex | None
-) -> Lacking:
-    """What the log lacks to make the index of it."""
-    if not segment.saved:
-        check_log(database, segment)
-        return Lacking(0, 0, iter(()))
-    if index is None:
-        raise NotRepairable("The files of its index are gone or cannot be read")
-    return lacking(database, segment, index, cosine=made.space == "cosine")
 
 
 def _complete_log(database: sqlite3.Connection, segment: Segment, needed: Lacking) -> None:

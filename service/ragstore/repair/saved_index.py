@@ -12,7 +12,6 @@ cosine. How long a row is follows from the collection, so that a lost header cos
 
 from __future__ import annotations
 
-import io
 import pickle  # read by `_Plain` alone
 import struct
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ragstore.repair.segments import IndexConfiguration
 from ragstore.store.base import Matrix
 
 IDS_FILE: Final = "index_metadata.pickle"
@@ -53,14 +53,16 @@ class SavedIndex:
         labels: label of each of the n elements that are there.
         alive: n times whether it is not deleted.
         ids: which ids the labels stand for; None where that was lost.
+        usable: n times whether its embedding can be read.
     """
 
     elements: int | None
     labels: NDArray[np.uint64]
     alive: NDArray[np.bool_]
     ids: SavedIds | None
+    usable: NDArray[np.bool_]
     _embeddings: NDArray[np.uint8]
-    _lengths: Matrix
+    _lengths: Matrix | None
 
     @property
     def is_whole(self) -> bool:
@@ -69,40 +71,37 @@ class SavedIndex:
             return self.elements == 0
         return self.ids.elements == self.elements == len(self.labels)
 
-    def usable(self, *, cosine: bool) -> NDArray[np.bool_]:
-        """Which of the n elements have their embedding.
+    @property
+    def is_cosine(self) -> bool:
+        """Whether its distance is cosine, so that embeddings are kept divided by their length."""
+        return self._lengths is not None
 
-        Args:
-            cosine: whether the distance is cosine, so that lengths matter.
-        """
-        return np.isfinite(self._lengths) if cosine else np.ones(len(self.labels), np.bool_)
-
-    def embeddings(self, places: Sequence[int], *, cosine: bool) -> Matrix:
+    def embeddings(self, places: Sequence[int]) -> Matrix:
         """The embeddings of some elements, as Chroma gives them back.
 
         Args:
             places: m of the n elements.
-            cosine: whether the distance is cosine; embeddings are then kept divided by their length.
 
         Returns:
             Matrix of shape (m, dimension), float32.
         """
         rows = np.ascontiguousarray(self._embeddings[places]).view("<f4")
-        return rows * self._lengths[places, None] if cosine else rows
+        return rows if self._lengths is None else rows * self._lengths[places, None]
 
 
-def read_index(folder: Path, dimension: int, neighbours: int) -> SavedIndex | None:
+def read_index(folder: Path, dimension: int, made: IndexConfiguration) -> SavedIndex | None:
     """Read a saved index.
 
     Args:
         folder: the index's folder.
         dimension: how many numbers an embedding has.
-        neighbours: how many links an element may have above the lowest level, where it has twice as many.
+        made: how the index is made.
 
     Returns:
         The index; None when its files are not there.
     """
-    links = 4 + 4 * 2 * neighbours
+    # On the lowest level an element may have twice as many links as above it.
+    links = 4 + 4 * 2 * made.hnsw.max_neighbors
     label = links + 4 * dimension
     size = label + 8
     try:
@@ -111,9 +110,7 @@ def read_index(folder: Path, dimension: int, neighbours: int) -> SavedIndex | No
         if elements is not None:
             count = min(count, elements)
         rows = np.memmap(folder / "data_level0.bin", np.uint8, "r", shape=(count, size)) if count else _nothing(size)
-        lengths = np.full(count, np.nan, np.float32)
-        told = np.fromfile(folder / "length.bin", "<f4", count)
-        lengths[: len(told)] = told
+        lengths = _read_lengths(folder / "length.bin", count) if made.space == "cosine" else None
     except OSError:
         return None
     place, bit = _DELETED
@@ -124,9 +121,18 @@ def read_index(folder: Path, dimension: int, neighbours: int) -> SavedIndex | No
         # Labels begin with 1; a row without one is room for more.
         ((rows[:, place] & bit) == 0) & (labels > 0),
         _read_ids(folder / IDS_FILE),
+        np.ones(count, np.bool_) if lengths is None else np.isfinite(lengths),
         rows[:, links:label],
         lengths,
     )
+
+
+def _read_lengths(path: Path, count: int) -> Matrix:
+    """The lengths of embeddings; NaN for those that were not written."""
+    lengths = np.full(count, np.nan, np.float32)
+    told = np.fromfile(path, "<f4", count)
+    lengths[: len(told)] = told
+    return lengths
 
 
 def _read_elements(header: Path, size: int) -> int | None:
@@ -150,7 +156,8 @@ def _nothing(size: int) -> NDArray[np.uint8]:
 
 def _read_ids(path: Path) -> SavedIds | None:
     try:
-        told = _Plain(io.BytesIO(path.read_bytes())).load()
+        with path.open("rb") as file:
+            told = _Plain(file).load()
         return SavedIds(dict(told["id_to_label"]), int(told["total_elements_added"]))
     # A pickle that was cut off may raise any of these.
     except (OSError, EOFError, pickle.UnpicklingError, ValueError, TypeError, KeyError, IndexError, AttributeError):

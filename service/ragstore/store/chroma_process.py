@@ -14,10 +14,8 @@ import functools
 import multiprocessing
 import os
 import signal
-import sqlite3
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeAlias, TypeVar, cast
 from uuid import UUID
@@ -25,7 +23,7 @@ from uuid import UUID
 from filelock import FileLock, Timeout
 
 from ragstore.metadata import CollectionMetadata, Scalar
-from ragstore.repair.repairing import Repaired, repair
+from ragstore.repair.after_kill import KillNote
 from ragstore.store.backend import (
     ChromaFilter,
     Neighbours,
@@ -42,6 +40,8 @@ from ragstore.store.chroma_api import ChromaApi, FoundCollection, GetResult, Sco
 if TYPE_CHECKING:
     from chromadb.api.client import Client
 
+    from ragstore.repair.repairing import Repaired
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -49,10 +49,6 @@ Described: TypeAlias = tuple[str, str, CollectionMetadata | None, int | None, di
 """A collection: id, name, metadata, dimension, configuration."""
 
 LOCK_NAME: Final = ".ragstore.lock"
-OPEN_NAME: Final = ".ragstore.open"
-"""A file that is there while Chroma is open. Found at the start, it tells that the last process was killed; it may
-have the names of collections whose indexes are to be made anew."""
-
 LOCK_SECONDS: Final = 5.0
 """Wait for a predecessor to let go: one that was killed still finishes its write."""
 
@@ -87,29 +83,19 @@ class _Chroma:
         self.lock = locked(path)
         self.path = path
         self.scope: Scope = {"tenant": tenant, "database": database}
-        self.open_now = Path(path) / OPEN_NAME
-        was_killed = self.open_now.exists()
-        forced = self.open_now.read_text().split() if was_killed else []
-        self.repaired: list[Repaired] = []
-        # A full disk keeps collections from being repaired, and must not keep the others from being read.
-        with suppress(OSError, sqlite3.Error):
-            self.repaired = repair(Path(path), forced) if was_killed else []
-        self._note("")
+        note = KillNote(Path(path))
+        self.repaired = note.repair()
+        note.write()
         client = chromadb.PersistentClient(path=path, settings=Settings(anonymized_telemetry=False))
         # What chromadb's own Collection calls. Going there directly spares a lookup and a second validation a call.
         self.api = cast("ChromaApi", cast("Client", client)._server)
         _ensure(lambda: self.api.get_tenant(tenant), lambda: self.api.create_tenant(tenant))
         _ensure(lambda: self.api.get_database(database, tenant), lambda: self.api.create_database(database, tenant))
-        if was_killed:
-            self._try_collections(forced)
-        atexit.register(self.open_now.unlink, missing_ok=True)
+        if note.was_killed:
+            self._try_collections(note)
+        atexit.register(note.remove)
 
-    def _note(self, name: str) -> None:
-        """Note that Chroma is open, and which index is to be made anew if it does not survive what comes next."""
-        with suppress(OSError):  # on a full disk
-            self.open_now.write_text(name)
-
-    def _try_collections(self, forced: list[str]) -> None:
+    def _try_collections(self, note: KillNote) -> None:
         """After a kill, have Chroma open every index.
 
         It makes those anew that were repaired, which in a call would take longer than anybody waits. Some are damaged
@@ -119,13 +105,14 @@ class _Chroma:
         from chromadb.errors import ChromaError
 
         for collection in self.api.list_collections(None, 0, **self.scope):
-            self._note("" if collection.name in forced else collection.name)
+            was_suspected = collection.name in note.suspects
+            note.write("" if was_suspected else collection.name)
             try:
                 _read(self, str(collection.id), None, ("embeddings",), limit=1)
             except ChromaError:
-                if collection.name not in forced:
+                if not was_suspected:
                     os._exit(1)
-        self._note("")
+        note.write()
 
 
 def locked(path: str) -> FileLock:

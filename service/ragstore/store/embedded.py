@@ -8,13 +8,12 @@ import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Final, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar, cast
 
 import structlog
 
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
 from ragstore.metadata import CollectionMetadata
-from ragstore.repair.repairing import Repaired
 from ragstore.settings import SYNC_THRESHOLD
 from ragstore.store import chroma_process
 from ragstore.store.backend import (
@@ -29,6 +28,9 @@ from ragstore.store.backend import (
 from ragstore.store.base import Collection, Distance, Matrix, StoreStatus
 from ragstore.store.chroma_errors import meaning
 from ragstore.store.clock import in_store
+
+if TYPE_CHECKING:
+    from ragstore.repair.repairing import Repaired
 
 P = ParamSpec("P")
 T = TypeVar("T")
