@@ -24,7 +24,7 @@ class Priced(Recording):
         self.filtered = 10.0
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:
-        self.now += sum(self.plain if query.where is None else self.filtered for query in queries)
+        self.now += sum(self.plain if query.condition.is_none else self.filtered for query in queries)
         return await super().query(name, queries)
 
     def asks(self) -> list[str]:
@@ -34,7 +34,7 @@ class Priced(Recording):
 
 
 def _ask(query: Query) -> str:
-    return str(query.top_k) if query.where is None else "filter"
+    return str(query.top_k) if query.condition.is_none else "filter"
 
 
 async def hits_of(store: Store, name: str, query: Query) -> Hits:

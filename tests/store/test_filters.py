@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from filters.generated import BOOLEANS, FLOATS, INTEGERS, LISTS, STRINGS, filters, metadatas
 from filters.reading import Json, Value, selects
 from ragstore.filters import where
+from ragstore.filters.condition import Condition
 from ragstore.filters.grammar import MAX_CLAUSES, MAX_DEPTH, MAX_VALUES
 from ragstore.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
 from ragstore.metadata import Metadata
@@ -85,7 +86,7 @@ async def test_a_filter_and_ids_may_be_as_long_as_their_bounds_together(store: S
     for many in ([*range(2, MAX_VALUES + 2)], [place + 0.5 for place in range(MAX_VALUES // 2)]):
         clauses = [{"a": {"$ne": -place - 0.5}} for place in range(MAX_CLAUSES - 1)]
         filtered = where.parse({"$and": [{"a": {"$in": many}}, *clauses]})
-        found = await store.get(collection, Selection(ids=ids, where=filtered))
+        found = await store.get(collection, Selection(ids, Condition(filtered)))
         assert found.ids == (["1"] if 2 in many else ["2"])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragstore.errors import ChromaUnavailable, CollectionNotFound, DimensionMismatch
+from ragstore.filters.condition import KEY_BYTES
 from ragstore.metadata import Metadata
 from ragstore.store.base import Batch, Query, Store
 from ragstore.store.planning import FILTERS_KEPT, MAX_FETCH, RETRY_EVERY, PlanningStore
@@ -130,7 +131,7 @@ async def test_what_is_not_filtered_is_passed_on_as_it_is(store: PlanningStore, 
         asked(1, 1, where_given={"n": {"$nin": [1.5, 1234567.890123456]}}),
         asked(1, 1, where_given={"$or": [MANY, {"$and": [FEW, {"n": {"$ne": 1.0000000000000002}}]}]}),
     ],
-    ids=lambda query: str(query.where),
+    ids=lambda query: str(query.condition.where),
 )
 async def test_text_filters_and_floats_of_many_digits_are_chromas_alone(
     store: PlanningStore, inner: Priced, points: str, query: Query
@@ -301,7 +302,7 @@ async def test_a_query_that_failed_teaches_nothing(store: PlanningStore, inner: 
 
 async def test_what_is_kept_has_a_bound_however_long_the_filters_are(store: PlanningStore, points: str) -> None:
     await store.query(points, [near(1, {"n": {"$in": [*range(5000)]}})])
-    assert [len(key) for _, key in store._learned] == [16]
+    assert [len(key) for _, (key, _) in store._learned] == [KEY_BYTES]
     for number in range(FILTERS_KEPT + 5):
-        store._remembered(points, str(number).encode(), "an id")
+        store._remembered(points, (str(number).encode(), False), "an id")
     assert len(store._learned) == FILTERS_KEPT

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ragstore import settings as service_settings
 from ragstore.app import create_store
 from ragstore.filters import where
+from ragstore.filters.condition import Condition
 from ragstore.metadata import Metadata
 from ragstore.store.base import Batch, Hits, Matrix, Query, Store
 from ragstore.store.coalescing import CoalescingStore
@@ -82,7 +83,7 @@ async def test_there_are_top_k_results_when_that_many_match_all_of_them_matching
     inner.filtered = filter_cost
     parsed = where.parse(filtered)
     matching = {str(n) for n, metadata in enumerate(CLUSTERED) if where.matches(parsed, metadata)}
-    found = await store.query(clusters, [Query(VECTORS[place], top_k, parsed) for place, top_k in queries])
+    found = await store.query(clusters, [Query(VECTORS[place], top_k, Condition(parsed)) for place, top_k in queries])
     for hits, (place, top_k) in zip(found.hits, queries, strict=True):
         assert len(hits.ids) == len(set(hits.ids)) == min(top_k, len(matching))
         assert set(hits.ids) <= matching
@@ -146,7 +147,7 @@ async def test_recall_is_no_worse_than_chromas(
     generator = np.random.default_rng(4)
     noise = generator.normal(size=(200, 32)).astype(np.float32)
     questions = vectors[generator.integers(0, 2000, 200)] + noise
-    queries = [Query(question, 5, parsed) for question in questions]
+    queries = [Query(question, 5, Condition(parsed)) for question in questions]
     planned: list[Hits] = []
     plain: list[Hits] = []
     for start in range(0, 200, 20):

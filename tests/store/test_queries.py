@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 from ragstore.errors import DimensionMismatch
+from ragstore.filters import where, where_document
 from ragstore.metadata import Metadata
 from ragstore.store.base import EVERYTHING, Batch, Distance, Store
 from store.making import asked, batch, batch_of, matrix
@@ -143,3 +146,24 @@ async def test_the_zero_vector_is_answered_under_cosine(store: Store, name: str)
     hits = (await store.query(name, [asked(0, 0)])).hits[0]
     assert len(hits.ids) == 2
     assert all(math.isfinite(far) for far in hits.distances)
+
+
+async def test_a_filter_is_put_in_chroma_s_form_once_on_its_way_down(
+    store: Store, points: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+
+    def note(module: ModuleType) -> None:
+        to_chroma: Callable[[object], dict[str, object]] = module.to_chroma
+
+        def noted(parsed: object) -> dict[str, object]:
+            made.append(parsed)
+            return to_chroma(parsed)
+
+        monkeypatch.setattr(module, "to_chroma", noted)
+
+    note(where)
+    note(where_document)
+    query = asked(1.0, 0.0, where_given={"shelf": 1}, text_given={"$contains": "green"})
+    assert [hits.ids for hits in (await store.query(points, [query])).hits] == [["1"]]
+    assert made == [query.condition.where, query.condition.where_document]

@@ -222,7 +222,7 @@ async def test_a_delete_of_no_ids_deletes_nothing(store: Store, collection: str)
 
 async def test_a_delete_takes_ids_and_filters_together(store: Store, collection: str) -> None:
     await store.add(collection, batch_of([{"n": 1}, {"n": 2}, {"n": 1}], ["red", "red", "green"]))
-    assert await store.delete(collection, Selection(("0", "1"), of_where({"n": 1}).where)) == 1
+    assert await store.delete(collection, Selection(("0", "1"), of_where({"n": 1}).condition)) == 1
     assert await store.delete(collection, of_text({"$contains": "green"})) == 1
     assert await store.delete(collection, of_where({"n": 3})) == 0
     assert (await store.get(collection, EVERYTHING)).ids == ["1"]

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragstore.errors import RagstoreError
-from ragstore.filters.where import Where
-from ragstore.filters.where_document import WhereDocument
+from ragstore.filters.condition import NO_CONDITION, Condition
 from ragstore.metadata import CollectionMetadata, Metadata, Scalar
 
 Distance: TypeAlias = Literal["cosine", "l2", "ip"]
@@ -93,18 +92,16 @@ class Selection:
 
     Attributes:
         ids: only these ids.
-        where: only documents whose metadata this selects.
-        where_document: only documents whose text this selects.
+        condition: only documents that meet this.
     """
 
     ids: tuple[str, ...] | None = None
-    where: Where | None = None
-    where_document: WhereDocument | None = None
+    condition: Condition = NO_CONDITION
 
     @property
     def is_everything(self) -> bool:
         """Whether nothing is set."""
-        return self.ids is None and self.where is None and self.where_document is None
+        return self.ids is None and self.condition.is_none
 
 
 EVERYTHING = Selection()
@@ -134,15 +131,13 @@ class Query:
     Attributes:
         embedding: vector of the collection's dimension.
         top_k: most results wanted, 1 or more.
-        where: only documents whose metadata this selects.
-        where_document: only documents whose text this selects.
+        condition: only documents that meet this.
         with_embeddings: whether results carry their embeddings.
     """
 
     embedding: Vector
     top_k: int
-    where: Where | None = None
-    where_document: WhereDocument | None = None
+    condition: Condition = NO_CONDITION
     with_embeddings: bool = False
 
 

@@ -15,12 +15,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
-import msgspec
 from prometheus_client import Gauge
 
 from ragstore.errors import Overloaded, RagstoreError
-from ragstore.filters import where as metadata_filter
-from ragstore.filters import where_document as document_filter
 from ragstore.refusals import REFUSED
 from ragstore.store.base import Found, Query, Selection, Store, Write
 from ragstore.store.following import Follower, Unfollowed
@@ -72,7 +69,7 @@ class CoalescingStore(WrappingStore):
         self._writes = 0
         self._bytes = 0
         self._change_lines: dict[str, Line[Change, Outcome]] = {}
-        self._query_lines: dict[tuple[str, bytes], Line[Query, Found]] = {}
+        self._query_lines: dict[tuple[str, int, bool, bytes], Line[Query, Found]] = {}
         _stores.add(self)
 
     @property
@@ -153,7 +150,8 @@ class CoalescingStore(WrappingStore):
             tell(waiter, outcome)
 
     async def _query(self, name: str, query: Query) -> Found:
-        key = (name, _alike(query))
+        # What queries must have in common to leave together.
+        key = (name, len(query.embedding), query.with_embeddings, query.condition.key)
         line = self._query_lines.get(key)
         if line is None:
             line = self._query_lines[key] = Line(
@@ -205,10 +203,3 @@ async def _all(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 
 def _size(write: Write) -> int:
     return int(write.batch.embeddings.nbytes) + sum(map(len, write.batch.texts))
-
-
-def _alike(query: Query) -> bytes:
-    """What queries must have in common to leave together."""
-    where = None if query.where is None else metadata_filter.to_chroma(query.where)
-    where_document = None if query.where_document is None else document_filter.to_chroma(query.where_document)
-    return msgspec.json.encode((len(query.embedding), query.with_embeddings, where, where_document))

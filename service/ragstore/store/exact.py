@@ -24,18 +24,14 @@ import itertools
 import math
 from collections.abc import Sequence
 
-import msgspec
 import numpy as np
 
 from ragstore.errors import CollectionNotFound, DimensionMismatch, DocumentsExist, InvalidMetadata, RagstoreError
-from ragstore.filters import where as metadata_filter
-from ragstore.filters import where_document as document_filter
 from ragstore.metadata import CollectionMetadata, Metadata, Scalar, without_nulls
 from ragstore.store.admission import refusals_of
 from ragstore.store.backend import (
     MAX_FLOAT32,
     Backend,
-    ChromaFilter,
     CollectionGone,
     Neighbours,
     Records,
@@ -272,10 +268,9 @@ class ExactStore:
 
     async def _ask(self, collection: Collection, queries: Sequence[Query]) -> list[Hits]:
         """Queries with the same filters leave as one."""
-        groups: dict[bytes, list[int]] = {}
+        groups: dict[tuple[bytes, bool], list[int]] = {}
         for position, query in enumerate(queries):
-            alike = msgspec.json.encode((_where(query), _where_document(query), query.with_embeddings))
-            groups.setdefault(alike, []).append(position)
+            groups.setdefault((query.condition.key, query.with_embeddings), []).append(position)
         answers: dict[int, Hits] = {}
         for positions in groups.values():
             first = queries[positions[0]]
@@ -283,8 +278,8 @@ class ExactStore:
                 collection.id,
                 np.stack([queries[position].embedding for position in positions]),
                 max(queries[position].top_k for position in positions),
-                where=_where(first),
-                where_document=_where_document(first),
+                where=first.condition.chroma_where,
+                where_document=first.condition.chroma_where_document,
                 include=_columns(first.with_embeddings),
             )
             for position, found in zip(positions, neighbours, strict=True):
@@ -328,8 +323,8 @@ class ExactStore:
         return await self._backend.get(
             collection.id,
             ids=None if selection.ids is None else list(selection.ids),
-            where=_where(selection),
-            where_document=_where_document(selection),
+            where=selection.condition.chroma_where,
+            where_document=selection.condition.chroma_where_document,
             limit=limit,
             offset=offset,
             include=include,
@@ -344,14 +339,6 @@ class ExactStore:
 def _ids_of(writes: Sequence[Write]) -> list[str]:
     """The ids that writes name, each once."""
     return list(dict.fromkeys(document_id for write in writes for document_id in write.batch.ids))
-
-
-def _where(asked: Selection | Query) -> ChromaFilter:
-    return None if asked.where is None else metadata_filter.to_chroma(asked.where)
-
-
-def _where_document(asked: Selection | Query) -> ChromaFilter:
-    return None if asked.where_document is None else document_filter.to_chroma(asked.where_document)
 
 
 def _columns(with_embeddings: bool) -> tuple[str, ...]:

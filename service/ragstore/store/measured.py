@@ -99,8 +99,7 @@ class MeasuredStore(WrappingStore):
     async def query(self, name: str, queries: Sequence[Query]) -> Found:
         """Find the nearest documents."""
         for query in queries:
-            unfiltered = query.where is None and query.where_document is None
-            (self._unfiltered if unfiltered else self._filtered).inc()
+            (self._unfiltered if query.condition.is_none else self._filtered).inc()
         return await super().query(name, queries)
 
 

@@ -11,7 +11,6 @@ otherwise more is fetched, and at last Chroma's filter decides.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections import OrderedDict
@@ -19,11 +18,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, get_args
 
-import msgspec
 import numpy as np
 from prometheus_client import Counter
 
 from ragstore.filters import where as metadata_filter
+from ragstore.filters.condition import NO_CONDITION
 from ragstore.filters.grammar import Combination
 from ragstore.filters.where import Where
 from ragstore.store.base import Found, Hits, Query, Store
@@ -35,6 +34,9 @@ Way: TypeAlias = Literal["fetch", "filter"]
 Plan: TypeAlias = Literal["fetch", "widened", "fell_back", "filter", "unplanned"]
 """How a filtered query was answered: by one fetch; by a second, larger one; by Chroma's filter after fetching; by
 Chroma's filter alone; by Chroma's filter because it cannot be applied here."""
+
+Asked: TypeAlias = tuple[bytes, bool]
+"""What queries of one plan have in common: their condition's key, and whether embeddings are wanted."""
 
 FIRST_FETCH: Final = 4
 """Neighbours fetched for each result wanted, before the share that matches is known."""
@@ -145,18 +147,18 @@ class PlanningStore(WrappingStore):
     def __init__(self, inner: Store, clock: Callable[[], float] = time.perf_counter) -> None:
         super().__init__(inner)
         self._clock = clock
-        self._learned: OrderedDict[tuple[str, bytes], Learned] = OrderedDict()
+        self._learned: OrderedDict[tuple[str, Asked], Learned] = OrderedDict()
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:
         """Find the nearest documents."""
-        groups: dict[bytes, list[int]] = {}
+        groups: dict[Asked, list[int]] = {}
         for place, query in enumerate(queries):
-            groups.setdefault(_key(query), []).append(place)
+            groups.setdefault((query.condition.key, query.with_embeddings), []).append(place)
         hits: list[Hits | None] = [None] * len(queries)
         found: Found | None = None
         for key, places in groups.items():
             group = [queries[place] for place in places]
-            found = await (self._planned(name, key, group) if key else self._passed_on(name, group))
+            found = await (self._planned(name, key, group) if _is_planned(group[0]) else self._passed_on(name, group))
             for place, answer in zip(places, found.hits, strict=True):
                 hits[place] = answer
         if found is None:
@@ -166,10 +168,10 @@ class PlanningStore(WrappingStore):
     async def _passed_on(self, name: str, queries: list[Query]) -> Found:
         """Ask queries whose filter, if any, is none to plan with."""
         found = await self._inner.query(name, queries)
-        _PLANS["unplanned"].inc(sum(query.where is not None or query.where_document is not None for query in queries))
+        _PLANS["unplanned"].inc(sum(not query.condition.is_none for query in queries))
         return found
 
-    async def _planned(self, name: str, key: bytes, queries: list[Query]) -> Found:
+    async def _planned(self, name: str, key: Asked, queries: list[Query]) -> Found:
         """Ask queries with one filter, in the way that pays."""
         known = self._learned.get((name, key))
         way = "fetch" if known is None else known.way()
@@ -225,8 +227,10 @@ class PlanningStore(WrappingStore):
 
     async def _fetch(self, name: str, queries: list[Query], neighbours: int) -> tuple[Found, float]:
         """Ask for neighbours without the filter, and keep what it selects."""
-        found = await self._inner.query(name, [replace(query, where=None, top_k=neighbours) for query in queries])
-        kept = [_kept(hits, query.where) for hits, query in zip(found.hits, queries, strict=True)]
+        found = await self._inner.query(
+            name, [replace(query, condition=NO_CONDITION, top_k=neighbours) for query in queries]
+        )
+        kept = [_kept(hits, query.condition.where) for hits, query in zip(found.hits, queries, strict=True)]
         fetched = sum(len(hits.ids) for hits in found.hits)
         share = sum(map(len, kept)) / fetched if fetched else 0.0
         trimmed = [
@@ -234,7 +238,7 @@ class PlanningStore(WrappingStore):
         ]
         return Found(found.collection, trimmed), share
 
-    def _remembered(self, name: str, key: bytes, collection_id: str) -> Learned:
+    def _remembered(self, name: str, key: Asked, collection_id: str) -> Learned:
         """What is known of a filter, from now on."""
         learned = self._learned.get((name, key))
         if learned is None or learned.collection_id != collection_id:
@@ -246,12 +250,10 @@ class PlanningStore(WrappingStore):
         return learned
 
 
-def _key(query: Query) -> bytes:
-    """What queries of one plan have in common, as short as it gets to be kept; empty for those that are not planned."""
-    if query.where is None or query.where_document is not None or not _is_exact(query.where):
-        return b""
-    meant = msgspec.json.encode((metadata_filter.to_chroma(query.where), query.with_embeddings))
-    return hashlib.blake2b(meant, digest_size=16).digest()
+def _is_planned(query: Query) -> bool:
+    """Whether there is a choice: a filter that can be applied here."""
+    condition = query.condition
+    return condition.where is not None and condition.where_document is None and _is_exact(condition.where)
 
 
 def _is_exact(where: Where) -> bool:
