@@ -6,6 +6,7 @@ request are never all Python floats at once.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 from uuid import uuid4
@@ -188,13 +189,24 @@ def checked_embedding(given: list[float] | bytes, path: str) -> Vector:
             raise InvalidDocuments.at(path, f"{NOT_NUMBERS}; its bytes are not little-endian float32")
         vector: Vector = np.frombuffer(given, dtype="<f4").astype(np.float32, copy=False)
     else:
-        with np.errstate(over="ignore"):
-            vector = np.array(given, dtype=np.float32)
+        vector = _float32(given)
     finite = np.isfinite(vector)
     if not finite.all():
         place = int(np.argmin(finite))
         raise InvalidDocuments.at(f"{path}[{place}]", f"{NOT_NUMBERS} that are finite as float32")
     return vector
+
+
+def _float32(numbers: list[float]) -> Vector:
+    """Numbers as float32; those beyond its range are infinite.
+
+    Struct takes a third of numpy's time for it (768 numbers: 9 and 30 µs), but stops at a number beyond the range.
+    """
+    try:
+        return np.frombuffer(struct.pack(f"{len(numbers)}f", *numbers), dtype=np.float32)
+    except OverflowError:
+        with np.errstate(over="ignore"):
+            return np.array(numbers, dtype=np.float32)
 
 
 def _decoded_documents(documents: Sequence[Undecoded], format_: str) -> Iterator[DocumentBody]:

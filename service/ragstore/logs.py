@@ -9,7 +9,7 @@ from typing import Any, Final, TextIO, cast
 
 import structlog
 
-from ragstore.log_writer import LineFile, LogWriter
+from ragstore.log_writer import Event, EventLogger, LineFile, LogWriter
 from ragstore.settings import Settings
 
 AUDIT: Final = "audit"
@@ -24,23 +24,28 @@ def configure(settings: Settings) -> None:
     """
     console = settings.log_format == "console" or (settings.log_format == "auto" and sys.stderr.isatty())
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
-    writer = LogWriter(sys.stderr, _tell_dropped)
+    render: Any = structlog.dev.ConsoleRenderer() if console else structlog.processors.JSONRenderer()
+
+    def line_of(event: Event) -> str:
+        return str(render(None, str(event.get("level", "")), event))
+
+    writer = LogWriter(sys.stderr, line_of, _tell_dropped)
     atexit.register(writer.close)
-    # Loggers ask no more of a file than to write and to flush.
-    lines = cast("TextIO", LineFile(writer, "log"))
-    audit_lines = cast("TextIO", LineFile(writer, "audit"))
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    render: Any = structlog.dev.ConsoleRenderer() if console else structlog.processors.JSONRenderer()
+    log, audit_log = EventLogger(writer, "log"), EventLogger(writer, "audit")
     structlog.configure(
-        processors=[*shared, render],
+        # No renderer: the writer makes the lines.
+        processors=shared,
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=lambda *names: structlog.WriteLogger(audit_lines if AUDIT in names else lines),
+        logger_factory=lambda *names: audit_log if AUDIT in names else log,
         cache_logger_on_first_use=True,
     )
+    # Loggers ask no more of a file than to write and to flush.
+    lines = cast("TextIO", LineFile(writer))
     handler = logging.StreamHandler(lines)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

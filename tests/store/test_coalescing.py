@@ -23,7 +23,7 @@ from ragstore.store.coalescing import CoalescingStore
 from ragstore.store.lines import MERGED_BYTES
 from store.making import batch, of_ids, rows
 from store.recording import Recording, kinds, together, turn
-from store.waiting import assert_empty, coalescing, ids_in, of_several, under_way
+from store.waiting import MAX_BATCH_SIZE, assert_empty, coalescing, ids_in, of_several, under_way
 
 
 @pytest.fixture
@@ -65,6 +65,62 @@ async def test_writes_that_arrive_while_one_is_under_way_leave_together(
     assert await later == [None, None, None]
     assert [call.ids for call in inner.calls] == [["first"], ["a b", "c", "d"]]
     assert await ids_in(store, collection) == ["first", "a", "b", "c", "d"]
+
+
+async def test_callers_who_all_ask_again_leave_together_with_those_who_waited(
+    store: CoalescingStore, inner: Recording, collection: str
+) -> None:
+    async def ask_often(caller: str) -> None:
+        for number in range(3):
+            await store.add(collection, batch(f"{caller}{number}"))
+
+    inner.before.clear()
+    ahead = together(*map(ask_often, "abcd"))
+    await inner.asked(1)
+    behind = together(*map(ask_often, "efgh"))
+    await turn()
+    inner.before.set()
+    assert [*await ahead, *await behind] == [None] * 8
+    assert [len(call.parts) for call in inner.calls] == [4, 8, 8, 4]
+
+
+async def test_writes_that_are_worth_a_call_wait_for_no_caller_to_ask_again(
+    store: CoalescingStore, inner: Recording, collection: str
+) -> None:
+    async def ask_twice() -> None:
+        await store.add(collection, batch("a"))
+        await store.add(collection, batch("b"))
+
+    inner.before.clear()
+    twice = together(ask_twice())
+    await inner.asked(1)
+    large = together(store.add(collection, batch(*map(str, range(MAX_BATCH_SIZE)))))
+    await turn()
+    inner.before.set()
+    assert [await twice, await large] == [[None], [None]]
+    assert [len(call.parts[0].batch) for call in inner.calls if isinstance(call.parts[0], Write)] == [
+        1,
+        MAX_BATCH_SIZE,
+        1,
+    ]
+
+
+async def test_deletes_that_keep_coming_do_not_keep_one_another_waiting(
+    store: CoalescingStore, inner: Recording, collection: str
+) -> None:
+    asked: list[asyncio.Task[int]] = []
+
+    async def ask_at_every_turn() -> None:
+        while len(inner.calls) < 2 and len(asked) < 900:
+            asked.append(asyncio.create_task(store.delete(collection, of_ids("none"))))
+            await asyncio.sleep(0)
+
+    async with under_way(store, inner, collection):
+        asking = asyncio.create_task(ask_at_every_turn())
+        await turn()
+    await asking
+    assert [call.kind for call in inner.calls] == ["write", "delete"]
+    assert await asyncio.gather(*asked) == [0] * len(asked)
 
 
 async def test_adds_and_upserts_leave_apart_in_their_order(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import threading
 
-from ragstore.log_writer import LogWriter
+from ragstore.log_writer import Event, LogWriter
 
 
 class Noting(io.StringIO):
@@ -21,10 +22,23 @@ class Noting(io.StringIO):
 
 def test_lines_that_come_at_the_same_time_are_written_at_once_in_their_order() -> None:
     file = Noting()
-    writer = LogWriter(file, lambda lines, audit_lines: None)
-    lines = [f"line {number}\n" for number in range(200)]
-    for line in lines:
-        writer.put("log", line)
+    writer = LogWriter(file, lambda event: f"event {event['number']}", lambda lines, audit_lines: None)
+    for number in range(100):
+        writer.put("log", f"line {number}\n")
+        writer.put("audit", {"number": number})
     writer.close()
-    assert file.getvalue() == "".join(lines)
-    assert len(file.writes) < len(lines) / 2
+    assert file.getvalue() == "".join(f"line {number}\nevent {number}\n" for number in range(100))
+    assert len(file.writes) < 100
+
+
+def test_lines_are_made_in_the_writer_s_own_thread() -> None:
+    makers: list[str] = []
+
+    def line_of(event: Event) -> str:
+        makers.append(threading.current_thread().name)
+        return str(event["event"])
+
+    writer = LogWriter(io.StringIO(), line_of, lambda lines, audit_lines: None)
+    writer.put("log", {"event": "request"})
+    writer.close()
+    assert makers == ["log-writer"]

@@ -29,6 +29,10 @@ SHARED: Final = (ChromaUnavailable, ChromaTimeout, NotFound, DimensionMismatch, 
 """Errors that have nothing to do with one caller's part: trying the parts apart would only repeat them. Those who leave
 together have one dimension and one filter."""
 
+QUIET_TURNS: Final = 4
+"""Turns of the event loop without a newcomer after which nobody more is expected: one to answer a caller, one to read
+its next request, one to work on that, and one to spare."""
+
 MERGED_BYTES: Final = 8 * 1024 * 1024
 """Most bytes of embeddings and texts in one merged write."""
 
@@ -86,6 +90,7 @@ class Line(Generic[Asked, Told]):
         serve: answers some waiters, in their order, by setting their futures.
         most: most documents or queries to serve at once.
         servers: most servings at the same time; 1 keeps an order.
+        enough: documents or queries that are worth a call, however many more may come; 0 when any are.
         ended: called when the line is empty and nobody is served.
     """
 
@@ -97,6 +102,7 @@ class Line(Generic[Asked, Told]):
         serve: Callable[[list[Waiter[Asked, Told]]], Awaitable[None]],
         most: int,
         servers: int,
+        enough: int,
         ended: Callable[[], object],
     ) -> None:
         self._kind = kind
@@ -105,6 +111,7 @@ class Line(Generic[Asked, Told]):
         self._serve = serve
         self._most = most
         self._servers = servers
+        self._enough = enough
         self._ended = ended
         self._waiting: deque[Waiter[Asked, Told]] = deque()
         self._under_way: set[Waiter[Asked, Told]] = set()
@@ -162,10 +169,28 @@ class Line(Generic[Asked, Told]):
                     fail(batch, error)
                 finally:
                     self._under_way.difference_update(batch)
+                if len(batch) > 1 or self._waiting:
+                    await self._gather()
         finally:
             self._tasks -= {asyncio.current_task()}
             if not self._tasks:
                 self._ended()
+
+    async def _gather(self) -> None:
+        """Let those who were answered come back, so that they leave together with those who wait already.
+
+        Callers who all ask again would otherwise part into two halves that never meet. What they need for it is turns
+        of the event loop, so that is what is waited for, and only while it brings somebody.
+        """
+        quiet = 0
+        while quiet < QUIET_TURNS and not self._has_enough():
+            waiting = len(self._waiting)
+            await asyncio.sleep(0)
+            quiet = 0 if len(self._waiting) > waiting else quiet + 1
+
+    def _has_enough(self) -> bool:
+        """Whether those who wait are worth a call. What names no documents counts, too, so that waiting ends."""
+        return sum(max(waiter.count, 1) for waiter in self._waiting) >= self._enough
 
     def _measure(self, batch: list[Waiter[Asked, Told]]) -> int:
         """Tell who leaves together, and how many documents or queries that is."""
