@@ -18,7 +18,7 @@ from ragstore.errors import (
 )
 from ragstore.metadata import Metadata
 from ragstore.store.base import Found, Query, Store
-from ragstore.store.coalescing import MERGED_QUERIES, QUERIES_UNDER_WAY, CoalescingStore
+from ragstore.store.coalescing import MERGED_QUERIES, QUERIES_UNDER_WAY, WORTH_A_QUERY, CoalescingStore
 from store.making import asked, batch_of
 from store.recording import Call, Recording, WatchedBackend, kinds, together, turn
 
@@ -68,6 +68,44 @@ def ids(answer: Found | BaseException) -> list[str]:
 
 def _at(place: float, top_k: int = 1) -> Query:
     return asked(place + 1, 1, top_k=top_k)
+
+
+async def test_callers_who_are_answered_and_ask_again_leave_with_those_who_waited(
+    store: CoalescingStore, inner: Recording, points: str
+) -> None:
+    async def ask_twice() -> None:
+        for _ in range(2):
+            await store.query(points, [asked(0, 1)])
+
+    inner.before.clear()
+    ahead = [asyncio.create_task(ask_twice())]
+    await inner.asked(1)
+    ahead.append(asyncio.create_task(ask_twice()))
+    await inner.asked(QUERIES_UNDER_WAY)
+    behind = together(*(store.query(points, [asked(0, 1)]) for _ in range(3)))
+    await turn()
+    inner.before.set()
+    await asyncio.gather(*ahead, behind)
+    assert len(later_calls(inner)[0].parts) > 3
+
+
+async def test_queries_that_are_worth_a_call_wait_for_no_caller_to_ask_again(
+    store: CoalescingStore, inner: Recording, points: str
+) -> None:
+    async def ask_twice() -> None:
+        for _ in range(2):
+            await store.query(points, [asked(0, 1)])
+
+    inner.before.clear()
+    first = asyncio.create_task(ask_twice())
+    await inner.asked(1)
+    second = asyncio.create_task(store.query(points, [asked(0, 1)]))
+    await inner.asked(QUERIES_UNDER_WAY)
+    behind = together(*(store.query(points, [asked(0, 1)]) for _ in range(WORTH_A_QUERY)))
+    await turn()
+    inner.before.set()
+    await asyncio.gather(first, second, behind)
+    assert [len(call.parts) for call in later_calls(inner)] == [WORTH_A_QUERY, 1]
 
 
 async def test_a_lone_query_leaves_at_once_and_alone(store: CoalescingStore, inner: Recording, points: str) -> None:

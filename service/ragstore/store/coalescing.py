@@ -32,6 +32,9 @@ MERGED_QUERIES: Final = 64
 WORTH_A_WRITE: Final = 64
 """Documents that leave without waiting for more. Chroma needs about 20 ms for a write, and 1.5 ms for each document."""
 
+WORTH_A_QUERY: Final = 8
+"""Queries that leave without waiting for more. Chroma needs about 2 ms for a call, and 1 ms for each query in it."""
+
 QUERIES_UNDER_WAY: Final = 2
 """Merged queries of one kind under way at once: Chroma works on one while the answers to the other are sent."""
 
@@ -165,7 +168,7 @@ class CoalescingStore(WrappingStore):
                 lambda waiters: self._serve_queries(name, waiters),
                 MERGED_QUERIES,
                 QUERIES_UNDER_WAY,
-                0,
+                WORTH_A_QUERY,
                 lambda: self._query_lines.pop(key, None),
             )
         return await line.join(Waiter(query, 1, query.embedding.nbytes, "query"))

@@ -90,7 +90,7 @@ class Line(Generic[Asked, Told]):
         serve: answers some waiters, in their order, by setting their futures.
         most: most documents or queries to serve at once.
         servers: most servings at the same time; 1 keeps an order.
-        enough: documents or queries that are worth a call, however many more may come; 0 when any are.
+        enough: documents or queries that are worth a call, however many more may come.
         ended: called when the line is empty and nobody is served.
     """
 
@@ -170,7 +170,9 @@ class Line(Generic[Asked, Told]):
                 finally:
                     self._under_way.difference_update(batch)
                 if len(batch) > 1 or self._waiting:
-                    await self._gather()
+                    # Given up while it waits for others, the task still serves those who came.
+                    with suppress(asyncio.CancelledError):
+                        await self._gather()
         finally:
             self._tasks -= {asyncio.current_task()}
             if not self._tasks:
