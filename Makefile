@@ -10,8 +10,8 @@ BIN := $(VENV)/bin
 DEPLOY_VENV ?= .venv-deploy
 DEPLOY := $(DEPLOY_VENV)/bin
 AUDIT_VENV ?= .venv-audit
-# Tests wait for real processes much of the time, so three at once cost little more than two.
-JOBS ?= 3
+# Tests wait for real processes much of the time, so two at once keep two cores busy; three took longer.
+JOBS ?= 2
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help

@@ -16,6 +16,8 @@ from litestar.plugins.prometheus import PrometheusConfig, PrometheusMiddleware
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from prometheus_client import Counter, Gauge, Histogram
 
+from ragstore.tally import tell_metrics
+
 METHODS: Final = frozenset({"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"})
 """Methods that have a label of their own. A caller may send any word; those share one."""
 
@@ -97,3 +99,4 @@ class Counted:
             count, seconds = _counted(scope["method"], scope.get("path_template") or UNROUTED, status)
             count.inc()
             seconds.observe(max(ended - started, 0.0))
+            tell_metrics()

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from prometheus_client import REGISTRY
 
 from ragstore.errors import (
     ChromaFailed,
@@ -19,6 +20,8 @@ from ragstore.errors import (
 from ragstore.metadata import Metadata
 from ragstore.store.base import Found, Query, Store
 from ragstore.store.coalescing import MERGED_QUERIES, QUERIES_UNDER_WAY, WORTH_A_QUERY, CoalescingStore
+from ragstore.store.lines import MERGED
+from ragstore.tally import tell_metrics
 from store.making import asked, batch_of
 from store.recording import Call, Recording, WatchedBackend, kinds, together, turn
 
@@ -87,6 +90,14 @@ async def test_callers_who_are_answered_and_ask_again_leave_with_those_who_waite
     inner.before.set()
     await asyncio.gather(*ahead, behind)
     assert len(later_calls(inner)[0].parts) > 3
+
+
+async def test_what_is_measured_of_a_query_is_told_to_the_metrics_after_it(store: CoalescingStore, points: str) -> None:
+    tell_metrics()
+    before = MERGED.labels("query")._sum.get()
+    await store.query(points, [asked(0, 1)])
+    assert MERGED.labels("query")._sum.get() == before
+    assert REGISTRY.get_sample_value("ragstore_coalesced_calls_sum", {"kind": "query"}) == before + 1
 
 
 async def test_queries_that_are_worth_a_call_wait_for_no_caller_to_ask_again(

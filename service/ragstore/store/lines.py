@@ -1,8 +1,9 @@
 """`Line`: callers that wait for the same thing, and leave for Chroma together.
 
-There is no timer: a caller who is alone waits for nobody. A line is served by tasks that end when it is empty. Each
-waiter has a future of its own. One whose caller left before its turn is dropped. When what left together fails, each
-part is tried by itself, so that nobody pays for a neighbour.
+There is no timer: a caller who is alone waits for nobody. Where several were answered at once, the next call leaves when
+those have come back who do so at once. A line is served by tasks that end when it is empty. Each waiter has a future of
+its own. One whose caller left before its turn is dropped. When what left together fails, each part is tried by itself,
+so that nobody pays for a neighbour.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from prometheus_client import Histogram
 from ragstore.errors import ChromaTimeout, ChromaUnavailable, DimensionMismatch, InvalidFilter, NotFound
 from ragstore.store.clock import in_store
 from ragstore.store.following import Follower, Kind
+from ragstore.tally import note
 
 Asked = TypeVar("Asked")
 Told = TypeVar("Told")
@@ -198,11 +200,11 @@ class Line(Generic[Asked, Told]):
         """Tell who leaves together, and how many documents or queries that is."""
         now = time.perf_counter()
         for waiter in batch:
-            _WAIT_SECONDS[self._kind].observe(now - waiter.since)
-        _MERGED[self._kind].observe(len(batch))
+            note(_WAIT_SECONDS[self._kind].observe, now - waiter.since)
+        note(_MERGED[self._kind].observe, len(batch))
         count = sum(waiter.count for waiter in batch)
         if self._kind == "write" and count:
-            DOCUMENTS.observe(count)
+            note(DOCUMENTS.observe, count)
         return count
 
     async def _answer(self, batch: list[Waiter[Asked, Told]]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeVar, get_args
+from typing import ClassVar, Final, TypeVar, get_args
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -21,6 +21,7 @@ from ragstore.store.base import (
 )
 from ragstore.store.intercepting import Asked, Operation, WatchingBackend
 from ragstore.store.wrapping import StoreOperation, WrappingStore
+from ragstore.tally import note
 
 T = TypeVar("T")
 
@@ -80,26 +81,26 @@ class MeasuredStore(WrappingStore):
         try:
             return await call()
         finally:
-            seconds.observe(time.perf_counter() - started)
+            note(seconds.observe, time.perf_counter() - started)
 
     async def write(self, name: str, writes: Sequence[Write]) -> list[RagstoreError | None]:
         """Write several batches, each with an outcome of its own."""
         outcomes = await super().write(name, writes)
         for write, outcome in zip(writes, outcomes, strict=True):
             if outcome is None:
-                self._documents[write.kind].inc(len(write.batch))
+                note(self._documents[write.kind].inc, len(write.batch))
         return outcomes
 
     async def delete(self, name: str, selection: Selection) -> int:
         """Delete documents."""
         deleted = await super().delete(name, selection)
-        DELETED.inc(deleted)
+        note(DELETED.inc, deleted)
         return deleted
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:
         """Find the nearest documents."""
         for query in queries:
-            (self._unfiltered if query.condition.is_none else self._filtered).inc()
+            note((self._unfiltered if query.condition.is_none else self._filtered).inc)
         return await super().query(name, queries)
 
 
@@ -111,13 +112,15 @@ class MeasuredBackend(WatchingBackend):
         for operation in get_args(Operation)
         if operation != "max_batch_size"
     }
+    _under_way: ClassVar[int] = 0
+    """Calls of all backends that Chroma has not answered yet."""
 
     async def _through(
         self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False
     ) -> T:
         """Make a call, and measure it."""
         started = time.perf_counter()
-        CHROMA_CALLS.inc()
+        MeasuredBackend._under_way += 1
         try:
             return await call()
         except ChromaUnavailable:
@@ -131,5 +134,8 @@ class MeasuredBackend(WatchingBackend):
                 _ERROR.inc()
             raise
         finally:
-            CHROMA_CALLS.dec()
-            self._seconds[asked.operation].observe(time.perf_counter() - started)
+            MeasuredBackend._under_way -= 1
+            note(self._seconds[asked.operation].observe, time.perf_counter() - started)
+
+
+CHROMA_CALLS.set_function(lambda: MeasuredBackend._under_way)

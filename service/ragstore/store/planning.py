@@ -27,6 +27,7 @@ from ragstore.filters.grammar import Combination
 from ragstore.filters.where import Where
 from ragstore.store.base import Found, Hits, Query, Store
 from ragstore.store.wrapping import WrappingStore
+from ragstore.tally import note
 
 Way: TypeAlias = Literal["fetch", "filter"]
 """`fetch`: ask without the filter and apply it here. `filter`: let Chroma apply it."""
@@ -168,7 +169,7 @@ class PlanningStore(WrappingStore):
     async def _passed_on(self, name: str, queries: list[Query]) -> Found:
         """Ask queries whose filter, if any, is none to plan with."""
         found = await self._inner.query(name, queries)
-        _PLANS["unplanned"].inc(sum(not query.condition.is_none for query in queries))
+        note(_PLANS["unplanned"].inc, sum(not query.condition.is_none for query in queries))
         return found
 
     async def _planned(self, name: str, key: Asked, queries: list[Query]) -> Found:
@@ -179,7 +180,7 @@ class PlanningStore(WrappingStore):
         fetched: Fetched | None = None
         if way == "filter":
             found = await self._inner.query(name, queries)
-            _PLANS["filter"].inc(len(queries))
+            note(_PLANS["filter"].inc, len(queries))
         else:
             fetched = await self._fetched(name, queries, known)
             found = fetched.found
@@ -208,7 +209,7 @@ class PlanningStore(WrappingStore):
         found, share = await self._fetch(name, queries, neighbours)
         hits = found.hits
         short = _short(hits, queries)
-        _PLANS["fetch"].inc(len(queries) - len(short))
+        note(_PLANS["fetch"].inc, len(queries) - len(short))
         came = sum(len(hits[place].ids) for place in short)
         wider = replace(estimate, share=came / (neighbours * max(1, len(short)))).neighbours(top_k)
         if short and neighbours < wider < MAX_FETCH:
@@ -216,13 +217,13 @@ class PlanningStore(WrappingStore):
             _fill(hits, short, more.hits)
             before = len(short)
             short = _short(hits, queries)
-            _PLANS["widened"].inc(before - len(short))
+            note(_PLANS["widened"].inc, before - len(short))
         if not short:
             return Fetched(found, share)
         started = self._clock()
         decided = await self._inner.query(name, [queries[place] for place in short])
         _fill(hits, short, decided.hits)
-        _PLANS["fell_back"].inc(len(short))
+        note(_PLANS["fell_back"].inc, len(short))
         return Fetched(found, share, (self._clock() - started) / len(short))
 
     async def _fetch(self, name: str, queries: list[Query], neighbours: int) -> tuple[Found, float]:
