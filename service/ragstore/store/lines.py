@@ -1,9 +1,9 @@
 """`Line`: callers that wait for the same thing, and leave for Chroma together.
 
-There is no timer: a caller who is alone waits for nobody. Where several were answered at once, the next call leaves when
-those have come back who do so at once. A line is served by tasks that end when it is empty. Each waiter has a future of
-its own. One whose caller left before its turn is dropped. When what left together fails, each part is tried by itself,
-so that nobody pays for a neighbour.
+There is no timer: a caller who is alone waits for nobody. Where several were answered at once, the next call leaves
+when those have come back who do so at once. A line is served by tasks that end when it is empty. Each waiter has a
+future of its own. One whose caller left before its turn is dropped. When what left together fails, each part is tried
+by itself, so that nobody pays for a neighbour.
 """
 
 from __future__ import annotations
