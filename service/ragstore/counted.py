@@ -16,7 +16,7 @@ from litestar.plugins.prometheus import PrometheusConfig, PrometheusMiddleware
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from prometheus_client import Counter, Gauge, Histogram
 
-from ragstore.tally import tell_metrics
+from ragstore.tally import note, tell_metrics
 
 METHODS: Final = frozenset({"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"})
 """Methods that have a label of their own. A caller may send any word; those share one."""
@@ -91,7 +91,7 @@ class Counted:
             ended = time.perf_counter()
             await send(message)
 
-        IN_PROGRESS.inc()
+        note(IN_PROGRESS.inc)
         try:
             await self._app(scope, receive, counted)
         finally:

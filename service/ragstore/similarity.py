@@ -10,8 +10,6 @@ from typing import Final
 from msgspec import UNSET, UnsetType
 
 from ragstore.errors import FieldProblem, InvalidRequest, RagstoreError
-from ragstore.filters import where as metadata_filter
-from ragstore.filters import where_document as document_filter
 from ragstore.filters.condition import Condition
 from ragstore.ingestion import checked_embedding
 from ragstore.names import checked_name
@@ -39,7 +37,7 @@ def asked_of(question: Question) -> Query:
     return Query(
         embedding=checked_embedding(question.query_embedding, "$.query_embedding"),
         top_k=whole_number(question.top_k, "$.top_k"),
-        condition=Condition(metadata_filter.parse(question.where), document_filter.parse(question.where_document)),
+        condition=Condition.parse(question.where, question.where_document),
         with_embeddings=bool(question.include),
     )
 

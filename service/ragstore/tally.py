@@ -23,7 +23,7 @@ def note(metric: Callable[[float], None], value: float = 1) -> None:
     """Count something, soon.
 
     Args:
-        metric: takes the value: the `inc` of a counter, the `observe` of a histogram.
+        metric: takes the value: the `inc` of a counter or gauge, the `observe` of a histogram.
         value: what it is told.
     """
     _notes.append((metric, value))

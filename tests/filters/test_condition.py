@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragstore.filters import where, where_document
 from ragstore.filters.condition import KEY_BYTES, NO_CONDITION, Condition
-
-
-def condition(given: object = None, text_given: object = None) -> Condition:
-    """A condition as callers give it."""
-    return Condition(where.parse(given), where_document.parse(text_given))
-
 
 SAME = [
     ({}, None, None, None),
@@ -36,18 +29,18 @@ OTHERS = [
 def test_conditions_that_ask_the_same_have_one_key(
     given: object, text: object, other: object, other_text: object
 ) -> None:
-    assert condition(given, text).key == condition(other, other_text).key
+    assert Condition.parse(given, text).key == Condition.parse(other, other_text).key
 
 
 def test_conditions_that_ask_something_else_have_different_keys() -> None:
-    assert len({condition(*given).key for given in OTHERS}) == len(OTHERS)
+    assert len({Condition.parse(*given).key for given in OTHERS}) == len(OTHERS)
 
 
 def test_a_key_is_short_however_long_the_filter_is() -> None:
-    assert len(condition({"n": {"$in": [*range(5000)]}}).key) == KEY_BYTES
+    assert len(Condition.parse({"n": {"$in": [*range(5000)]}}).key) == KEY_BYTES
 
 
-@pytest.mark.parametrize("empty", [NO_CONDITION, condition({}, {})])
+@pytest.mark.parametrize("empty", [NO_CONDITION, Condition.parse({}, {})])
 def test_no_condition_has_no_key_and_asks_chroma_nothing(empty: Condition) -> None:
     assert empty.is_none
     assert (empty.key, empty.chroma_where, empty.chroma_where_document) == (b"", None, None)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ragstore.filters import where, where_document
 from ragstore.filters.condition import Condition
 from ragstore.metadata import Metadata
 from ragstore.store.base import Batch, Documents, Matrix, Query, Selection
@@ -39,12 +38,12 @@ def of_ids(*ids: str) -> Selection:
 
 def of_where(given: object) -> Selection:
     """The documents that a metadata filter selects."""
-    return Selection(condition=Condition(where.parse(given)))
+    return Selection(condition=Condition.parse(given))
 
 
 def of_text(given: object) -> Selection:
     """The documents that a text filter selects."""
-    return Selection(condition=Condition(where_document=where_document.parse(given)))
+    return Selection(condition=Condition.parse(None, given))
 
 
 def asked(
@@ -58,7 +57,7 @@ def asked(
     return Query(
         np.array(embedding, dtype=np.float32),
         top_k,
-        Condition(where.parse(where_given), where_document.parse(text_given)),
+        Condition.parse(where_given, text_given),
         with_embeddings,
     )
 

@@ -62,6 +62,11 @@ def later_calls(inner: Recording) -> list[Call]:
     return inner.calls[QUERIES_UNDER_WAY:]
 
 
+async def _ask_twice(store: Store, points: str) -> None:
+    for _ in range(2):
+        await store.query(points, [asked(0, 1)])
+
+
 def ids(answer: Found | BaseException) -> list[str]:
     """What one query found."""
     assert isinstance(answer, Found)
@@ -76,14 +81,10 @@ def _at(place: float, top_k: int = 1) -> Query:
 async def test_callers_who_are_answered_and_ask_again_leave_with_those_who_waited(
     store: CoalescingStore, inner: Recording, points: str
 ) -> None:
-    async def ask_twice() -> None:
-        for _ in range(2):
-            await store.query(points, [asked(0, 1)])
-
     inner.before.clear()
-    ahead = [asyncio.create_task(ask_twice())]
+    ahead = [asyncio.create_task(_ask_twice(store, points))]
     await inner.asked(1)
-    ahead.append(asyncio.create_task(ask_twice()))
+    ahead.append(asyncio.create_task(_ask_twice(store, points)))
     await inner.asked(QUERIES_UNDER_WAY)
     behind = together(*(store.query(points, [asked(0, 1)]) for _ in range(3)))
     await turn()
@@ -103,12 +104,8 @@ async def test_what_is_measured_of_a_query_is_told_to_the_metrics_after_it(store
 async def test_queries_that_are_worth_a_call_wait_for_no_caller_to_ask_again(
     store: CoalescingStore, inner: Recording, points: str
 ) -> None:
-    async def ask_twice() -> None:
-        for _ in range(2):
-            await store.query(points, [asked(0, 1)])
-
     inner.before.clear()
-    first = asyncio.create_task(ask_twice())
+    first = asyncio.create_task(_ask_twice(store, points))
     await inner.asked(1)
     second = asyncio.create_task(store.query(points, [asked(0, 1)]))
     await inner.asked(QUERIES_UNDER_WAY)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ragstore.filters import where, where_document
 from ragstore.filters.condition import Condition
 from ragstore.metadata import Metadata
 from ragstore.store.base import EVERYTHING, Selection, Store
@@ -22,12 +21,10 @@ SELECTIONS: list[tuple[Selection, list[str]]] = [
     (of_where({"shelf": 5}), []),
     (of_where({}), ["0", "1", "2", "3", "4", "5", "6", "7", "8"]),
     (of_text({"$contains": "red"}), ["0", "2", "3", "5", "6", "8"]),
-    (Selection(("1", "2", "4"), Condition(where.parse({"shelf": 1}))), ["1", "4"]),
-    (Selection((), Condition(where.parse({"shelf": 1}))), []),
+    (Selection(("1", "2", "4"), Condition.parse({"shelf": 1})), ["1", "4"]),
+    (Selection((), Condition.parse({"shelf": 1})), []),
     (
-        Selection(
-            ("0", "1", "2", "5"), Condition(where.parse({"n": {"$gt": 0}}), where_document.parse({"$contains": "red"}))
-        ),
+        Selection(("0", "1", "2", "5"), Condition.parse({"n": {"$gt": 0}}, {"$contains": "red"})),
         ["2", "5"],
     ),
 ]

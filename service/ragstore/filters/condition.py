@@ -35,6 +35,27 @@ class Condition:
     where: Where | None = None
     where_document: WhereDocument | None = None
 
+    @classmethod
+    def parse(cls, where: object, where_document: object = None) -> Condition:
+        """Read filters given as JSON values; None and `{}` set nothing.
+
+        Raises:
+            InvalidFilter: one is not of its language.
+        """
+        return cls(metadata_filter.parse(where), document_filter.parse(where_document))
+
+    @classmethod
+    def parse_text(cls, where: str | None, where_document: str | None = None) -> Condition:
+        """Read filters given as JSON texts; None sets nothing.
+
+        Raises:
+            InvalidFilter: one is no JSON, or not of its language.
+        """
+        return cls(
+            None if where is None else metadata_filter.parse_text(where),
+            None if where_document is None else document_filter.parse_text(where_document),
+        )
+
     @property
     def is_none(self) -> bool:
         """Whether all documents meet it."""

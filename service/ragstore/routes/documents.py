@@ -11,8 +11,6 @@ from litestar.params import JSONBody, PathParameter
 from litestar.types.internal_types import PathParameterDefinition
 
 from ragstore.errors import DocumentNotFound, FieldProblem, InvalidDocuments, InvalidRequest
-from ragstore.filters import where as metadata_filter
-from ragstore.filters import where_document as document_filter
 from ragstore.filters.condition import Condition
 from ragstore.ingestion import REQUIRED, BatchDTO
 from ragstore.listing import Page, documents_out, page_of
@@ -118,13 +116,7 @@ class DocumentsController(Controller):
         total: Total = True,
     ) -> DocumentList:
         """List documents in insertion order, with the exact number of all that match."""
-        selection = Selection(
-            checked_ids(ids),
-            Condition(
-                None if where is None else metadata_filter.parse_text(where),
-                None if where_document is None else document_filter.parse_text(where_document),
-            ),
-        )
+        selection = Selection(checked_ids(ids), Condition.parse_text(where, where_document))
         page = Page(min(limit, PAGE_MAX), min(offset, OFFSET_MAX), bool(include), total)
         return await page_of(store, collection, selection, page)
 
@@ -140,10 +132,7 @@ class DocumentsController(Controller):
         self, store: StoreDependency, collection: CollectionName, data: JSONBody[FilterBody]
     ) -> DocumentList:
         """List documents as GET does, for filters too long for a URL."""
-        selection = Selection(
-            checked_ids(data.ids),
-            Condition(metadata_filter.parse(data.where), document_filter.parse(data.where_document)),
-        )
+        selection = Selection(checked_ids(data.ids), Condition.parse(data.where, data.where_document))
         page = Page(
             min(whole_number(data.limit, "$.limit"), PAGE_MAX),
             min(whole_number(data.offset, "$.offset"), OFFSET_MAX),
@@ -179,7 +168,7 @@ class DocumentsController(Controller):
         self, store: StoreDependency, collection: CollectionName, ids: Ids = None, where: Where = None
     ) -> DocumentsDeleted:
         """Delete the documents with these ids that the filter selects. One of the two must be given."""
-        condition = Condition(None if where is None else metadata_filter.parse_text(where))
+        condition = Condition.parse_text(where)
         return await _deleted(store, collection, Selection(checked_ids(ids), condition))
 
     @post(
@@ -195,7 +184,7 @@ class DocumentsController(Controller):
         self, store: StoreDependency, collection: CollectionName, data: JSONBody[DeleteBody]
     ) -> DocumentsDeleted:
         """Delete documents as DELETE does, for ids and filters too long for a URL."""
-        selection = Selection(checked_ids(data.ids), Condition(metadata_filter.parse(data.where)))
+        selection = Selection(checked_ids(data.ids), Condition.parse(data.where))
         return await _deleted(store, collection, selection)
 
     @delete("/all", status_code=200, opt=WRITER, operation_id="emptyCollection", summary="Delete all documents")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import ClassVar, Final, TypeVar, get_args
+from typing import Final, TypeVar, get_args
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -112,15 +112,13 @@ class MeasuredBackend(WatchingBackend):
         for operation in get_args(Operation)
         if operation != "max_batch_size"
     }
-    _under_way: ClassVar[int] = 0
-    """Calls of all backends that Chroma has not answered yet."""
 
     async def _through(
         self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False
     ) -> T:
         """Make a call, and measure it."""
         started = time.perf_counter()
-        MeasuredBackend._under_way += 1
+        note(CHROMA_CALLS.inc)
         try:
             return await call()
         except ChromaUnavailable:
@@ -134,8 +132,5 @@ class MeasuredBackend(WatchingBackend):
                 _ERROR.inc()
             raise
         finally:
-            MeasuredBackend._under_way -= 1
+            note(CHROMA_CALLS.dec)
             note(self._seconds[asked.operation].observe, time.perf_counter() - started)
-
-
-CHROMA_CALLS.set_function(lambda: MeasuredBackend._under_way)

@@ -36,7 +36,7 @@ Plan: TypeAlias = Literal["fetch", "widened", "fell_back", "filter", "unplanned"
 """How a filtered query was answered: by one fetch; by a second, larger one; by Chroma's filter after fetching; by
 Chroma's filter alone; by Chroma's filter because it cannot be applied here."""
 
-Asked: TypeAlias = tuple[bytes, bool]
+PlanKey: TypeAlias = tuple[bytes, bool]
 """What queries of one plan have in common: their condition's key, and whether embeddings are wanted."""
 
 FIRST_FETCH: Final = 4
@@ -148,11 +148,11 @@ class PlanningStore(WrappingStore):
     def __init__(self, inner: Store, clock: Callable[[], float] = time.perf_counter) -> None:
         super().__init__(inner)
         self._clock = clock
-        self._learned: OrderedDict[tuple[str, Asked], Learned] = OrderedDict()
+        self._learned: OrderedDict[tuple[str, PlanKey], Learned] = OrderedDict()
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:
         """Find the nearest documents."""
-        groups: dict[Asked, list[int]] = {}
+        groups: dict[PlanKey, list[int]] = {}
         for place, query in enumerate(queries):
             groups.setdefault((query.condition.key, query.with_embeddings), []).append(place)
         hits: list[Hits | None] = [None] * len(queries)
@@ -172,7 +172,7 @@ class PlanningStore(WrappingStore):
         note(_PLANS["unplanned"].inc, sum(not query.condition.is_none for query in queries))
         return found
 
-    async def _planned(self, name: str, key: Asked, queries: list[Query]) -> Found:
+    async def _planned(self, name: str, key: PlanKey, queries: list[Query]) -> Found:
         """Ask queries with one filter, in the way that pays."""
         known = self._learned.get((name, key))
         way = "fetch" if known is None else known.way()
@@ -239,7 +239,7 @@ class PlanningStore(WrappingStore):
         ]
         return Found(found.collection, trimmed), share
 
-    def _remembered(self, name: str, key: Asked, collection_id: str) -> Learned:
+    def _remembered(self, name: str, key: PlanKey, collection_id: str) -> Learned:
         """What is known of a filter, from now on."""
         learned = self._learned.get((name, key))
         if learned is None or learned.collection_id != collection_id:
