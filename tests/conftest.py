@@ -8,7 +8,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from serving import Served, running, start_chroma, start_service
+from tests.support.servers import Served, running, start_chroma, start_service
 
 STORES = ("embedded", "remote")
 

@@ -18,40 +18,45 @@ from litestar.types import ASGIApp
 from prometheus_client import Info, disable_created_metrics
 
 from ragstore import __version__
-from ragstore.asgi import AllowedMethods, Observed, RawPaths
-from ragstore.counted import Counted
-from ragstore.limits import Bounded
-from ragstore.negotiation import NegotiatedResponse
-from ragstore.openapi import document as openapi
-from ragstore.problems import of_defect, problem_details
-from ragstore.routes import parameters
-from ragstore.routes.collections import CollectionsController
-from ragstore.routes.documents import DocumentsController
-from ragstore.routes.query import query, query_collection
-from ragstore.routes.service import describe, health, live, openapi_document, ready
-from ragstore.routes.streaming import stream_documents
-from ragstore.security.access import READER, Access
-from ragstore.security.keys import KeyRing
-from ragstore.security.stores import StorePool
+from ragstore.api import parameters
+from ragstore.api.media_types import NegotiatedResponse
+from ragstore.api.openapi import document as openapi
+from ragstore.api.raw_paths import RawPaths
+from ragstore.api.routes.collections import CollectionsController
+from ragstore.api.routes.documents import DocumentsController
+from ragstore.api.routes.query import query, query_collection
+from ragstore.api.routes.service import describe, health, live, openapi_document, ready
+from ragstore.api.routes.stream import stream_documents
+from ragstore.chroma.backend import Backend
+from ragstore.chroma.chroma_store import ExactStore
+from ragstore.chroma.embedded.backend import EmbeddedBackend
+from ragstore.chroma.http.backend import HttpBackend
+from ragstore.chroma.layers.circuit_breaker import BreakingBackend
+from ragstore.chroma.layers.consistent_reads import UntornBackend
+from ragstore.chroma.layers.metrics import MeasuredBackend
+from ragstore.chroma.layers.retries import RetryingBackend
+from ragstore.errors import ChromaTimeout
+from ragstore.kit.auth.keys import KeyRing
+from ragstore.kit.auth.middleware import READER, Access
+from ragstore.kit.middleware.allow_header import AllowedMethods
+from ragstore.kit.middleware.limits import Bounded
+from ragstore.kit.middleware.metrics import Counted
+from ragstore.kit.middleware.request_context import Observed
+from ragstore.kit.problems import from_unhandled, problem_details
+from ragstore.kit.tracing.configured import is_wanted
+from ragstore.operations.stream.session import Streaming
 from ragstore.settings import Settings
-from ragstore.store.audited import AuditedStore
-from ragstore.store.backend import Backend
-from ragstore.store.base import Store
-from ragstore.store.breaking import BreakingBackend
-from ragstore.store.coalescing import CoalescingStore
-from ragstore.store.deadlines import DeadlineStore
-from ragstore.store.embedded import EmbeddedBackend
-from ragstore.store.exact import ExactStore
-from ragstore.store.http import HttpBackend
-from ragstore.store.measured import MeasuredBackend, MeasuredStore
-from ragstore.store.planning import PlanningStore
-from ragstore.store.retrying import RetryingBackend
-from ragstore.store.untorn import UntornBackend
-from ragstore.streaming import Streaming
-from ragstore.tracing.wanted import is_wanted
+from ragstore.store.audit import AuditedStore
+from ragstore.store.batching.store import CoalescingStore
+from ragstore.store.deadline import DeadlineStore
+from ragstore.store.filter_planning import PlanningStore
+from ragstore.store.metrics import MeasuredStore
+from ragstore.store.protocol import Store
+from ragstore.store.registry import StorePool
 
 if TYPE_CHECKING:
-    from ragstore.tracing.tracing import Tracing
+    from ragstore.kit.tracing.tracing import Tracing
+    from ragstore.store.batching.tracer import Follower as BatchTracer
 
 BUILD: Final = Info("ragstore_build", "What runs: its version, which Chroma it uses, and Python's version.")
 
@@ -110,7 +115,9 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     """
     backend: Backend = MeasuredBackend(create_backend(settings, tracing))
     if tracing is not None:
-        backend = tracing.backend(backend)
+        from ragstore.chroma.layers.tracing import TracedBackend
+
+        backend = TracedBackend(backend, tracing.tracer)
     backend = BreakingBackend(RetryingBackend(backend, settings.chroma_timeout_seconds))
     if settings.store == "remote":
         # Embedded Chroma does one thing at a time, so a read has no writes beside it.
@@ -124,9 +131,18 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
             settings.max_batch_size,
             settings.queued_writes,
             settings.queued_bytes,
-            None if tracing is None else tracing.follower,
+            _batch_tracer(tracing),
         )
     return MeasuredStore(DeadlineStore(store))
+
+
+def _batch_tracer(tracing: Tracing | None) -> BatchTracer | None:
+    """Spans of merged calls, where traces are exported."""
+    if tracing is None:
+        return None
+    from ragstore.store.batching.spans import MergedCalls
+
+    return MergedCalls(tracing.tracer)
 
 
 class UntracedLitestar(Litestar):
@@ -192,7 +208,7 @@ def create_litestar(
         lifespan=[] if keys is None else [keys.watched],
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
         plugins=[problem_details(), openapi.StructSchemas()],
-        exception_handlers={Exception: of_defect},
+        exception_handlers={Exception: from_unhandled},
         middleware=access if tracing is None else [tracing.middleware(), *access],
         cors_config=_cors(settings.origins) if settings.origins else None,
         response_class=NegotiatedResponse,
@@ -227,7 +243,13 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
     disable_created_metrics()  # type: ignore[no-untyped-call]  # the client leaves it untyped
     BUILD.info({"version": __version__, "store": settings.store, "python": platform.python_version()})
     app = RawPaths(AllowedMethods(create_litestar(settings, stopping, _tracing())))
-    bounded = Bounded(app, settings.max_requests, settings.request_timeout_seconds, stopping)
+    bounded = Bounded(
+        app,
+        settings.max_requests,
+        settings.request_timeout_seconds,
+        stopping,
+        ChromaTimeout("The request took too long"),
+    )
     return Observed(Counted(bounded, settings.max_requests))
 
 
@@ -235,6 +257,6 @@ def _tracing() -> Tracing | None:
     """Traces, when OpenTelemetry's variables say where to send them. Only then is OpenTelemetry loaded."""
     if not is_wanted(os.environ):
         return None
-    from ragstore.tracing.tracing import Tracing
+    from ragstore.kit.tracing.tracing import Tracing
 
     return Tracing()

@@ -14,8 +14,6 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from client.corpus import CANARIES
-from client.servers import Embeddings, LocalServer
 from ragstore_client import (
     AsyncClient,
     Client,
@@ -26,7 +24,9 @@ from ragstore_client import (
     RagSettings,
     to_float32,
 )
-from serving import Served, running, start_chroma, start_service
+from tests.client.corpus import CANARIES
+from tests.client.servers import Embeddings, LocalServer
+from tests.support.servers import Served, running, start_chroma, start_service
 
 T = TypeVar("T")
 

@@ -7,9 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.conftest import Shelf
-from client.corpus import chunk
-from client.servers import Answer, LocalServer, Request
 from ragstore_client import (
     ChromaProvider,
     Distance,
@@ -24,7 +21,10 @@ from ragstore_client import (
 )
 from ragstore_client.rag._chroma_calls import chroma_where
 from ragstore_client.rag._detection import shared_detector
-from serving import Served
+from tests.client.conftest import Shelf
+from tests.client.corpus import chunk
+from tests.client.servers import Answer, LocalServer, Request
+from tests.support.servers import Served
 
 
 @pytest.mark.parametrize(

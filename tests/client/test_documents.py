@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from client.corpus import CANARY_NUMBER, CANARY_TEXT, CANARY_VALUE
 from ragstore_client import BadRequest, Client, Conflict, InvalidInput, NewDocument, NotFound
+from tests.client.corpus import CANARY_NUMBER, CANARY_TEXT, CANARY_VALUE
 
 
 def documents(count: int, **metadata: str | int) -> list[NewDocument]:

@@ -9,12 +9,12 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import MessagesState
 
-from client.agent import agent
-from client.corpus import HANDBOOK
-from client.servers import Embeddings, LocalServer
 from ragstore_client import AsyncClient, EmbeddingsClient, NewDocument, RagSettings, Retriever, extract_rag_config
 from ragstore_client.langgraph import append_archive_prompt
-from serving import Served
+from tests.client.agent import agent
+from tests.client.corpus import HANDBOOK
+from tests.client.servers import Embeddings, LocalServer
+from tests.support.servers import Served
 
 MODEL = "jinaai/jina-embeddings-v2-base-de"
 STANDARD = "repo_a1b2c3d4-e5f6-7890-abcd-ef1234567890"

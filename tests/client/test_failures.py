@@ -9,9 +9,6 @@ from email.utils import format_datetime
 
 import pytest
 
-from client.conftest import Connect
-from client.corpus import CANARY_KEY, CANARY_TEXT
-from client.servers import Answer, LocalServer, scripted
 from ragstore_client import (
     NO_RETRIES,
     BadGateway,
@@ -37,7 +34,10 @@ from ragstore_client import (
     UnsupportedMediaType,
     describe,
 )
-from serving import free_port
+from tests.client.conftest import Connect
+from tests.client.corpus import CANARY_KEY, CANARY_TEXT
+from tests.client.servers import Answer, LocalServer, scripted
+from tests.support.servers import free_port
 
 QUICK = RetryPolicy(attempts=3, base=0.01, cap=0.02, budget=5.0)
 INFO = Answer(200, {"name": "ragstore", "version": "1"})

@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.conftest import Connect
-from client.servers import Answer, LocalServer, Request, scripted
 from ragstore_client import (
     NO_RETRIES,
     AsyncClient,
@@ -27,7 +25,9 @@ from ragstore_client import (
     Unavailable,
 )
 from ragstore_client._batches import Batcher
-from serving import Served
+from tests.client.conftest import Connect
+from tests.client.servers import Answer, LocalServer, Request, scripted
+from tests.support.servers import Served
 
 
 def documents(count: int, *, start: int = 0, dimension: int = 2) -> Iterator[NewDocument]:

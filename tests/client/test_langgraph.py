@@ -11,13 +11,13 @@ from langchain_core.tools import BaseTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from client.agent import Graph, ScriptedModel, agent, informed
-from client.conftest import Shelf
-from client.corpus import CANARY_QUERY, CANARY_TEXT, HANDBOOK
-from client.servers import Embeddings, LocalServer
 from ragstore_client import EmbeddingCache, InvalidConfiguration, RagArchiveConfig, RagConfig
 from ragstore_client.langgraph import build_tools, create_archive_search_tool, inject_rag_context
-from serving import free_port
+from tests.client.agent import Graph, ScriptedModel, agent, informed
+from tests.client.conftest import Shelf
+from tests.client.corpus import CANARY_QUERY, CANARY_TEXT, HANDBOOK
+from tests.client.servers import Embeddings, LocalServer
+from tests.support.servers import free_port
 
 QUESTION = f"Wann wird die Heizung gewartet? {CANARY_QUERY}"
 

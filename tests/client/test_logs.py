@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from client.conftest import Watch
-from client.corpus import CANARY_TEXT, HANDBOOK
 from ragstore_client import Client
+from tests.client.conftest import Watch
+from tests.client.corpus import CANARY_TEXT, HANDBOOK
 
 
 def test_every_line_of_every_logger_is_seen(watch: Watch) -> None:

@@ -9,9 +9,6 @@ from typing import ClassVar, Self
 import jsonschema
 import pytest
 
-from client.conftest import Shelf
-from client.corpus import CANARY_KEY, chunk
-from client.servers import vector_of
 from ragstore_client import (
     Capabilities,
     Document,
@@ -28,7 +25,10 @@ from ragstore_client import (
     Where,
     registry,
 )
-from serving import Served, free_port
+from tests.client.conftest import Shelf
+from tests.client.corpus import CANARY_KEY, chunk
+from tests.client.servers import vector_of
+from tests.support.servers import Served, free_port
 
 
 class Another:

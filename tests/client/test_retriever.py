@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from client.conftest import Shelf
-from client.corpus import CANARY_QUERY, CANARY_TEXT, HANDBOOK, chunk
-from client.servers import Answer, Embeddings, LocalServer, holding_up, scripted, vector_of
 from ragstore_client import (
     EmbeddingCache,
     EmbeddingFailed,
@@ -24,7 +21,10 @@ from ragstore_client import (
     SearchResults,
     SkipReason,
 )
-from serving import free_port
+from tests.client.conftest import Shelf
+from tests.client.corpus import CANARY_QUERY, CANARY_TEXT, HANDBOOK, chunk
+from tests.client.servers import Answer, Embeddings, LocalServer, holding_up, scripted, vector_of
+from tests.support.servers import free_port
 
 SMALL = "acme/small"
 Asked = Callable[[], list[dict[str, object]]]

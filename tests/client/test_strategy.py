@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from client.corpus import CANARY_QUERY
 from ragstore_client import choose_query
+from tests.client.corpus import CANARY_QUERY
 
 
 def test_first_message_query_strategy(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,10 +8,10 @@ import struct
 import msgspec
 import pytest
 
-from contract.bad_text import HUGE, SURROGATE, WRITES, with_embedding, with_metadata
-from contract.conftest import Refused
-from contract.documents import document
-from contract.problems import paths_of
+from tests.contract.conftest import Refused
+from tests.support.documents import document
+from tests.support.malformed_json import HUGE, SURROGATE, WRITES, with_embedding, with_metadata
+from tests.support.problems import paths_of
 
 MSGPACK = "application/msgpack"
 

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from contract.problems import problem_of
-from security.guarding import Guarded, eventually, guarded
+from tests.support.keyed_services import Guarded, eventually, guarded
+from tests.support.problems import problem_of
 
 ORIGIN = "https://app.example"
 RATE = 20
@@ -94,7 +94,7 @@ def test_the_documentation_page_may_run_what_stands_in_it_and_nothing_else(nobod
     policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
     check_hardened(answer.headers)
 
-    scripts = re.findall(r"<script(?![^>]*src=)[^>]*>(.*?)</script>", answer.text, re.S)
+    scripts = re.findall(r"<script(?![^>]*src=)[^>]*>(.*?)</script>", answer.text, re.DOTALL)
     loaded = re.findall(r"<script[^>]*src=[\"']([^\"']+)", answer.text)
     hashes = {f"'sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts}
     assert scripts

@@ -9,21 +9,16 @@ from contextlib import asynccontextmanager
 import pytest
 from prometheus_client import REGISTRY
 
-from ragstore.errors import (
-    ChromaFailed,
-    ChromaTimeout,
-    ChromaUnavailable,
-    CollectionNotFound,
-    DimensionMismatch,
-    RagstoreError,
-)
-from ragstore.metadata import Metadata
-from ragstore.store.base import Found, Query, Store
-from ragstore.store.coalescing import MERGED_QUERIES, QUERIES_UNDER_WAY, WORTH_A_QUERY, CoalescingStore
-from ragstore.store.lines import MERGED
-from ragstore.tally import tell_metrics
-from store.making import asked, batch_of
-from store.recording import Call, Recording, WatchedBackend, kinds, together, turn
+from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, CollectionNotFound, DimensionMismatch
+from ragstore.kit.deferred_metrics import tell_metrics
+from ragstore.kit.errors import ServiceError
+from ragstore.model.metadata import Metadata
+from ragstore.model.queries import Found, Query
+from ragstore.store.batching.queue import MERGED
+from ragstore.store.batching.store import MERGED_QUERIES, QUERIES_UNDER_WAY, WORTH_A_QUERY, CoalescingStore
+from ragstore.store.protocol import Store
+from tests.support.factories import add_documents, asked, batch_of, upsert_documents
+from tests.support.spies import Call, Recording, WatchedBackend, kinds, together, turn
 
 METADATAS: list[Metadata] = [{"shelf": place % 2} for place in range(20)]
 
@@ -39,7 +34,7 @@ async def store(inner: Recording) -> AsyncIterator[CoalescingStore]:
 @pytest.fixture
 async def points(store: CoalescingStore, inner: Recording, collection: str) -> str:
     """A collection of twenty points in a row: document `n` is at n + 1, and on shelf 0 or 1."""
-    await store.add(collection, batch_of(METADATAS))
+    await add_documents(store, collection, batch_of(METADATAS))
     inner.calls.clear()
     return collection
 
@@ -234,7 +229,7 @@ async def test_nobody_pays_for_a_neighbour_who_cannot_be_answered(
     assert [len(call.parts) for call in later_calls(inner)] == [3, 1, 1, 1]
 
 
-SHARED: list[RagstoreError] = [
+SHARED: list[ServiceError] = [
     *(ChromaUnavailable("gone"), ChromaTimeout("late")),
     *(CollectionNotFound("c"), DimensionMismatch("Another dimension")),
 ]
@@ -242,7 +237,7 @@ SHARED: list[RagstoreError] = [
 
 @pytest.mark.parametrize("error", SHARED, ids=repr)
 async def test_an_error_that_is_nobodys_own_is_told_to_all_and_nothing_is_tried_apart(
-    store: CoalescingStore, inner: Recording, points: str, error: RagstoreError
+    store: CoalescingStore, inner: Recording, points: str, error: ServiceError
 ) -> None:
     inner.failure = lambda call: error if len(call.parts) > 1 else None
     async with under_way(store, inner, points):
@@ -297,7 +292,7 @@ async def test_a_caller_who_left_during_its_turn_disturbs_nobody(
 async def test_a_caller_reads_its_own_writes(store: CoalescingStore, collection: str) -> None:
     async def caller(place: int) -> None:
         made = batch_of([{}] * (place + 1))
-        await store.upsert(collection, made)
+        await upsert_documents(store, collection, made)
         assert str(place) in ids(await store.query(collection, [_at(place, 30)]))
 
     await asyncio.gather(*(caller(place) for place in range(20)))

@@ -8,11 +8,11 @@ from uuid import uuid4
 
 import pytest
 
-from ragstore.listing import Page, page_of
-from ragstore.store.base import EVERYTHING, Documents, Selection
-from ragstore.store.wrapping import WrappingStore
-from store.making import batch_of, of_where
-from store.stores import embedded_backend, exact
+from ragstore.model.documents import EVERYTHING, Documents, Selection
+from ragstore.operations.list_documents import Page, page_of
+from ragstore.store.layer import WrappingStore
+from tests.support.factories import add_documents, batch_of, of_where
+from tests.support.stores import embedded_backend, exact
 
 COUNT = 10
 
@@ -57,7 +57,7 @@ async def name(recording: Recording) -> str:
     """A collection of ten documents, half of them even."""
     made = f"t-{uuid4().hex}"
     await recording.create_collection(made, {}, "l2")
-    await recording.add(made, batch_of([{"n": place, "even": place % 2 == 0} for place in range(COUNT)]))
+    await add_documents(recording, made, batch_of([{"n": place, "even": place % 2 == 0} for place in range(COUNT)]))
     recording.asked = []
     return made
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ragstore.errors import ChromaUnavailable, CollectionNotFound, DimensionMismatch
-from ragstore.filters.condition import KEY_BYTES
-from ragstore.metadata import Metadata
-from ragstore.store.base import Batch, Query, Store
-from ragstore.store.planning import FILTERS_KEPT, MAX_FETCH, RETRY_EVERY, PlanningStore
-from store.making import asked, batch_of
-from store.pricing import Priced, hits_of
+from ragstore.model.documents import Batch
+from ragstore.model.filters.condition import KEY_BYTES
+from ragstore.model.metadata import Metadata
+from ragstore.model.queries import Query
+from ragstore.store.filter_planning import FILTERS_KEPT, MAX_FETCH, RETRY_EVERY, PlanningStore
+from ragstore.store.protocol import Store
+from tests.support.factories import add_documents, asked, batch_of, upsert_documents
+from tests.support.fake_clock_store import Priced, hits_of
 
 MANY = {"many": True}
 FEW = {"few": True}
@@ -37,7 +39,7 @@ def _points() -> Batch:
 @pytest.fixture
 async def points(store: PlanningStore, inner: Priced, collection: str) -> str:
     """A collection of the points."""
-    await store.add(collection, _points())
+    await add_documents(store, collection, _points())
     inner.calls.clear()
     return collection
 
@@ -200,7 +202,7 @@ async def test_what_pays_is_learned_for_each_filter_and_collection(
 ) -> None:
     other = f"{points}-other"
     await store.create_collection(other, {}, "l2")
-    await store.add(other, batch_of([{"few": True}] * 40))
+    await add_documents(store, other, batch_of([{"few": True}] * 40))
     inner.filtered = 0.5
     await _ask_often(store, points, near(200, FEW), 2)
     assert inner.asks() == ["20", "filter", "filter"]
@@ -217,7 +219,7 @@ async def test_a_collection_made_again_is_learned_anew(store: PlanningStore, inn
     await _ask_often(store, points, near(150, FEW), 2)
     await store.delete_collection(points)
     await store.create_collection(points, {}, "l2")
-    await store.add(points, batch_of([{"few": True}] * 40))
+    await add_documents(store, points, batch_of([{"few": True}] * 40))
     await store.query(points, [near(10, FEW)])
     inner.asks()
     await store.query(points, [near(10, FEW)])
@@ -232,7 +234,7 @@ async def test_a_filter_that_becomes_selective_is_left_to_chroma(
     inner.filtered = 0.5
     documents = _points()
     changed: list[Metadata] = [{"many": n % 100 == 50} for n in range(300)]
-    await store.upsert(points, Batch(documents.ids, documents.texts, changed, documents.embeddings))
+    await upsert_documents(store, points, Batch(documents.ids, documents.texts, changed, documents.embeddings))
     await store.query(points, [near(150, MANY)])
     inner.asks()
     await _ask_often(store, points, near(150, MANY), 5)
@@ -246,7 +248,7 @@ async def test_a_filter_that_many_come_to_match_is_applied_here(
     await _ask_often(store, points, near(150, FEW), 3)
     documents = _points()
     changed: list[Metadata] = [{"few": True} for _ in range(300)]
-    await store.upsert(points, Batch(documents.ids, documents.texts, changed, documents.embeddings))
+    await upsert_documents(store, points, Batch(documents.ids, documents.texts, changed, documents.embeddings))
     inner.filtered = 10.0
     await _ask_often(store, points, near(150, FEW), RETRY_EVERY)
     inner.asks()

@@ -12,15 +12,19 @@ from hypothesis import strategies as st
 
 from ragstore import settings as service_settings
 from ragstore.app import create_store
-from ragstore.filters import where
-from ragstore.filters.condition import Condition
-from ragstore.metadata import Metadata
-from ragstore.store.base import Batch, Hits, Matrix, Query, Store
-from ragstore.store.coalescing import CoalescingStore
-from ragstore.store.exact import ExactStore
-from ragstore.store.planning import PlanningStore
-from ragstore.store.wrapping import WrappingStore
-from store.pricing import Priced
+from ragstore.chroma.chroma_store import ExactStore
+from ragstore.model.documents import Batch
+from ragstore.model.filters import where
+from ragstore.model.filters.condition import Condition
+from ragstore.model.metadata import Metadata
+from ragstore.model.queries import Hits, Query
+from ragstore.model.vectors import Matrix
+from ragstore.store.batching.store import CoalescingStore
+from ragstore.store.filter_planning import PlanningStore
+from ragstore.store.layer import WrappingStore
+from ragstore.store.protocol import Store
+from tests.support.factories import add_documents
+from tests.support.fake_clock_store import Priced
 
 # -- nothing is given up ------------------------------------------------------------------------
 
@@ -59,7 +63,7 @@ async def clusters(bare: Store) -> str:
     """A collection of clustered vectors."""
     await bare.create_collection("clusters", {}, "l2")
     ids = [str(place) for place in range(len(VECTORS))]
-    await bare.add("clusters", Batch(ids, ids, CLUSTERED, VECTORS))
+    await add_documents(bare, "clusters", Batch(ids, ids, CLUSTERED, VECTORS))
     return "clusters"
 
 
@@ -111,7 +115,11 @@ async def corpus(bare: Store) -> AsyncIterator[tuple[str, Matrix, list[Metadata]
     for start in range(0, 2000, 1000):
         rows = range(start, start + 1000)
         ids = [str(row) for row in rows]
-        await bare.add("corpus", Batch(ids, ids, [metadatas[row] for row in rows], vectors[start : start + 1000]))
+        await add_documents(
+            bare,
+            "corpus",
+            Batch(ids, ids, [metadatas[row] for row in rows], vectors[start : start + 1000]),
+        )
     yield "corpus", vectors, metadatas
     await bare.delete_collection("corpus")
 

@@ -11,13 +11,14 @@ from uuid import uuid4
 
 import pytest
 
-from ragstore.store.backend import Backend, Records, WrittenRecords
-from ragstore.store.base import EVERYTHING, Store
-from ragstore.store.intercepting import Asked, InterceptingBackend
-from ragstore.store.untorn import ATTEMPTS, UntornBackend
-from store.making import asked, batch, matrix
-from store.recording import turn
-from store.stores import STORES, Place, http_backend
+from ragstore.chroma.backend import Backend, Records, WrittenRecords
+from ragstore.chroma.layers.consistent_reads import ATTEMPTS, UntornBackend
+from ragstore.chroma.layers.intercepting import Asked, InterceptingBackend
+from ragstore.model.documents import EVERYTHING
+from ragstore.store.protocol import Store
+from tests.support.factories import asked, batch, matrix, upsert_documents
+from tests.support.spies import turn
+from tests.support.stores import STORES, Place, http_backend
 
 T = TypeVar("T")
 
@@ -231,7 +232,7 @@ async def stack(request: pytest.FixtureRequest, place: Place, tmp_path: Path) ->
 async def test_beside_upserts_every_read_is_of_one_of_them(stack: Store, name: str) -> None:
     """Of 480 such reads of Chroma itself, some twenty mix two."""
     await stack.create_collection(name, {}, "l2")
-    await stack.upsert(name, batch("a", text="1"))
+    await upsert_documents(stack, name, batch("a", text="1"))
     written, ended = 1, False
 
     async def write() -> None:
@@ -240,7 +241,7 @@ async def test_beside_upserts_every_read_is_of_one_of_them(stack: Store, name: s
             written += 1
             document = batch("a", text=str(written))
             document.embeddings[0] = written, 1
-            await stack.upsert(name, document)
+            await upsert_documents(stack, name, document)
 
     async def get() -> None:
         for _ in range(60):

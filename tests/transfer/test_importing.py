@@ -8,15 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ragstore.schemas import CollectionOut
+from ragstore.api.schemas import CollectionOut
 from ragstore.transfer.documents import Document
 from ragstore.transfer.failures import NotVerified
 from ragstore.transfer.files import opened
 from ragstore.transfer.format import Checksum, ExportReader
 from ragstore.transfer.importing import Importer
 from ragstore.transfer.remote import Service, connected
-from serving import running, start_service
-from transfer.moving import Store, document, exported, ragstore
+from tests.support.servers import running, start_service
+from tests.support.transfers import Store, document, exported, ragstore
 
 
 def test_a_collection_that_exists_is_refused_and_stays_as_it_is(embedded: Store, filled: str, tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from ragstore.schemas import CollectionOut
+from ragstore.api.schemas import CollectionOut
 from ragstore.transfer.documents import Document
 from ragstore.transfer.format import Checksum
-from transfer.moving import Store, exported, ragstore, start
+from tests.support.transfers import Store, exported, ragstore, start
 
 
 @pytest.mark.parametrize("distance", ["cosine", "l2", "ip"])

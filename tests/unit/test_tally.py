@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client import REGISTRY
 
-from ragstore.tally import MOST_NOTES, note, tell_metrics
+from ragstore.kit.deferred_metrics import MOST_NOTES, note, tell_metrics
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ def repair_folder(folder: Path, names: tuple[str, ...]) -> None:
     """
     import sqlite3
 
+    from ragstore.chroma.embedded.process import Refusal, locked
     from ragstore.repair.repairing import DATABASE, repair
-    from ragstore.store.chroma_process import Refusal, locked
 
     if not (folder / DATABASE).is_file():
         # No failure: it may be run before each start of Chroma, the first one included.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragstore.schemas import CollectionOut
+from ragstore.api.schemas import CollectionOut
 from ragstore.transfer.importing import Imported, Importer, batches
 from ragstore.transfer.progress import TransferProgress
 from ragstore.transfer.reading import pages

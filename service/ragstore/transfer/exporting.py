@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ragstore.schemas import CollectionOut
+from ragstore.api.schemas import CollectionOut
 from ragstore.transfer.documents import Document
 from ragstore.transfer.failures import CollectionChanged
 from ragstore.transfer.files import PartialFile, Sink, StandardOutput

@@ -17,7 +17,7 @@ from typing import Final, Literal, Protocol, Self
 
 import msgspec
 
-from ragstore.schemas import CollectionOut
+from ragstore.api.schemas import CollectionOut
 from ragstore.transfer.documents import Document, encoded
 from ragstore.transfer.failures import NotVerified
 

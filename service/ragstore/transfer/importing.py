@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
+from ragstore.api.schemas import CollectionOut
 from ragstore.cosine import sendable
-from ragstore.schemas import CollectionOut
 from ragstore.transfer.documents import Document, likeness, matrix_of
 from ragstore.transfer.failures import NotVerified, TransferFailed
 from ragstore.transfer.format import ExportReader

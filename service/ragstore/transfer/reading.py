@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from ragstore.schemas import CollectionOut
+from ragstore.api.schemas import CollectionOut
 from ragstore.transfer.documents import Document
 from ragstore.transfer.failures import CollectionChanged
 from ragstore.transfer.remote import Service

@@ -13,7 +13,8 @@ import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, wait_random_exponential
 from yarl import URL
 
-from ragstore.schemas import CollectionBody, CollectionCreated, CollectionList, CollectionOut, DocumentsWritten, Problem
+from ragstore.api.schemas import CollectionBody, CollectionCreated, CollectionList, CollectionOut, DocumentsWritten
+from ragstore.kit.problems import Problem
 from ragstore.transfer.documents import Document
 from ragstore.transfer.failures import TransferFailed
 

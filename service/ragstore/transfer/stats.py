@@ -6,8 +6,8 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from ragstore.schemas import CollectionOut
-from ragstore.store.base import Distance
+from ragstore.api.schemas import CollectionOut
+from ragstore.model.collections import Distance
 
 FLOAT_BYTES = 4
 WIDEST = 1000
