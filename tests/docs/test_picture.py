@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ragstore.app import create_backend, create_litestar, create_store
 from ragstore.settings import Settings
-from ragstore.store.registry import StorePool
+from ragstore.store.registry import StoreRegistry
 from ragstore.store.scope import ScopedStore
 from scripts import draw_stack
 
@@ -25,7 +25,7 @@ def test_it_is_what_its_script_draws() -> None:
 
 def test_its_stores_are_the_service_s_in_their_order() -> None:
     pool = create_litestar(Settings(chroma_url="http://chroma:8000")).on_startup[0].__self__  # type: ignore[union-attr]  # the pool's own start
-    assert isinstance(pool, StorePool)
+    assert isinstance(pool, StoreRegistry)
     drawn = [name for group, name, _ in draw_stack.ROWS if group in ("stores", "backends")]
     made = list(layers(ScopedStore(pool.own(), ["*"])))
     assert made[-1] == "HttpBackend"
@@ -36,7 +36,7 @@ def test_embedded_chroma_needs_no_protection_from_reads_beside_writes() -> None:
     of_both = [
         set(layers(create_store(settings))) for settings in (Settings(chroma_url="http://chroma:8000"), Settings())
     ]
-    assert of_both[0] - of_both[1] == {"UntornBackend", "HttpBackend"}
+    assert of_both[0] - of_both[1] == {"ConsistentReadBackend", "HttpBackend"}
 
 
 def test_its_backends_are_the_service_s() -> None:
@@ -46,4 +46,4 @@ def test_its_backends_are_the_service_s() -> None:
 
 def test_what_is_made_without_coalescing_and_planning_lacks_just_those() -> None:
     lean = list(layers(create_store(Settings(coalescing=False, planning=False))))
-    assert set(layers(create_store(Settings()))) - set(lean) == {"CoalescingStore", "PlanningStore"}
+    assert set(layers(create_store(Settings()))) - set(lean) == {"BatchingStore", "FilterPlanningStore"}

@@ -115,7 +115,7 @@ def test_without_the_setting_no_page_may_read_an_answer(boss: httpx.Client) -> N
 
 
 def test_without_the_setting_a_preflight_allows_nothing(boss: httpx.Client) -> None:
-    headers = {"Origin": ORIGIN, "Access-Control-Request-Method": "POST"}
+    headers = {"Origin": ORIGIN, "AuthMiddleware-Control-Request-Method": "POST"}
     answer = boss.options("/collections", headers=headers)
     assert not [name for name in answer.headers if name.startswith("access-control-")]
 
@@ -126,8 +126,8 @@ def test_a_page_of_a_named_origin_may_call_with_a_key(limited: Guarded, origin: 
         f"{limited.served.url}/collections",
         headers={
             "Origin": origin,
-            "Access-Control-Request-Method": "GET",
-            "Access-Control-Request-Headers": "authorization, x-request-id",
+            "AuthMiddleware-Control-Request-Method": "GET",
+            "AuthMiddleware-Control-Request-Headers": "authorization, x-request-id",
         },
     )
     with limited.client("calm") as http:
@@ -141,7 +141,7 @@ def test_a_page_of_a_named_origin_may_call_with_a_key(limited: Guarded, origin: 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "https://app.example.evil.example", "null"])
 def test_a_page_of_another_origin_may_not(limited: Guarded, origin: str) -> None:
-    headers = {"Origin": origin, "Access-Control-Request-Method": "GET"}
+    headers = {"Origin": origin, "AuthMiddleware-Control-Request-Method": "GET"}
     preflight = httpx.options(f"{limited.served.url}/collections", headers=headers)
     with limited.client("calm") as http:
         answer = http.get("/collections", headers={"Origin": origin})

@@ -20,7 +20,7 @@ from ragstore.errors import (
 from ragstore.kit.errors import ServiceError
 from ragstore.model.documents import EVERYTHING, Write
 from ragstore.store.batching.queue import MERGED_BYTES
-from ragstore.store.batching.store import CoalescingStore
+from ragstore.store.batching.store import BatchingStore
 from ragstore.store.protocol import Store
 from tests.support.batching import MAX_BATCH_SIZE, assert_empty, coalescing, ids_in, of_several, under_way
 from tests.support.factories import add_documents, batch, of_ids, rows, upsert_documents
@@ -28,7 +28,7 @@ from tests.support.spies import Recording, kinds, together, turn
 
 
 @pytest.fixture
-async def store(inner: Recording) -> AsyncIterator[CoalescingStore]:
+async def store(inner: Recording) -> AsyncIterator[BatchingStore]:
     """A coalescing store, which is empty in the end."""
     store = coalescing(inner)
     yield store
@@ -38,14 +38,14 @@ async def store(inner: Recording) -> AsyncIterator[CoalescingStore]:
 # -- who leaves with whom -----------------------------------------------------------------------
 
 
-async def test_a_lone_write_leaves_at_once_and_alone(store: CoalescingStore, inner: Recording, collection: str) -> None:
+async def test_a_lone_write_leaves_at_once_and_alone(store: BatchingStore, inner: Recording, collection: str) -> None:
     for name in "abc":
         await add_documents(store, collection, batch(name))
     assert [call.ids for call in inner.calls] == [["a"], ["b"], ["c"]]
 
 
 async def test_a_write_that_nothing_is_ahead_of_does_not_wait_for_those_behind_it(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     async with under_way(store, inner, collection):
         later = together(add_documents(store, collection, batch("a")))
@@ -55,7 +55,7 @@ async def test_a_write_that_nothing_is_ahead_of_does_not_wait_for_those_behind_i
 
 
 async def test_writes_that_arrive_while_one_is_under_way_leave_together(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     async with under_way(store, inner, collection):
         later = together(
@@ -69,7 +69,7 @@ async def test_writes_that_arrive_while_one_is_under_way_leave_together(
 
 
 async def test_callers_who_all_ask_again_leave_together_with_those_who_waited(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     async def ask_often(caller: str) -> None:
         for number in range(3):
@@ -86,7 +86,7 @@ async def test_callers_who_all_ask_again_leave_together_with_those_who_waited(
 
 
 async def test_writes_that_are_worth_a_call_wait_for_no_caller_to_ask_again(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     async def ask_twice() -> None:
         await add_documents(store, collection, batch("a"))
@@ -107,7 +107,7 @@ async def test_writes_that_are_worth_a_call_wait_for_no_caller_to_ask_again(
 
 
 async def test_deletes_that_keep_coming_do_not_keep_one_another_waiting(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     asked: list[asyncio.Task[int]] = []
 
@@ -125,7 +125,7 @@ async def test_deletes_that_keep_coming_do_not_keep_one_another_waiting(
 
 
 async def test_adds_and_upserts_leave_apart_in_their_order(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     async with under_way(store, inner, collection):
         later = together(
@@ -139,7 +139,7 @@ async def test_adds_and_upserts_leave_apart_in_their_order(
 
 
 async def test_an_add_is_not_tried_again_because_an_upsert_behind_it_fails(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     inner.failure = lambda call: ChromaFailed("no room") if call.ids == ["b"] else None
     async with under_way(store, inner, collection):
@@ -148,7 +148,7 @@ async def test_an_add_is_not_tried_again_because_an_upsert_behind_it_fails(
 
 
 async def test_what_leaves_together_has_at_most_as_many_documents_as_one_write(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     batches = [batch(*(f"{place}-{row}" for row in range(size))) for place, size in enumerate((9, 11, 1, 19, 20, 2))]
     async with under_way(store, inner, collection):
@@ -158,7 +158,7 @@ async def test_what_leaves_together_has_at_most_as_many_documents_as_one_write(
 
 
 async def test_what_leaves_together_has_a_bound_in_bytes(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     inner.failure = lambda call: ChromaUnavailable("Nothing of this size need be stored") if call.ids != ["z"] else None
     texts = ["x" * (MERGED_BYTES * 2 // 5)] * 3 + ["x" * (MERGED_BYTES + 1), "small"]
@@ -175,7 +175,7 @@ async def test_what_leaves_together_has_a_bound_in_bytes(
 
 
 async def test_a_batch_too_large_for_one_write_is_refused_and_its_neighbours_are_not(
-    store: CoalescingStore, bare: Store, collection: str
+    store: BatchingStore, bare: Store, collection: str
 ) -> None:
     large = batch(*(str(place) for place in range(1001)))
     answers = await together(
@@ -187,9 +187,7 @@ async def test_a_batch_too_large_for_one_write_is_refused_and_its_neighbours_are
     assert await ids_in(bare, collection) == ["a", "b"]
 
 
-async def test_collections_do_not_wait_for_each_other(
-    store: CoalescingStore, inner: Recording, collection: str
-) -> None:
+async def test_collections_do_not_wait_for_each_other(store: BatchingStore, inner: Recording, collection: str) -> None:
     names = [f"{collection}-{place}" for place in range(5)]
     for name in names:
         await store.create_collection(name, {}, "l2")
@@ -207,7 +205,7 @@ async def test_collections_do_not_wait_for_each_other(
 
 
 async def test_each_caller_is_told_its_own_error_and_the_others_are_written(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     async with under_way(store, inner, collection):
         later = together(
@@ -229,7 +227,7 @@ async def test_each_caller_is_told_its_own_error_and_the_others_are_written(
 
 
 async def test_success_is_told_only_after_the_inner_store_told_it(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     inner.after.clear()
     first = asyncio.create_task(add_documents(store, collection, batch("first")))
@@ -247,7 +245,7 @@ async def test_success_is_told_only_after_the_inner_store_told_it(
 
 
 async def test_when_what_left_together_fails_its_parts_are_tried_apart(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     inner.failure = of_several
     async with under_way(store, inner, collection):
@@ -259,7 +257,7 @@ async def test_when_what_left_together_fails_its_parts_are_tried_apart(
 
 @pytest.mark.parametrize("error", [ChromaFailed("Chroma failed"), ValueError("a defect")], ids=repr)
 async def test_nobody_pays_for_a_neighbour_who_cannot_be_written(
-    store: CoalescingStore, inner: Recording, collection: str, error: Exception
+    store: BatchingStore, inner: Recording, collection: str, error: Exception
 ) -> None:
     inner.failure = lambda call: error if "bad" in call.ids else None
     async with under_way(store, inner, collection):
@@ -273,7 +271,7 @@ SHARED: list[ServiceError] = [ChromaUnavailable("gone"), ChromaTimeout("late"), 
 
 @pytest.mark.parametrize("error", SHARED, ids=repr)
 async def test_an_error_that_is_nobodys_own_is_told_to_all_and_nothing_is_tried_apart(
-    store: CoalescingStore, inner: Recording, collection: str, error: ServiceError
+    store: BatchingStore, inner: Recording, collection: str, error: ServiceError
 ) -> None:
     inner.failure = lambda call: error if len(call.parts) > 1 else None
     async with under_way(store, inner, collection):
@@ -285,7 +283,7 @@ async def test_an_error_that_is_nobodys_own_is_told_to_all_and_nothing_is_tried_
 
 @pytest.mark.parametrize("error", SHARED, ids=repr)
 async def test_parts_tried_apart_end_with_an_error_that_is_nobodys_own(
-    store: CoalescingStore, inner: Recording, collection: str, error: ServiceError
+    store: BatchingStore, inner: Recording, collection: str, error: ServiceError
 ) -> None:
     inner.failure = lambda call: error if call.ids == ["b"] else of_several(call)
     async with under_way(store, inner, collection):
@@ -294,7 +292,7 @@ async def test_parts_tried_apart_end_with_an_error_that_is_nobodys_own(
     assert [call.ids for call in inner.calls] == [["first"], ["a", "b", "c"], ["a"], ["b"]]
 
 
-async def test_a_collection_that_is_not_there_is_told_to_each(store: CoalescingStore) -> None:
+async def test_a_collection_that_is_not_there_is_told_to_each(store: BatchingStore) -> None:
     answers = await together(
         *(add_documents(store, "nowhere", batch(name)) for name in "abc"),
         store.delete("nowhere", EVERYTHING),
@@ -304,7 +302,7 @@ async def test_a_collection_that_is_not_there_is_told_to_each(store: CoalescingS
 
 @pytest.mark.parametrize("kind", ["write", "delete"])
 async def test_after_a_defect_the_line_goes_on(
-    store: CoalescingStore, inner: Recording, collection: str, kind: Literal["write", "delete"]
+    store: BatchingStore, inner: Recording, collection: str, kind: Literal["write", "delete"]
 ) -> None:
     inner.failure = lambda call: ValueError("a defect") if call.kind == kind and call.ids == ["bad"] else None
     async with under_way(store, inner, collection):
@@ -319,7 +317,7 @@ async def test_after_a_defect_the_line_goes_on(
 
 
 async def test_after_a_call_that_was_given_up_the_line_goes_on(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     inner.failure = lambda call: asyncio.CancelledError() if "a" in call.ids else None
     async with under_way(store, inner, collection):
@@ -332,7 +330,7 @@ async def test_after_a_call_that_was_given_up_the_line_goes_on(
 
 
 async def test_several_batches_of_one_caller_have_an_outcome_each(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     await add_documents(store, collection, batch("taken"))
     names = ("a", "taken", "b")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ragstore.errors import ChromaFailed, DocumentsExist
 from ragstore.kit.errors import Overloaded
 from ragstore.model.documents import EVERYTHING, Write
-from ragstore.store.batching.store import CoalescingStore
+from ragstore.store.batching.store import BatchingStore
 from ragstore.store.protocol import Store
 from tests.support.batching import assert_empty, coalescing, ids_in, of_several, under_way
 from tests.support.factories import add_documents, asked, batch, of_ids, upsert_documents
@@ -22,7 +22,7 @@ from tests.support.spies import Recording, kinds, together, turn
 
 
 @pytest.fixture
-async def store(inner: Recording) -> AsyncIterator[CoalescingStore]:
+async def store(inner: Recording) -> AsyncIterator[BatchingStore]:
     """A coalescing store, which is empty in the end."""
     store = coalescing(inner)
     yield store
@@ -33,7 +33,7 @@ async def store(inner: Recording) -> AsyncIterator[CoalescingStore]:
 
 
 async def test_a_caller_who_left_before_its_turn_is_not_written_and_not_kept(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     async with under_way(store, inner, collection):
         leaving = asyncio.create_task(add_documents(store, collection, batch("gone")))
@@ -49,7 +49,7 @@ async def test_a_caller_who_left_before_its_turn_is_not_written_and_not_kept(
 
 
 async def test_a_caller_who_leaves_just_before_its_turn_is_not_written(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     async with under_way(store, inner, collection):
         leaving = asyncio.create_task(add_documents(store, collection, batch("gone")))
@@ -62,7 +62,7 @@ async def test_a_caller_who_leaves_just_before_its_turn_is_not_written(
 
 
 async def test_a_caller_who_left_during_its_turn_disturbs_nobody(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     inner.before.clear()
     first = together(add_documents(store, collection, batch("first")))
@@ -78,7 +78,7 @@ async def test_a_caller_who_left_during_its_turn_disturbs_nobody(
     assert await ids_in(store, collection) == ["first", "gone", "a"]
 
 
-async def test_a_caller_who_left_is_not_tried_apart(store: CoalescingStore, inner: Recording, collection: str) -> None:
+async def test_a_caller_who_left_is_not_tried_apart(store: BatchingStore, inner: Recording, collection: str) -> None:
     inner.failure = of_several
     inner.before.clear()
     first = together(add_documents(store, collection, batch("first")))
@@ -94,7 +94,7 @@ async def test_a_caller_who_left_is_not_tried_apart(store: CoalescingStore, inne
 
 
 async def test_a_write_whose_only_caller_left_ends_before_the_next_begins(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     inner.before.clear()
     leaving = asyncio.create_task(add_documents(store, collection, batch("a")))
@@ -171,9 +171,7 @@ async def test_add_upsert_and_delete_never_overtake_one_another(bare: Store, ope
     await store.delete_collection(name)
 
 
-async def test_a_delete_leaves_alone_and_in_its_place(
-    store: CoalescingStore, inner: Recording, collection: str
-) -> None:
+async def test_a_delete_leaves_alone_and_in_its_place(store: BatchingStore, inner: Recording, collection: str) -> None:
     async with under_way(store, inner, collection):
         later = together(
             add_documents(store, collection, batch("a")),
@@ -191,7 +189,7 @@ async def test_a_delete_leaves_alone_and_in_its_place(
 
 
 async def test_a_write_keeps_its_place_before_a_delete_that_is_asked_after_it(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     assert kinds(
         await together(add_documents(store, collection, batch("a")), store.delete(collection, of_ids("a"))),
@@ -199,7 +197,7 @@ async def test_a_write_keeps_its_place_before_a_delete_that_is_asked_after_it(
     assert [call.kind for call in inner.calls] == ["write", "delete"]
 
 
-async def test_the_order_of_one_caller_is_kept(store: CoalescingStore, inner: Recording, collection: str) -> None:
+async def test_the_order_of_one_caller_is_kept(store: BatchingStore, inner: Recording, collection: str) -> None:
     async def caller(key: str) -> None:
         for place in range(5):
             await upsert_documents(store, collection, batch(key, text=f"{key} {place}"))
@@ -210,7 +208,7 @@ async def test_the_order_of_one_caller_is_kept(store: CoalescingStore, inner: Re
         assert [part.texts[0] for part in written if part.ids == [key]] == [f"{key} {place}" for place in range(5)]
 
 
-async def test_a_caller_reads_what_it_was_told_is_written(store: CoalescingStore, collection: str) -> None:
+async def test_a_caller_reads_what_it_was_told_is_written(store: BatchingStore, collection: str) -> None:
     async def caller(key: str) -> None:
         await add_documents(store, collection, batch(key))
         assert await store.count(collection, of_ids(key)) == 1

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from ragstore.chroma.backend import Backend
-from ragstore.chroma.layers.circuit_breaker import FAILURES, OPEN_SECONDS, BreakingBackend, CircuitOpen
+from ragstore.chroma.layers.circuit_breaker import FAILURES, OPEN_SECONDS, CircuitBreakerBackend, CircuitOpen
 from ragstore.chroma.layers.retries import RetryingBackend
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
 from ragstore.kit.context import set_deadline
@@ -80,7 +80,7 @@ async def test_an_add_that_is_tried_again_knows_what_it_wrote_before(backend: Ba
 
 async def test_the_circuit_opens_after_failures_and_closes_after_a_success(proxy: Proxy, backend: Backend) -> None:
     clock = Clock()
-    breaking = BreakingBackend(backend, clock)
+    breaking = CircuitBreakerBackend(backend, clock)
     proxy.fault = "cut"
     for _ in range(FAILURES):
         with pytest.raises(ChromaUnavailable, match=r"cannot be reached$"):
@@ -103,7 +103,7 @@ async def test_the_circuit_opens_after_failures_and_closes_after_a_success(proxy
 
 
 async def test_a_probe_passes_an_open_circuit_and_closes_it(proxy: Proxy, backend: Backend) -> None:
-    breaking = BreakingBackend(backend, Clock())
+    breaking = CircuitBreakerBackend(backend, Clock())
     proxy.fault = "cut"
     for _ in range(FAILURES):
         with pytest.raises(ChromaUnavailable):

@@ -18,12 +18,12 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from ragstore.chroma.backend import WrittenRecords
-from ragstore.chroma.chroma_store import ExactStore
+from ragstore.chroma.backend import RecordBatch
+from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.embedded.backend import EmbeddedBackend
 from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, DocumentsExist
 from ragstore.model.documents import EVERYTHING, Batch
-from ragstore.store.batching.store import CoalescingStore
+from ragstore.store.batching.store import BatchingStore
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, asked, batch, upsert_documents
 from tests.support.stores import embedded_backend
@@ -49,7 +49,7 @@ if __name__ == "__main__":
 @asynccontextmanager
 async def opened(folder: Path, patience: float = 60.0) -> AsyncIterator[Store]:
     """A store over a folder, for a while."""
-    store = ExactStore(embedded_backend(folder, patience), 5461)
+    store = ChromaStore(embedded_backend(folder, patience), 5461)
     await store.start()
     try:
         yield store
@@ -259,7 +259,7 @@ class ForgetfulBackend(EmbeddedBackend):
     Chroma does so when there is room for the documents and none for what it does next.
     """
 
-    async def add(self, collection_id: str, records: WrittenRecords, marks: list[str]) -> set[str]:
+    async def add(self, collection_id: str, records: RecordBatch, marks: list[str]) -> set[str]:
         added = await super().add(collection_id, records, marks)
         if len(records.ids) > 1:
             raise ChromaFailed("Chroma failed")
@@ -270,7 +270,7 @@ async def test_adds_that_were_done_though_chroma_failed_them_together_are_not_to
     tmp_path: Path, name: str
 ) -> None:
     backend = ForgetfulBackend(str(tmp_path), "store_tests", "store_tests", 60)
-    store = CoalescingStore(ExactStore(backend, 5461), 5461, 100, 2**20)
+    store = BatchingStore(ChromaStore(backend, 5461), 5461, 100, 2**20)
     await store.start()
     try:
         await _answered(store.status)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragstore.api.schemas import IDS_MAX
+from ragstore.api.schemas import MAX_IDS
 from ragstore.model.documents import Selection
 from ragstore.model.filters import where
 from ragstore.model.filters.condition import Condition
@@ -83,7 +83,7 @@ async def test_a_filter_may_be_as_deep_as_its_bound(store: Store, collection: st
 
 async def test_a_filter_and_ids_may_be_as_long_as_their_bounds_together(store: Store, collection: str) -> None:
     await add_documents(store, collection, batch_of([{"a": 1}, {"a": 2}, {"a": 0.5}]))
-    ids = tuple(str(place) for place in range(IDS_MAX))
+    ids = tuple(str(place) for place in range(MAX_IDS))
     for many in ([*range(2, MAX_VALUES + 2)], [place + 0.5 for place in range(MAX_VALUES // 2)]):
         clauses = [{"a": {"$ne": -place - 0.5}} for place in range(MAX_CLAUSES - 1)]
         filtered = where.parse({"$and": [{"a": {"$in": many}}, *clauses]})

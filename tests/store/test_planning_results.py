@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from ragstore import settings as service_settings
 from ragstore.app import create_store
-from ragstore.chroma.chroma_store import ExactStore
+from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.model.documents import Batch
 from ragstore.model.filters import where
 from ragstore.model.filters.condition import Condition
 from ragstore.model.metadata import Metadata
 from ragstore.model.queries import Hits, Query
 from ragstore.model.vectors import Matrix
-from ragstore.store.batching.store import CoalescingStore
-from ragstore.store.filter_planning import PlanningStore
-from ragstore.store.layer import WrappingStore
+from ragstore.store.batching.store import BatchingStore
+from ragstore.store.filter_planning import FilterPlanningStore
+from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents
 from tests.support.fake_clock_store import Priced
@@ -68,17 +68,17 @@ async def clusters(bare: Store) -> str:
 
 
 @pytest.fixture(scope="module")
-def learned(bare: Store) -> tuple[PlanningStore, Priced]:
+def learned(bare: Store) -> tuple[FilterPlanningStore, Priced]:
     """A planning store that is kept from example to example, so that it has learned."""
     inner = Priced(bare)
-    return PlanningStore(inner, lambda: inner.now), inner
+    return FilterPlanningStore(inner, lambda: inner.now), inner
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(filtered=FILTERS, queries=st.lists(ASKED, min_size=1, max_size=4), filter_cost=st.sampled_from((0.1, 100.0)))
 async def test_there_are_top_k_results_when_that_many_match_all_of_them_matching_in_order(
     clusters: str,
-    learned: tuple[PlanningStore, Priced],
+    learned: tuple[FilterPlanningStore, Priced],
     filtered: dict[str, object],
     queries: list[tuple[int, int]],
     filter_cost: float,
@@ -97,10 +97,10 @@ async def test_there_are_top_k_results_when_that_many_match_all_of_them_matching
 
 
 @pytest.fixture
-def store(bare: Store) -> PlanningStore:
+def store(bare: Store) -> FilterPlanningStore:
     """A planning store that knows nothing yet."""
     inner = Priced(bare)
-    return PlanningStore(inner, lambda: inner.now)
+    return FilterPlanningStore(inner, lambda: inner.now)
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,7 @@ def _recall(found: list[Hits], questions: Matrix, vectors: Matrix, matching: np.
     ids=str,
 )
 async def test_recall_is_no_worse_than_chromas(
-    store: PlanningStore, bare: Store, corpus: tuple[str, Matrix, list[Metadata]], where_given: dict[str, object]
+    store: FilterPlanningStore, bare: Store, corpus: tuple[str, Matrix, list[Metadata]], where_given: dict[str, object]
 ) -> None:
     name, vectors, metadatas = corpus
     parsed = where.parse(where_given)
@@ -172,14 +172,14 @@ def _stack(folder: Path, **environ: str) -> list[type]:
     """Which of the stores that plan, coalesce and ask Chroma the service makes, from the outermost."""
     store: object = create_store(service_settings.load({"RAGSTORE_DATA_PATH": str(folder), **environ}))
     stack = [type(store)]
-    while isinstance(store, WrappingStore):
+    while isinstance(store, StoreLayer):
         store = store._inner
         stack.append(type(store))
-    return [kind for kind in stack if kind in (CoalescingStore, PlanningStore, ExactStore)]
+    return [kind for kind in stack if kind in (BatchingStore, FilterPlanningStore, ChromaStore)]
 
 
 def test_settings_turn_planning_and_coalescing_off(tmp_path: Path) -> None:
-    assert _stack(tmp_path) == [CoalescingStore, PlanningStore, ExactStore]
-    assert _stack(tmp_path, RAGSTORE_PLANNING="false") == [CoalescingStore, ExactStore]
-    assert _stack(tmp_path, RAGSTORE_COALESCING="false") == [PlanningStore, ExactStore]
-    assert _stack(tmp_path, RAGSTORE_COALESCING="false", RAGSTORE_PLANNING="false") == [ExactStore]
+    assert _stack(tmp_path) == [BatchingStore, FilterPlanningStore, ChromaStore]
+    assert _stack(tmp_path, RAGSTORE_PLANNING="false") == [BatchingStore, ChromaStore]
+    assert _stack(tmp_path, RAGSTORE_COALESCING="false") == [FilterPlanningStore, ChromaStore]
+    assert _stack(tmp_path, RAGSTORE_COALESCING="false", RAGSTORE_PLANNING="false") == [ChromaStore]

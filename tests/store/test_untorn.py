@@ -11,8 +11,8 @@ from uuid import uuid4
 
 import pytest
 
-from ragstore.chroma.backend import Backend, Records, WrittenRecords
-from ragstore.chroma.layers.consistent_reads import ATTEMPTS, UntornBackend
+from ragstore.chroma.backend import Backend, RecordBatch, Records
+from ragstore.chroma.layers.consistent_reads import ATTEMPTS, ConsistentReadBackend
 from ragstore.chroma.layers.intercepting import Asked, InterceptingBackend
 from ragstore.model.documents import EVERYTHING
 from ragstore.store.protocol import Store
@@ -44,10 +44,10 @@ class SteppingBackend(InterceptingBackend):
         self.reads = 0
 
     async def _through(
-        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False
+        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, two_step_read: bool = False
     ) -> T:
         first = await call()
-        if not racy:
+        if not two_step_read:
             return first
         self.reads += 1
         await (self.between.pop(0) if self.between else _nothing)()
@@ -72,9 +72,9 @@ async def stepping(place: Place) -> AsyncIterator[SteppingBackend]:
     await backend.close()
 
 
-def _made(*texts: str, ids: tuple[str, ...] = ("a",)) -> WrittenRecords:
+def _made(*texts: str, ids: tuple[str, ...] = ("a",)) -> RecordBatch:
     """Records whose embeddings begin with the number that their text is."""
-    return WrittenRecords(
+    return RecordBatch(
         list(ids), matrix(*([float(text), 0.0] for text in texts)), list(texts), [{"n": int(text)} for text in texts]
     )
 
@@ -83,7 +83,7 @@ class Untorn:
     """A collection over such a server, with the document `a`, whose text is 1 and whose embedding begins with 1."""
 
     def __init__(self, backend: Backend, collection_id: str) -> None:
-        self.backend = UntornBackend(backend)
+        self.backend = ConsistentReadBackend(backend)
         self.id = collection_id
 
     async def write(self, text: str, document_id: str = "a") -> None:

@@ -13,7 +13,7 @@ from ragstore.kit.context import set_deadline
 from ragstore.kit.errors import Forbidden
 from ragstore.model.documents import EVERYTHING, Write
 from ragstore.store.deadline import DeadlineStore
-from ragstore.store.layer import StoreOperation, WrappingStore
+from ragstore.store.layer import StoreLayer, StoreOperation
 from ragstore.store.protocol import Store
 from ragstore.store.scope import ScopedStore
 from tests.support.factories import asked, batch
@@ -41,7 +41,7 @@ ABOUT_ONE: dict[str, Callable[[Store, str], Awaitable[object]]] = {
 }
 
 
-class Noting(WrappingStore):
+class Noting(StoreLayer):
     """Notes the operations that go through, with the names of their collections."""
 
     def __init__(self, inner: Store) -> None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from ragstore.errors import ChromaFailed
 from ragstore.model.documents import EVERYTHING
-from ragstore.store.batching.store import CoalescingStore
+from ragstore.store.batching.store import BatchingStore
 from ragstore.store.protocol import Store
 from tests.support.factories import batch, upsert_documents
 from tests.support.spies import Call, Recording
@@ -16,12 +16,12 @@ from tests.support.spies import Call, Recording
 MAX_BATCH_SIZE = 20
 
 
-def coalescing(inner: Recording, queued_writes: int = 1000, queued_bytes: int = 2**28) -> CoalescingStore:
+def coalescing(inner: Recording, queued_writes: int = 1000, queued_bytes: int = 2**28) -> BatchingStore:
     """A store that merges up to 20 documents."""
-    return CoalescingStore(inner, MAX_BATCH_SIZE, queued_writes, queued_bytes)
+    return BatchingStore(inner, MAX_BATCH_SIZE, queued_writes, queued_bytes)
 
 
-def assert_empty(store: CoalescingStore) -> None:
+def assert_empty(store: BatchingStore) -> None:
     """It keeps nothing of a line that ended."""
     assert not store._change_lines
     assert not store._query_lines

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from ragstore.chroma.chroma_store import ExactStore
+from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.embedded.backend import EmbeddedBackend
 from ragstore.model.collections import Distance
 from ragstore.model.documents import EVERYTHING, Batch
@@ -33,7 +33,7 @@ DAMAGES: Final[tuple[Damage, ...]] = get_args(Damage)
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncIterator[Store]:
     """Embedded Chroma that saves often."""
-    store = ExactStore(EmbeddedBackend(str(folder), TENANT, "store_tests", 30.0, SAVED_EVERY), 1000)
+    store = ChromaStore(EmbeddedBackend(str(folder), TENANT, "store_tests", 30.0, SAVED_EVERY), 1000)
     await store.start()
     try:
         yield store

@@ -7,13 +7,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from ragstore.chroma.backend import ChromaFilter, Neighbours
+from ragstore.chroma.backend import ChromaFilter, QueryResult
 from ragstore.chroma.embedded.backend import EmbeddedBackend
 from ragstore.kit.errors import ServiceError
 from ragstore.model.documents import Selection, Write
 from ragstore.model.queries import Found, Query
 from ragstore.model.vectors import Matrix
-from ragstore.store.layer import WrappingStore
+from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ def _ids(part: Write | Query | Selection) -> Sequence[str]:
     return (part.ids or ()) if isinstance(part, Selection) else ()
 
 
-class Recording(WrappingStore):
+class Recording(StoreLayer):
     """Notes writes, deletes and queries, and passes them on when the test says so.
 
     Args:
@@ -135,7 +135,7 @@ class WatchedBackend(EmbeddedBackend):
         where: ChromaFilter = None,
         where_document: ChromaFilter = None,
         include: tuple[str, ...] = (),
-    ) -> list[Neighbours]:
+    ) -> list[QueryResult]:
         self.queries.append((len(embeddings), n_results))
         return await super().query(
             collection_id, embeddings, n_results, where=where, where_document=where_document, include=include

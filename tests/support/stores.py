@@ -9,7 +9,7 @@ from typing import Final
 
 from ragstore.app import create_store
 from ragstore.chroma.backend import Backend
-from ragstore.chroma.chroma_store import ExactStore
+from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.embedded.backend import EmbeddedBackend
 from ragstore.chroma.http.backend import HttpBackend
 from ragstore.settings import Settings
@@ -48,7 +48,7 @@ def http_backend(
 
 def exact(backend: Backend) -> Store:
     """The innermost store."""
-    return ExactStore(backend, MAX_BATCH_SIZE)
+    return ChromaStore(backend, MAX_BATCH_SIZE)
 
 
 def _stack(place: Place, url: str) -> Store:

@@ -18,7 +18,7 @@ import httpx
 import pytest
 from litestar.types import HTTPReceiveMessage, Message, Scope
 
-from ragstore.api.decode_documents import batch_of
+from ragstore.api.decode_documents import decode_batch
 from ragstore.app import create_store
 from ragstore.kit.decoding import JSON
 from ragstore.operations.stream.session import BATCH_DOCUMENTS, DocumentStream, Streaming
@@ -198,7 +198,7 @@ async def test_nothing_is_read_on_while_one_batch_is_written_and_one_waits(chrom
         name,
         "add",
         Streaming(BATCH_DOCUMENTS, 10**6, threading.Event()),
-        lambda lines, made_id: batch_of(lines, JSON, made_id),
+        lambda lines, made_id: decode_batch(lines, JSON, made_id),
     )
     running = asyncio.create_task(stream(scope, receive, send))
     try:

@@ -15,7 +15,7 @@ from litestar import Litestar, get
 from litestar.response import Stream
 
 from ragstore.kit.errors import Overloaded
-from ragstore.kit.middleware.limits import LAST_RESORT_SECONDS, Bounded
+from ragstore.kit.middleware.limits import LAST_RESORT_SECONDS, LimitsMiddleware
 from ragstore.kit.server.http_protocol import protocol
 from tests.support.ledger import PATIENCE, until
 
@@ -73,7 +73,7 @@ async def served(*, endless: Endless | None = None) -> AsyncIterator[str]:
         assert endless is not None
         return Stream(endless.parts())
 
-    app = Bounded(
+    app = LimitsMiddleware(
         Litestar([steady, stuck, endlessly], openapi_config=None, logging_config=None),
         8,
         BUDGET,

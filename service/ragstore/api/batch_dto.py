@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from ragstore.api.decode_documents import REQUIRED, batch_of, check_ids
+from ragstore.api.decode_documents import REQUIRED, check_ids, decode_batch
 from ragstore.api.media_types import Decoded
 from ragstore.api.schemas import DocumentsBody
 from ragstore.errors import InvalidDocuments
@@ -45,7 +45,7 @@ class BatchDTO(Decoded[DocumentsBody]):
         documents = self._envelope(value, format_).documents
         if not documents:
             raise InvalidDocuments(REQUIRED, [FieldProblem("$.documents", REQUIRED)])
-        batch = batch_of(documents, format_)
+        batch = decode_batch(documents, format_)
         check_ids(batch.ids)
         return batch
 

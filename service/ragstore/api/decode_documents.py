@@ -19,7 +19,7 @@ from ragstore.kit.decoding import Decoder, decoded, decoders
 from ragstore.kit.errors import FieldProblem, InvalidRequest
 from ragstore.model.documents import Batch
 from ragstore.model.metadata import Metadata, checked_document_metadata
-from ragstore.model.vectors import NOT_NUMBERS, Matrix, checked_embedding
+from ragstore.model.vectors import NOT_NUMBERS, Matrix, parse_embedding
 
 REQUIRED: Final = "Documents array is required"
 WITHOUT_EMBEDDING: Final = "All documents must include pre-computed embeddings"
@@ -38,7 +38,7 @@ _DOCUMENT: Final = decoders(DocumentBody)
 _EMBEDDING_ONLY: Final = decoders(_EmbeddingOnly)
 
 
-def batch_of(
+def decode_batch(
     documents: Sequence[Undecoded], format_: str, made_id: Callable[[int], str] = lambda _: str(uuid4())
 ) -> Batch:
     """Decode documents one by one into a batch.
@@ -83,7 +83,7 @@ class _Rows:
     def append(self, given: list[float] | bytes) -> None:
         """Add the next embedding."""
         path = f"$.documents[{self._filled}].embedding"
-        row = checked_embedding(given, path)
+        row = parse_embedding(given, path)
         if self._filled == 0:
             self._matrix = np.empty((self._count, len(row)), dtype=np.float32)
         if len(row) != self._matrix.shape[1]:

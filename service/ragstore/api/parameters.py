@@ -12,14 +12,14 @@ from litestar.params import PathParameter, QueryParameter, SkipValidation
 from ragstore.api.schemas import Included
 from ragstore.kit.errors import FieldProblem, InvalidRequest
 from ragstore.model.names import NAME_PATTERN, checked_name
-from ragstore.model.numbers import WHOLE_MAX
+from ragstore.model.numbers import MAX_WHOLE
 from ragstore.store.protocol import Store
 
-URL_IDS_MAX: Final = 1000
+MAX_URL_IDS: Final = 1000
 """Ids in a URL, which must stay below 64 KiB; a body takes more."""
 
-PAGE_MAX: Final = 1000
-OFFSET_MAX: Final = 2**31 - 1
+MAX_PAGE: Final = 1000
+MAX_OFFSET: Final = 2**31 - 1
 """Chroma counts offsets in 32 bits. No collection of one machine is longer."""
 
 StoreDependency: TypeAlias = SkipValidation[NamedDependency[Store]]
@@ -43,12 +43,12 @@ WhereDocument: TypeAlias = Annotated[
 ]
 Ids: TypeAlias = Annotated[
     list[str] | None,
-    QueryParameter(description="Only these ids; give the parameter several times.", min_items=1, max_items=URL_IDS_MAX),
+    QueryParameter(description="Only these ids; give the parameter several times.", min_items=1, max_items=MAX_URL_IDS),
 ]
 Limit: TypeAlias = Annotated[
-    int, QueryParameter(ge=1, le=WHOLE_MAX, description="Most documents in the page; more than 1000 counts as 1000.")
+    int, QueryParameter(ge=1, le=MAX_WHOLE, description="Most documents in the page; more than 1000 counts as 1000.")
 ]
-Offset: TypeAlias = Annotated[int, QueryParameter(ge=0, le=WHOLE_MAX, description="How many to pass over.")]
+Offset: TypeAlias = Annotated[int, QueryParameter(ge=0, le=MAX_WHOLE, description="How many to pass over.")]
 Include: TypeAlias = Annotated[
     list[Included] | None, QueryParameter(description="`embedding`: documents carry their embeddings.")
 ]

@@ -7,7 +7,7 @@ from ragstore.kit.errors import FieldProblem, InvalidRequest
 from ragstore.model.filters.condition import Condition
 from ragstore.model.numbers import whole_number
 from ragstore.model.queries import Query
-from ragstore.model.vectors import checked_embedding
+from ragstore.model.vectors import parse_embedding
 
 
 def parse_query(body: Question) -> Query:
@@ -24,7 +24,7 @@ def parse_query(body: Question) -> Query:
         InvalidFilter: a filter is not of its language.
     """
     return Query(
-        embedding=checked_embedding(body.query_embedding, "$.query_embedding"),
+        embedding=parse_embedding(body.query_embedding, "$.query_embedding"),
         top_k=whole_number(body.top_k, "$.top_k"),
         condition=Condition.parse(body.where, body.where_document),
         with_embeddings=bool(body.include),

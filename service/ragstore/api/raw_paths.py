@@ -6,7 +6,7 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 
-class RawPaths:
+class RawPathMiddleware:
     """Routes on the path as it was sent, percent-encoding and all.
 
     ASGI servers decode the path, which makes `a%2Fb` the same as `a/b`. Document ids may hold slashes, so routing

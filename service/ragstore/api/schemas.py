@@ -14,12 +14,12 @@ from ragstore.kit.schema_marks import schema, whole
 from ragstore.model.collections import Distance
 from ragstore.model.metadata import CollectionMetadata, GivenValue, Scalar
 from ragstore.model.names import NAME_PATTERN, NAME_RULES
-from ragstore.model.numbers import WHOLE_MAX
+from ragstore.model.numbers import MAX_WHOLE
 from ragstore.model.queries import CollectionProblem, Hit
 
-TOP_K_MAX: Final = 1000
-IDS_MAX: Final = 10_000
-COLLECTIONS_MAX: Final = 256
+MAX_TOP_K: Final = 1000
+MAX_IDS: Final = 10_000
+MAX_COLLECTIONS: Final = 256
 
 
 Name: TypeAlias = Annotated[
@@ -36,11 +36,11 @@ DocumentId: TypeAlias = Annotated[
 
 
 PageLimit: TypeAlias = Annotated[
-    float, whole(1, WHOLE_MAX, "Most documents in the page; more than 1000 counts as 1000.")
+    float, whole(1, MAX_WHOLE, "Most documents in the page; more than 1000 counts as 1000.")
 ]
-PageOffset: TypeAlias = Annotated[float, whole(0, WHOLE_MAX, "Matches to pass over.")]
-TopK: TypeAlias = Annotated[float, whole(1, TOP_K_MAX, "Most results.")]
-GivenIds: TypeAlias = Annotated[list[DocumentId], Meta(min_length=1, max_length=IDS_MAX, description="Only these ids.")]
+PageOffset: TypeAlias = Annotated[float, whole(0, MAX_WHOLE, "Matches to pass over.")]
+TopK: TypeAlias = Annotated[float, whole(1, MAX_TOP_K, "Most results.")]
+GivenIds: TypeAlias = Annotated[list[DocumentId], Meta(min_length=1, max_length=MAX_IDS, description="Only these ids.")]
 GivenEmbedding: TypeAlias = Annotated[list[float] | bytes, schema("Embedding")]
 GivenMetadata: TypeAlias = Annotated[dict[str, GivenValue] | None, schema("DocumentMetadata", optional=True)]
 GivenCollectionMetadata: TypeAlias = Annotated[
@@ -223,7 +223,7 @@ class MultiQueryBody(Question, frozen=True, kw_only=True):
     collections: (
         Annotated[
             list[str],
-            Meta(min_length=1, max_length=COLLECTIONS_MAX, description="The collections; a name twice counts once."),
+            Meta(min_length=1, max_length=MAX_COLLECTIONS, description="The collections; a name twice counts once."),
         ]
         | None
     ) = None

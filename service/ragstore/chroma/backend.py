@@ -1,7 +1,7 @@
 """What ragstore asks of Chroma: the `Backend` protocol.
 
-A backend does what Chroma does, no more: `ExactStore` makes a store of it. Both kinds, embedded and remote, speak these
-operations alike and raise ragstore's errors, never Chroma's.
+A backend does what Chroma does, no more: `ChromaStore` makes a store of it. Both kinds, embedded and remote, have these
+operations and raise ragstore's errors, never Chroma's.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def present_metadatas(metadatas: Sequence[Mapping[str, MetadataValue] | None] | 
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenRecords:
+class RecordBatch:
     """Records to write, by columns.
 
     Attributes:
@@ -115,7 +115,7 @@ class Records:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours(Records):
+class QueryResult(Records):
     """What one vector of a query found, nearest first."""
 
     distances: tuple[float, ...] = ()
@@ -127,7 +127,7 @@ def neighbours(
     metadatas: Sequence[Sequence[Mapping[str, MetadataValue] | None]] | None,
     embeddings: Sequence[Sequence[Sequence[float]]] | None,
     distances: Sequence[Sequence[float | None]] | None,
-) -> list[Neighbours]:
+) -> list[QueryResult]:
     """Turn the answer to a query of m vectors into m parts.
 
     Args:
@@ -141,7 +141,7 @@ def neighbours(
         m parts.
     """
     return [
-        Neighbours(
+        QueryResult(
             ids=ids[place],
             texts=None if texts is None else present_texts(texts[place]),
             metadatas=None if metadatas is None else present_metadatas(metadatas[place]),
@@ -152,7 +152,7 @@ def neighbours(
     ]
 
 
-class CollectionGone(Exception):
+class StaleCollectionId(Exception):
     """The collection with this id is no more; its name may stand for another one by now."""
 
 
@@ -193,7 +193,7 @@ class Backend(Protocol):
     async def delete_collection(self, name: str) -> None:
         """Delete a collection; CollectionNotFound when there is none."""
 
-    async def add(self, collection_id: str, records: WrittenRecords, marks: list[str]) -> set[str]:
+    async def add(self, collection_id: str, records: RecordBatch, marks: list[str]) -> set[str]:
         """Write those records whose ids are free, in one transaction.
 
         Args:
@@ -211,7 +211,7 @@ class Backend(Protocol):
     async def withdraw(self, collection_id: str, ids: list[str], mark: str) -> None:
         """Delete those of some records that the add with this mark wrote."""
 
-    async def upsert(self, collection_id: str, records: WrittenRecords) -> None:
+    async def upsert(self, collection_id: str, records: RecordBatch) -> None:
         """Write records in one transaction."""
 
     async def get(
@@ -242,5 +242,5 @@ class Backend(Protocol):
         where: ChromaFilter = None,
         where_document: ChromaFilter = None,
         include: tuple[str, ...] = (),
-    ) -> list[Neighbours]:
+    ) -> list[QueryResult]:
         """Find the nearest records for each row of a matrix. Distances are always included."""

@@ -1,4 +1,4 @@
-"""`ExactStore`: a store that means what it says, made of a backend that does not.
+"""`ChromaStore`: a store that means what it says, made of a backend that does not.
 
 What Chroma does, and what is done about it here:
 
@@ -29,24 +29,24 @@ import numpy as np
 from ragstore.chroma.backend import (
     MAX_FLOAT32,
     Backend,
-    CollectionGone,
-    Neighbours,
+    QueryResult,
     Records,
+    StaleCollectionId,
 )
-from ragstore.chroma.collection_cache import CollectionLookups
+from ragstore.chroma.collection_cache import CollectionCache
 from ragstore.chroma.errors import wrong_dimension
 from ragstore.chroma.merging import merge
-from ragstore.chroma.validation import refusals_of
+from ragstore.chroma.validation import validate_writes
 from ragstore.errors import CollectionNotFound, DimensionMismatch, DocumentsExist, InvalidMetadata
 from ragstore.kit.errors import ServiceError
-from ragstore.kit.weak_registry import ByCollection
+from ragstore.kit.weak_registry import WeakRegistry
 from ragstore.model.collections import SPACE, Collection, Distance, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
 from ragstore.model.metadata import CollectionMetadata, Metadata, Scalar, without_nulls
 from ragstore.model.queries import Found, Hits, Query
 
 
-class ExactStore:
+class ChromaStore:
     """A store over a Chroma backend; see `Store` for what each method promises.
 
     Args:
@@ -57,8 +57,8 @@ class ExactStore:
     def __init__(self, backend: Backend, max_batch_size: int) -> None:
         self._backend = backend
         self._max_batch_size = max_batch_size
-        self._locks = ByCollection(asyncio.Lock)
-        self._lookups = CollectionLookups(backend.get_collection)
+        self._locks = WeakRegistry(asyncio.Lock)
+        self._lookups = CollectionCache(backend.get_collection)
 
     async def start(self) -> None:
         """Begin; does not wait for Chroma."""
@@ -103,7 +103,7 @@ class ExactStore:
                 )
             try:
                 await self._backend.replace_metadata(collection.id, updated)
-            except CollectionGone:
+            except StaleCollectionId:
                 raise CollectionNotFound(name) from None
             return await self.get_collection(name)
 
@@ -189,7 +189,7 @@ class ExactStore:
 
     async def _write(self, collection: Collection, writes: Sequence[Write]) -> list[ServiceError | None]:
         limit = min(self._max_batch_size, await self._backend.max_batch_size())
-        refusals = refusals_of(collection, writes, limit)
+        refusals = validate_writes(collection, writes, limit)
         if any(isinstance(refusal, DimensionMismatch) for refusal in refusals):
             fresh = await self.get_collection(collection.name)
             if (fresh.id, fresh.dimension) != (collection.id, collection.dimension):
@@ -326,7 +326,7 @@ def _columns(with_embeddings: bool) -> tuple[str, ...]:
     return ("documents", "metadatas", "embeddings") if with_embeddings else ("documents", "metadatas")
 
 
-def _hits(found: Neighbours, top_k: int) -> Hits:
+def _hits(found: QueryResult, top_k: int) -> Hits:
     """Trim a query's neighbours to what was asked for, with distances that are numbers."""
     distances = [distance if math.isfinite(distance) else MAX_FLOAT32 for distance in found.distances]
     order = sorted(range(len(distances)), key=distances.__getitem__)[:top_k]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from ragstore.chroma.backend import CollectionGone
+from ragstore.chroma.backend import StaleCollectionId
 from ragstore.errors import CollectionNotFound, DimensionMismatch
 from ragstore.model.collections import Collection
 
@@ -20,7 +20,7 @@ MAX_LOOKUPS: Final = 10_000
 """Lookups kept. Beyond that the oldest goes."""
 
 
-class CollectionLookups:
+class CollectionCache:
     """Collections as they were looked up a moment ago.
 
     Args:
@@ -63,7 +63,7 @@ class CollectionLookups:
 
         Args:
             name: the collection's name.
-            work: what to do with it, which raises CollectionGone or DimensionMismatch before it changes anything.
+            work: what to do with it, which raises StaleCollectionId or DimensionMismatch before it changes anything.
 
         Returns:
             What the work returns.
@@ -74,7 +74,7 @@ class CollectionLookups:
         known = await self._at_hand(name)
         try:
             return await work(known)
-        except CollectionGone:
+        except StaleCollectionId:
             fresh = await self.fresh(name)
         except DimensionMismatch:
             fresh = await self.fresh(name)
@@ -82,7 +82,7 @@ class CollectionLookups:
                 raise
         try:
             return await work(fresh)
-        except CollectionGone:
+        except StaleCollectionId:
             raise CollectionNotFound(name) from None
 
     async def _at_hand(self, name: str) -> Collection:

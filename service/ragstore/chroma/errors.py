@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ragstore.chroma.backend import CollectionGone
+from ragstore.chroma.backend import StaleCollectionId
 from ragstore.errors import ChromaFailed, CollectionExists, CollectionNotFound, DimensionMismatch, InvalidMetadata
 from ragstore.kit.errors import ServiceError
 from ragstore.model.filters.where_document import COMPLAINT
@@ -23,7 +23,7 @@ HALF_DELETED: Final = "Missing metadata segment"
 _DIMENSIONS: Final = re.compile(r"expecting embedding with dimension of (\d+), got (\d+)")
 
 
-def meaning(kind: str, text: str, *, collection: str = "") -> ServiceError | CollectionGone:
+def meaning(kind: str, text: str, *, collection: str = "") -> ServiceError | StaleCollectionId:
     """Translate an error of Chroma's.
 
     Args:
@@ -37,7 +37,7 @@ def meaning(kind: str, text: str, *, collection: str = "") -> ServiceError | Col
     if text.endswith("already exists"):
         return CollectionExists(collection)
     if kind == "NotFoundError" or HALF_DELETED in text:
-        return CollectionNotFound(collection) if collection else CollectionGone()
+        return CollectionNotFound(collection) if collection else StaleCollectionId()
     if dimensions := _DIMENSIONS.search(text):
         return wrong_dimension(int(dimensions[1]), int(dimensions[2]))
     if text.startswith("Regex syntax"):

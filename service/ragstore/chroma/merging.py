@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragstore.chroma.backend import WrittenMetadata, WrittenRecords
+from ragstore.chroma.backend import RecordBatch, WrittenMetadata
 from ragstore.errors import DocumentsExist
 from ragstore.kit.errors import ServiceError
 from ragstore.model.documents import Write
@@ -24,7 +24,7 @@ class Merged:
         outcomes: what each of the several is told: an error, or None when it is part of this.
     """
 
-    records: WrittenRecords
+    records: RecordBatch
     outcomes: list[ServiceError | None]
 
 
@@ -48,7 +48,7 @@ def merge(collection: str, writes: Sequence[Write], before: Mapping[str, Metadat
         if not taken:
             last.update((document_id, (place, row)) for row, document_id in enumerate(ids))
     batches = [write.batch for write in writes]
-    records = WrittenRecords(
+    records = RecordBatch(
         ids=list(last),
         embeddings=_rows([batch.embeddings for batch in batches], list(last.values())),
         texts=[batches[place].texts[row] for place, row in last.values()],

@@ -19,7 +19,7 @@ MIN_SQUARED_NORM: Final = 1e-36
 """Squares of embeddings with a smaller sum lose digits in float32, whose normal numbers begin at 1.2e-38."""
 
 
-def refusals_of(collection: Collection, writes: Sequence[Write], limit: int) -> list[ServiceError | None]:
+def validate_writes(collection: Collection, writes: Sequence[Write], limit: int) -> list[ServiceError | None]:
     """What is wrong with each of several writes.
 
     Args:

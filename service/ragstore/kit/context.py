@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 
 
-class Trail:
+class AuditRecord:
     """What the stores tell of one request.
 
     Attributes:
@@ -28,16 +28,16 @@ class Trail:
         self.status: int | None = None
 
 
-_trail: ContextVar[Trail | None] = ContextVar("audit_trail", default=None)
+_trail: ContextVar[AuditRecord | None] = ContextVar("audit_trail", default=None)
 
 
-def new_trail() -> Trail:
+def new_audit_record() -> AuditRecord:
     """Begin a request.
 
     Returns:
         The trail that `wrote` and `refused` fill from now on, in this task and in those it starts.
     """
-    trail = Trail()
+    trail = AuditRecord()
     _trail.set(trail)
     return trail
 

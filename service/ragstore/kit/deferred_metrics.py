@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 """Bounds of histograms of time, in seconds."""
 
-MOST_NOTES: Final = 1000
+MAX_DEFERRED: Final = 1000
 """Notes kept. A stream may go on for hours without an answer that ends."""
 
 _notes: Final[deque[tuple[Callable[[float], None], float]]] = deque()
@@ -30,24 +30,24 @@ def note(metric: Callable[[float], None], value: float = 1) -> None:
         value: what it is told.
     """
     _notes.append((metric, value))
-    if len(_notes) > MOST_NOTES:
-        tell_metrics()
+    if len(_notes) > MAX_DEFERRED:
+        flush()
 
 
-def tell_metrics() -> None:
+def flush() -> None:
     """Tell the metrics what was noted."""
     while _notes:
         metric, value = _notes.popleft()
         metric(value)
 
 
-class _TellBefore(Collector):
+class _FlushOnScrape(Collector):
     """Has no metrics, but is asked before those that notes are for: their modules import this one first."""
 
     def collect(self) -> Iterable[Metric]:
         """Tell the metrics what was noted."""
-        tell_metrics()
+        flush()
         return ()
 
 
-REGISTRY.register(_TellBefore())
+REGISTRY.register(_FlushOnScrape())

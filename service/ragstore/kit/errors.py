@@ -49,7 +49,7 @@ class ServiceError(Exception):
         self.detail = detail
         self.problems = tuple(problems)
 
-    def retold(self, detail: str, problems: Sequence[FieldProblem]) -> Self:
+    def with_detail(self, detail: str, problems: Sequence[FieldProblem]) -> Self:
         """The same error in other words. Several callers may have been told of one error, so it stays as it is.
 
         Args:

@@ -22,7 +22,7 @@ Event: TypeAlias = dict[str, object]
 EVENT_CHARACTERS: Final = 256
 """What an event counts for beside its texts, since its line is not made yet."""
 
-MOST_CHARACTERS: Final[dict[Kind, int]] = {"log": 4 * 1024 * 1024, "audit": 16 * 1024 * 1024}
+MAX_CHARACTERS: Final[dict[Kind, int]] = {"log": 4 * 1024 * 1024, "audit": 16 * 1024 * 1024}
 """Most characters of each kind that wait. Audit lines have room of their own, so that no flood of others costs one."""
 
 CLOSE_SECONDS: Final = 5.0
@@ -57,7 +57,7 @@ class LogWriter:
         self._line_of = line_of
         self._told = told
         self._lock = threading.Lock()
-        self._room = dict(MOST_CHARACTERS)
+        self._room = dict(MAX_CHARACTERS)
         self._lost: dict[Kind, int] = {"log": 0, "audit": 0}
         self._lines: queue.SimpleQueue[tuple[Kind, int, str | Event] | None] = queue.SimpleQueue()
         # A daemon: Python waits for no such thread when it ends. `close` does, for so long.

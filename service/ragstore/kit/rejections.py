@@ -9,8 +9,8 @@ from prometheus_client import Counter
 Reason: TypeAlias = Literal["requests", "queued_writes", "queued_bytes", "circuit_open", "stopping"]
 """Too many requests under way, writes waiting, bytes waiting; Chroma is away; the service stops."""
 
-REFUSED: Final = Counter(
+REJECTIONS: Final = Counter(
     "ragstore_refusals_total", "Requests, writes and calls to Chroma refused at once, by reason.", ["reason"]
 )
 for each in get_args(Reason):
-    REFUSED.labels(each)  # an alert on growth needs the series before the first refusal
+    REJECTIONS.labels(each)  # an alert on growth needs the series before the first refusal

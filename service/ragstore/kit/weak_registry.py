@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 T = TypeVar("T")
 
 
-class ByCollection(Generic[T]):
+class WeakRegistry(Generic[T]):
     """Hands out one thing a collection; one that nobody holds is forgotten.
 
     Args:

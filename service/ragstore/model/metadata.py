@@ -22,8 +22,8 @@ GivenValue: TypeAlias = str | int | float | bool | list[str | int | float | bool
 CollectionMetadata: TypeAlias = dict[str, Scalar]
 """A stored collection's metadata."""
 
-INT_MIN: Final = -(2**63)
-INT_MAX: Final = 2**63 - 1
+MIN_INT: Final = -(2**63)
+MAX_INT: Final = 2**63 - 1
 RESERVED_PREFIXES: Final = ("chroma:", "#", "$")
 """Chroma keeps `chroma:` for itself and refuses or misreads the others (measured with 1.5.9)."""
 
@@ -103,7 +103,7 @@ def _check_scalar(value: Scalar, path: str) -> None:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidMetadata.at(path, "A metadata number must be finite")
-    elif isinstance(value, int) and not INT_MIN <= value <= INT_MAX:
+    elif isinstance(value, int) and not MIN_INT <= value <= MAX_INT:
         raise InvalidMetadata.at(path, "A metadata integer must fit in 64 bits")
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from ragstore.kit.errors import InvalidRequest
 
-WHOLE_MAX: Final = 2**53 - 1
+MAX_WHOLE: Final = 2**53 - 1
 """The largest whole number that every JSON reader keeps exact."""
 
 

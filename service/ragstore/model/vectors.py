@@ -19,7 +19,7 @@ Vector: TypeAlias = NDArray[np.float32]
 NOT_NUMBERS: Final = "Embedding must be an array of numbers"
 
 
-def checked_embedding(given: list[float] | bytes, path: str) -> Vector:
+def parse_embedding(given: list[float] | bytes, path: str) -> Vector:
     """An embedding as sent, as a vector.
 
     Args:

@@ -27,7 +27,7 @@ class Page(msgspec.Struct, frozen=True):
     with_total: bool
 
 
-async def page_of(store: Store, collection: str, selection: Selection, page: Page) -> DocumentList:
+async def list_page(store: Store, collection: str, selection: Selection, page: Page) -> DocumentList:
     """Read a page, and the number of all matches where it is wanted.
 
     Args:
@@ -71,11 +71,11 @@ async def _read(store: Store, collection: str, selection: Selection, page: Page)
 
 
 def _list(found: Documents, total: int | None) -> DocumentList:
-    documents = list(documents_out(found))
+    documents = list(to_documents(found))
     return DocumentList(documents, len(documents), total)
 
 
-def documents_out(found: Documents) -> Iterator[DocumentOut]:
+def to_documents(found: Documents) -> Iterator[DocumentOut]:
     """Documents by columns, one by one."""
     for place, document_id in enumerate(found.ids):
         document = DocumentOut(document_id, found.texts[place], found.metadatas[place])

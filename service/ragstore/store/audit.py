@@ -1,4 +1,4 @@
-"""`AuditedStore`: a store that tells the audit trail of every write."""
+"""`AuditStore`: a store that tells the audit trail of every write."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import Collection, Distance
 from ragstore.model.documents import Selection, Write
 from ragstore.model.metadata import CollectionMetadata, Scalar
-from ragstore.store.layer import WrappingStore
+from ragstore.store.layer import StoreLayer
 
 
-class AuditedStore(WrappingStore):
+class AuditStore(StoreLayer):
     """Passes every call on. A write is told before it is tried, since one that fails may still have been done."""
 
     async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:

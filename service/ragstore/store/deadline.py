@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ragstore.errors import ChromaTimeout
 from ragstore.kit.context import _budget
-from ragstore.store.layer import StoreOperation, WrappingStore
+from ragstore.store.layer import StoreLayer, StoreOperation
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ async def in_time() -> AsyncIterator[None]:
         raise ChromaTimeout("Chroma did not answer within the request's time") from None
 
 
-class DeadlineStore(WrappingStore):
+class DeadlineStore(StoreLayer):
     """A store that keeps to its caller's budget; see `Store` for what each method promises."""
 
     async def _through(self, operation: StoreOperation, name: str | None, call: Callable[[], Awaitable[T]]) -> T:

@@ -1,4 +1,4 @@
-"""`PlanningStore`: a store that decides how a filtered query is asked.
+"""`FilterPlanningStore`: a store that decides how a filtered query is asked.
 
 Chroma's filter costs in proportion to the documents that match: with 60 % of 18,000 it takes 15 to 30 times as long as
 the same query without a filter. A filter that many documents match is answered faster by asking for more neighbours
@@ -27,10 +27,10 @@ from ragstore.model.filters.condition import NO_CONDITION
 from ragstore.model.filters.grammar import Combination
 from ragstore.model.filters.where import Where
 from ragstore.model.queries import Found, Hits, Query
-from ragstore.store.layer import WrappingStore
+from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
 
-Way: TypeAlias = Literal["fetch", "filter"]
+FilterStrategy: TypeAlias = Literal["fetch", "filter"]
 """`fetch`: ask without the filter and apply it here. `filter`: let Chroma apply it."""
 
 Plan: TypeAlias = Literal["fetch", "widened", "fell_back", "filter", "unplanned"]
@@ -40,22 +40,22 @@ Chroma's filter alone; by Chroma's filter because it cannot be applied here."""
 PlanKey: TypeAlias = tuple[bytes, bool]
 """What queries of one plan have in common: their condition's key, and whether embeddings are wanted."""
 
-FIRST_FETCH: Final = 4
-"""Neighbours fetched for each result wanted, before the share that matches is known."""
+INITIAL_OVERSAMPLING: Final = 4
+"""QueryResult fetched for each result wanted, before the share that matches is known."""
 
 MAX_FETCH: Final = 250
 """Most neighbours fetched for one query. More cost more than Chroma's filter."""
 
-RETRY_EVERY: Final = 200
+EXPLORE_EVERY: Final = 200
 """One query in so many is asked the other way, to learn whether it pays by now."""
 
-MEMORY: Final = 0.8
+EWMA_WEIGHT: Final = 0.8
 """Weight of what was learned before, against what was just seen."""
 
-MOST_GROWTH: Final = 2.0
+OUTLIER_CAP: Final = 2.0
 """A cost counts for so many times what was learned at most: one stall of the machine says nothing of a way."""
 
-FILTERS_KEPT: Final = 2000
+MAX_FILTERS: Final = 2000
 """Filters remembered. Beyond that the one not asked for longest is forgotten."""
 
 EXACT_DIGITS: Final = 15
@@ -68,7 +68,7 @@ _PLANS: Final = {plan: PLANS.labels(plan) for plan in get_args(Plan)}
 
 
 @dataclass(slots=True)
-class Learned:
+class FilterStats:
     """What is known of one filter on one collection.
 
     Attributes:
@@ -80,18 +80,18 @@ class Learned:
 
     collection_id: str
     share: float | None
-    costs: dict[Way, float]
+    costs: dict[FilterStrategy, float]
     asked: int = 0
 
-    def way(self) -> Way:
+    def way(self) -> FilterStrategy:
         """Choose how to ask now."""
         self.asked += 1
-        if self.asked % RETRY_EVERY:
+        if self.asked % EXPLORE_EVERY:
             return self.best
         return "filter" if self.best == "fetch" else "fetch"
 
     @property
-    def best(self) -> Way:
+    def best(self) -> FilterStrategy:
         """The way that pays, as far as is known."""
         fetch, filtered = self.costs.get("fetch"), self.costs.get("filter")
         return "fetch" if fetch is None or filtered is None or fetch <= filtered else "filter"
@@ -106,21 +106,21 @@ class Learned:
             The expected number and two standard deviations more, `MAX_FETCH` at most, but never less than `top_k`.
         """
         if self.share is None:
-            wanted = top_k * FIRST_FETCH
+            wanted = top_k * INITIAL_OVERSAMPLING
         else:
             wanted = math.ceil((top_k + 2 * math.sqrt(top_k)) / max(self.share, 1 / MAX_FETCH))
         return max(top_k, min(wanted, MAX_FETCH))
 
-    def cost(self, way: Way, seconds: float) -> None:
+    def cost(self, way: FilterStrategy, seconds: float) -> None:
         """Note what a query cost. Of the way that is not in use only the last is known to be true still."""
         before = self.costs.get(way)
         if before is not None and way == self.best:
-            seconds = MEMORY * before + (1 - MEMORY) * min(seconds, MOST_GROWTH * before)
+            seconds = EWMA_WEIGHT * before + (1 - EWMA_WEIGHT) * min(seconds, OUTLIER_CAP * before)
         self.costs[way] = seconds
 
     def matched(self, share: float) -> None:
         """Note which part of the fetched neighbours matched."""
-        self.share = share if self.share is None else MEMORY * self.share + (1 - MEMORY) * share
+        self.share = share if self.share is None else EWMA_WEIGHT * self.share + (1 - EWMA_WEIGHT) * share
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Fetched:
     filter_cost: float | None = None
 
 
-class PlanningStore(WrappingStore):
+class FilterPlanningStore(StoreLayer):
     """A store that plans filtered queries; see `Store` for what each method promises.
 
     Args:
@@ -149,7 +149,7 @@ class PlanningStore(WrappingStore):
     def __init__(self, inner: Store, clock: Callable[[], float] = time.perf_counter) -> None:
         super().__init__(inner)
         self._clock = clock
-        self._learned: OrderedDict[tuple[str, PlanKey], Learned] = OrderedDict()
+        self._learned: OrderedDict[tuple[str, PlanKey], FilterStats] = OrderedDict()
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:
         """Find the nearest documents."""
@@ -193,7 +193,7 @@ class PlanningStore(WrappingStore):
                 learned.cost("filter", fetched.filter_cost)
         return found
 
-    async def _fetched(self, name: str, queries: list[Query], known: Learned | None) -> Fetched:
+    async def _fetched(self, name: str, queries: list[Query], known: FilterStats | None) -> Fetched:
         """Ask without the filter and apply it here; then again for more, then with it, where too few came.
 
         Args:
@@ -205,7 +205,7 @@ class PlanningStore(WrappingStore):
             What was found, and what it taught.
         """
         top_k = max(query.top_k for query in queries)
-        estimate = known or Learned("", None, {})
+        estimate = known or FilterStats("", None, {})
         neighbours = estimate.neighbours(top_k)
         found, share = await self._fetch(name, queries, neighbours)
         hits = found.hits
@@ -240,14 +240,14 @@ class PlanningStore(WrappingStore):
         ]
         return Found(found.collection, trimmed), share
 
-    def _remembered(self, name: str, key: PlanKey, collection_id: str) -> Learned:
+    def _remembered(self, name: str, key: PlanKey, collection_id: str) -> FilterStats:
         """What is known of a filter, from now on."""
         learned = self._learned.get((name, key))
         if learned is None or learned.collection_id != collection_id:
-            learned = Learned(collection_id, None, {})
+            learned = FilterStats(collection_id, None, {})
         self._learned[(name, key)] = learned
         self._learned.move_to_end((name, key))
-        if len(self._learned) > FILTERS_KEPT:
+        if len(self._learned) > MAX_FILTERS:
             self._learned.popitem(last=False)
         return learned
 

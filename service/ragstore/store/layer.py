@@ -1,4 +1,4 @@
-"""`WrappingStore`: a store that passes every call on, for stores that change some of them.
+"""`StoreLayer`: a store that passes every call on, for stores that change some of them.
 
 Every call goes through one place, so that a store that means them all (a budget of time, a limit to what is seen)
 misses none, those that come later included.
@@ -37,7 +37,7 @@ StoreOperation: TypeAlias = Literal[
 """An operation of `Store` that asks Chroma. `add` and `upsert` are writes."""
 
 
-class WrappingStore:
+class StoreLayer:
     """Passes every call on through `_through`; see `Store` for what each method promises.
 
     Args:

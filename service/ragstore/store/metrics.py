@@ -16,7 +16,7 @@ from ragstore.kit.deferred_metrics import BUCKETS, note
 from ragstore.kit.errors import ServiceError
 from ragstore.model.documents import Selection, Write
 from ragstore.model.queries import Found, Query
-from ragstore.store.layer import StoreOperation, WrappingStore
+from ragstore.store.layer import StoreLayer, StoreOperation
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ DELETED: Final = Counter("ragstore_documents_deleted_total", "Documents deleted.
 QUERIES: Final = Counter("ragstore_queries_total", "Query vectors asked, with a filter or without.", ["filtered"])
 
 
-class MeasuredStore(WrappingStore):
+class MetricsStore(StoreLayer):
     """A store that counts what callers ask; see `Store` for what each method promises."""
 
     _seconds: Final = {operation: STORE_SECONDS.labels(operation) for operation in ON_DOCUMENTS}

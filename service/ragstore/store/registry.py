@@ -18,7 +18,7 @@ Place: TypeAlias = tuple[str, str]
 View: TypeAlias = tuple[Place, Sequence[str] | None]
 
 
-class StorePool:
+class StoreRegistry:
     """One stack of stores for each Chroma tenant and database that a key names. All live until the service stops.
 
     Args:

@@ -12,13 +12,13 @@ from ragstore.kit import context
 from ragstore.kit.errors import Forbidden
 from ragstore.model.collections import Collection, Distance, StoreStatus
 from ragstore.model.metadata import CollectionMetadata
-from ragstore.store.layer import StoreOperation, WrappingStore
+from ragstore.store.layer import StoreLayer, StoreOperation
 from ragstore.store.protocol import Store
 
 T = TypeVar("T")
 
 
-class ScopedStore(WrappingStore):
+class ScopedStore(StoreLayer):
     """Collections whose names fit none of the patterns do not exist in it, whether they exist or not.
 
     Chroma is not asked about them either, so that no answer takes longer for one that exists.

@@ -21,7 +21,7 @@ from ragstore.api.openapi.streams import STREAM, answer_lines, document_lines
 from ragstore.kit.auth import middleware as access
 from ragstore.kit.decoding import JSON, MSGPACK
 from ragstore.kit.middleware.security_headers import with_policy
-from ragstore.model.numbers import WHOLE_MAX
+from ragstore.model.numbers import MAX_WHOLE
 
 if TYPE_CHECKING:
     from litestar import Request
@@ -165,7 +165,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items() if not (key in noise and item is False)}
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    return int(min(value, WHOLE_MAX)) if isinstance(value, float) and value.is_integer() else value
+    return int(min(value, MAX_WHOLE)) if isinstance(value, float) and value.is_integer() else value
 
 
 def _problem_responses() -> Iterator[tuple[str, JsonSchema]]:
@@ -201,7 +201,7 @@ def _complete_parameter(parameter: JsonSchema) -> None:
     schema.pop("description", None)
     if parameter["in"] == "path":
         schema.pop("default", None)
-    if schema.get("default") == WHOLE_MAX:
+    if schema.get("default") == MAX_WHOLE:
         del schema["default"]  # stands for "all"
     for choice in schema.pop("oneOf", []):
         if choice != {"type": "null"}:

@@ -10,7 +10,7 @@ from litestar import Controller, Response, delete, get, post, put
 from litestar.params import JSONBody, QueryParameter
 
 from ragstore.api.media_types import Decoded, NegotiatedResponse
-from ragstore.api.parameters import OFFSET_MAX, CollectionName, Offset, StoreDependency, checked_query_string
+from ragstore.api.parameters import MAX_OFFSET, CollectionName, Offset, StoreDependency, checked_query_string
 from ragstore.api.schemas import (
     CollectionBody,
     CollectionCreated,
@@ -26,7 +26,7 @@ from ragstore.kit.auth.middleware import ADMIN, READER, WRITER
 from ragstore.model.collections import DISTANCES, SPACE, Collection, Distance
 from ragstore.model.metadata import Scalar, checked_collection_metadata, without_nulls
 from ragstore.model.names import checked_new_name
-from ragstore.model.numbers import WHOLE_MAX
+from ragstore.model.numbers import MAX_WHOLE
 from ragstore.operations.metadata_values import distinct_values
 from ragstore.store.protocol import Store
 
@@ -73,12 +73,12 @@ class CollectionsController(Controller):
         self,
         store: StoreDependency,
         limit: Annotated[
-            int, QueryParameter(ge=1, le=WHOLE_MAX, description="Most collections in the page; all when absent.")
-        ] = WHOLE_MAX,
+            int, QueryParameter(ge=1, le=MAX_WHOLE, description="Most collections in the page; all when absent.")
+        ] = MAX_WHOLE,
         offset: Offset = 0,
     ) -> CollectionList:
         """List collections with their counts, by name."""
-        window = (None if limit == WHOLE_MAX else min(limit, OFFSET_MAX), min(offset, OFFSET_MAX))
+        window = (None if limit == MAX_WHOLE else min(limit, MAX_OFFSET), min(offset, MAX_OFFSET))
         found, total = await asyncio.gather(store.list_collections(*window), store.count_collections())
         gate = asyncio.Semaphore(COUNTING)
         described = await asyncio.gather(*(_counted(store, collection, gate) for collection in found))
@@ -134,8 +134,8 @@ class CollectionsController(Controller):
         collection: CollectionName,
         field: Annotated[str, QueryParameter(description="The metadata field.", min_length=1)],
         limit: Annotated[
-            int, QueryParameter(ge=1, le=WHOLE_MAX, description="Most values; all when absent.")
-        ] = WHOLE_MAX,
+            int, QueryParameter(ge=1, le=MAX_WHOLE, description="Most values; all when absent.")
+        ] = MAX_WHOLE,
     ) -> MetadataValues:
         """List the distinct values of a metadata field, as text, sorted."""
         values = (await distinct_values(store, collection, field))[:limit]

@@ -14,8 +14,8 @@ from ragstore.api.batch_dto import BatchDTO
 from ragstore.api.decode_documents import REQUIRED
 from ragstore.api.media_types import Decoded
 from ragstore.api.parameters import (
-    OFFSET_MAX,
-    PAGE_MAX,
+    MAX_OFFSET,
+    MAX_PAGE,
     CollectionName,
     Ids,
     Include,
@@ -36,7 +36,7 @@ from ragstore.kit.problems import from_service_error, of_validation_exception, r
 from ragstore.model.documents import EVERYTHING, Batch, DocumentList, DocumentOut, Selection, Write
 from ragstore.model.filters.condition import Condition
 from ragstore.model.numbers import whole_number
-from ragstore.operations.list_documents import Page, documents_out, page_of
+from ragstore.operations.list_documents import Page, list_page, to_documents
 from ragstore.store.protocol import Store, write_batch
 
 NOTHING_CHOSEN = "Either 'ids' or 'where' must be given"
@@ -112,8 +112,8 @@ class DocumentsController(Controller):
     ) -> DocumentList:
         """List documents in insertion order, with the exact number of all that match."""
         selection = Selection(checked_ids(ids), Condition.parse_text(where, where_document))
-        page = Page(min(limit, PAGE_MAX), min(offset, OFFSET_MAX), bool(include), total)
-        return await page_of(store, collection, selection, page)
+        page = Page(min(limit, MAX_PAGE), min(offset, MAX_OFFSET), bool(include), total)
+        return await list_page(store, collection, selection, page)
 
     @post(
         "/filter",
@@ -129,12 +129,12 @@ class DocumentsController(Controller):
         """List documents as GET does, for filters too long for a URL."""
         selection = Selection(checked_ids(data.ids), Condition.parse(data.where, data.where_document))
         page = Page(
-            min(whole_number(data.limit, "$.limit"), PAGE_MAX),
-            min(whole_number(data.offset, "$.offset"), OFFSET_MAX),
+            min(whole_number(data.limit, "$.limit"), MAX_PAGE),
+            min(whole_number(data.offset, "$.offset"), MAX_OFFSET),
             bool(data.include),
             data.total,
         )
-        return await page_of(store, collection, selection, page)
+        return await list_page(store, collection, selection, page)
 
     # Ids may be words that other routes claim; without the further paths GET on them would be a 405.
     @get(
@@ -154,7 +154,7 @@ class DocumentsController(Controller):
     ) -> DocumentOut:
         """Read one document."""
         found = await store.get(collection, Selection(ids=(wanted_id,)), limit=1, with_embeddings=bool(include))
-        for document in documents_out(found):
+        for document in to_documents(found):
             return document
         raise DocumentNotFound(collection, wanted_id)
 

@@ -10,7 +10,7 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter, SkipValidation
 from litestar.types import ASGIApp
 
-from ragstore.api.decode_documents import batch_of
+from ragstore.api.decode_documents import decode_batch
 from ragstore.api.parameters import CollectionName, StoreDependency, checked_query_string
 from ragstore.kit.auth.middleware import WRITER
 from ragstore.kit.decoding import JSON, NDJSON, check_ndjson
@@ -67,4 +67,4 @@ async def stream_documents(
 
 
 def _decode_lines(lines: Sequence[bytes], made_id: Callable[[int], str]) -> Batch:
-    return batch_of(lines, JSON, made_id)
+    return decode_batch(lines, JSON, made_id)

@@ -16,9 +16,9 @@ from ragstore.chroma.backend import (
     CLEARED,
     SYNC_THRESHOLD,
     ChromaFilter,
-    Neighbours,
+    QueryResult,
+    RecordBatch,
     Records,
-    WrittenRecords,
     distance_of,
     index_configuration,
 )
@@ -130,7 +130,7 @@ class EmbeddedBackend:
         """Delete a collection."""
         await self._call(name, chroma_process.delete_collection, name)
 
-    async def add(self, collection_id: str, records: WrittenRecords, marks: list[str]) -> set[str]:
+    async def add(self, collection_id: str, records: RecordBatch, marks: list[str]) -> set[str]:
         """Write records that were looked up. Nobody else has this data, so their ids are still free.
 
         They are marked all the same: Chroma may fail a write that it has done, when there is no room for what it does
@@ -147,7 +147,7 @@ class EmbeddedBackend:
         """Delete records that an add wrote."""
         await self.delete(collection_id, ids)
 
-    async def upsert(self, collection_id: str, records: WrittenRecords) -> None:
+    async def upsert(self, collection_id: str, records: RecordBatch) -> None:
         """Write records in one transaction."""
         await self._call("", chroma_process.upsert, collection_id, records, None)
 
@@ -184,7 +184,7 @@ class EmbeddedBackend:
         where: ChromaFilter = None,
         where_document: ChromaFilter = None,
         include: tuple[str, ...] = (),
-    ) -> list[Neighbours]:
+    ) -> list[QueryResult]:
         """Find the nearest records for each row of a matrix."""
         return await self._call(
             "", chroma_process.query, collection_id, embeddings, n_results, where, where_document, include

@@ -24,9 +24,9 @@ from filelock import FileLock, Timeout
 
 from ragstore.chroma.backend import (
     ChromaFilter,
-    Neighbours,
+    QueryResult,
+    RecordBatch,
     Records,
-    WrittenRecords,
     matrix,
     neighbours,
     present_metadatas,
@@ -267,7 +267,7 @@ def delete_collection(name: str) -> None:
 
 
 @_refusing
-def upsert(collection_id: str, records: WrittenRecords, marks: list[str] | None) -> None:
+def upsert(collection_id: str, records: RecordBatch, marks: list[str] | None) -> None:
     """Write records in one transaction. Marks go into their `uris`, which nothing else here uses."""
     chroma = _opened()
     chroma.api._upsert(
@@ -352,7 +352,7 @@ def query(
     where: ChromaFilter,
     where_document: ChromaFilter,
     include: tuple[str, ...],
-) -> list[Neighbours]:
+) -> list[QueryResult]:
     """Find the nearest records for each row."""
     chroma = _opened()
     found = chroma.api._query(

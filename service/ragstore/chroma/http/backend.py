@@ -25,9 +25,9 @@ from ragstore.chroma.backend import (
     CLEARED,
     SYNC_THRESHOLD,
     ChromaFilter,
-    Neighbours,
+    QueryResult,
+    RecordBatch,
     Records,
-    WrittenRecords,
     distance_of,
     index_configuration,
     matrix,
@@ -183,7 +183,7 @@ class HttpBackend:
 
     # -- records ------------------------------------------------------------------------------
 
-    async def add(self, collection_id: str, records: WrittenRecords, marks: list[str]) -> set[str]:
+    async def add(self, collection_id: str, records: RecordBatch, marks: list[str]) -> set[str]:
         """Write those records whose ids are free. The marks go into their `uris`, which nothing else here uses."""
         body = {**await self._written(records), "uris": marks}
         await self._ask(Nothing, "POST", self._collections(collection_id, "add"), body)
@@ -202,7 +202,7 @@ class HttpBackend:
         selected = {"ids": ids, "where": {"chroma:uri": mark}}
         await self._ask(Nothing, "POST", self._collections(collection_id, "delete"), selected)
 
-    async def upsert(self, collection_id: str, records: WrittenRecords) -> None:
+    async def upsert(self, collection_id: str, records: RecordBatch) -> None:
         """Write records in one transaction."""
         body = await self._written(records)
         await self._ask(Nothing, "POST", self._collections(collection_id, "upsert"), body)
@@ -253,7 +253,7 @@ class HttpBackend:
         where: ChromaFilter = None,
         where_document: ChromaFilter = None,
         include: tuple[str, ...] = (),
-    ) -> list[Neighbours]:
+    ) -> list[QueryResult]:
         """Find the nearest records for each row of a matrix."""
         body = {
             "query_embeddings": embeddings.tolist(),
@@ -271,7 +271,7 @@ class HttpBackend:
 
     # -- the wire -----------------------------------------------------------------------------
 
-    async def _written(self, records: WrittenRecords) -> dict[str, object]:
+    async def _written(self, records: RecordBatch) -> dict[str, object]:
         """The body of a write."""
         # msgspec writes bytes as base64, which is what Chroma reads where it can.
         base64 = (await self._ready()).supports_base64_encoding

@@ -1,4 +1,4 @@
-"""`BreakingBackend`: a circuit breaker between the service and a Chroma that is away.
+"""`CircuitBreakerBackend`: a circuit breaker between the service and a Chroma that is away.
 
 After some failures in a row, calls are refused at once, so that callers do not queue up behind a dead Chroma. After a
 short while one call is let through; when it is answered, all are. A health probe is never refused, and when it is
@@ -23,7 +23,7 @@ from prometheus_client import Counter, Gauge
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.layers.intercepting import Asked, InterceptingBackend
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
-from ragstore.kit.rejections import REFUSED
+from ragstore.kit.rejections import REJECTIONS
 from ragstore.model.collections import StoreStatus
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ OPEN_SECONDS: Final = 1.0
 
 OPENED: Final = Counter("ragstore_circuit_openings_total", "Times that a circuit breaker opened.")
 
-_REFUSED: Final = REFUSED.labels("circuit_open")
+_REFUSED: Final = REJECTIONS.labels("circuit_open")
 
 _log = structlog.get_logger(__name__)
 
@@ -48,7 +48,7 @@ class CircuitOpen(ChromaUnavailable):
     """Chroma failed too often to be asked now."""
 
 
-class BreakingBackend(InterceptingBackend):
+class CircuitBreakerBackend(InterceptingBackend):
     """A backend that spares a dead Chroma; see `Backend` for what each method does.
 
     Args:
@@ -83,7 +83,7 @@ class BreakingBackend(InterceptingBackend):
         return status
 
     async def _through(
-        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False
+        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, two_step_read: bool = False
     ) -> T:
         """Make a call, unless the circuit is open."""
         trial = self._failures >= FAILURES
@@ -121,7 +121,7 @@ class BreakingBackend(InterceptingBackend):
         self._failures = 0
 
 
-_breakers: Final[WeakSet[BreakingBackend]] = WeakSet()
+_breakers: Final[WeakSet[CircuitBreakerBackend]] = WeakSet()
 
 
 def _in_state(state: State) -> float:

@@ -1,4 +1,4 @@
-"""`UntornBackend`: what is read of a document is of one write.
+"""`ConsistentReadBackend`: what is read of a document is of one write.
 
 Chroma's server keeps embeddings apart from texts and metadata, and reads the one after the other. A document that is
 written in between comes with parts of two writes: beside upserts of the same id, 146 of 4,000 gets had the text of one
@@ -16,9 +16,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final, TypeVar
 
-from ragstore.chroma.backend import Backend, Records, WrittenRecords
+from ragstore.chroma.backend import Backend, RecordBatch, Records
 from ragstore.chroma.layers.intercepting import Asked, InterceptingBackend
-from ragstore.kit.weak_registry import ByCollection
+from ragstore.kit.weak_registry import WeakRegistry
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class _Traffic:
             self.reads = [other for other in self.reads if other is not written]
 
 
-class UntornBackend(InterceptingBackend):
+class ConsistentReadBackend(InterceptingBackend):
     """A backend that gives each document as one write left it; see `Backend` for what each method does.
 
     Args:
@@ -77,13 +77,13 @@ class UntornBackend(InterceptingBackend):
 
     def __init__(self, inner: Backend) -> None:
         super().__init__(inner)
-        self._traffic = ByCollection(_Traffic)
+        self._traffic = WeakRegistry(_Traffic)
 
     async def _through(
-        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False
+        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, two_step_read: bool = False
     ) -> T:
         """Make a call; one that reads in two steps until nothing of what was found was written meanwhile."""
-        if not racy:
+        if not two_step_read:
             return await call()
         traffic = self._traffic.of(asked.collection)
         for _ in range(ATTEMPTS):
@@ -94,12 +94,12 @@ class UntornBackend(InterceptingBackend):
         async with traffic.turn:
             return await call()
 
-    async def add(self, collection_id: str, records: WrittenRecords, marks: list[str]) -> set[str]:
+    async def add(self, collection_id: str, records: RecordBatch, marks: list[str]) -> set[str]:
         """Write those records whose ids are free."""
         async with self._traffic.of(collection_id).write(records.ids):
             return await super().add(collection_id, records, marks)
 
-    async def upsert(self, collection_id: str, records: WrittenRecords) -> None:
+    async def upsert(self, collection_id: str, records: RecordBatch) -> None:
         """Write records in one transaction."""
         async with self._traffic.of(collection_id).write(records.ids):
             await super().upsert(collection_id, records)

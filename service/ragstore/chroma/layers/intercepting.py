@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
-from ragstore.chroma.backend import Backend, ChromaFilter, Neighbours, Records, WrittenRecords
+from ragstore.chroma.backend import Backend, ChromaFilter, QueryResult, RecordBatch, Records
 from ragstore.model.collections import Collection, Distance, StoreStatus
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.vectors import Matrix
@@ -66,7 +66,7 @@ class InterceptingBackend(ABC):
 
     @abstractmethod
     async def _through(
-        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False
+        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, two_step_read: bool = False
     ) -> T:
         """Make a call.
 
@@ -74,7 +74,7 @@ class InterceptingBackend(ABC):
             asked: what it asks.
             call: makes it, anew each time.
             repeatable: whether doing it twice leaves and answers what doing it once does.
-            racy: whether Chroma reads in two steps, so that it may fail, or mix, what is written at the same moment.
+            two_step_read: whether Chroma reads in two steps, so that a concurrent write may fail it or tear it.
 
         Returns:
             Its answer.
@@ -133,7 +133,7 @@ class InterceptingBackend(ABC):
             Asked("delete_collection", name), lambda: self._inner.delete_collection(name), repeatable=False
         )
 
-    async def add(self, collection_id: str, records: WrittenRecords, marks: list[str]) -> set[str]:
+    async def add(self, collection_id: str, records: RecordBatch, marks: list[str]) -> set[str]:
         """Write those records whose ids are free. The marks make it repeatable."""
         return await self._through(
             Asked("add", collection_id, len(marks)), lambda: self._inner.add(collection_id, records, marks)
@@ -151,7 +151,7 @@ class InterceptingBackend(ABC):
             Asked("withdraw", collection_id, len(ids)), lambda: self._inner.withdraw(collection_id, ids, mark)
         )
 
-    async def upsert(self, collection_id: str, records: WrittenRecords) -> None:
+    async def upsert(self, collection_id: str, records: RecordBatch) -> None:
         """Write records in one transaction."""
         await self._through(
             Asked("upsert", collection_id, len(records.ids)), lambda: self._inner.upsert(collection_id, records)
@@ -180,7 +180,7 @@ class InterceptingBackend(ABC):
                 offset=offset,
                 include=include,
             ),
-            racy="embeddings" in include,
+            two_step_read="embeddings" in include,
         )
 
     async def count(self, collection_id: str) -> int:
@@ -200,14 +200,14 @@ class InterceptingBackend(ABC):
         where: ChromaFilter = None,
         where_document: ChromaFilter = None,
         include: tuple[str, ...] = (),
-    ) -> list[Neighbours]:
+    ) -> list[QueryResult]:
         """Find the nearest records for each row of a matrix."""
         return await self._through(
             Asked("query", collection_id, len(embeddings)),
             lambda: self._inner.query(
                 collection_id, embeddings, n_results, where=where, where_document=where_document, include=include
             ),
-            racy=True,
+            two_step_read=True,
         )
 
 

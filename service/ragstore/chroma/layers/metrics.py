@@ -42,7 +42,7 @@ _TIMEOUT: Final = CHROMA_FAILURES.labels("timeout")
 _ERROR: Final = CHROMA_FAILURES.labels("error")
 
 
-class MeasuredBackend(WatchingBackend):
+class MetricsBackend(WatchingBackend):
     """A backend that measures each call to Chroma; see `Backend` for what each method does."""
 
     _seconds: Final = {
@@ -52,7 +52,7 @@ class MeasuredBackend(WatchingBackend):
     }
 
     async def _through(
-        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False
+        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, two_step_read: bool = False
     ) -> T:
         """Make a call, and measure it."""
         started = time.perf_counter()

@@ -51,13 +51,13 @@ class RetryingBackend(InterceptingBackend):
         self._seconds = seconds
 
     async def _through(
-        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False
+        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, two_step_read: bool = False
     ) -> T:
         """Make a call, and again while Chroma is away."""
         try:
             return await call()
         except (ChromaUnavailable, ChromaFailed) as error:
-            passing = (ChromaUnavailable, ChromaFailed) if racy else ChromaUnavailable
+            passing = (ChromaUnavailable, ChromaFailed) if two_step_read else ChromaUnavailable
             if not repeatable or not isinstance(error, passing):
                 raise
 

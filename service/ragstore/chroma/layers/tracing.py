@@ -19,7 +19,7 @@ BY_NAME: Final = frozenset({"create_collection", "get_collection", "delete_colle
 """Operations that know the collection's name; the others know its id."""
 
 
-class TracedBackend(WatchingBackend):
+class TracingBackend(WatchingBackend):
     """A backend that makes a span for each call to Chroma; see `Backend` for what each method does.
 
     A call that no traced request asks for, such as a probe's, has no span.
@@ -34,7 +34,7 @@ class TracedBackend(WatchingBackend):
         self._tracer = tracer
 
     async def _through(
-        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False
+        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, two_step_read: bool = False
     ) -> T:
         """Make a call within a span."""
         if not trace.get_current_span().is_recording():

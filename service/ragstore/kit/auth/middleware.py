@@ -29,7 +29,7 @@ ADMIN: Final[dict[str, Any]] = {ROLE: "admin"}
 _RANK: Final[dict[str, int]] = {role: rank for rank, role in enumerate(ROLES)}
 
 
-class Access:
+class AuthMiddleware:
     """A middleware that lets requests pass that may. The key is then the `user` of the scope.
 
     It does without Litestar's `ASGIMiddleware`, which asks of every request whether to pass it by: that takes as long

@@ -10,7 +10,7 @@ from litestar.routes import HTTPRoute
 from litestar.types import Message, Receive, Scope, Send
 
 
-class AllowedMethods:
+class AllowHeaderMiddleware:
     """Tells in the answer to OPTIONS every method of a path.
 
     Litestar 2.25 makes that answer when the first handler of a path is registered, and leaves out those that follow.

@@ -17,20 +17,20 @@ from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Rece
 from ragstore.kit.context import set_deadline
 from ragstore.kit.errors import BodyTimeout, Overloaded, ServiceError, Stopping
 from ragstore.kit.problems import Probe, Problem
-from ragstore.kit.rejections import REFUSED
+from ragstore.kit.rejections import REJECTIONS
 
 READY: Final = "/health/ready"
 ALWAYS_ANSWERED: Final = frozenset({"/health", "/health/live", READY, "/metrics"})
 """What asks how the service is gets an answer however full it is."""
 
-_FULL: Final = REFUSED.labels("requests")
-_STOPPING: Final = REFUSED.labels("stopping")
+_FULL: Final = REJECTIONS.labels("requests")
+_STOPPING: Final = REJECTIONS.labels("stopping")
 
 LAST_RESORT_SECONDS: Final = 1.0
 """How long after its budget a request is ended by force. What waits for Chroma or for the body ends by itself."""
 
 
-class Bounded:
+class LimitsMiddleware:
     """Admits so many requests at once, and gives each a budget of time.
 
     Args:

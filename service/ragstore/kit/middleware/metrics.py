@@ -16,7 +16,7 @@ from litestar.plugins.prometheus import PrometheusConfig, PrometheusMiddleware
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from prometheus_client import Counter, Gauge, Histogram
 
-from ragstore.kit.deferred_metrics import note, tell_metrics
+from ragstore.kit.deferred_metrics import flush, note
 
 METHODS: Final = frozenset({"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"})
 """Methods that have a label of their own. A caller may send any word; those share one."""
@@ -63,7 +63,7 @@ def count_unparsed(status: int) -> None:
     _counted(OTHER, UNROUTED, status)[0].inc()
 
 
-class Counted:
+class MetricsMiddleware:
     """Counts requests, and measures how long their answers take.
 
     Args:
@@ -99,4 +99,4 @@ class Counted:
             count, seconds = _counted(scope["method"], scope.get("path_template") or UNROUTED, status)
             count.inc()
             seconds.observe(max(ended - started, 0.0))
-            tell_metrics()
+            flush()

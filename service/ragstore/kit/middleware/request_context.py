@@ -18,7 +18,7 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragstore.kit.auth.keys import Key
-from ragstore.kit.context import Trail, new_clock, new_trail
+from ragstore.kit.context import AuditRecord, new_audit_record, new_clock
 from ragstore.kit.logging import AUDIT
 from ragstore.kit.middleware.security_headers import ALWAYS, STRICT
 
@@ -36,7 +36,7 @@ _audit_log: Any = structlog.wrap_logger(
 """Passes everything on: the level of the log leaves out what happens, not who did it."""
 
 
-class Observed:
+class RequestContextMiddleware:
     """Gives each request an id and a line in the log, and each answer its `X-Request-ID` and `Server-Timing`.
 
     Args:
@@ -53,7 +53,7 @@ class Observed:
             return
         request_id = _request_id(scope["headers"])
         clock = new_clock()
-        trail = new_trail()
+        trail = new_audit_record()
         structlog.contextvars.bind_contextvars(request_id=request_id.decode())
         method, path = scope["method"], scope["path"]
         started = time.perf_counter()
@@ -95,7 +95,7 @@ def _hardening(path: str, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[
     return ALWAYS if own else STRICT
 
 
-def _audit(scope: Scope, trail: Trail, status: int) -> None:
+def _audit(scope: Scope, trail: AuditRecord, status: int) -> None:
     """Tell who wrote or was refused: who, what, how many, and how it ended. Never content."""
     handler = scope.get("route_handler")
     key: Key | None = scope.get("user")

@@ -9,7 +9,7 @@ ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_EN
 """OpenTelemetry's own variables for where spans are sent. Without either there are no traces."""
 
 
-def is_wanted(environ: Mapping[str, str]) -> bool:
+def is_configured(environ: Mapping[str, str]) -> bool:
     """Tell whether spans are to be made and sent.
 
     Args:

@@ -28,7 +28,7 @@ import msgspec
 
 from ragstore.model.filters import grammar
 from ragstore.model.filters.grammar import Combination, Complaint, Filter, Reader, joined
-from ragstore.model.metadata import INT_MAX, INT_MIN, MetadataValue, Scalar, is_reserved
+from ragstore.model.metadata import MAX_INT, MIN_INT, MetadataValue, Scalar, is_reserved
 
 Operand: TypeAlias = Scalar | tuple[Scalar, ...]
 
@@ -117,7 +117,7 @@ class _WhereReader(Reader[Comparison]):
         if isinstance(value, (bool, str)):
             return value
         if isinstance(value, int):
-            if not INT_MIN <= value <= INT_MAX:
+            if not MIN_INT <= value <= MAX_INT:
                 raise self.complaint.about("an integer must fit in 64 bits", path)
             return value
         if isinstance(value, float):
@@ -208,7 +208,7 @@ def _comparison_to_chroma(comparison: Comparison) -> dict[str, object]:
 
 def _truncated(number: float) -> int:
     """What Chroma makes of a float to compare it with stored integers: the fraction is cut off."""
-    return max(INT_MIN, min(INT_MAX, int(number)))
+    return max(MIN_INT, min(MAX_INT, int(number)))
 
 
 def _float_to_chroma(key: str, operator: str, number: int | float) -> dict[str, object]:

@@ -18,7 +18,7 @@ DOCUMENT: Final = re.compile(r"\$\.documents\[(\d+)\]")
 """A document's place in a batch."""
 
 
-def told_by_line(error: ServiceError, numbers: Sequence[int]) -> ServiceError:
+def with_line_numbers(error: ServiceError, numbers: Sequence[int]) -> ServiceError:
     """An error of a batch, told by the lines that it came in.
 
     Args:
@@ -35,7 +35,7 @@ def told_by_line(error: ServiceError, numbers: Sequence[int]) -> ServiceError:
     problems = [_by_line(problem, numbers) for problem in error.problems]
     if isinstance(error, DimensionMismatch):  # repeats nothing that was sent, so what looks like a place is one
         named = [FieldProblem(problem.path, lines_named(problem.message), problem.line) for problem in problems]
-        return error.retold(lines_named(error.detail), named)
+        return error.with_detail(lines_named(error.detail), named)
     detail = error.detail
     if problems and problems[0].line is not msgspec.UNSET:
         place = error.problems[0].path
@@ -43,7 +43,7 @@ def told_by_line(error: ServiceError, numbers: Sequence[int]) -> ServiceError:
             detail = f"{detail.removesuffix(place)}line {problems[0].line}, {problems[0].path}"
         elif detail.startswith(BODY):
             detail = f"{_of_line(detail)}: line {problems[0].line}"
-    return error.retold(detail, problems)
+    return error.with_detail(detail, problems)
 
 
 def _by_line(problem: FieldProblem, numbers: Sequence[int]) -> FieldProblem:

@@ -24,7 +24,7 @@ from ragstore.kit.errors import ServiceError, Stopping
 from ragstore.kit.problems import Problem
 from ragstore.model.documents import Batch, Write
 from ragstore.operations.stream.events import StreamDone, StreamFailed, StreamStored
-from ragstore.operations.stream.line_errors import told_by_line
+from ragstore.operations.stream.line_errors import with_line_numbers
 from ragstore.operations.stream.ndjson import Line, Lines
 from ragstore.operations.write_documents import without_repeats
 from ragstore.store.protocol import Store, write_batch
@@ -163,7 +163,7 @@ class DocumentStream:
         try:
             batch = self._decode([line.content for line in lines], lambda place: f"{self._id_prefix}{numbers[place]}")
         except ServiceError as error:
-            raise told_by_line(error, numbers) from None
+            raise with_line_numbers(error, numbers) from None
         return NumberedBatch(batch, numbers)
 
     async def _gather(self) -> list[Line]:
@@ -246,7 +246,7 @@ class DocumentStream:
             try:
                 await write_batch(self._store, self._collection, Write(self._mode, part))
             except ServiceError as error:
-                raise told_by_line(error, numbers) from None
+                raise with_line_numbers(error, numbers) from None
             self._last_line = numbers[-1]
             self._count += len(part)
             self._batches += 1

@@ -23,7 +23,7 @@ from ragstore.errors import ChromaTimeout, ChromaUnavailable, DimensionMismatch,
 from ragstore.kit.context import in_store
 from ragstore.kit.deferred_metrics import note
 from ragstore.kit.errors import NotFound
-from ragstore.store.batching.tracer import Follower, Kind
+from ragstore.store.batching.tracer import BatchTracer, Kind
 
 Asked = TypeVar("Asked")
 Told = TypeVar("Told")
@@ -61,7 +61,7 @@ _MERGED: Final = {kind: MERGED.labels(kind) for kind in get_args(Kind)}
 
 
 @dataclass(slots=True, eq=False)
-class Waiter(Generic[Asked, Told]):
+class PendingRequest(Generic[Asked, Told]):
     """One caller in a line.
 
     Attributes:
@@ -101,8 +101,8 @@ class Line(Generic[Asked, Told]):
         self,
         kind: Kind,
         collection: str,
-        follower: Follower,
-        serve: Callable[[list[Waiter[Asked, Told]]], Awaitable[None]],
+        follower: BatchTracer,
+        serve: Callable[[list[PendingRequest[Asked, Told]]], Awaitable[None]],
         most: int,
         servers: int,
         enough: int,
@@ -116,15 +116,15 @@ class Line(Generic[Asked, Told]):
         self._servers = servers
         self._enough = enough
         self._ended = ended
-        self._waiting: deque[Waiter[Asked, Told]] = deque()
-        self._under_way: set[Waiter[Asked, Told]] = set()
+        self._waiting: deque[PendingRequest[Asked, Told]] = deque()
+        self._under_way: set[PendingRequest[Asked, Told]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         """How many wait."""
         return len(self._waiting)
 
-    async def join(self, waiter: Waiter[Asked, Told]) -> Told:
+    async def join(self, waiter: PendingRequest[Asked, Told]) -> Told:
         """Wait for an answer.
 
         Args:
@@ -197,7 +197,7 @@ class Line(Generic[Asked, Told]):
         """Whether those who wait are worth a call. What names no documents counts, too, so that waiting ends."""
         return sum(max(waiter.count, 1) for waiter in self._waiting) >= self._enough
 
-    def _measure(self, batch: list[Waiter[Asked, Told]]) -> int:
+    def _measure(self, batch: list[PendingRequest[Asked, Told]]) -> int:
         """Tell who leaves together, and how many documents or queries that is."""
         now = time.perf_counter()
         for waiter in batch:
@@ -208,7 +208,7 @@ class Line(Generic[Asked, Told]):
             note(DOCUMENTS.observe, count)
         return count
 
-    async def _answer(self, batch: list[Waiter[Asked, Told]]) -> None:
+    async def _answer(self, batch: list[PendingRequest[Asked, Told]]) -> None:
         """Serve waiters together and, when that fails, each by itself."""
         try:
             await self._serve(batch)
@@ -221,7 +221,7 @@ class Line(Generic[Asked, Told]):
                 if not waiter.answer.done():
                     await self._apart(waiter)
 
-    async def _apart(self, waiter: Waiter[Asked, Told]) -> None:
+    async def _apart(self, waiter: PendingRequest[Asked, Told]) -> None:
         try:
             await self._serve([waiter])
         except SHARED:
@@ -229,9 +229,9 @@ class Line(Generic[Asked, Told]):
         except Exception as error:  # noqa: BLE001  # as above
             fail([waiter], error)
 
-    def _next(self) -> list[Waiter[Asked, Told]]:
+    def _next(self) -> list[PendingRequest[Asked, Told]]:
         """Those who leave together: as many as fit, in their order, less those who left."""
-        batch: list[Waiter[Asked, Told]] = []
+        batch: list[PendingRequest[Asked, Told]] = []
         count = size = 0
         while self._waiting:
             waiter = self._waiting[0]
@@ -247,7 +247,7 @@ class Line(Generic[Asked, Told]):
         return batch
 
 
-def fail(waiters: Sequence[Waiter[Asked, Told]], error: Exception) -> None:
+def fail(waiters: Sequence[PendingRequest[Asked, Told]], error: Exception) -> None:
     """Give callers who still wait an error.
 
     Args:
@@ -259,7 +259,7 @@ def fail(waiters: Sequence[Waiter[Asked, Told]], error: Exception) -> None:
             waiter.answer.set_exception(error)
 
 
-def tell(waiter: Waiter[Asked, Told], answer: Told) -> None:
+def tell(waiter: PendingRequest[Asked, Told], answer: Told) -> None:
     """Give a caller who still waits an answer.
 
     Args:

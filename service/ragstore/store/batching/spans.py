@@ -12,7 +12,7 @@ from opentelemetry.trace import Link, Span, Tracer
 from ragstore.store.batching.tracer import Kind
 
 
-class MergedCalls:
+class SpanBatchTracer:
     """Makes a span for what is asked for several requests at once.
 
     The span is a child of the first request's, so that the calls to Chroma have a trace to stand in, and is linked with

@@ -1,4 +1,4 @@
-"""`CoalescingStore`: a store that asks Chroma fewer, larger questions when many callers ask at once.
+"""`BatchingStore`: a store that asks Chroma fewer, larger questions when many callers ask at once.
 
 Chroma's cost is for each call far more than for each record or query vector. So while one write to a collection is
 under way, those that arrive wait, and leave together as one; queries with the same filters likewise. There is no
@@ -18,12 +18,12 @@ from weakref import WeakSet
 from prometheus_client import Gauge
 
 from ragstore.kit.errors import Overloaded, ServiceError
-from ragstore.kit.rejections import REFUSED
+from ragstore.kit.rejections import REJECTIONS
 from ragstore.model.documents import Selection, Write
 from ragstore.model.queries import Found, Query
-from ragstore.store.batching.queue import Line, Waiter, tell
-from ragstore.store.batching.tracer import Follower, Unfollowed
-from ragstore.store.layer import WrappingStore
+from ragstore.store.batching.queue import Line, PendingRequest, tell
+from ragstore.store.batching.tracer import BatchTracer, NullBatchTracer
+from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
 
 T = TypeVar("T")
@@ -40,8 +40,8 @@ WORTH_A_QUERY: Final = 8
 QUERIES_UNDER_WAY: Final = 2
 """Merged queries of one kind under way at once: Chroma works on one while the answers to the other are sent."""
 
-_WRITES_REFUSED: Final = REFUSED.labels("queued_writes")
-_BYTES_REFUSED: Final = REFUSED.labels("queued_bytes")
+_WRITES_REFUSED: Final = REJECTIONS.labels("queued_writes")
+_BYTES_REFUSED: Final = REJECTIONS.labels("queued_bytes")
 
 Change = Write | Selection
 """What waits in a collection's line of writes: documents to write, or a selection to delete."""
@@ -50,7 +50,7 @@ Outcome = ServiceError | int | None
 """What a change is told: an error, how many documents were deleted, or nothing."""
 
 
-class CoalescingStore(WrappingStore):
+class BatchingStore(StoreLayer):
     """A store that merges what callers ask at the same time; see `Store` for what each method promises.
 
     Args:
@@ -67,13 +67,13 @@ class CoalescingStore(WrappingStore):
         max_batch_size: int,
         queued_writes: int,
         queued_bytes: int,
-        follower: Follower | None = None,
+        follower: BatchTracer | None = None,
     ) -> None:
         super().__init__(inner)
         self._max_batch_size = max_batch_size
         self._queued_writes = queued_writes
         self._queued_bytes = queued_bytes
-        self._follower = follower or Unfollowed()
+        self._follower = follower or NullBatchTracer()
         self._writes = 0
         self._bytes = 0
         self._change_lines: dict[str, Line[Change, Outcome]] = {}
@@ -144,12 +144,12 @@ class CoalescingStore(WrappingStore):
             # Adds and upserts are two writes to Chroma. Together, the first could be done and the second fail; tried
             # apart then, an add would find its own documents.
             alike = change.kind if isinstance(change, Write) else None
-            return await line.join(Waiter(change, count, size, alike))
+            return await line.join(PendingRequest(change, count, size, alike))
         finally:
             self._writes -= 1
             self._bytes -= size
 
-    async def _serve_changes(self, name: str, waiters: list[Waiter[Change, Outcome]]) -> None:
+    async def _serve_changes(self, name: str, waiters: list[PendingRequest[Change, Outcome]]) -> None:
         changes = [waiter.asked for waiter in waiters]
         if isinstance(changes[0], Selection):
             tell(waiters[0], await self._inner.delete(name, changes[0]))
@@ -173,18 +173,18 @@ class CoalescingStore(WrappingStore):
                 WORTH_A_QUERY,
                 lambda: self._query_lines.pop(key, None),
             )
-        return await line.join(Waiter(query, 1, query.embedding.nbytes, "query"))
+        return await line.join(PendingRequest(query, 1, query.embedding.nbytes, "query"))
 
-    async def _serve_queries(self, name: str, waiters: list[Waiter[Query, Found]]) -> None:
+    async def _serve_queries(self, name: str, waiters: list[PendingRequest[Query, Found]]) -> None:
         found = await self._inner.query(name, [waiter.asked for waiter in waiters])
         for waiter, hits in zip(waiters, found.hits, strict=True):
             tell(waiter, Found(found.collection, [hits]))
 
 
-_stores: Final[WeakSet[CoalescingStore]] = WeakSet()
+_stores: Final[WeakSet[BatchingStore]] = WeakSet()
 
 
-def _gauge(name: str, documentation: str, of: Callable[[CoalescingStore], int]) -> Gauge:
+def _gauge(name: str, documentation: str, of: Callable[[BatchingStore], int]) -> Gauge:
     """A gauge that is read when Prometheus asks: several databases add up, and calls pay nothing."""
     gauge = Gauge(name, documentation)
     gauge.set_function(lambda: sum(map(of, _stores)))

@@ -14,7 +14,7 @@ Kind: TypeAlias = Literal["write", "query"]
 """What a line waits for."""
 
 
-class Follower(Protocol):
+class BatchTracer(Protocol):
     """Follows callers."""
 
     def caller(self) -> object:
@@ -36,7 +36,7 @@ class Follower(Protocol):
         """
 
 
-class Unfollowed:
+class NullBatchTracer:
     """Follows nobody."""
 
     def caller(self) -> object:
