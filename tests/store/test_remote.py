@@ -188,7 +188,7 @@ async def test_an_add_of_one_document_whose_id_is_taken_tells_where_it_stands(ch
         await upsert_documents(store, name, batch("a"))
         with pytest.raises(DocumentsExist) as refusal:
             await add_documents(store, name, batch("a"))
-        assert (refusal.value.ids, [problem.path for problem in refusal.value.problems]) == (
+        assert (refusal.value.ids, [problem.path for problem in refusal.value.field_errors]) == (
             ("a",),
             ["$.documents[0].id"],
         )

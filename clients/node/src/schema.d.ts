@@ -632,15 +632,15 @@ export interface components {
          */
         Embedding: number[] | string;
         /**
-         * FieldProblem
-         * @description One field that is to blame.
+         * FieldError
+         * @description A field that is to blame for an error.
          */
-        FieldProblem: {
-            /** @description Its place in the request, such as `$.documents[3].embedding`. */
+        FieldError: {
+            /** @description JSON path of the field in the request, such as `$.documents[3].embedding`. */
             path: string;
             /** @description What is wrong with it. */
             message: string;
-            /** @description In a stream: the line, counted from 1. `path` is then a place in its document. */
+            /** @description In a stream: the number of the line, from 1. `path` is then a path in its document. */
             line?: number;
         };
         /**
@@ -848,7 +848,7 @@ export interface components {
              * @description The fields to blame, where some are.
              * @default []
              */
-            errors?: components["schemas"]["FieldProblem"][];
+            errors?: components["schemas"]["FieldError"][];
         };
         /**
          * @description The kind of error, for programs. Stable within a major version; more may be added.

@@ -16,7 +16,7 @@ import numpy as np
 from ragstore.api.schemas import DocumentBody
 from ragstore.errors import DimensionMismatch, InvalidDocuments
 from ragstore.kit.decoding import Decoder, decoded, decoders
-from ragstore.kit.errors import FieldProblem, InvalidRequest, JsonPath
+from ragstore.kit.errors import FieldError, InvalidRequest, JsonPath
 from ragstore.model.documents import Batch
 from ragstore.model.metadata import Metadata, checked_document_metadata
 from ragstore.model.vectors import NOT_NUMBERS, Matrix, parse_embedding
@@ -94,7 +94,7 @@ class _Rows:
             first = JsonPath("$.documents[0].embedding")
             columns = self._matrix.shape[1]
             detail = ("Embedding dimensions differ: ", first, f" has {columns}, ", JsonPath(path), f" has {len(row)}")
-            raise DimensionMismatch(detail, [FieldProblem(path, "".join(detail))])
+            raise DimensionMismatch(detail, [FieldError(path, "".join(detail))])
         self._matrix[self._filled] = row
         self._filled += 1
 
@@ -118,18 +118,18 @@ def _blamed(error: InvalidRequest, documents: Sequence[Undecoded], place: int, f
     A missing embedding anywhere comes first: it is what callers most often get wrong, and the contract gives it a text.
     """
     missing = [
-        FieldProblem(f"$.documents[{position}].embedding", WITHOUT_EMBEDDING)
+        FieldError(f"$.documents[{position}].embedding", WITHOUT_EMBEDDING)
         for position, raw in enumerate(documents)
         if _lacks_embedding(raw, format_)
     ]
     if missing:
         return InvalidDocuments(WITHOUT_EMBEDDING, missing)
     problems = [
-        FieldProblem(f"$.documents[{place}]{problem.path.removeprefix('$')}", problem.message)
-        for problem in error.problems
+        FieldError(f"$.documents[{place}]{problem.path.removeprefix('$')}", problem.message)
+        for problem in error.field_errors
     ]
     if not problems:
-        return InvalidDocuments(error.detail, [FieldProblem(f"$.documents[{place}]", error.detail)])
+        return InvalidDocuments(error.detail, [FieldError(f"$.documents[{place}]", error.detail)])
     path, message = problems[0].path, problems[0].message
     if path.startswith(f"$.documents[{place}].embedding"):
         return InvalidDocuments.at(path, NOT_NUMBERS)

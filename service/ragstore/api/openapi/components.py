@@ -10,7 +10,7 @@ import numpy as np
 from ragstore.api import schemas
 from ragstore.errors import CODES
 from ragstore.kit import problems
-from ragstore.kit.errors import FieldProblem
+from ragstore.kit.errors import FieldError
 from ragstore.kit.schema_marks import COMPONENT, EXACTLY, OPTIONAL, PROBLEM_CODE
 from ragstore.model import documents
 from ragstore.model.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
@@ -154,7 +154,7 @@ _IDS_OR_WHERE: Final[JsonSchema] = {
 
 _STRUCTS: Final = (
     problems.Problem,
-    FieldProblem,
+    FieldError,
     schemas.CollectionBody,
     schemas.MetadataBody,
     schemas.CollectionOut,
