@@ -50,7 +50,7 @@ from ragstore.chroma.http.responses import (
     require_neighbours,
 )
 from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, CollectionNotFound
-from ragstore.kit.context import in_store
+from ragstore.kit.context import backend_timing
 from ragstore.model.collections import Collection, Distance, StoreStatus
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.vectors import Matrix
@@ -362,7 +362,7 @@ class HttpBackend:
         url = URL(self._api + path, encoded=True)
         request = self._session.request(method, url, data=data, headers=headers, allow_redirects=False)
         try:
-            with in_store():
+            with backend_timing():
                 async with request as answer:
                     return answer.status, await answer.read()
         except TimeoutError:
