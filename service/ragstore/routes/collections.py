@@ -9,7 +9,7 @@ from urllib.parse import quote
 from litestar import Controller, Response, delete, get, post, put
 from litestar.params import JSONBody, QueryParameter
 
-from ragstore.errors import CollectionExists, CollectionNotFound, InvalidMetadata
+from ragstore.errors import ChromaFailed, CollectionExists, CollectionNotFound, InvalidMetadata
 from ragstore.metadata import Scalar, checked_collection_metadata, without_nulls
 from ragstore.names import checked_new_name
 from ragstore.negotiation import Decoded, NegotiatedResponse
@@ -87,7 +87,7 @@ class CollectionsController(Controller):
     @get("/{collection_name:str}", operation_id="getCollection", summary="Look a collection up")
     async def look_up(self, store: StoreDependency, collection: CollectionName) -> CollectionOut:
         """Tell a collection's metadata, count, dimension and distance."""
-        found, count = await asyncio.gather(store.get_collection(collection), store.count(collection))
+        found, count = await asyncio.gather(store.get_collection(collection), _count(store, collection))
         return _described(found, count)
 
     @put(
@@ -177,7 +177,18 @@ def _created(collection: Collection, status: str) -> CollectionCreated:
     )
 
 
-def _described(collection: Collection, count: int) -> CollectionOut:
+async def _count(store: Store, name: str) -> int | None:
+    """How many documents a collection holds; None when Chroma fails to count them.
+
+    One collection that Chroma cannot read must not hide the others, or its own name from those who would delete it.
+    """
+    try:
+        return await store.count(name)
+    except ChromaFailed:
+        return None
+
+
+def _described(collection: Collection, count: int | None) -> CollectionOut:
     return CollectionOut(collection.name, collection.metadata, count, collection.dimension, collection.distance)
 
 
@@ -185,6 +196,6 @@ async def _counted(store: Store, collection: Collection, gate: asyncio.Semaphore
     """A collection with its count, or None when it was deleted meanwhile."""
     async with gate:
         try:
-            return _described(collection, await store.count(collection.name))
+            return _described(collection, await _count(store, collection.name))
         except CollectionNotFound:
             return None

@@ -23,11 +23,26 @@ import asyncio
 import itertools
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
-from ragstore.errors import CollectionNotFound, DimensionMismatch, DocumentsExist, InvalidMetadata, RagstoreError
-from ragstore.metadata import CollectionMetadata, Metadata, Scalar, without_nulls
+from ragstore.errors import (
+    ChromaFailed,
+    CollectionNotFound,
+    DimensionMismatch,
+    DocumentsExist,
+    InvalidMetadata,
+    RagstoreError,
+)
+from ragstore.metadata import (
+    MAX_COLLECTION_KEYS,
+    CollectionMetadata,
+    Metadata,
+    Scalar,
+    too_many_collection_keys,
+    without_nulls,
+)
 from ragstore.store.admission import refusals_of
 from ragstore.store.backend import (
     MAX_FLOAT32,
@@ -108,6 +123,8 @@ class ExactStore:
         async with self._locks.of(name):
             collection = await self.get_collection(name)
             updated = without_nulls({**collection.metadata, **metadata} if merge else metadata)
+            if len(updated) > MAX_COLLECTION_KEYS:
+                raise too_many_collection_keys(len(updated), "$.metadata")
             if updated.get(SPACE, collection.distance) != collection.distance:
                 raise InvalidMetadata.at(
                     f"$.metadata.{SPACE}", f"The distance of a collection cannot change: it is '{collection.distance}'"
@@ -121,7 +138,9 @@ class ExactStore:
     async def delete_collection(self, name: str) -> None:
         """Delete a collection and its documents."""
         async with self._locks.of(name):
-            await self._lookups.with_collection(name, self._delete_lists)
+            # A collection that Chroma fails to read or to write must not keep its name for ever.
+            with suppress(ChromaFailed):
+                await self._lookups.with_collection(name, self._delete_lists)
             self._lookups.forget(name)
             await self._backend.delete_collection(name)
 
