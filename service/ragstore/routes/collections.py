@@ -10,7 +10,13 @@ from litestar import Controller, Response, delete, get, post, put
 from litestar.params import JSONBody, QueryParameter
 
 from ragstore.errors import ChromaFailed, CollectionExists, CollectionNotFound, InvalidMetadata
-from ragstore.metadata import Scalar, checked_collection_metadata, without_nulls
+from ragstore.metadata import (
+    MAX_COLLECTION_KEYS,
+    Scalar,
+    checked_collection_metadata,
+    too_many_collection_keys,
+    without_nulls,
+)
 from ragstore.names import checked_new_name
 from ragstore.negotiation import Decoded, NegotiatedResponse
 from ragstore.numbers import WHOLE_MAX
@@ -151,12 +157,14 @@ def new_collection(body: CollectionBody) -> tuple[dict[str, Scalar], Distance]:
         Its metadata and its distance.
 
     Raises:
-        InvalidMetadata: the metadata cannot be stored, or its `hnsw:space` is no distance or not the one asked for.
+        InvalidMetadata: the metadata cannot be stored, has too many keys, or its `hnsw:space` is no distance or not the one asked for.
     """
     metadata = without_nulls(checked_collection_metadata(body.metadata, "$.metadata"))
     for key, value in (("embedding_provider", body.embedding_provider), ("embedding_model", body.embedding_model)):
         if value is not None:
             metadata[key] = value
+    if len(metadata) > MAX_COLLECTION_KEYS:
+        raise too_many_collection_keys(len(metadata), "$.metadata")
     space = metadata.get(SPACE)
     if space is None:
         return metadata, body.distance or "cosine"

@@ -249,7 +249,8 @@ class ExactStore:
         present = await self._backend.get(collection.id, ids=ids, include=("metadatas",))
         before = dict(zip(present.ids, present.metadatas or [], strict=True))
         merged = merge(collection.name, writes, before)
-        await self._backend.upsert(collection.id, merged.records)
+        if merged.records.ids:
+            await self._backend.upsert(collection.id, merged.records)
         return merged.outcomes
 
     async def _add(self, collection: Collection, writes: list[Write]) -> list[RagstoreError | None]:
