@@ -25,10 +25,12 @@ from uuid import uuid4
 
 import numpy as np
 
-from ragstore import metadata
+from ragstore import ingestion, metadata
 from ragstore.errors import ChromaError, ChromaTimeout, ChromaUnavailable, RagstoreError
 from ragstore.filters import grammar, where_document
+from ragstore.metadata import MetadataValue
 from ragstore.settings import Settings
+from ragstore.store import grouping, merging
 from ragstore.store.backend import Backend, WrittenMetadata, WrittenRecords
 from ragstore.store.base import Collection
 from ragstore.store.embedded import EmbeddedBackend
@@ -36,7 +38,7 @@ from ragstore.store.http import HttpBackend
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
-from serving import Served, running, start_chroma  # noqa: E402  # found by the line above
+from serving import Served, running, start_chroma  # found by the line above
 
 MEMORY_BYTES: Final = 8 * 2**30
 TIMEOUT_SECONDS: Final = 60.0
@@ -105,8 +107,12 @@ class Size:
     start: int = 16
 
 
-def _keys(count: int, prefix: str = "k") -> dict[str, int]:
+def _keys(count: int, prefix: str = "k") -> dict[str, MetadataValue | None]:
     return {f"{prefix}{number}": number for number in range(count)}
+
+
+def _small(count: int) -> list[WrittenMetadata]:
+    return [{"k": 1} for _ in range(count)]
 
 
 def _nested(depth: int) -> dict[str, object]:
@@ -126,8 +132,11 @@ async def _replace(bench: Bench, count: int) -> None:
 
 
 async def _query(bench: Bench, count: int) -> None:
-    await bench.write(*({"k": 1} for _ in range(1000)))
-    vectors = np.ones((max(1, count // 1000), 2), dtype=np.float32)
+    ids = _ids(1000)
+    embeddings = np.random.default_rng(7).standard_normal((len(ids), 2)).astype(np.float32)
+    records = WrittenRecords(ids, embeddings, ["text"] * len(ids), _small(len(ids)))
+    await bench.backend.upsert(bench.collection.id, records)
+    vectors = embeddings[: max(1, count // 1000)]
     await bench.backend.query(bench.collection.id, vectors, min(count, 1000), include=("documents", "metadatas"))
 
 
@@ -147,8 +156,8 @@ _OPERAND: Final = f"{where_document.MAX_TEXT:,}"
 SIZES: Final = [
     Size("metadata keys of a document", lambda b, n: b.write(_keys(n)), 20_000, f"{metadata.MAX_VALUES:,}"),
     Size("the same, in an add with a mark", lambda b, n: b.add({**_keys(n)}), 20_000, f"{metadata.MAX_VALUES:,}"),
-    Size("list members of a document", lambda b, n: b.write({"l": list(range(n))}), 20_000, f"{metadata.MAX_VALUES:,}"),
-    Size("keys that a replacement removes", _replace, 80_000, "32,000"),
+    Size("list members of a document", lambda b, n: b.write({"l": [*range(n)]}), 20_000, f"{metadata.MAX_VALUES:,}"),
+    Size("keys that a replacement removes", _replace, 80_000, f"{merging.MAX_REMOVED_KEYS:,}"),
     Size(
         f"metadata values of {DOCUMENTS} documents",
         lambda b, n: b.write(*(_keys(n // DOCUMENTS) for _ in range(DOCUMENTS))),
@@ -160,10 +169,10 @@ SIZES: Final = [
     Size("characters of a metadata value", lambda b, n: b.write({"k": "x" * n}), 64 * MIB, _BODY, MIB),
     Size("characters of a metadata key", lambda b, n: b.write({"k" * n: 1}), 64 * MIB, _BODY, MIB),
     Size("characters of an id", lambda b, n: b.write({"k": 1}, first_id="i" * n), 64 * MIB, _BODY, MIB),
-    Size("dimension", lambda b, n: b.write({"k": 1}, dimension=n), 16 * MIB, "MAX_DIMENSION", 1024),
+    Size("dimension", lambda b, n: b.write({"k": 1}, dimension=n), 16 * MIB, f"{ingestion.MAX_DIMENSION:,}", 1024),
     Size(
         f"documents of dimension {WIDTH} in a write",
-        lambda b, n: b.write(*({"k": 1} for _ in range(n)), dimension=WIDTH),
+        lambda b, n: b.write(*_small(n), dimension=WIDTH),
         10_000,
         f"{Settings().max_batch_size:,}, {_BODY}",
         500,
@@ -193,11 +202,11 @@ SIZES: Final = [
         1024,
     ),
     Size("characters in `$regex`", lambda b, n: b.read(where_document={"$regex": "x" * n}), 16 * MIB, _OPERAND, 1024),
-    Size("results of all queries of a call", _query, 64_000, "64 queries of 1,000", 1000),
+    Size("results of all queries of a call", _query, 64_000, f"{grouping.MAX_RESULTS:,}", 1000),
     Size("characters of a collection's name", lambda b, n: _create(b, "n" * n, {}), 4096, "512"),
     Size(
         "metadata keys of a collection",
-        lambda b, n: _create(b, uuid4().hex, {**_keys(n)}),
+        lambda b, n: _create(b, uuid4().hex, {f"k{number}": number for number in range(n)}),
         20_000,
         f"{metadata.MAX_COLLECTION_KEYS:,}",
     ),
@@ -205,7 +214,7 @@ SIZES: Final = [
         "characters of a collection's metadata value",
         lambda b, n: _create(b, uuid4().hex, {"k": "x" * n}),
         64 * MIB,
-        "MAX_COLLECTION_VALUE",
+        _BODY,
         MIB,
     ),
 ]

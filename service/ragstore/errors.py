@@ -17,6 +17,7 @@
     │   ├── CollectionExists            409
     │   └── DocumentsExist              409
     ├── LineTooLarge                    413
+    ├── TooLargeForChroma               413
     ├── UnsupportedMediaType            415
     ├── RateLimited                     429, with Retry-After
     ├── Overloaded                      503, with Retry-After
@@ -261,6 +262,13 @@ class LineTooLarge(RagstoreError):
     def __init__(self, line: int, most: int) -> None:
         message = f"A line must not be larger than {most} bytes"
         super().__init__(f"{message}: line {line}", [FieldProblem("$", message, line)])
+
+
+class TooLargeForChroma(RagstoreError):
+    """The request to Chroma is larger than a Chroma server takes. Nothing was written."""
+
+    status = 413
+    title = "Too large for Chroma"
 
 
 class UnsupportedMediaType(RagstoreError):

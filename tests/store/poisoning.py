@@ -1,4 +1,4 @@
-"""Collections that no write and, after a restart of Chroma, no read succeeds in: the service's limits keep them away."""
+"""Collections in which every write fails and, after a restart of Chroma, every read, too."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ async def poison(backend: Backend, name: str, metadata: Metadata) -> None:
     """
     collection = await backend.create_collection(name, {}, "l2")
     good = batch("one", "two", "three", metadata={"tags": ["a", "b"], "page": 1})
-    await backend.upsert(collection.id, WrittenRecords(good.ids, good.embeddings, good.texts, list(good.metadatas)))
+    await backend.upsert(
+        collection.id, WrittenRecords(good.ids, good.embeddings, good.texts, [{**each} for each in good.metadatas])
+    )
     bad = WrittenRecords(
         ["innocent", "bad"], np.ones((2, 2), dtype=np.float32), ["", ""], [{"page": 2}, dict(metadata)]
     )

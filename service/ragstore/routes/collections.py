@@ -157,7 +157,8 @@ def new_collection(body: CollectionBody) -> tuple[dict[str, Scalar], Distance]:
         Its metadata and its distance.
 
     Raises:
-        InvalidMetadata: the metadata cannot be stored, has too many keys, or its `hnsw:space` is no distance or not the one asked for.
+        InvalidMetadata: the metadata cannot be stored, has too many keys, or its `hnsw:space` is no distance or not the
+            one asked for.
     """
     metadata = without_nulls(checked_collection_metadata(body.metadata, "$.metadata"))
     for key, value in (("embedding_provider", body.embedding_provider), ("embedding_model", body.embedding_model)):

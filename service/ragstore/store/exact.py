@@ -24,6 +24,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Literal
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from ragstore.errors import (
     DocumentsExist,
     InvalidMetadata,
     RagstoreError,
+    TooLargeForChroma,
 )
 from ragstore.metadata import (
     MAX_COLLECTION_KEYS,
@@ -67,6 +69,7 @@ from ragstore.store.base import (
 )
 from ragstore.store.by_collection import ByCollection
 from ragstore.store.chroma_errors import wrong_dimension
+from ragstore.store.grouping import in_calls
 from ragstore.store.lookups import CollectionLookups
 from ragstore.store.merging import merge
 from ragstore.store.wrapping import written
@@ -239,9 +242,20 @@ class ExactStore:
             return [outcome for write in writes for outcome in await self._write(collection, [write])]
         outcomes: list[RagstoreError | None] = []
         for kind, alike in itertools.groupby(fitting, key=lambda write: write.kind):
-            outcomes += await (self._add if kind == "add" else self._upsert)(collection, list(alike))
+            outcomes += await self._written(collection, kind, list(alike))
         told = iter(outcomes)
         return [next(told) if refusal is None else refusal for refusal in refusals]
+
+    async def _written(
+        self, collection: Collection, kind: Literal["add", "upsert"], writes: list[Write]
+    ) -> list[RagstoreError | None]:
+        """Write adds, or upserts, as one; each by itself where they are too large together."""
+        try:
+            return await (self._add if kind == "add" else self._upsert)(collection, writes)
+        except TooLargeForChroma as error:
+            if len(writes) == 1:
+                return [error]
+            return [outcome for write in writes for outcome in await self._written(collection, kind, [write])]
 
     async def _upsert(self, collection: Collection, writes: list[Write]) -> list[RagstoreError | None]:
         """Write upserts as one."""
@@ -288,11 +302,8 @@ class ExactStore:
 
     async def _ask(self, collection: Collection, queries: Sequence[Query]) -> list[Hits]:
         """Queries with the same filters leave as one."""
-        groups: dict[tuple[bytes, bool], list[int]] = {}
-        for position, query in enumerate(queries):
-            groups.setdefault((query.condition.key, query.with_embeddings), []).append(position)
         answers: dict[int, Hits] = {}
-        for positions in groups.values():
+        for positions in in_calls(queries):
             first = queries[positions[0]]
             neighbours = await self._backend.query(
                 collection.id,

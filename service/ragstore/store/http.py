@@ -21,7 +21,13 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, CollectionNotFound
+from ragstore.errors import (
+    ChromaFailed,
+    ChromaTimeout,
+    ChromaUnavailable,
+    CollectionNotFound,
+    TooLargeForChroma,
+)
 from ragstore.metadata import CollectionMetadata
 from ragstore.settings import SYNC_THRESHOLD
 from ragstore.store.backend import (
@@ -60,6 +66,9 @@ CONNECT_SECONDS: Final = 5.0
 """Longest wait for a connection. Longer means that Chroma is away, not that it is busy."""
 
 AWAY: Final = "Chroma cannot be reached"
+
+TOO_LARGE: Final = 413
+"""Status of a request whose body is larger than the server takes: 40 MiB, unless it is configured otherwise (1.5.9)."""
 
 BUSY: Final = (429, 502, 503)
 """Answers of Chroma, or of a proxy before it, that mean "later"."""
@@ -320,6 +329,8 @@ class HttpBackend:
 
     async def _send(self, kind: type[T], method: str, path: str, body: object = None, *, name: str = "") -> T:
         status, content = await self._exchange(method, path, body)
+        if status == TOO_LARGE:
+            raise TooLargeForChroma("The request to the Chroma server is too large; send less in one request")
         if status >= 400:
             try:
                 problem = msgspec.json.decode(content, type=ChromaProblem)

@@ -75,9 +75,7 @@ def _irremovable(batch: Batch, before: Mapping[str, Metadata]) -> InvalidMetadat
     for row, document_id in enumerate(batch.ids):
         present = before.get(document_id)
         if present is not None and len(present) > MAX_REMOVED_KEYS:
-            message = (
-                f"The stored document has more than {MAX_REMOVED_KEYS} metadata keys; delete it before you write it"
-            )
+            message = f"The stored document has more than {MAX_REMOVED_KEYS} metadata keys; delete it first"
             return InvalidMetadata.at(f"$.documents[{row}].metadata", message)
     return None
 
