@@ -11,6 +11,7 @@ with 16 or 17 digits, one in ten comes back with its last bit changed. Embedding
 from __future__ import annotations
 
 import asyncio
+import io
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
@@ -66,6 +67,9 @@ CONNECT_SECONDS: Final = 5.0
 """Longest wait for a connection. Longer means that Chroma is away, not that it is busy."""
 
 AWAY: Final = "Chroma cannot be reached"
+
+LARGE_BODY_BYTES: Final = 2**20
+"""Bodies above this are sent in parts."""
 
 TOO_LARGE: Final = 413
 """Status of a request whose body is larger than the server takes: 40 MiB, unless it is configured otherwise (1.5.9)."""
@@ -370,7 +374,9 @@ class HttpBackend:
             headers["Content-Type"] = "application/json"
         # encoded=True: the path is quoted already, and a second quoting would change names.
         url = URL(self._api + path, encoded=True)
-        request = self._session.request(method, url, data=data, headers=headers, allow_redirects=False)
+        # aiohttp writes bytes in one go, which holds up the event loop when they are many; a file it writes in parts.
+        sent = io.BytesIO(data) if data is not None and len(data) > LARGE_BODY_BYTES else data
+        request = self._session.request(method, url, data=sent, headers=headers, allow_redirects=False)
         try:
             with in_store():
                 async with request as answer:
