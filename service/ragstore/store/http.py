@@ -11,7 +11,6 @@ with 16 or 17 digits, one in ten comes back with its last bit changed. Embedding
 from __future__ import annotations
 
 import asyncio
-import io
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
@@ -58,6 +57,7 @@ from ragstore.store.chroma_answers import (
     require_columns,
     require_neighbours,
 )
+from ragstore.store.chroma_bodies import OVERSIZED, encoded, payload
 from ragstore.store.chroma_errors import meaning
 from ragstore.store.clock import in_store
 
@@ -68,11 +68,8 @@ CONNECT_SECONDS: Final = 5.0
 
 AWAY: Final = "Chroma cannot be reached"
 
-LARGE_BODY_BYTES: Final = 2**20
-"""Bodies above this are sent in parts."""
-
 TOO_LARGE: Final = 413
-"""Status of a request whose body is larger than the server takes: 40 MiB, unless it is configured otherwise (1.5.9)."""
+"""Status of a request whose body is larger than a server, or a proxy before it, takes."""
 
 BUSY: Final = (429, 502, 503)
 """Answers of Chroma, or of a proxy before it, that mean "later"."""
@@ -334,7 +331,7 @@ class HttpBackend:
     async def _send(self, kind: type[T], method: str, path: str, body: object = None, *, name: str = "") -> T:
         status, content = await self._exchange(method, path, body)
         if status == TOO_LARGE:
-            raise TooLargeForChroma("The request to the Chroma server is too large; send less in one request")
+            raise TooLargeForChroma(OVERSIZED)
         if status >= 400:
             try:
                 problem = msgspec.json.decode(content, type=ChromaProblem)
@@ -354,7 +351,7 @@ class HttpBackend:
         A kept connection may have been closed by Chroma meanwhile. The request is then sent once more, unless it
         creates or deletes a collection: one that did arrive would fail the second time.
         """
-        data = None if body is None else msgspec.json.encode(body)
+        data = None if body is None else encoded(body)
         repeatable = method != "DELETE" and not (method == "POST" and path.endswith("/collections"))
         try:
             status, content = await self._once(method, path, data)
@@ -374,9 +371,9 @@ class HttpBackend:
             headers["Content-Type"] = "application/json"
         # encoded=True: the path is quoted already, and a second quoting would change names.
         url = URL(self._api + path, encoded=True)
-        # aiohttp writes bytes in one go, which holds up the event loop when they are many; a file it writes in parts.
-        sent = io.BytesIO(data) if data is not None and len(data) > LARGE_BODY_BYTES else data
-        request = self._session.request(method, url, data=sent, headers=headers, allow_redirects=False)
+        request = self._session.request(
+            method, url, data=None if data is None else payload(data), headers=headers, allow_redirects=False
+        )
         try:
             with in_store():
                 async with request as answer:
