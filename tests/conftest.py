@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import multiprocessing.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "process: the test starts a process")
     if config.getoption("--fast"):
         sys.addaudithook(_refuse_processes)
-        multiprocessing.util.spawnv_passfds = _refuse_spawning  # type: ignore[attr-defined]  # typeshed lacks it
+        multiprocessing.util.spawnv_passfds = _refuse_spawning
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -62,7 +62,7 @@ def _refuse_processes(event: str, arguments: tuple[object, ...]) -> None:
         raise RuntimeError("A test of the fast tier starts a process: mark it with pytest.mark.process")
 
 
-def _refuse_spawning(*arguments: object) -> int:
+def _refuse_spawning(path: bytes, args: Sequence[object], passfds: Sequence[int]) -> int:
     raise RuntimeError("A test of the fast tier starts a process: mark it with pytest.mark.process")
 
 

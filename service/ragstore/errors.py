@@ -21,6 +21,7 @@
     ├── RateLimited                     429, with Retry-After
     ├── Overloaded                      503, with Retry-After
     ├── Stopping                        503, with Retry-After
+    ├── TooLargeForChroma               413
     └── ChromaError
         ├── ChromaFailed                502
         ├── ChromaUnavailable           503, with Retry-After
@@ -137,6 +138,13 @@ class DocumentsExist(Conflict):
             [FieldProblem(f"$.documents[{place}].id", "This id is taken") for place in places],
         )
         self.ids = tuple(ids)
+
+
+class TooLargeForChroma(ServiceError):
+    """The request to Chroma is larger than a Chroma server takes. Nothing was written."""
+
+    status = 413
+    title = "Too large for Chroma"
 
 
 class ChromaError(ServiceError):
