@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
-from uuid import uuid4
+from typing import Final, Literal, Protocol, TypeAlias, TypedDict, cast
+from uuid import UUID, uuid4
 
 import chromadb
+import numpy as np
 from chromadb.api import ClientAPI
-from chromadb.api.collection_configuration import CreateCollectionConfiguration, CreateHNSWConfiguration
 from chromadb.config import Settings
+from numpy.typing import NDArray
 
 DATABASE_PATH: Final = "/api/v2/tenants/default_tenant/databases/default_database"
 
@@ -24,6 +28,108 @@ from chromadb.config import Settings
 
 client = chromadb.PersistentClient(sys.argv[1], settings=Settings(anonymized_telemetry=False))
 """
+
+
+Space: TypeAlias = Literal["cosine", "l2", "ip"]
+Metadata: TypeAlias = Mapping[str, object] | None
+Filter: TypeAlias = Mapping[str, object]
+Embeddings: TypeAlias = Sequence[Sequence[float]] | NDArray[np.float32]
+
+
+class Found(TypedDict):
+    """What a get returns; columns that were not wanted are None."""
+
+    ids: list[str]
+    documents: list[str | None] | None
+    metadatas: list[Metadata] | None
+    embeddings: list[list[float | None]] | None
+
+
+class Nearest(TypedDict):
+    """What a query of m vectors returns: m lists a column."""
+
+    ids: list[list[str]]
+    distances: list[list[float | None]]
+
+
+class BareCollection(Protocol):
+    """`chromadb.Collection`, with types that admit what the tests send and receive."""
+
+    @property
+    def id(self) -> UUID: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def metadata(self) -> Metadata: ...
+
+    def add(
+        self,
+        ids: Sequence[str],
+        embeddings: Embeddings,
+        metadatas: Sequence[Metadata] | None = None,
+        documents: Sequence[str] | None = None,
+    ) -> None: ...
+
+    def upsert(
+        self,
+        ids: Sequence[str],
+        embeddings: Embeddings,
+        metadatas: Sequence[Metadata] | None = None,
+        documents: Sequence[str] | None = None,
+    ) -> None: ...
+
+    def get(
+        self,
+        ids: Sequence[str] | None = None,
+        where: Filter | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        where_document: Filter | None = None,
+        include: Sequence[str] = ("metadatas", "documents"),
+    ) -> Found: ...
+
+    def query(
+        self,
+        query_embeddings: Embeddings,
+        *,
+        n_results: int = 10,
+        where: Filter | None = None,
+    ) -> Nearest: ...
+
+    def count(self) -> int: ...
+
+    def delete(self, ids: Sequence[str]) -> object: ...
+
+    def modify(self, *, metadata: Metadata) -> None: ...
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A Chroma, and where it keeps its data.
+
+    Attributes:
+        client: a client of it.
+        folder: its data.
+        pid: the process that has the data open.
+    """
+
+    client: ClientAPI
+    folder: Path
+    pid: int
+
+    def folders(self) -> int:
+        """How many indexes have a folder."""
+        return sum(entry.is_dir() for entry in self.folder.iterdir())
+
+    def open_files(self) -> int:
+        """How many files of indexes are open, deleted ones included."""
+        names = []
+        for descriptor in os.listdir(f"/proc/{self.pid}/fd"):
+            with suppress(FileNotFoundError):  # the one by which the folder is listed
+                names.append(os.readlink(f"/proc/{self.pid}/fd/{descriptor}"))
+        return sum(name.startswith(f"{self.folder}/") and "chroma.sqlite3" not in name for name in names)
 
 
 def persistent_client(folder: Path) -> ClientAPI:
@@ -37,30 +143,31 @@ def new_name() -> str:
 
 
 def new_collection(
-    client: ClientAPI, index: CreateHNSWConfiguration | None = None, metadata: Mapping[str, str] | None = None
-) -> chromadb.Collection:
+    client: ClientAPI, space: Space | None = None, *, name: str = "", metadata: Mapping[str, str] | None = None
+) -> BareCollection:
     """Make a collection.
 
     Args:
         client: where.
-        index: the configuration of its index; Chroma's default when None.
+        space: its distance; Chroma's default when None.
+        name: its name; a new one when empty.
         metadata: its metadata.
 
     Returns:
         The collection.
     """
-    configuration: CreateCollectionConfiguration = {} if index is None else {"hnsw": index}
-    return client.create_collection(
-        new_name(),
-        configuration=configuration,
+    made = client.create_collection(
+        name or new_name(),
+        configuration={} if space is None else {"hnsw": {"space": space}},
         metadata=None if metadata is None else dict(metadata),
         embedding_function=None,
     )
+    return cast("BareCollection", made)
 
 
-def get_collection(client: ClientAPI, name: str) -> chromadb.Collection:
+def get_collection(client: ClientAPI, name: str) -> BareCollection:
     """Look a collection up."""
-    return client.get_collection(name, embedding_function=None)
+    return cast("BareCollection", client.get_collection(name, embedding_function=None))
 
 
 def start_program(code: str, folder: Path) -> subprocess.Popen[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import chromadb
@@ -12,7 +12,7 @@ import pytest
 from chromadb.api import ClientAPI
 from chromadb.config import Settings
 
-from chroma_quirks.bare import DATABASE_PATH, persistent_client
+from chroma_quirks.bare import DATABASE_PATH, Kept, persistent_client
 from chroma_quirks.quirk import shown_by
 from serving import Served, running, start_chroma
 
@@ -27,21 +27,6 @@ def pytest_runtest_makereport(
     if report.failed and quirk is not None:
         report.sections.append((f"quirk {quirk.name}", quirk.when_fixed))
     return report
-
-
-@dataclass(frozen=True)
-class Kept:
-    """A Chroma, and where it keeps its data.
-
-    Attributes:
-        client: a client of it.
-        folder: its data.
-        pid: the process that has the data open; None for this process.
-    """
-
-    client: ClientAPI
-    folder: Path
-    pid: int | None = None
 
 
 @pytest.fixture(scope="session")
@@ -68,7 +53,7 @@ def http(server: Served) -> Iterator[httpx.Client]:
 def embedded_kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     """Embedded Chroma."""
     folder = tmp_path_factory.mktemp("chroma_quirks_embedded")
-    return Kept(persistent_client(folder), folder)
+    return Kept(persistent_client(folder), folder, os.getpid())
 
 
 @pytest.fixture(scope="session")

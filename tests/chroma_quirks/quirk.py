@@ -75,7 +75,7 @@ def shows(quirk: Quirk) -> Callable[[Test], Test]:
             raise ValueError(f"Two tests show {quirk.name}")
         SHOWN[quirk.name] = (quirk, test)
         if "client" in inspect.signature(test).parameters:
-            return pytest.mark.parametrize("client", quirk.stores, indirect=True)(test)
+            pytest.mark.parametrize("client", quirk.stores, indirect=True)(test)
         return test
 
     return attach

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import httpx
 import pytest
 from chromadb.api import ClientAPI
 from chromadb.errors import ChromaError, NotFoundError, UniqueConstraintError
 
-from chroma_quirks.bare import get_collection, new_collection, new_name
-from chroma_quirks.conftest import Kept
+from chroma_quirks.bare import Kept, get_collection, new_collection, new_name
 from chroma_quirks.quirk import Quirk, shows
 from serving import Served
 
@@ -20,8 +16,8 @@ from serving import Served
     Quirk(
         name="create-conflict-has-no-type",
         summary=(
-            "Creating a collection that exists raises `InternalError` or `ChromaError`, and not `UniqueConstraintError`, "
-            "which Chroma has for it."
+            "Creating a collection that exists raises `InternalError` or `ChromaError`, and not the "
+            "`UniqueConstraintError` that Chroma has for it."
         ),
         workaround="The text `already exists` is matched.",
         works_around=("ragstore.chroma.errors:meaning",),
@@ -29,8 +25,8 @@ from serving import Served
 )
 def test_a_collection_that_exists_is_an_untyped_error(client: ClientAPI) -> None:
     collection = new_collection(client)
-    with pytest.raises(ChromaError, match="already exists$") as raised:
-        client.create_collection(collection.name, embedding_function=None)
+    with pytest.raises(ChromaError, match=r"already exists$") as raised:
+        new_collection(client, name=collection.name)
     assert not isinstance(raised.value, UniqueConstraintError)
 
 
@@ -42,11 +38,14 @@ def test_a_collection_that_exists_is_an_untyped_error(client: ClientAPI) -> None
             "raises a `BaseException`, which passes every `except Exception`."
         ),
         workaround="400 before Chroma is called; whatever embedded Chroma raises becomes an error of ragstore's.",
-        works_around=("ragstore.model.metadata:checked_collection_metadata", "ragstore.chroma.embedded.process:_refusing"),
+        works_around=(
+            "ragstore.model.metadata:checked_collection_metadata",
+            "ragstore.chroma.embedded.process:_refusing",
+        ),
     )
 )
 def test_a_list_in_collection_metadata_panics(client: ClientAPI) -> None:
-    with pytest.raises(BaseException) as raised:  # noqa: PT011  # pyo3's PanicException cannot be imported
+    with pytest.raises(BaseException) as raised:  # pyo3's PanicException cannot be imported
         client.create_collection(new_name(), metadata={"list": [1]}, embedding_function=None)
     if isinstance(raised.value, Exception):
         assert isinstance(raised.value, httpx.RemoteProtocolError)
@@ -99,7 +98,7 @@ def test_a_collections_metadata_is_emptied_by_a_null_alone(client: ClientAPI) ->
     )
 )
 def test_the_server_stores_a_distance_that_it_does_not_compute(client: ClientAPI, http: httpx.Client) -> None:
-    collection = new_collection(client, {"space": "l2"})
+    collection = new_collection(client, "l2")
     with pytest.raises(ValueError, match="Changing the distance function"):
         collection.modify(metadata={"hnsw:space": "l2"})
     changed = http.put(f"/collections/{collection.id}", json={"new_metadata": {"hnsw:space": "cosine"}})
@@ -140,7 +139,7 @@ def test_collections_are_listed_neither_by_name_nor_by_age(client: ClientAPI) ->
 def test_a_collection_that_is_made_again_has_another_id(client: ClientAPI) -> None:
     first = new_collection(client)
     client.delete_collection(first.name)
-    second = client.create_collection(first.name, embedding_function=None)
+    second = new_collection(client, name=first.name)
     assert second.id != first.id
     with pytest.raises(NotFoundError):
         first.count()
@@ -150,44 +149,34 @@ def test_a_collection_that_is_made_again_has_another_id(client: ClientAPI) -> No
     Quirk(
         name="deleted-collections-stay-on-disk-and-open",
         summary=(
-            "A collection costs four open files and 2.6 MiB of memory from its first write on. Deleting it gives nothing "
-            "back until Chroma restarts, and its folder of 160 KiB stays for good."
+            "A collection costs four open files from its first write on, and 2.6 MiB of memory as measured. Deleting it "
+            "gives nothing back until Chroma restarts, and its folder of 160 KiB stays for good."
         ),
         workaround="None: documented.",
         works_around=(),
         upstream=(
-            "#3296: Resource leak in `delete_collection` (Single-Node Chroma); #5259: HNSW directories do not get deleted "
-            "when the collection is deleted"
+            "#3296: Resource leak in `delete_collection` (Single-Node Chroma); #5259: HNSW directories do not get "
+            "deleted when the collection is deleted"
         ),
     )
 )
 def test_deleted_collections_leave_their_folders_and_open_files(kept: Kept, client: ClientAPI) -> None:
-    folders, files = _folders(kept.folder), _open_files(kept)
+    folders, files = kept.folders(), kept.open_files()
     for _ in range(10):
         collection = new_collection(client)
         collection.add(ids=["a"], embeddings=[[1.0, 0.0]])
         collection.query(query_embeddings=[[1.0, 0.0]])
         client.delete_collection(collection.name)
-    assert _folders(kept.folder) == folders + 10
-    assert _open_files(kept) >= files + 40
-
-
-def _folders(path: Path) -> int:
-    return sum(entry.is_dir() for entry in path.iterdir())
-
-
-def _open_files(kept: Kept) -> int:
-    """Open files of a collection's index, deleted ones included."""
-    process = Path(f"/proc/{kept.pid or os.getpid()}/fd")
-    return sum(str(kept.folder) in os.readlink(entry) and "chroma.sqlite3" not in os.readlink(entry) for entry in process.iterdir())
+    assert kept.folders() == folders + 10
+    assert kept.open_files() >= files + 40
 
 
 @shows(
     Quirk(
         name="absent-database-looks-empty",
         summary=(
-            "A database that does not exist has no collections and a count of 0; only creating a collection fails, with "
-            "`InvalidArgumentError`."
+            "A database that does not exist has no collections and a count of 0. Only creating a collection fails, "
+            "with `InvalidArgumentError`."
         ),
         workaround="The tenant and database are made at the start, and again when that text comes back.",
         works_around=("ragstore.chroma.http.backend:_ready", "ragstore.chroma.http.backend:_send"),

@@ -6,16 +6,15 @@ import functools
 import inspect
 
 import pytest
-from chromadb import Where
 from chromadb.api import ClientAPI
 from chromadb.api.models.Collection import Collection
 from chromadb.errors import InternalError, InvalidArgumentError
 
-from chroma_quirks.bare import new_collection
+from chroma_quirks.bare import BareCollection, Filter, new_collection
 from chroma_quirks.quirk import Quirk, shows
 
 
-def numbers(client: ClientAPI, **values: float) -> Collection:
+def numbers(client: ClientAPI, **values: float) -> BareCollection:
     """A collection whose documents have numbers under `n`, by their ids."""
     collection = new_collection(client)
     collection.add(
@@ -24,7 +23,7 @@ def numbers(client: ClientAPI, **values: float) -> Collection:
     return collection
 
 
-def texts(client: ClientAPI, **contents: str) -> Collection:
+def texts(client: ClientAPI, **contents: str) -> BareCollection:
     """A collection whose documents have texts, by their ids."""
     collection = new_collection(client)
     collection.add(ids=list(contents), embeddings=[[1.0, 0.0]] * len(contents), documents=list(contents.values()))
@@ -35,8 +34,8 @@ def texts(client: ClientAPI, **contents: str) -> Collection:
     Quirk(
         name="one-field-in-a-filter",
         summary=(
-            "A `where` takes one field with one operator. Several fields, several operators, `{}`, an `$and` or `$or` of "
-            "one clause, and integers beside floats in `$in` are refused."
+            "A `where` takes one field with one operator. Several fields, several operators, `{}`, integers beside floats "
+            "in `$in`, and `$and` or `$or` of one clause are refused, the last by the Python client alone."
         ),
         workaround="Filters are translated: several fields mean AND, `{}` selects everything, and so on.",
         works_around=(
@@ -59,7 +58,7 @@ def texts(client: ClientAPI, **contents: str) -> Collection:
     ],
     ids=str,
 )
-def test_a_filter_that_people_expect_to_work_is_refused(client: ClientAPI, where: Where) -> None:
+def test_a_filter_that_people_expect_to_work_is_refused(client: ClientAPI, where: Filter) -> None:
     with pytest.raises(ValueError, match="Expected"):
         numbers(client, one=1).get(where=where)
 
@@ -90,7 +89,7 @@ def test_a_filter_that_people_expect_to_work_is_refused(client: ClientAPI, where
 def test_a_fraction_is_cut_when_it_is_compared_with_integers(
     client: ClientAPI, operator: str, operand: float | list[float], selected: list[str]
 ) -> None:
-    where: Where = {"n": {operator: operand}}  # type: ignore[dict-item]  # the keys of Chroma's type are literals
+    where = {"n": {operator: operand}}
     assert numbers(client, one=1, half=1.5, two=2).get(where=where)["ids"] == selected
 
 
@@ -154,9 +153,9 @@ def test_many_values_are_too_many_sql_variables(client: ClientAPI) -> None:
     collection = numbers(client, one=1)
     strings = [str(number) for number in range(33_000)]
     with pytest.raises(InternalError, match="too many SQL variables"):
-        collection.get(where={"n": {"$in": strings}})  # type: ignore[dict-item]  # invariant list
+        collection.get(where={"n": {"$in": strings}})
     with pytest.raises(InternalError, match="too many SQL variables"):
-        collection.get(where={"n": {"$in": list(range(17_000))}})  # type: ignore[dict-item]  # invariant list
+        collection.get(where={"n": {"$in": list(range(17_000))}})
     with pytest.raises(InternalError, match="too many SQL variables"):
         collection.get(ids=strings)
 
@@ -178,21 +177,21 @@ def test_a_thousand_clauses_side_by_side_are_too_many(client: ClientAPI) -> None
     Quirk(
         name="deep-filters",
         summary=(
-            "120 levels of `$and` are refused as something that cannot be read; some thousands raise `RecursionError` in "
-            "the Python client."
+            "120 levels of `$and` are refused by a message that does not say why; some thousands raise `RecursionError` "
+            "in the Python client."
         ),
         workaround="A filter takes 32 levels; more is 400.",
         works_around=("ragstore.model.filters.grammar:MAX_DEPTH",),
     )
 )
 def test_a_deep_filter_is_refused_or_overflows(client: ClientAPI) -> None:
-    def nested(levels: int) -> Where:
-        deepest: Where = {"n": 1}
+    def nested(levels: int) -> Filter:
+        deepest: Filter = {"n": 1}
         return functools.reduce(lambda where, _: {"$and": [where, {"n": 1}]}, range(levels), deepest)
 
     collection = numbers(client, one=1)
     assert collection.get(where=nested(32))["ids"] == ["one"]
-    with pytest.raises(InvalidArgumentError, match="Invalid where clause|Failed to parse the request body"):
+    with pytest.raises(InvalidArgumentError, match=r"Invalid where clause|Failed to parse the request body"):
         collection.get(where=nested(120))
     with pytest.raises(RecursionError):
         collection.get(where=nested(3000))
@@ -201,8 +200,10 @@ def test_a_deep_filter_is_refused_or_overflows(client: ClientAPI) -> None:
 @shows(
     Quirk(
         name="contains-stops-at-nul",
-        summary="`$contains` finds nothing behind a NUL character in a text, and of its operand reads what stands before one.",
-        workaround="An operand with NUL becomes a `$regex`, which holds all of it. What stands behind a NUL is not found.",
+        summary=(
+            "`$contains` finds nothing behind a NUL character in a text, and reads its operand up to the first NUL."
+        ),
+        workaround="An operand with NUL becomes a `$regex`. What stands behind a NUL in a text is not found.",
         works_around=("ragstore.model.filters.where_document:_comparison_to_chroma",),
         upstream="none of this; #7388 (embedded NUL byte in a document corrupts the FTS5 inverted index) is related",
     )
@@ -217,7 +218,7 @@ def test_contains_stops_at_a_nul(client: ClientAPI) -> None:
 @shows(
     Quirk(
         name="large-regexes-are-internal-errors",
-        summary="A regular expression that is too large to compile is an internal error, `(code: 1043) constraint failed`.",
+        summary="A regular expression that is too large is an internal error, `(code: 1043) constraint failed`.",
         workaround="That code is translated to 400.",
         works_around=("ragstore.chroma.errors:meaning",),
     )
@@ -245,8 +246,8 @@ def test_matches_cannot_be_counted(client: ClientAPI) -> None:
 @shows(
     Quirk(
         name="errors-are-told-apart-by-texts",
-        summary="An embedding of a wrong dimension and an invalid regular expression are errors of one kind, `InvalidArgumentError`.",
-        workaround="The text says which it is; it is matched and not passed on.",
+        summary="A wrong dimension and an invalid regular expression are errors of one kind, `InvalidArgumentError`.",
+        workaround="The text is matched, and not passed on.",
         works_around=("ragstore.chroma.errors:meaning",),
     )
 )

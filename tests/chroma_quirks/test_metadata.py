@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import httpx
 import pytest
 from chromadb.api import ClientAPI
 from chromadb.errors import ChromaError, InternalError, InvalidArgumentError
@@ -16,7 +15,7 @@ from chroma_quirks.quirk import Quirk, shows
 @shows(
     Quirk(
         name="no-null-in-an-add",
-        summary="A null in the metadata of an `add` is refused as something that cannot be read, with no word of nulls.",
+        summary="A null in the metadata of an `add` is refused with a message that does not mention nulls.",
         workaround="A null means absent, and is removed before the write.",
         works_around=("ragstore.model.metadata:checked_document_metadata",),
         upstream="#5260: Problem with nullable metadata fields",
@@ -97,11 +96,15 @@ def test_one_metadata_float_in_ten_comes_back_changed(client: ClientAPI) -> None
     few = {str(number): round(drawn.random(), 15) for number in range(1000, 2000)}
     collection = new_collection(client)
     collection.upsert(
-        ids=[*many, *few], embeddings=[[1.0, 0.0]] * 2000, metadatas=[{"number": one} for one in [*many.values(), *few.values()]]
+        ids=[*many, *few],
+        embeddings=[[1.0, 0.0]] * 2000,
+        metadatas=[{"number": one} for one in [*many.values(), *few.values()]],
     )
     found = collection.get()
-    assert found["metadatas"] is not None
-    stored = {key: metadata["number"] for key, metadata in zip(found["ids"], found["metadatas"], strict=True)}
+    stored = {
+        key: (metadata or {}).get("number")
+        for key, metadata in zip(found["ids"], found["metadatas"] or [], strict=True)
+    }
     assert 50 <= sum(stored[key] != number for key, number in many.items()) <= 200
     assert all(stored[key] == number for key, number in few.items())
 
@@ -153,19 +156,23 @@ def test_reserved_keys_are_refused_or_lost(client: ClientAPI) -> None:
         workaround="None yet.",
         works_around=(),
         upstream=(
-            "#5366: Error in compaction: Failed to apply logs to the metadata segment (the same error; its cause is not "
-            "known there)"
+            "#5366: Error in compaction: Failed to apply logs to the metadata segment (the same error; its cause is "
+            "not known there)"
         ),
     )
 )
 @pytest.mark.parametrize("kind", ["a list", "keys"])
 def test_a_document_with_too_many_metadata_values_makes_its_collection_unusable(client: ClientAPI, kind: str) -> None:
     def write(name: str, count: int) -> None:
-        values = {"list": [str(one) for one in range(count)]} if kind == "a list" else dict.fromkeys(map(str, range(count)), 1)
+        values = (
+            {"list": [str(one) for one in range(count)]}
+            if kind == "a list"
+            else dict.fromkeys(map(str, range(count)), 1)
+        )
         get_collection(client, name).upsert(ids=[f"of {count}"], embeddings=[[1.0, 0.0]], metadatas=[values])
 
     name = new_name()
-    collection = client.create_collection(name, embedding_function=None)
+    collection = new_collection(client, name=name)
     write(name, 5400)
     with pytest.raises(InternalError, match="Failed to apply logs to the metadata segment"):
         write(name, 5500)
@@ -181,10 +188,16 @@ def test_a_document_with_too_many_metadata_values_makes_its_collection_unusable(
 @shows(
     Quirk(
         name="lists-outlive-their-collection",
-        summary="Deleting a collection leaves its documents' list metadata behind; later documents of any collection have it.",
+        summary=(
+            "Deleting a collection leaves the list metadata of its documents behind. Later documents, of any collection, "
+            "have it."
+        ),
         workaround="Documents whose metadata has lists are deleted before their collection.",
         works_around=("ragstore.chroma.chroma_store:_delete_lists",),
-        upstream="#7594: `delete_collection` leaves list-valued metadata behind, which reappears on records written to the next collection",
+        upstream=(
+            "#7594: `delete_collection` leaves list-valued metadata behind, which reappears on records written to the "
+            "next collection"
+        ),
     )
 )
 def test_lists_of_a_deleted_collection_appear_in_later_documents(client: ClientAPI) -> None:
@@ -203,8 +216,8 @@ def test_lists_of_a_deleted_collection_appear_in_later_documents(client: ClientA
 @shows(
     Quirk(
         name="lone-surrogates",
-        summary="A text with a lone surrogate raises `UnicodeEncodeError` in embedded Chroma, which is no `ChromaError`.",
-        workaround="Such text is 400 when it is decoded; whatever embedded Chroma raises becomes an error of ragstore's.",
+        summary="In embedded Chroma a text with a lone surrogate raises `UnicodeEncodeError`, which is no `ChromaError`.",
+        workaround="Such text is 400; whatever embedded Chroma raises becomes an error of ragstore's.",
         works_around=("ragstore.chroma.embedded.process:_refusing",),
         stores=("embedded",),
     )

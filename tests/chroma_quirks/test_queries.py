@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from chromadb.api import ClientAPI
 
-from chroma_quirks.bare import DATABASE_PATH, new_collection, run_program
+from chroma_quirks.bare import DATABASE_PATH, Space, new_collection, run_program
 from chroma_quirks.quirk import Quirk, shows
 from serving import Served
 
@@ -52,7 +52,7 @@ def test_documents_are_not_found_by_their_own_embedding(client: ClientAPI) -> No
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     embeddings = (directions * drawn.lognormal(0.0, 0.3, size=(400, 1))).astype(np.float32)
     ids = [str(number) for number in range(400)]
-    collection = new_collection(client, {"space": "l2"})
+    collection = new_collection(client, "l2")
     collection.add(ids=ids, embeddings=embeddings, metadatas=[{"own": key} for key in ids])
     found = 0
     for key, embedding in zip(ids, embeddings, strict=True):
@@ -74,7 +74,7 @@ def test_documents_are_not_found_by_their_own_embedding(client: ClientAPI) -> No
 )
 def test_embeddings_of_cosine_collections_come_back_changed(client: ClientAPI) -> None:
     embeddings = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32)
-    collection = new_collection(client, {"space": "cosine"})
+    collection = new_collection(client, "cosine")
     collection.add(ids=[str(number) for number in range(100)], embeddings=embeddings)
     found = np.asarray(collection.get(include=["embeddings"])["embeddings"], dtype=np.float32)
     assert (found != embeddings).any()
@@ -90,9 +90,11 @@ def test_embeddings_of_cosine_collections_come_back_changed(client: ClientAPI) -
     )
 )
 def test_a_cosine_collection_loses_embeddings_of_extreme_lengths(client: ClientAPI) -> None:
-    collection = new_collection(client, {"space": "cosine"})
+    collection = new_collection(client, "cosine")
     collection.add(ids=["short", "long"], embeddings=[[1e-30, 0.0], [1e20, 0.0]])
-    short, long = collection.get(include=["embeddings"])["embeddings"] or []
+    found = collection.get(include=["embeddings"])["embeddings"]
+    assert found is not None
+    short, long = found
     assert list(short) == [0.0, 0.0]
     assert all(number is None or math.isnan(number) for number in long)
 
@@ -106,9 +108,9 @@ def test_a_cosine_collection_loses_embeddings_of_extreme_lengths(client: ClientA
     )
 )
 def test_a_cosine_query_by_a_vector_of_extreme_length_has_a_meaningless_distance(client: ClientAPI) -> None:
-    collection = new_collection(client, {"space": "cosine"})
+    collection = new_collection(client, "cosine")
     collection.add(ids=["same direction"], embeddings=[[1.0, 0.0]])
-    ((short,), (long,)) = collection.query(query_embeddings=[[1e-30, 0.0], [2e19, 0.0]])["distances"] or []
+    ((short,), (long,)) = collection.query(query_embeddings=[[1e-30, 0.0], [2e19, 0.0]])["distances"]
     assert short == pytest.approx(-99.0)
     assert long == pytest.approx(1.0)
 
@@ -122,10 +124,10 @@ def test_a_cosine_query_by_a_vector_of_extreme_length_has_a_meaningless_distance
     )
 )
 @pytest.mark.parametrize("space", ["l2", "ip"])
-def test_a_distance_beyond_float32_is_no_number(client: ClientAPI, space: str) -> None:
-    collection = new_collection(client, {"space": "l2"} if space == "l2" else {"space": "ip"})
+def test_a_distance_beyond_float32_is_no_number(client: ClientAPI, space: Space) -> None:
+    collection = new_collection(client, space)
     collection.add(ids=["far"], embeddings=[[3e38, 3e38]])
-    ((distance,),) = collection.query(query_embeddings=[[-3e38, 3e38]])["distances"] or []
+    ((distance,),) = collection.query(query_embeddings=[[-3e38, 3e38]])["distances"]
     assert distance is None or not math.isfinite(distance)
 
 
@@ -156,7 +158,6 @@ def test_a_query_vector_as_base64_is_refused(client: ClientAPI, http: httpx.Clie
         workaround="None yet: the configuration is believed.",
         works_around=(),
         upstream="#2638: Confusion regarding the HNSW config (closed)",
-        stores=("embedded", "server"),
     )
 )
 def test_the_configuration_of_an_old_collection_says_another_distance_than_it_has(tmp_path: Path) -> None:
@@ -224,9 +225,7 @@ class Answer(msgspec.Struct):
 async def test_a_query_beside_upserts_mixes_two_of_them(server: Served) -> None:
     async with aiohttp.ClientSession(server.url, headers=JSON) as session:
         path = await _new_path(session)
-        writes = [
-            {"ids": ["a"], "embeddings": [[value, 0]], "documents": [str(value)]} for value in range(1, 50)
-        ]
+        writes = [{"ids": ["a"], "embeddings": [[value, 0]], "documents": [str(value)]} for value in range(1, 50)]
         bodies = [json.dumps(write).encode() for write in writes]
         numbers = iter(range(10**9))
         await _post(session, f"{path}/upsert", bodies[0])

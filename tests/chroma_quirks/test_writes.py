@@ -171,7 +171,7 @@ def test_two_concurrent_first_writes_of_different_dimensions_are_both_accepted(c
     with ThreadPoolExecutor(2) as threads:
         for _ in range(RACES):
             name = new_name()
-            client.create_collection(name, embedding_function=None)
+            new_collection(client, name=name)
             if all(threads.map(write, [name, name], [[2.0, 2.0], [3.0, 3.0, 3.0]])):
                 return
     pytest.fail(f"In {RACES} races never were both accepted")
