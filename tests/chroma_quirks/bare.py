@@ -106,7 +106,7 @@ class BareCollection(Protocol):
 
 
 @dataclass(frozen=True)
-class Kept:
+class Instance:
     """A Chroma, and where it keeps its data.
 
     Attributes:

@@ -12,7 +12,7 @@ import pytest
 from chromadb.api import ClientAPI
 from chromadb.config import Settings
 
-from chroma_quirks.bare import DATABASE_PATH, Kept, persistent_client
+from chroma_quirks.bare import DATABASE_PATH, Instance, persistent_client
 from chroma_quirks.quirk import shown_by
 from serving import Served, running, start_chroma
 
@@ -50,29 +50,29 @@ def http(server: Served) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture(scope="session")
-def embedded_kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+def embedded_instance(tmp_path_factory: pytest.TempPathFactory) -> Instance:
     """Embedded Chroma."""
     folder = tmp_path_factory.mktemp("chroma_quirks_embedded")
-    return Kept(persistent_client(folder), folder, os.getpid())
+    return Instance(persistent_client(folder), folder, os.getpid())
 
 
 @pytest.fixture(scope="session")
-def server_kept(server: Served, server_folder: Path) -> Kept:
+def server_instance(server: Served, server_folder: Path) -> Instance:
     """Chroma's server, with its Python client."""
     url = httpx.URL(server.url)
     client = chromadb.HttpClient(url.host, url.port or 80, settings=Settings(anonymized_telemetry=False))
-    return Kept(client, server_folder / "chroma", server.process.pid)
+    return Instance(client, server_folder / "chroma", server.process.pid)
 
 
 @pytest.fixture
 def client(request: pytest.FixtureRequest) -> ClientAPI:
     """A client of Chroma; `shows` says of which."""
-    kept: Kept = request.getfixturevalue(f"{request.param}_kept")
-    return kept.client
+    instance: Instance = request.getfixturevalue(f"{request.param}_instance")
+    return instance.client
 
 
 @pytest.fixture
-def kept(request: pytest.FixtureRequest, client: ClientAPI) -> Kept:
+def instance(request: pytest.FixtureRequest, client: ClientAPI) -> Instance:
     """The Chroma that `client` is a client of."""
-    both: list[Kept] = [request.getfixturevalue(f"{name}_kept") for name in ("embedded", "server")]
+    both: list[Instance] = [request.getfixturevalue(f"{name}_instance") for name in ("embedded", "server")]
     return next(one for one in both if one.client is client)

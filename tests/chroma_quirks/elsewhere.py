@@ -10,8 +10,8 @@ ELSEWHERE: Final = (
     Quirk(
         name="cost-of-a-call",
         summary=(
-            "A write or query costs by the call far more than by the record or vector: 64 to 83 records/s one at a time, "
-            "990 in batches of 100."
+            "A write or query costs by the call far more than by the record or vector: 64 to 83 records/s one at a "
+            "time, 990 in batches of 100."
         ),
         workaround="Writes and queries that wait at the same time leave as one.",
         works_around=("ragstore.store.batching",),
@@ -20,8 +20,8 @@ ELSEWHERE: Final = (
     Quirk(
         name="cost-of-a-filter",
         summary=(
-            "A filtered query costs in proportion to the documents that match: 68 ms where 60 % of 18,000 do, 5 ms for "
-            "the same query without the filter."
+            "A filtered query costs in proportion to the documents that match: 68 ms where 60 % of 18,000 do, 5 ms "
+            "for the same query without the filter."
         ),
         workaround="Whichever is cheaper: Chroma's filter, or more neighbours without it, filtered by ragstore.",
         works_around=("ragstore.store.filter_planning",),

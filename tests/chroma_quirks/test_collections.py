@@ -7,7 +7,7 @@ import pytest
 from chromadb.api import ClientAPI
 from chromadb.errors import ChromaError, NotFoundError, UniqueConstraintError
 
-from chroma_quirks.bare import Kept, get_collection, new_collection, new_name
+from chroma_quirks.bare import Instance, get_collection, new_collection, new_name
 from chroma_quirks.quirk import Quirk, shows
 from serving import Served
 
@@ -34,10 +34,12 @@ def test_a_collection_that_exists_is_an_untyped_error(client: ClientAPI) -> None
     Quirk(
         name="list-in-collection-metadata-panics",
         summary=(
-            "A list as a value of a collection's metadata panics: the server drops the connection, and embedded Chroma "
-            "raises a `BaseException`, which passes every `except Exception`."
+            "A list as a value of a collection's metadata panics: the server drops the connection, and embedded "
+            "Chroma raises a `BaseException`, which passes every `except Exception`."
         ),
-        workaround="400 before Chroma is called; whatever embedded Chroma raises becomes an error of ragstore's.",
+        workaround=(
+            "400 before Chroma is called; every exception of embedded Chroma is converted to an error of ragstore."
+        ),
         works_around=(
             "ragstore.model.metadata:checked_collection_metadata",
             "ragstore.chroma.embedded.process:_refusing",
@@ -57,7 +59,7 @@ def test_a_list_in_collection_metadata_panics(client: ClientAPI) -> None:
     Quirk(
         name="modify-replaces-metadata",
         summary="`modify` replaces all metadata of a collection, where an update of a document merges.",
-        workaround="The stored metadata is read, and merged when that is asked for.",
+        workaround="The stored metadata is read, and merged if the request says so.",
         works_around=("ragstore.chroma.chroma_store:update_metadata",),
         upstream="#1247: Collection metadata update should merge metadata",
     )
@@ -72,7 +74,7 @@ def test_modify_replaces_all_metadata(client: ClientAPI) -> None:
     Quirk(
         name="metadata-cannot-be-emptied",
         summary="`{}` as the new metadata of a collection is refused. A null is accepted, and stores nothing.",
-        workaround="A null is sent under a key of ragstore's own.",
+        workaround="A null is sent under a key that only ragstore uses.",
         works_around=("ragstore.chroma.backend:CLEARED",),
     )
 )
@@ -149,8 +151,8 @@ def test_a_collection_that_is_made_again_has_another_id(client: ClientAPI) -> No
     Quirk(
         name="deleted-collections-stay-on-disk-and-open",
         summary=(
-            "A collection costs four open files from its first write on, and 2.6 MiB of memory as measured. Deleting it "
-            "gives nothing back until Chroma restarts, and its folder of 160 KiB stays for good."
+            "A collection costs four open files from its first write on, and 2.6 MiB of memory as measured. "
+            "Deleting it gives nothing back until Chroma restarts, and its folder of 160 KiB stays for good."
         ),
         workaround="None: documented.",
         works_around=(),
@@ -160,15 +162,15 @@ def test_a_collection_that_is_made_again_has_another_id(client: ClientAPI) -> No
         ),
     )
 )
-def test_deleted_collections_leave_their_folders_and_open_files(kept: Kept, client: ClientAPI) -> None:
-    folders, files = kept.folders(), kept.open_files()
+def test_deleted_collections_leave_their_folders_and_open_files(instance: Instance, client: ClientAPI) -> None:
+    folders, files = instance.folders(), instance.open_files()
     for _ in range(10):
         collection = new_collection(client)
         collection.add(ids=["a"], embeddings=[[1.0, 0.0]])
         collection.query(query_embeddings=[[1.0, 0.0]])
         client.delete_collection(collection.name)
-    assert kept.folders() == folders + 10
-    assert kept.open_files() >= files + 40
+    assert instance.folders() == folders + 10
+    assert instance.open_files() >= files + 40
 
 
 @shows(

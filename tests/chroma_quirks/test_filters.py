@@ -34,8 +34,8 @@ def texts(client: ClientAPI, **contents: str) -> BareCollection:
     Quirk(
         name="one-field-in-a-filter",
         summary=(
-            "A `where` takes one field with one operator. Several fields, several operators, `{}`, integers beside floats "
-            "in `$in`, and `$and` or `$or` of one clause are refused, the last by the Python client alone."
+            "A `where` takes one field with one operator. Several fields, several operators, `{}`, integers beside "
+            "floats in `$in`, and `$and` or `$or` of one clause are refused, the last by the Python client alone."
         ),
         workaround="Filters are translated: several fields mean AND, `{}` selects everything, and so on.",
         works_around=(
@@ -96,7 +96,7 @@ def test_a_fraction_is_cut_when_it_is_compared_with_integers(
 @shows(
     Quirk(
         name="largest-integer-equals-the-float-above-it",
-        summary="The float 2**63 equals the largest integer, 2**63 - 1.",
+        summary="The float `2**63` equals the largest integer, `2**63 - 1`.",
         workaround="Filters with that float are written so that they do not select that integer.",
         works_around=("ragstore.model.filters.where:_cut_alone", "ragstore.model.filters.where:_without_cut"),
         upstream="#7491: int/float union filter truncates float bounds — stored int 2 matches $eq: 2.5",
@@ -110,7 +110,9 @@ def test_the_largest_integer_equals_the_float_above_it(client: ClientAPI) -> Non
 @shows(
     Quirk(
         name="integers-are-rounded-to-floats",
-        summary="To compare an integer of a filter with stored floats it becomes a double, which rounds beyond 2**53.",
+        summary=(
+            "To compare an integer of a filter with stored floats it becomes a double, which rounds beyond `2**53`."
+        ),
         workaround="Filters that are applied by ragstore round in the same way.",
         works_around=("ragstore.model.filters.where:_comparable",),
     )
@@ -144,9 +146,9 @@ def test_contains_finds_lists_of_one_kind_of_numbers(client: ClientAPI) -> None:
     Quirk(
         name="too-many-sql-variables",
         summary="About 33,000 strings or 17,000 numbers in `$in`, or 33,000 ids, end in an internal error of SQLite.",
-        workaround="A filter takes 8,000 values and a request 10,000 ids; ragstore's 400 names the place.",
+        workaround="A filter takes 8,000 values and a request 10,000 ids; more is 400.",
         works_around=("ragstore.model.filters.grammar:MAX_VALUES",),
-        upstream="#2762: Querying large number of entries returns (the same error); #1861 (closed)",
+        upstream="#2762: Querying large number of entries returns (the same error)",
     )
 )
 def test_many_values_are_too_many_sql_variables(client: ClientAPI) -> None:
@@ -177,8 +179,8 @@ def test_a_thousand_clauses_side_by_side_are_too_many(client: ClientAPI) -> None
     Quirk(
         name="deep-filters",
         summary=(
-            "120 levels of `$and` are refused by a message that does not say why; some thousands raise `RecursionError` "
-            "in the Python client."
+            "120 levels of `$and` are refused by a message that does not say why; some thousands raise "
+            "`RecursionError` in the Python client."
         ),
         workaround="A filter takes 32 levels; more is 400.",
         works_around=("ragstore.model.filters.grammar:MAX_DEPTH",),
@@ -205,7 +207,9 @@ def test_a_deep_filter_is_refused_or_overflows(client: ClientAPI) -> None:
         ),
         workaround="An operand with NUL becomes a `$regex`. What stands behind a NUL in a text is not found.",
         works_around=("ragstore.model.filters.where_document:_comparison_to_chroma",),
-        upstream="none of this; #7388 (embedded NUL byte in a document corrupts the FTS5 inverted index) is related",
+        upstream=(
+            "#7388 (related): embedded NUL byte in a document corrupts the FTS5 inverted index for the whole collection"
+        ),
     )
 )
 def test_contains_stops_at_a_nul(client: ClientAPI) -> None:
@@ -245,7 +249,7 @@ def test_matches_cannot_be_counted(client: ClientAPI) -> None:
 
 @shows(
     Quirk(
-        name="errors-are-told-apart-by-texts",
+        name="one-kind-of-error-for-different-causes",
         summary="A wrong dimension and an invalid regular expression are errors of one kind, `InvalidArgumentError`.",
         workaround="The text is matched, and not passed on.",
         works_around=("ragstore.chroma.errors:meaning",),

@@ -49,7 +49,7 @@ def test_empty_metadata_is_refused_and_comes_back_as_none(client: ClientAPI) -> 
     Quirk(
         name="numbers-that-are-not-finite-vanish",
         summary="Embedded Chroma accepts infinity and NaN as metadata values and drops them silently.",
-        workaround="400 that names the place.",
+        workaround="400 that names the path.",
         works_around=("ragstore.model.metadata:_check_scalar",),
         upstream="#7751: Non-finite float metadata (inf/nan) is silently accepted and then dropped",
         stores=("embedded",),
@@ -66,7 +66,7 @@ def test_a_metadata_number_that_is_not_finite_vanishes(client: ClientAPI, number
     Quirk(
         name="large-integers-become-floats",
         summary="An integer beyond 64 bits is stored as a float without an error.",
-        workaround="400 that names the place.",
+        workaround="400 that names the path.",
         works_around=("ragstore.model.metadata:_check_scalar",),
     )
 )
@@ -128,8 +128,8 @@ def test_a_list_that_is_empty_or_has_two_kinds_of_numbers_is_refused(client: Cli
     Quirk(
         name="reserved-keys",
         summary=(
-            "Metadata keys that are empty or begin with `#` or `$` are refused by a message that does not name them; "
-            "those that begin with `chroma:` are accepted, and do not come back."
+            "Metadata keys that are empty or begin with `#` or `$` are refused by a message that does not name "
+            "them; those that begin with `chroma:` are accepted, and do not come back."
         ),
         workaround="400 that names the key.",
         works_around=("ragstore.model.metadata:is_reserved",),
@@ -150,8 +150,8 @@ def test_reserved_keys_are_refused_or_lost(client: ClientAPI) -> None:
     Quirk(
         name="too-many-metadata-values",
         summary=(
-            "A document with more than 5,461 metadata values, those of lists counted one by one, fails its write and "
-            "every later read and write of that collection. Only deleting the collection helps."
+            "A document with more than 5,461 metadata values, those of lists counted one by one, fails its write "
+            "and every later read and write of that collection. Only deleting the collection helps."
         ),
         workaround="None yet.",
         works_around=(),
@@ -189,14 +189,14 @@ def test_a_document_with_too_many_metadata_values_makes_its_collection_unusable(
     Quirk(
         name="lists-outlive-their-collection",
         summary=(
-            "Deleting a collection leaves the list metadata of its documents behind. Later documents, of any collection, "
-            "have it."
+            "Deleting a collection leaves the list metadata of its documents behind. Later documents, of any "
+            "collection, have it."
         ),
         workaround="Documents whose metadata has lists are deleted before their collection.",
         works_around=("ragstore.chroma.chroma_store:_delete_lists",),
         upstream=(
-            "#7594: `delete_collection` leaves list-valued metadata behind, which reappears on records written to the "
-            "next collection"
+            "#7594: `delete_collection` leaves list-valued metadata behind, which reappears on records written to "
+            "the next collection"
         ),
     )
 )
@@ -216,8 +216,10 @@ def test_lists_of_a_deleted_collection_appear_in_later_documents(client: ClientA
 @shows(
     Quirk(
         name="lone-surrogates",
-        summary="In embedded Chroma a text with a lone surrogate raises `UnicodeEncodeError`, which is no `ChromaError`.",
-        workaround="Such text is 400; whatever embedded Chroma raises becomes an error of ragstore's.",
+        summary=(
+            "In embedded Chroma a text with a lone surrogate raises `UnicodeEncodeError`, which is no `ChromaError`."
+        ),
+        workaround="Such text is 400; every exception of embedded Chroma is converted to an error of ragstore.",
         works_around=("ragstore.chroma.embedded.process:_refusing",),
         stores=("embedded",),
     )

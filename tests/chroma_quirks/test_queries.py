@@ -34,15 +34,15 @@ JSON: Final = {"Content-Type": "application/json"}
     Quirk(
         name="unreachable-documents",
         summary=(
-            "Documents that are stored are found by no query, not even by their own embedding with a filter on their own "
-            "id: the HNSW graph has no path to them. Seen with `l2` and `ip` embeddings of differing lengths, many equal "
-            "embeddings, and after replacements."
+            "Documents that are stored are found by no query, not even by their own embedding with a filter on "
+            "their own id: the HNSW graph has no path to them. Seen with `l2` and `ip` embeddings of differing "
+            "lengths, many equal embeddings, and after replacements."
         ),
         workaround="None yet.",
         works_around=(),
         upstream=(
-            "#7758: Live records become unreachable by query() after deletes and upserts while get() still returns them "
-            "(1.5.9); #3580"
+            "#7758: Live records become unreachable by query() after deletes and upserts while get() still returns "
+            "them (1.5.9)"
         ),
     )
 )
@@ -65,8 +65,8 @@ def test_documents_are_not_found_by_their_own_embedding(client: ClientAPI) -> No
     Quirk(
         name="cosine-embeddings-change",
         summary=(
-            "Embeddings of cosine collections are divided by their length and multiplied by it again, in float32: they "
-            "come back changed in the last digits."
+            "Embeddings of cosine collections are divided by their length and multiplied by it again, in float32: "
+            "they come back changed in the last digits."
         ),
         workaround="Copies and repairs send embeddings of which Chroma makes exactly the wanted ones.",
         works_around=("ragstore.cosine:sendable",),
@@ -102,7 +102,10 @@ def test_a_cosine_collection_loses_embeddings_of_extreme_lengths(client: ClientA
 @shows(
     Quirk(
         name="cosine-queries-of-extreme-lengths",
-        summary="Queries of a cosine collection by a vector shorter than 1e-18 or longer than 1e19 have meaningless distances.",
+        summary=(
+            "Queries of a cosine collection by a vector shorter than 1e-18 or longer than 1e19 have meaningless "
+            "distances."
+        ),
         workaround="None yet.",
         works_around=(),
     )
@@ -152,8 +155,8 @@ def test_a_query_vector_as_base64_is_refused(client: ClientAPI, http: httpx.Clie
     Quirk(
         name="distance-of-old-collections",
         summary=(
-            "A collection that Chroma 0.5 or 0.6 made with `hnsw:space` in its metadata has a configuration that says "
-            "`l2`, while queries compute the distance of the metadata."
+            "A collection that Chroma 0.5 or 0.6 made with `hnsw:space` in its metadata has a configuration that "
+            "says `l2`, while queries compute the distance of the metadata."
         ),
         workaround="None yet: the configuration is believed.",
         works_around=(),
@@ -214,8 +217,8 @@ class Answer(msgspec.Struct):
     Quirk(
         name="torn-reads",
         summary=(
-            "The server reads embeddings and the rest one after the other. A get or query beside an upsert of the same id "
-            "mixes two writes: 146 of 4,000 gets, 133 of 2,000 queries."
+            "The server reads embeddings and the rest one after the other. A get or query beside an upsert of the "
+            "same id mixes two writes: 146 of 4,000 gets, 133 of 2,000 queries."
         ),
         workaround="What was written meanwhile is read again; after three attempts while writes wait.",
         works_around=("ragstore.chroma.layers.consistent_reads",),
@@ -248,8 +251,8 @@ async def test_a_query_beside_upserts_mixes_two_of_them(server: Served) -> None:
     Quirk(
         name="reads-beside-deletes",
         summary=(
-            "A query beside a delete returns documents with neither text nor metadata (11 of 4,578 on the server); a get "
-            "with embeddings fails with an internal error."
+            "A query beside a delete returns documents with neither text nor metadata (11 of 4,578 on the server); "
+            "a get with embeddings fails with an internal error."
         ),
         workaround="Such a query counts as failed, and such reads are repeated.",
         works_around=("ragstore.chroma.http.responses:bare_ids", "ragstore.chroma.layers.retries"),

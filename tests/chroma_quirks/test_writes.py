@@ -16,10 +16,12 @@ from chroma_quirks.quirk import Quirk, shows
 @shows(
     Quirk(
         name="add-skips-taken-ids",
-        summary="`add` with an id that is taken reports success and does not store the document, nor say which it skipped.",
+        summary=(
+            "`add` with an id that is taken reports success and does not store the document, nor say which it skipped."
+        ),
         workaround=(
-            "409 that names the ids. Ids are looked up before an add of several; an add writes a token into `uris` and "
-            "reads it back to learn which documents it wrote."
+            "409 that names the ids. Ids are looked up before an add of several; an add writes a token into `uris` "
+            "and reads it back to learn which documents it wrote."
         ),
         works_around=(
             "ragstore.chroma.chroma_store:_add",
@@ -41,7 +43,9 @@ def test_an_add_skips_ids_that_are_taken_without_an_error(client: ClientAPI) -> 
 @shows(
     Quirk(
         name="upsert-merges-metadata",
-        summary="`upsert` merges metadata: keys that the new document does not have stay, unless they are named as null.",
+        summary=(
+            "`upsert` merges metadata: keys that the new document does not have stay, unless they are named as null."
+        ),
         workaround="The stored metadata is read first, and the keys to remove are named as null.",
         works_around=("ragstore.chroma.merging:_written", "ragstore.chroma.chroma_store:_upsert"),
         upstream="#699: Fix empty metadata, partial updates (merged pull request: merging is intended)",
@@ -73,7 +77,7 @@ def test_a_delete_counts_ids_that_do_not_exist(client: ClientAPI) -> None:
     Quirk(
         name="last-of-duplicate-ids-wins",
         summary="The server accepts a write that has an id twice, and stores the last document of that id.",
-        workaround="400 that names both places.",
+        workaround="400 that names the id and its path.",
         works_around=("ragstore.api.decode_documents",),
         stores=("server",),
     )
@@ -101,17 +105,17 @@ def test_of_two_documents_with_one_id_in_one_write_the_last_is_stored(client: Cl
 def test_a_write_takes_5461_records_and_no_more(client: ClientAPI) -> None:
     assert client.get_max_batch_size() == 5461
     collection = new_collection(client)
-    with pytest.raises((ChromaError, ValueError), match="max(imum)? batch size"):
+    with pytest.raises((ChromaError, ValueError), match=r"max(imum)? batch size"):
         collection.upsert(ids=[str(number) for number in range(5462)], embeddings=[[1.0, 0.0]] * 5462)
     assert collection.count() == 0
 
 
 @shows(
     Quirk(
-        name="unusable-numbers-without-a-place",
+        name="unusable-numbers-without-a-path",
         summary=(
-            "An embedding with NaN, infinity or a number beyond float32 is refused for the whole batch, by a message "
-            "that does not name the document."
+            "An embedding with NaN, infinity or a number beyond float32 is refused for the whole batch, by a "
+            "message that does not name the document."
         ),
         workaround="Numbers are checked while they are decoded; the error names `$.documents[3].embedding[7]`.",
         works_around=("ragstore.model.vectors", "ragstore.api.decode_documents"),
@@ -152,10 +156,10 @@ RACES = 300
     Quirk(
         name="two-first-dimensions",
         summary=(
-            "Of two concurrent first writes with embeddings of different dimensions the server accepts both, and cuts "
-            "or pads the embeddings of one."
+            "Of two concurrent first writes with embeddings of different dimensions the server accepts both, and "
+            "cuts or pads the embeddings of one."
         ),
-        workaround="Within one replica writes to a collection are serialised; across replicas there is none.",
+        workaround="Within one replica, writes to a collection are serialised. Across replicas there is no workaround.",
         works_around=(),
         stores=("server",),
     )
