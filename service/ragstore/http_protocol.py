@@ -326,7 +326,7 @@ class ProblemProtocol(HttpToolsProtocol):
         The header `connection: close` has been sent by then.
         """
         cycle = self.cycle
-        current: object = cycle and cycle.scope
+        current: object = cycle.scope
         # A later request can only be there when the body of this one is complete.
         if current is scope and cycle.more_body and not (cycle.keep_alive or self._stopping):
             cycle.keep_alive = self._lingers = True
