@@ -18,7 +18,14 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ragstore.counted import count_unparsed
-from ragstore.request_meter import OVERLAP_BYTES, RejectedRequest, RequestMeter, check_head, check_header_count
+from ragstore.request_meter import (
+    MALFORMED,
+    OVERLAP_BYTES,
+    RejectedRequest,
+    RequestMeter,
+    check_head,
+    check_header_count,
+)
 from ragstore.schemas import Problem
 from ragstore.security.headers import STRICT
 
@@ -46,10 +53,9 @@ def _answer(status: int, reason: str, title: str, detail: str) -> bytes:
 
 
 _TOO_SLOW: Final = _answer(408, "Request Timeout", "Request timed out", "The request's head did not come in time")
-_MALFORMED: Final = "This is not a valid HTTP request"
 
 MAX_SLICES: Final = 256
-"""Maximum number of slices parsed before other connections get their turn: a slice has only four bytes at worst."""
+"""Maximum number of slices parsed before other connections get their turn."""
 
 
 class ProblemProtocol(HttpToolsProtocol):
@@ -155,15 +161,6 @@ class ProblemProtocol(HttpToolsProtocol):
         self._wait_no_more()
         super().on_headers_complete()
 
-    def on_chunk_header(self) -> None:
-        """The size of a chunk was parsed."""
-        self._meter.chunk_started()
-
-    def on_body(self, body: bytes) -> None:
-        """Data of a body was parsed."""
-        self._meter.data_received(len(body))
-        super().on_body(body)
-
     def on_message_complete(self) -> None:
         """The end of a request was parsed."""
         self._meter.request_complete()
@@ -187,15 +184,16 @@ class ProblemProtocol(HttpToolsProtocol):
     def _parse(self) -> None:
         """Parse input slice by slice, up to the next request that has to wait for the response before it."""
         data, start = self._parsed + self._input, len(self._parsed)
-        slices = 0
-        while start < len(data) and slices < MAX_SLICES and not (self.pipeline or self._finished):
-            start = self._parse_slice(data, start)
-            slices += 1
-        if self._finished:
-            return
-        self._parsed, self._input = data[max(0, start - OVERLAP_BYTES) : start], data[start:]
-        if self._input and not self.pipeline:
+        for _ in range(MAX_SLICES):
+            end = self._parse_slice(data, start)
+            needs_more = end in (start, len(data))
+            start = end
+            if needs_more or self.pipeline or self._finished:
+                break
+        else:
             self._continue_later()
+        if not self._finished:
+            self._parsed, self._input = data[max(0, start - OVERLAP_BYTES) : start], data[start:]
 
     def _continue_later(self) -> None:
         if self._turn is None and not self._finished:
@@ -204,18 +202,16 @@ class ProblemProtocol(HttpToolsProtocol):
 
     def _take_turn(self) -> None:
         self._turn = None
-        if self._finished:
-            return
-        self._unset_keepalive_if_required()
-        self._parse()
-        if not self._input and not self.pipeline:
+        if not self._finished:
+            self._unset_keepalive_if_required()
             self.flow.resume_reading()
+            self._parse()
 
     def _parse_slice(self, data: bytes, start: int) -> int:
         """Parse a slice of the input.
 
         Returns:
-            Index of the first byte after it.
+            Index of the first byte after it; `start` if more input is needed.
         """
         in_body, before = self._meter.in_body, self.cycle
         if not in_body and self._waiting is None:
@@ -225,12 +221,11 @@ class ProblemProtocol(HttpToolsProtocol):
             # A request for an upgrade has no body, and is processed as one of HTTP/1.1.
             with suppress(HttpParserUpgrade):
                 self.parser.feed_data(memoryview(data)[start:end])
-            self._meter.parsed(end - start, in_body)
         except (RejectedRequest, HttpParserError) as error:
             rejected = error if isinstance(error, RejectedRequest) else error.__context__
             self.logger.warning("Invalid HTTP request received.")
             self._reject(
-                rejected.detail if isinstance(rejected, RejectedRequest) else _MALFORMED,
+                rejected.detail if isinstance(rejected, RejectedRequest) else MALFORMED,
                 own=self.cycle if in_body or self.cycle is not before else None,
                 earlier=None if in_body else before,
             )

@@ -1,9 +1,10 @@
 """Limits for what a request consists of besides its body: request line, headers, chunk extensions and trailers.
 
 httptools parses whatever it is fed and does not report where in its input a request ends. The meter therefore cuts the
-input into slices before it is parsed. A head ends with an empty line, and so does a chunked body; a body with a
-`Content-Length` ends after that many bytes. Each slice ends at the next such position, so it belongs to one request.
-The parser alone decides what the bytes mean: an empty line inside a body only makes an additional slice.
+input into slices before it is parsed. A head ends with an empty line, trailers do, too, and the size of everything else
+is known in advance. So a slice belongs to one request, and bytes that are no body are counted before they are parsed.
+
+The parser alone decides what is valid: what the meter accepts beyond that, the parser rejects.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ MAX_HEADERS: Final = 1_000
 """Maximum number of headers. A header of five bytes takes about 30 times as much memory once it is parsed."""
 
 MAX_SLICE_BYTES: Final = 64 * 1024
-"""Maximum size of a slice of a chunked body, and so the maximum of what is parsed beyond `MAX_HEAD_BYTES`."""
+"""Maximum size of a slice of a chunked body, after which other connections may get their turn."""
 
 OVERLAP_BYTES: Final = 3
 """Bytes before a slice that `RequestMeter.cut` needs to see: an empty line can begin in the slice before."""
@@ -26,7 +27,10 @@ OVERLAP_BYTES: Final = 3
 CHUNK_FRAMING_BYTES: Final = 20
 """What a chunk needs besides its data and is not counted: 16 hexadecimal digits and two line ends."""
 
-_EMPTY_LINE: Final = b"\r\n\r\n"
+MALFORMED: Final = "This is not a valid HTTP request"
+
+_LINE_END: Final = b"\r\n"
+_EMPTY_LINE: Final = _LINE_END * 2
 _HOST: Final = re.compile(rb"(?:\[[0-9A-Za-z:.%_~-]+\]|[0-9A-Za-z._~!$&'()*+,;=%-]*)(?::[0-9]*)?")
 _WITHOUT_HOST: Final = frozenset({"0.9", "1.0"})
 """Versions of HTTP whose requests need no `Host` header."""
@@ -98,48 +102,40 @@ def check_head(version: str, headers: list[tuple[bytes, bytes]]) -> int | None:
 
 
 class RequestMeter:
-    """Cuts the input of a connection into slices and counts the bytes that are no body.
-
-    Bytes of the head are counted before they are parsed. In a chunked body only the parser knows which bytes are data,
-    so a slice is parsed first, and what was neither data nor the usual framing of a chunk is counted afterwards.
+    """Cuts the input of a connection into slices and limits the bytes that are no body.
 
     Attributes:
-        in_body: whether the head of the current request is complete and its body is not.
+        in_body: whether the head of the current request is complete and its body, trailers included, is not.
     """
 
     def __init__(self) -> None:
         self.in_body = False
-        self._complete = False
-        self._length: int | None = None
-        self._head_bytes = 0
-        self._chunk_bytes = 0
-        self._data_bytes = 0
-        self._chunks = 0
+        self._chunked = False
+        self._in_trailers = False
+        self._counted = 0
+        self._left = 0
+        """Bytes up to the end of the body, or of the current chunk and the line end behind its data."""
 
     def cut(self, data: bytes, start: int) -> int:
-        """Find the end of the next slice.
+        """Find the end of the next slice, which is parsed next.
 
         Args:
             data: input; up to `OVERLAP_BYTES` that were parsed before, and what is to be parsed.
             start: index of the first byte that is to be parsed.
 
         Returns:
-            Index after the last byte of the slice.
+            Index after the last byte of the slice; `start` if more input is needed.
 
         Raises:
-            RejectedRequest: the head exceeds its limit.
+            RejectedRequest: the request exceeds its limit.
         """
-        if self.in_body and self._length:
-            return min(len(data), start + self._length)
-        room = MAX_SLICE_BYTES if self.in_body else MAX_HEAD_BYTES - self._head_bytes
-        found = data.find(_EMPTY_LINE, max(0, start - OVERLAP_BYTES), start + room)
-        if found >= 0:
-            return found + len(_EMPTY_LINE)
-        if len(data) - start <= room:
-            return len(data)
-        if self.in_body:
-            return start + room
-        raise _too_large()
+        if self.in_body and self._chunked and not self._in_trailers:
+            return self._cut_chunks(data, start)
+        if not self._left:
+            return self._cut_lines(data, start)
+        end = min(len(data), start + self._left)
+        self._left -= end - start
+        return end
 
     def head_complete(self, length: int | None) -> None:
         """The parser has reported the end of a head.
@@ -148,41 +144,53 @@ class RequestMeter:
             length: what `check_head` has returned.
         """
         self.in_body = True
-        self._length = length
-
-    def chunk_started(self) -> None:
-        """The parser has reported the size of a chunk."""
-        self._chunks += 1
-
-    def data_received(self, count: int) -> None:
-        """The parser has reported data of a body."""
-        self._data_bytes += count
+        self._chunked = length is None
+        self._left = length or 0
 
     def request_complete(self) -> None:
         """The parser has reported the end of a request."""
-        self.in_body = False
-        self._complete = True
+        self.in_body = self._in_trailers = False
+        self._counted = self._left = 0
 
-    def parsed(self, count: int, in_body: bool) -> None:
-        """Account for a slice.
+    def _cut_lines(self, data: bytes, start: int) -> int:
+        """A slice of a head or of trailers, up to the empty line that ends them."""
+        room = MAX_HEAD_BYTES - self._counted
+        found = data.find(_EMPTY_LINE, max(0, start - OVERLAP_BYTES), start + room)
+        end = len(data) if found < 0 else found + len(_EMPTY_LINE)
+        self._count(end - start)
+        return end
 
-        Args:
-            count: its size.
-            in_body: `in_body` before it was parsed.
+    def _cut_chunks(self, data: bytes, start: int) -> int:
+        """A slice of chunks, up to the end of the last one's size line; incomplete lines are left for later."""
+        position, limit = start, min(len(data), start + MAX_SLICE_BYTES)
+        while position < limit and not self._in_trailers:
+            if self._left:
+                step = min(self._left, limit - position)
+                self._left -= step
+                position += step
+                continue
+            room = MAX_HEAD_BYTES - self._counted + CHUNK_FRAMING_BYTES
+            end = data.find(_LINE_END, position, position + room)
+            if end < 0:
+                if len(data) - position >= room:
+                    raise _too_large()
+                break
+            self._count(max(0, end - position + 2 * len(_LINE_END) - CHUNK_FRAMING_BYTES))
+            size = _chunk_size(data[position:end])
+            position = end + len(_LINE_END)
+            self._in_trailers = not size
+            self._left = size + len(_LINE_END) if size else 0
+        return position
 
-        Raises:
-            RejectedRequest: chunk extensions and trailers exceed the limit.
-        """
-        if not in_body:
-            self._head_bytes += count
-        elif self._length:
-            self._length -= count
-        else:
-            framing = count - self._data_bytes - CHUNK_FRAMING_BYTES * self._chunks
-            self._chunk_bytes = max(0, self._chunk_bytes + framing)
-            if self._head_bytes + self._chunk_bytes > MAX_HEAD_BYTES:
-                raise _too_large()
-        self._data_bytes = self._chunks = 0
-        if self._complete:
-            self._complete = False
-            self._head_bytes = self._chunk_bytes = 0
+    def _count(self, count: int) -> None:
+        self._counted += count
+        if self._counted > MAX_HEAD_BYTES:
+            raise _too_large()
+
+
+def _chunk_size(line: bytes) -> int:
+    """The size in the line before a chunk's data."""
+    try:
+        return int(line.partition(b";")[0], 16)
+    except ValueError:
+        raise RejectedRequest(MALFORMED) from None

@@ -24,7 +24,6 @@ OVERRIDDEN = {
     "connection_lost": ["exc"],
     "connection_made": ["transport"],
     "data_received": ["data"],
-    "on_body": ["body"],
     "on_header": ["name", "value"],
     "on_headers_complete": [],
     "on_message_complete": [],
