@@ -54,7 +54,7 @@ def _answer(status: int, reason: str, title: str, detail: str) -> bytes:
 
 _TOO_SLOW: Final = _answer(408, "Request Timeout", "Request timed out", "The request's head did not come in time")
 
-MAX_SLICES: Final = 256
+MAX_SLICES: Final = 4
 """Maximum number of slices parsed before other connections get their turn."""
 
 

@@ -18,8 +18,8 @@ MAX_HEAD_BYTES: Final = 64 * 1024
 MAX_HEADERS: Final = 1_000
 """Maximum number of headers. A header of five bytes takes about 30 times as much memory once it is parsed."""
 
-MAX_SLICE_BYTES: Final = 64 * 1024
-"""Maximum size of a slice of a chunked body, after which other connections may get their turn."""
+MAX_SLICE_CHUNKS: Final = 1_000
+"""Maximum number of chunks in a slice, which take about 1 ms to parse."""
 
 OVERLAP_BYTES: Final = 3
 """Bytes before a slice that `RequestMeter.cut` needs to see: an empty line can begin in the slice before."""
@@ -162,24 +162,29 @@ class RequestMeter:
 
     def _cut_chunks(self, data: bytes, start: int) -> int:
         """A slice of chunks, up to the end of the last one's size line; incomplete lines are left for later."""
-        position, limit = start, min(len(data), start + MAX_SLICE_BYTES)
-        while position < limit and not self._in_trailers:
-            if self._left:
-                step = min(self._left, limit - position)
-                self._left -= step
-                position += step
-                continue
+        if len(data) - start <= self._left:
+            self._left -= len(data) - start
+            return len(data)
+        position, self._left = start + self._left, 0
+        for _ in range(MAX_SLICE_CHUNKS):
             room = MAX_HEAD_BYTES - self._counted + CHUNK_FRAMING_BYTES
             end = data.find(_LINE_END, position, position + room)
             if end < 0:
                 if len(data) - position >= room:
                     raise _too_large()
-                break
-            self._count(max(0, end - position + 2 * len(_LINE_END) - CHUNK_FRAMING_BYTES))
+                return position
+            framing = end - position + 2 * len(_LINE_END)
+            if framing > CHUNK_FRAMING_BYTES:
+                self._count(framing - CHUNK_FRAMING_BYTES)
             size = _chunk_size(data[position:end])
             position = end + len(_LINE_END)
-            self._in_trailers = not size
-            self._left = size + len(_LINE_END) if size else 0
+            if not size:
+                self._in_trailers = True
+                return position
+            position += size + len(_LINE_END)
+            if position >= len(data):
+                self._left = position - len(data)
+                return len(data)
         return position
 
     def _count(self, count: int) -> None:
@@ -190,7 +195,11 @@ class RequestMeter:
 
 def _chunk_size(line: bytes) -> int:
     """The size in the line before a chunk's data."""
+    digits = line if b";" not in line else line.partition(b";")[0]
     try:
-        return int(line.partition(b";")[0], 16)
+        size = int(digits, 16)
     except ValueError:
-        raise RejectedRequest(MALFORMED) from None
+        size = -1
+    if size < 0:
+        raise RejectedRequest(MALFORMED)
+    return size

@@ -201,11 +201,14 @@ def test_large_overhead_after_an_early_response_closes_the_connection(service: S
     assert only(responses_in(received)).status == 404
 
 
-def test_a_bad_chunk_while_the_application_runs_is_400(service: Served) -> None:
+@pytest.mark.parametrize(
+    "size", [b"no chunk", b"-5", b"-ff", b"+5", b"0x5", b"1_0", b" 5", b"5 ", b"", b";x", b"f" * 17]
+)
+def test_a_bad_chunk_while_the_application_runs_is_400(service: Served, size: bytes) -> None:
     with connect(service) as connection:
         connection.sendall(chunked(WRITE, JSON, method="PUT") + chunk(body("bad-chunk")))
         httpx.get(f"{service.url}/health/live").raise_for_status()
-        connection.sendall(b"no chunk\r\n")
+        connection.sendall(size + b"\r\nhello\r\n0\r\n\r\n")
         response = only(responses_in(read_all(connection)))
 
     assert response.status == 400
