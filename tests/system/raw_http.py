@@ -100,3 +100,15 @@ def chunked(path: str, *headers: str, method: str = "POST") -> bytes:
 def chunk(data: bytes, extension: bytes = b"") -> bytes:
     """A chunk of a body."""
     return b"%x%b\r\n%b\r\n" % (len(data), extension, data)
+
+
+def send_without_end(service: Served, start: bytes, block: bytes, size: int) -> bytes:
+    """Send blocks until a size is reached or the service takes no more, and return the response."""
+    with connect(service) as connection:
+        with suppress(ConnectionError):
+            connection.sendall(start)
+            for _ in range(size // len(block)):
+                connection.sendall(block)
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_WR)
+        return read_all(connection)

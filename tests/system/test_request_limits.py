@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,7 +16,18 @@ from ragstore.request_meter import MAX_HEAD_BYTES, MAX_HEADERS
 from security.guarding import Guarded, guarded
 from serving import Served, running, start_service
 from system.ledger import PATIENCE, document
-from system.raw_http import Response, chunk, chunked, connect, exchange, get, padded, read_all, responses_in
+from system.raw_http import (
+    Response,
+    chunk,
+    chunked,
+    connect,
+    exchange,
+    get,
+    padded,
+    read_all,
+    responses_in,
+    send_without_end,
+)
 
 CLOSE: Final = "Connection: close"
 JSON: Final = "Content-Type: application/json"
@@ -352,18 +362,6 @@ def resident_bytes(service: Served) -> int:
     """Memory of a service without its children."""
     status = Path(f"/proc/{service.process.pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) * 1024
-
-
-def send_without_end(service: Served, start: bytes, block: bytes, size: int) -> bytes:
-    """Send blocks until a size is reached or the service takes no more, and return the response."""
-    with connect(service) as connection:
-        with suppress(ConnectionError):
-            connection.sendall(start)
-            for _ in range(size // len(block)):
-                connection.sendall(block)
-        with suppress(OSError):
-            connection.shutdown(socket.SHUT_WR)
-        return read_all(connection)
 
 
 @pytest.mark.parametrize(
