@@ -241,9 +241,6 @@ def test_a_bad_chunk_in_a_stream_whose_response_has_started_closes_the_connectio
     assert not received.endswith(b"\r\n0\r\n\r\n"), "the caller could not tell that the stream was cut"
 
 
-# -- trailers -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["Authorization", "X-API-Key"])
 def test_a_key_in_a_trailer_is_no_key(guard: Guarded, name: str) -> None:
     value = guard.plain["boss"] if name == "X-API-Key" else f"Bearer {guard.plain['boss']}"
@@ -320,8 +317,6 @@ def test_a_request_with_another_transfer_coding_does_nothing(service: Served, co
     assert httpx.get(f"{service.url}/collections/{name}").status_code == 200
 
 
-# -- upgrades -----------------------------------------------------------------------------------
-
 UPGRADE: Final = ("Connection: Upgrade", "Upgrade: h2c")
 
 
@@ -339,9 +334,6 @@ def test_the_body_of_a_request_for_an_upgrade_is_no_request(service: Served) -> 
     head = get("/health/live", *UPGRADE, f"Content-Length: {len(hidden)}")
 
     assert only(exchange(service, head, hidden)).status == 400
-
-
-# -- early responses ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
