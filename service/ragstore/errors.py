@@ -26,6 +26,7 @@
     ├── RateLimited                     429, with Retry-After
     ├── Overloaded                      503, with Retry-After
     ├── Stopping                        503, with Retry-After
+    ├── TooLargeForChroma               413
     └── ChromaError
         ├── ChromaFailed                502
         ├── ChromaUnavailable           503, with Retry-After
@@ -175,6 +176,13 @@ class LineTooLarge(BodyTooLarge):
     def __init__(self, line: int, max_bytes: int) -> None:
         message = f"A line must not be larger than {max_bytes} bytes"
         super().__init__(f"{message}: line {line}", [FieldError("$", message, line)])
+
+
+class TooLargeForChroma(ServiceError):
+    """The request to Chroma is larger than a Chroma server takes. Nothing was written."""
+
+    status = 413
+    title = "Too large for Chroma"
 
 
 class ChromaError(ServiceError, abstract=True):

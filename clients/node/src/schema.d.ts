@@ -492,8 +492,8 @@ export interface components {
             metadata: {
                 [key: string]: string | number | boolean;
             };
-            /** @description Documents in it. */
-            count: number;
+            /** @description Documents in it; null when Chroma fails to count them, as it does in a damaged collection. */
+            count: number | null;
             /** @description Of its embeddings; null until the first document came. */
             dimension: number | null;
             /**
@@ -854,7 +854,7 @@ export interface components {
          * @description The kind of error, for programs. Stable within a major version; more may be added.
          * @enum {string}
          */
-        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_failed" | "chroma_timeout" | "chroma_unavailable" | "collection_exists" | "collection_not_found" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "forbidden" | "head_timeout" | "internal_error" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "stopping" | "unauthorized" | "unsupported_media_type";
+        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_failed" | "chroma_timeout" | "chroma_unavailable" | "collection_exists" | "collection_not_found" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "forbidden" | "head_timeout" | "internal_error" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "stopping" | "too_large_for_chroma" | "unauthorized" | "unsupported_media_type";
         /**
          * QueryBody
          * @description A similarity query on one collection.

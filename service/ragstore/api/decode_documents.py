@@ -124,16 +124,16 @@ def _blamed(error: InvalidRequest, documents: Sequence[Undecoded], place: int, f
     ]
     if missing:
         return InvalidDocuments(WITHOUT_EMBEDDING, missing)
-    problems = [
+    field_errors = [
         FieldError(f"$.documents[{place}]{problem.path.removeprefix('$')}", problem.message)
         for problem in error.field_errors
     ]
-    if not problems:
+    if not field_errors:
         return InvalidDocuments(error.detail, [FieldError(f"$.documents[{place}]", error.detail)])
-    path, message = problems[0].path, problems[0].message
+    path, message = field_errors[0].path, field_errors[0].message
     if path.startswith(f"$.documents[{place}].embedding"):
         return InvalidDocuments.at(path, NOT_NUMBERS)
-    return InvalidDocuments((message, ": ", JsonPath(path)), problems)
+    return InvalidDocuments((message, ": ", JsonPath(path)), field_errors)
 
 
 def _lacks_embedding(raw: Undecoded, format_: str) -> bool:

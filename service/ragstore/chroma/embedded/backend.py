@@ -304,6 +304,7 @@ def _tell_repairs(opened: Future[list[Repaired]]) -> None:
             "index repaired" if not found.problem else "index damaged",
             collection=found.collection,
             documents=found.documents,
+            removed=found.removed or None,
             problem=found.problem or None,
         )
 
