@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from client.corpus import CANARIES
-from client.servers import Embeddings, LocalServer
+from client.fake_servers import Embeddings, LocalServer
 from ragstore_client import (
     AsyncClient,
     Client,

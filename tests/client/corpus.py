@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from client.servers import vector_of
+from client.fake_servers import vector_of
 from ragstore_client import NewDocument
 
 CANARY_TEXT = "kanarientext-4711"

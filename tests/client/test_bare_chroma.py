@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from client.conftest import Shelf
 from client.corpus import chunk
-from client.servers import Answer, LocalServer, Request
+from client.fake_servers import Answer, LocalServer, Request
 from ragstore_client import (
     ChromaProvider,
     Distance,
@@ -22,7 +22,7 @@ from ragstore_client import (
     Retriever,
     SkipReason,
 )
-from ragstore_client.rag._chroma_calls import chroma_where
+from ragstore_client.rag._chroma_calls import to_chroma_where
 from ragstore_client.rag._detection import shared_detector
 from serving import Served
 
@@ -46,13 +46,13 @@ from serving import Served
     ],
 )
 def test_a_filter_is_said_in_chromas_stricter_language(said: dict[str, object], meant: dict[str, object]) -> None:
-    assert chroma_where(said) == meant  # type: ignore[arg-type]  # literals of many shapes
+    assert to_chroma_where(said) == meant  # type: ignore[arg-type]  # literals of many shapes
 
 
 @pytest.mark.parametrize("wrong", [{"$and": {"a": 1}}, {"$or": ["a"]}, {"$or": 5}, {"a": float("inf")}])
 def test_what_is_no_filter_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):
-        chroma_where(wrong)  # type: ignore[arg-type]  # literals of many shapes
+        to_chroma_where(wrong)  # type: ignore[arg-type]  # literals of many shapes
 
 
 SCALARS = st.one_of(st.integers(0, 3), st.sampled_from("ab"))
@@ -81,7 +81,7 @@ def test_every_filter_is_said_so_that_chroma_takes_it(where: dict[str, object]) 
         elif isinstance(condition, dict):
             assert len(condition) == 1
 
-    said = chroma_where(where)  # type: ignore[arg-type]  # of many shapes
+    said = to_chroma_where(where)  # type: ignore[arg-type]  # of many shapes
     if said:
         check(said)
 

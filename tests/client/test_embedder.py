@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from client.corpus import CANARY_KEY, CANARY_QUERY
-from client.servers import Embeddings, LocalServer, vector_of
+from client.fake_servers import Embeddings, LocalServer, vector_of
 from ragstore_client import EmbeddingCache, EmbeddingFailed, EmbeddingsClient, InvalidConfiguration
 from serving import free_port
 

@@ -11,7 +11,7 @@ from langgraph.graph import MessagesState
 
 from client.agent import agent
 from client.corpus import HANDBOOK
-from client.servers import Embeddings, LocalServer
+from client.fake_servers import Embeddings, LocalServer
 from ragstore_client import AsyncClient, EmbeddingsClient, NewDocument, RagSettings, Retriever, extract_rag_config
 from ragstore_client.langgraph import append_archive_prompt
 from serving import Served

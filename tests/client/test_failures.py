@@ -11,7 +11,7 @@ import pytest
 
 from client.conftest import Connect
 from client.corpus import CANARY_KEY, CANARY_TEXT
-from client.servers import Answer, LocalServer, scripted
+from client.fake_servers import Answer, LocalServer, scripted
 from ragstore_client import (
     NO_RETRIES,
     BadGateway,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client.conftest import Connect
-from client.servers import Answer, LocalServer, Request, scripted
+from client.fake_servers import Answer, LocalServer, Request, scripted
 from ragstore_client import (
     NO_RETRIES,
     AsyncClient,

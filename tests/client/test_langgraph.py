@@ -14,7 +14,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from client.agent import Graph, ScriptedModel, agent, informed
 from client.conftest import Shelf
 from client.corpus import CANARY_QUERY, CANARY_TEXT, HANDBOOK
-from client.servers import Embeddings, LocalServer
+from client.fake_servers import Embeddings, LocalServer
 from ragstore_client import EmbeddingCache, InvalidConfiguration, RagArchiveConfig, RagConfig
 from ragstore_client.langgraph import build_tools, create_archive_search_tool, inject_rag_context
 from serving import free_port

@@ -11,7 +11,7 @@ import pytest
 
 from client.conftest import Shelf
 from client.corpus import CANARY_KEY, chunk
-from client.servers import vector_of
+from client.fake_servers import vector_of
 from ragstore_client import (
     Capabilities,
     Document,

@@ -11,7 +11,7 @@ import pytest
 
 from client.conftest import Shelf
 from client.corpus import CANARY_QUERY, CANARY_TEXT, HANDBOOK, chunk
-from client.servers import Answer, Embeddings, LocalServer, holding_up, scripted, vector_of
+from client.fake_servers import Answer, Embeddings, LocalServer, holding_up, scripted, vector_of
 from ragstore_client import (
     EmbeddingCache,
     EmbeddingFailed,

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from client.corpus import chunk
-from client.servers import Embeddings, LocalServer
+from client.fake_servers import Embeddings, LocalServer
 from docs.answers import values
 from docs.pages import ANSWER, LANGUAGES, PAGES, ROOT, RUN, Block, blocks_of
 from docs.running import Reader, run_with_make

@@ -47,14 +47,13 @@ from ragstore_client._models import (
     Collection,
     CollectionCreated,
     CollectionDeleted,
-    CollectionEmptied,
     CollectionError,
     CollectionPage,
+    DeleteAllResult,
+    DeleteResult,
     Distance,
     Document,
     DocumentPage,
-    DocumentsDeleted,
-    DocumentsWritten,
     Embedding,
     Health,
     HealthDetails,
@@ -70,6 +69,7 @@ from ragstore_client._models import (
     ServiceInfo,
     StoredMetadata,
     Where,
+    WriteResult,
 )
 from ragstore_client._retries import NO_RETRIES, RetryPolicy
 from ragstore_client._sync.client import Client
@@ -82,7 +82,8 @@ if TYPE_CHECKING:
     from ragstore_client.rag._config import RagArchiveConfig, RagConfig, RagSettings, extract_rag_config
     from ragstore_client.rag._embedder import Embedder, EmbeddingsClient
     from ragstore_client.rag._embedding_cache import EmbeddingCache
-    from ragstore_client.rag._formatting import TEXTS, Texts, append_archive_prompt, format_context, format_hits
+    from ragstore_client.rag._expansion import ExpandedPassage
+    from ragstore_client.rag._formatting import TEXTS, Texts, append_archive_prompt, format_context, format_passages
     from ragstore_client.rag._providers import (
         Capabilities,
         ProviderHealth,
@@ -92,9 +93,8 @@ if TYPE_CHECKING:
     )
     from ragstore_client.rag._ragstore_provider import RagstoreConnection, RagstoreProvider
     from ragstore_client.rag._registry import registry
-    from ragstore_client.rag._results import Hit, SearchResults, SkippedArchive, SkipReason
+    from ragstore_client.rag._results import RetrievedPassage, SearchResults, SkippedArchive, SkipReason
     from ragstore_client.rag._retriever import ALL_LAYERS, Retriever
-    from ragstore_client.rag._siblings import Passage
     from ragstore_client.rag._strategy import QueryChoice, choose_query
 
 _LATER = {
@@ -119,7 +119,7 @@ _LATER = {
         "Texts",
         "append_archive_prompt",
         "format_context",
-        "format_hits",
+        "format_passages",
     ),
     "ragstore_client.rag._providers": (
         "Capabilities",
@@ -134,7 +134,7 @@ _LATER = {
     ),
     "ragstore_client.rag._registry": ("registry",),
     "ragstore_client.rag._results": (
-        "Hit",
+        "RetrievedPassage",
         "SearchResults",
         "SkippedArchive",
         "SkipReason",
@@ -143,7 +143,7 @@ _LATER = {
         "ALL_LAYERS",
         "Retriever",
     ),
-    "ragstore_client.rag._siblings": ("Passage",),
+    "ragstore_client.rag._expansion": ("ExpandedPassage",),
     "ragstore_client.rag._strategy": (
         "QueryChoice",
         "choose_query",
@@ -168,28 +168,27 @@ __all__ = [
     "Collection",
     "CollectionCreated",
     "CollectionDeleted",
-    "CollectionEmptied",
     "CollectionError",
     "CollectionPage",
     "Conflict",
     "ConnectFailed",
     "ConnectionLost",
+    "DeleteAllResult",
+    "DeleteResult",
     "Distance",
     "Document",
     "DocumentPage",
-    "DocumentsDeleted",
-    "DocumentsWritten",
     "Embedder",
     "Embedding",
     "EmbeddingCache",
     "EmbeddingFailed",
     "EmbeddingsClient",
+    "ExpandedPassage",
     "FieldError",
     "Forbidden",
     "GatewayTimeout",
     "Health",
     "HealthDetails",
-    "Hit",
     "InvalidConfiguration",
     "InvalidInput",
     "Match",
@@ -200,7 +199,6 @@ __all__ = [
     "NewDocument",
     "NotFound",
     "Outcome",
-    "Passage",
     "PayloadTooLarge",
     "Probe",
     "ProblemError",
@@ -218,6 +216,7 @@ __all__ = [
     "RagstoreError",
     "RagstoreProvider",
     "RetrievalProvider",
+    "RetrievedPassage",
     "Retriever",
     "RetryPolicy",
     "Scalar",
@@ -236,13 +235,14 @@ __all__ = [
     "UnknownProvider",
     "UnsupportedMediaType",
     "Where",
+    "WriteResult",
     "__version__",
     "append_archive_prompt",
     "choose_query",
     "describe",
     "extract_rag_config",
     "format_context",
-    "format_hits",
+    "format_passages",
     "registry",
     "to_base64",
     "to_float32",

@@ -7,52 +7,27 @@ A filter travels in a body, never in a URL: it holds metadata values, and URLs e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
 
 from ragstore_client import _models as models
-from ragstore_client._answers import into, text
+from ragstore_client._call import Call
 from ragstore_client._exceptions import InvalidInput, NotFound
-from ragstore_client._json import encode, plain
+from ragstore_client._json import encode, to_builtins
+from ragstore_client._responses import decode_text, json_decoder
 from ragstore_client._vectors import to_base64
 
 if TYPE_CHECKING:
     from ragstore_client._models import Distance, Embedding, Metadata, NewDocument, Where
 
-T_co = TypeVar("T_co", covariant=True)
-
-MOST_DOCUMENTS = 1000
+MAX_PAGE_SIZE = 1000
 """Most documents that the service returns in one page."""
 
 
-class Call(msgspec.Struct, Generic[T_co], frozen=True):
-    """One call.
-
-    Attributes:
-        method: the HTTP method.
-        path: the path below the base URL, percent-encoded.
-        reader: reads a body into the answer.
-        params: the query string.
-        body: JSON to send.
-        idempotent: whether doing it twice is the same as doing it once.
-        accept: statuses beyond 2xx whose body is an answer too.
-        when_gone: what a 404 means after an earlier try that may have done the work.
-    """
-
-    method: str
-    path: str
-    reader: Callable[[bytes], T_co]
-    params: tuple[tuple[str, str], ...] = ()
-    body: bytes | None = None
-    idempotent: bool = True
-    accept: tuple[int, ...] = ()
-    when_gone: T_co | None = None
-
-
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which documents, and how much of them.
 
     Attributes:
@@ -67,17 +42,19 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     ids: Sequence[str] | None = None
     include_embeddings: bool = False
 
-    def words(self) -> dict[str, object]:
+    def to_body(self) -> dict[str, object]:
         """The filter as members of a request's body."""
-        return _given(
-            where=None if self.where is None else plain(self.where, "$.where"),
-            where_document=None if self.where_document is None else plain(self.where_document, "$.where_document"),
+        return _drop_none(
+            where=None if self.where is None else to_builtins(self.where, "$.where"),
+            where_document=None
+            if self.where_document is None
+            else to_builtins(self.where_document, "$.where_document"),
             ids=None if self.ids is None else list(self.ids),
             include=["embedding"] if self.include_embeddings else None,
         )
 
 
-class Nearness(msgspec.Struct, frozen=True, kw_only=True):
+class SimilaritySearch(msgspec.Struct, frozen=True, kw_only=True):
     """What a similarity search asks for.
 
     Attributes:
@@ -92,9 +69,9 @@ class Nearness(msgspec.Struct, frozen=True, kw_only=True):
     max_distance: float | None = None
     min_score: float | None = None
 
-    def words(self) -> dict[str, object]:
+    def to_body(self) -> dict[str, object]:
         """The search as members of a request's body."""
-        return _given(
+        return _drop_none(
             query_embedding=to_base64(self.embedding),
             top_k=self.top_k,
             max_distance=self.max_distance,
@@ -115,15 +92,15 @@ def create_collection(
     get_or_create: bool,
 ) -> Call[models.CollectionCreated]:
     """`POST /collections`."""
-    body = _given(
+    body = _drop_none(
         name=name,
-        metadata=None if metadata is None else plain(metadata, "$.metadata"),
+        metadata=None if metadata is None else to_builtins(metadata, "$.metadata"),
         embedding_provider=embedding_provider,
         embedding_model=embedding_model,
         distance=distance,
         get_or_create=get_or_create or None,
     )
-    reader = into(models.CollectionCreated)
+    reader = json_decoder(models.CollectionCreated)
     return Call("POST", "/collections", reader, body=encode(body), idempotent=get_or_create)
 
 
@@ -132,24 +109,24 @@ def list_collections(*, limit: int | None, offset: int | None) -> Call[models.Co
     return Call(
         "GET",
         "/collections",
-        into(models.CollectionPage),
+        json_decoder(models.CollectionPage),
         params=_params(limit=limit, offset=offset),
     )
 
 
 def get_collection(name: str) -> Call[models.Collection]:
     """`GET /collections/{collection_name}`."""
-    return Call("GET", _collection(name), into(models.Collection))
+    return Call("GET", _collection(name), json_decoder(models.Collection))
 
 
 def update_metadata(name: str, metadata: Metadata, *, merge: bool) -> Call[models.MetadataUpdated]:
     """`PUT /collections/{collection_name}/metadata`."""
-    body = encode({"metadata": plain(metadata, "$.metadata")})
+    body = encode({"metadata": to_builtins(metadata, "$.metadata")})
     params = _params(merge="true" if merge else None)
     return Call(
         "PUT",
         _collection(name) + "/metadata",
-        into(models.MetadataUpdated),
+        json_decoder(models.MetadataUpdated),
         params=params,
         body=body,
     )
@@ -158,13 +135,13 @@ def update_metadata(name: str, metadata: Metadata, *, merge: bool) -> Call[model
 def delete_collection(name: str) -> Call[models.CollectionDeleted]:
     """`DELETE /collections/{collection_name}`."""
     gone = models.CollectionDeleted(status="deleted", name=name)
-    return Call("DELETE", _collection(name), into(models.CollectionDeleted), when_gone=gone)
+    return Call("DELETE", _collection(name), json_decoder(models.CollectionDeleted), result_if_gone=gone)
 
 
 def metadata_values(name: str, field: str, *, limit: int | None) -> Call[models.MetadataValues]:
     """`GET /collections/{collection_name}/metadata-values`."""
     params = _params(field=field, limit=limit)
-    return Call("GET", _collection(name) + "/metadata-values", into(models.MetadataValues), params=params)
+    return Call("GET", _collection(name) + "/metadata-values", json_decoder(models.MetadataValues), params=params)
 
 
 # -- documents -----------------------------------------------------------------------------------
@@ -183,11 +160,11 @@ def encode_document(document: NewDocument) -> bytes:
         InvalidInput: its vector, or a value of its metadata, cannot be sent.
     """
     return encode(
-        _given(
+        _drop_none(
             id=document.id,
             text=document.text,
             embedding=to_base64(document.embedding),
-            metadata=None if document.metadata is None else plain(document.metadata, "$.metadata"),
+            metadata=None if document.metadata is None else to_builtins(document.metadata, "$.metadata"),
         )
     )
 
@@ -212,33 +189,33 @@ def documents_body(documents: Iterable[bytes]) -> bytes:
     return b'{"documents":[' + b",".join(documents) + b"]}"
 
 
-def add_documents(collection: str, body: bytes) -> Call[models.DocumentsWritten]:
+def add_documents(collection: str, body: bytes) -> Call[models.WriteResult]:
     """`POST /collections/{c}/documents`."""
     path = _collection(collection) + "/documents"
-    return Call("POST", path, into(models.DocumentsWritten), body=body, idempotent=False)
+    return Call("POST", path, json_decoder(models.WriteResult), body=body, idempotent=False)
 
 
-def upsert_documents(collection: str, body: bytes) -> Call[models.DocumentsWritten]:
+def upsert_documents(collection: str, body: bytes) -> Call[models.WriteResult]:
     """`PUT /collections/{c}/documents`."""
-    return Call("PUT", _collection(collection) + "/documents", into(models.DocumentsWritten), body=body)
+    return Call("PUT", _collection(collection) + "/documents", json_decoder(models.WriteResult), body=body)
 
 
 def list_documents(
-    collection: str, wanted: Filter, *, limit: int | None, offset: int | None, total: bool
+    collection: str, filter_: DocumentFilter, *, limit: int | None, offset: int | None, total: bool
 ) -> Call[models.DocumentPage]:
     """`GET /collections/{c}/documents`, or `POST .../filter` when there is something to filter by."""
-    path, reader = _collection(collection) + "/documents", into(models.DocumentPage)
-    words = wanted.words()
-    if set(words) <= {"include"}:
+    path, reader = _collection(collection) + "/documents", json_decoder(models.DocumentPage)
+    body = filter_.to_body()
+    if set(body) <= {"include"}:
         params = _params(
             limit=limit,
             offset=offset,
-            include="embedding" if wanted.include_embeddings else None,
+            include="embedding" if filter_.include_embeddings else None,
             total=None if total else "false",
         )
         return Call("GET", path, reader, params=params)
-    body = encode(words | _given(limit=limit, offset=offset) | {"total": total})
-    return Call("POST", path + "/filter", reader, body=body)
+    encoded = encode(body | _drop_none(limit=limit, offset=offset) | {"total": total})
+    return Call("POST", path + "/filter", reader, body=encoded)
 
 
 def get_document(collection: str, document_id: str) -> Call[models.Document]:
@@ -247,44 +224,42 @@ def get_document(collection: str, document_id: str) -> Call[models.Document]:
         # Proxies and servers take these out of a path, encoded or not.
         body = encode({"ids": [document_id], "total": False})
         return Call("POST", _collection(collection) + "/documents/filter", _only_document, body=body)
-    return Call("GET", f"{_collection(collection)}/documents/{_segment(document_id)}", into(models.Document))
+    return Call("GET", f"{_collection(collection)}/documents/{_segment(document_id)}", json_decoder(models.Document))
 
 
-def delete_documents(
-    collection: str, *, ids: Sequence[str] | None, where: Where | None
-) -> Call[models.DocumentsDeleted]:
+def delete_documents(collection: str, *, ids: Sequence[str] | None, where: Where | None) -> Call[models.DeleteResult]:
     """`POST /collections/{c}/documents/delete`."""
-    body = encode(Filter(ids=ids, where=where).words())
+    body = encode(DocumentFilter(ids=ids, where=where).to_body())
     return Call(
         "POST",
         _collection(collection) + "/documents/delete",
-        into(models.DocumentsDeleted),
+        json_decoder(models.DeleteResult),
         body=body,
     )
 
 
-def empty_collection(collection: str) -> Call[models.CollectionEmptied]:
+def empty_collection(collection: str) -> Call[models.DeleteAllResult]:
     """`DELETE /collections/{c}/documents/all`."""
-    return Call("DELETE", _collection(collection) + "/documents/all", into(models.CollectionEmptied))
+    return Call("DELETE", _collection(collection) + "/documents/all", json_decoder(models.DeleteAllResult))
 
 
 # -- similarity ----------------------------------------------------------------------------------
 
 
-def query(collection: str, nearness: Nearness, wanted: Filter) -> Call[models.QueryResults]:
+def query(collection: str, search: SimilaritySearch, filter_: DocumentFilter) -> Call[models.QueryResults]:
     """`POST /collections/{c}/query`."""
-    body = encode(nearness.words() | wanted.words())
-    return Call("POST", _collection(collection) + "/query", into(models.QueryResults), body=body)
+    body = encode(search.to_body() | filter_.to_body())
+    return Call("POST", _collection(collection) + "/query", json_decoder(models.QueryResults), body=body)
 
 
 def query_collections(
-    collections: str | Sequence[str], nearness: Nearness, wanted: Filter
+    collections: str | Sequence[str], search: SimilaritySearch, filter_: DocumentFilter
 ) -> Call[models.MultiQueryResults]:
     """`POST /query`."""
     where: dict[str, object]
     where = {"collection": collections} if isinstance(collections, str) else {"collections": list(collections)}
-    body = encode(where | nearness.words() | wanted.words())
-    return Call("POST", "/query", into(models.MultiQueryResults), body=body)
+    body = encode(where | search.to_body() | filter_.to_body())
+    return Call("POST", "/query", json_decoder(models.MultiQueryResults), body=body)
 
 
 # -- service -------------------------------------------------------------------------------------
@@ -292,29 +267,29 @@ def query_collections(
 
 def info() -> Call[models.ServiceInfo]:
     """`GET /`."""
-    return Call("GET", "/", into(models.ServiceInfo))
+    return Call("GET", "/", json_decoder(models.ServiceInfo))
 
 
 def health() -> Call[models.Health]:
     """`GET /health`, whose 503 is an answer too."""
-    return Call("GET", "/health", into(models.Health), accept=(503,))
+    return Call("GET", "/health", json_decoder(models.Health), accepted_statuses=(503,))
 
 
 def probe(name: str) -> Call[models.Probe]:
     """`GET /health/live` and `GET /health/ready`, whose 503 is an answer too."""
-    return Call("GET", f"/health/{name}", into(models.Probe), accept=(503,))
+    return Call("GET", f"/health/{name}", json_decoder(models.Probe), accepted_statuses=(503,))
 
 
 def page(path: str) -> Call[str]:
     """`GET /metrics`, `GET /openapi.json` and `GET /docs`: texts for others to read."""
-    return Call("GET", path, text)
+    return Call("GET", path, decode_text)
 
 
 # -- parts ---------------------------------------------------------------------------------------
 
 
 def _only_document(body: bytes) -> models.Document:
-    found = into(models.DocumentPage)(body).documents
+    found = json_decoder(models.DocumentPage)(body).documents
     if not found:
         raise NotFound(404, "Not found", "Document not found")
     return found[0]
@@ -334,7 +309,7 @@ def _segment(name: str) -> str:
         raise InvalidInput("a name holds a lone surrogate, which is not Unicode") from None
 
 
-def _given(**members: object) -> dict[str, object]:
+def _drop_none(**members: object) -> dict[str, object]:
     return {name: value for name, value in members.items() if value is not None}
 
 

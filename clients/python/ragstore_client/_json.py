@@ -31,7 +31,7 @@ def encode(value: object) -> bytes:
         raise InvalidInput(f"cannot be written as JSON: {type(error).__name__}") from None
 
 
-def plain(value: object, path: str = "$") -> object:
+def to_builtins(value: object, path: str = "$") -> object:
     """Reduce a value to what JSON knows.
 
     msgspec would write NaN as null, which the contract reads as "absent": the value would be lost without a word.
@@ -47,12 +47,12 @@ def plain(value: object, path: str = "$") -> object:
         InvalidInput: as for `encode`; the text names the place and never the value.
     """
     try:
-        return _plain(value, path)
+        return _to_builtins(value, path)
     except RecursionError:
         raise InvalidInput(f"{path}: nested too deeply") from None
 
 
-def _plain(value: object, path: str) -> object:
+def _to_builtins(value: object, path: str) -> object:
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
@@ -60,12 +60,12 @@ def _plain(value: object, path: str) -> object:
             raise InvalidInput(f"{path}: a number must be finite")
         return float(value)
     if isinstance(value, Mapping):
-        return {_key(key, path): _plain(item, f"{path}.{key}") for key, item in value.items()}
+        return {_key(key, path): _to_builtins(item, f"{path}.{key}") for key, item in value.items()}
     if isinstance(value, Sequence | Set):
-        return [_plain(item, f"{path}[{position}]") for position, item in enumerate(value)]
+        return [_to_builtins(item, f"{path}[{position}]") for position, item in enumerate(value)]
     unwrap = getattr(value, "item", None)  # numpy's scalars, and arrays of one value
     if callable(unwrap):
-        return _plain(unwrap(), path)
+        return _to_builtins(unwrap(), path)
     raise InvalidInput(f"{path}: {type(value).__name__} is not a type of JSON")
 
 

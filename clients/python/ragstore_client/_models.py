@@ -173,7 +173,7 @@ class MetadataValues(msgspec.Struct, frozen=True):
     count: int
 
 
-class DocumentsWritten(msgspec.Struct, frozen=True):
+class WriteResult(msgspec.Struct, frozen=True):
     """Documents that are stored now, all of them.
 
     Attributes:
@@ -203,7 +203,7 @@ class DocumentPage(msgspec.Struct, frozen=True):
     total: int | None = None
 
 
-class DocumentsDeleted(msgspec.Struct, frozen=True):
+class DeleteResult(msgspec.Struct, frozen=True):
     """Documents that are gone.
 
     Attributes:
@@ -217,7 +217,7 @@ class DocumentsDeleted(msgspec.Struct, frozen=True):
     count: int
 
 
-class CollectionEmptied(msgspec.Struct, frozen=True):
+class DeleteAllResult(msgspec.Struct, frozen=True):
     """A collection without documents, its metadata and distance kept.
 
     Attributes:

@@ -66,7 +66,7 @@ class Retrying:
         self._repeatable = _MAY_PASS if idempotent else _NOTHING_HAPPENED
         self._started = time.monotonic()
         self.attempt = 1
-        self.may_have_happened = False
+        self.maybe_applied = False
         """Whether an earlier try may have reached the service and taken effect."""
 
     def wait_after(self, error: RagstoreError) -> float | None:
@@ -87,6 +87,6 @@ class Retrying:
             wait += error.retry_after
         if time.monotonic() - self._started + wait > self._policy.budget:
             return None
-        self.may_have_happened = self.may_have_happened or not isinstance(error, _NOTHING_HAPPENED)
+        self.maybe_applied = self.maybe_applied or not isinstance(error, _NOTHING_HAPPENED)
         self.attempt += 1
         return wait

@@ -16,7 +16,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 
 from ragstore_client._exceptions import RagstoreError, describe
 from ragstore_client.rag._config import MAX_TOP_K, RagConfig, extract_rag_config
-from ragstore_client.rag._formatting import append_archive_prompt, format_context, format_hits, texts
+from ragstore_client.rag._formatting import append_archive_prompt, format_context, format_passages, texts
 from ragstore_client.rag._results import SearchResults
 from ragstore_client.rag._retriever import Retriever
 from ragstore_client.rag._strategy import choose_query
@@ -166,7 +166,7 @@ async def _results(retriever: Retriever, query: str) -> SearchResults:
 
 
 def _answer(results: SearchResults, language: str) -> str:
-    return texts(language).no_archives if results.unavailable else format_hits(results, language=language)
+    return texts(language).no_archives if results.unavailable else format_passages(results, language=language)
 
 
 def _arguments(default_top_k: int) -> dict[str, object]:

@@ -10,11 +10,11 @@ import httpx
 
 from ragstore_client._async.collections import CollectionCalls
 from ragstore_client._async.documents import DocumentCalls
-from ragstore_client._async.exchange import AsyncExchange
 from ragstore_client._async.queries import QueryCalls, ServiceCalls
-from ragstore_client._calls import Call
+from ragstore_client._async.transport import AsyncTransport
+from ragstore_client._call import Call
+from ragstore_client._endpoint import DEFAULT_URL, endpoint, ssl_context
 from ragstore_client._retries import RetryPolicy
-from ragstore_client._wire import DEFAULT_URL, endpoint, tls
 
 T = TypeVar("T")
 
@@ -50,8 +50,8 @@ class AsyncClient(CollectionCalls, DocumentCalls, QueryCalls, ServiceCalls):
     ) -> None:
         self._endpoint = endpoint(base_url, api_key)
         self._owns_http = http is None
-        self._http = http or httpx.AsyncClient(timeout=timeout, transport=transport, verify=tls())
-        self._exchange = AsyncExchange(
+        self._http = http or httpx.AsyncClient(timeout=timeout, transport=transport, verify=ssl_context())
+        self._transport = AsyncTransport(
             self._http, self._endpoint, timeout=timeout, retries=retries or RetryPolicy(), headers=headers
         )
 
@@ -76,5 +76,5 @@ class AsyncClient(CollectionCalls, DocumentCalls, QueryCalls, ServiceCalls):
     ) -> None:
         await self.aclose()
 
-    async def _do(self, call: Call[T]) -> T:
-        return await self._exchange.do(call)
+    async def _send(self, call: Call[T]) -> T:
+        return await self._transport.send(call)

@@ -6,26 +6,26 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ragstore_client import _calls as calls
-from ragstore_client._async.caller import Caller
+from ragstore_client._async.base import CallSender
 from ragstore_client._async.ingest import ingest
 from ragstore_client._batches import BatchLimits, Mode, Outcome
-from ragstore_client._calls import Filter
+from ragstore_client._calls import DocumentFilter
 
 if TYPE_CHECKING:
     from ragstore_client import _models as models
     from ragstore_client._models import NewDocument, Where
 
 
-class DocumentCalls(Caller):
+class DocumentCalls(CallSender):
     """Store, read and delete documents."""
 
-    async def add_documents(self, collection: str, documents: Iterable[NewDocument]) -> models.DocumentsWritten:
+    async def add_documents(self, collection: str, documents: Iterable[NewDocument]) -> models.WriteResult:
         """Store new documents, all or none, in one request. See `Client.add_documents`."""
-        return await self._do(calls.add_documents(collection, calls.encode_documents(documents)))
+        return await self._send(calls.add_documents(collection, calls.encode_documents(documents)))
 
-    async def upsert_documents(self, collection: str, documents: Iterable[NewDocument]) -> models.DocumentsWritten:
+    async def upsert_documents(self, collection: str, documents: Iterable[NewDocument]) -> models.WriteResult:
         """Store documents, all or none, in one request, over those whose id exists. See `Client.upsert_documents`."""
-        return await self._do(calls.upsert_documents(collection, calls.encode_documents(documents)))
+        return await self._send(calls.upsert_documents(collection, calls.encode_documents(documents)))
 
     def ingest(
         self,
@@ -39,7 +39,7 @@ class DocumentCalls(Caller):
         """Store any number of documents, and tell what became of each. See `Client.ingest`."""
         call = calls.upsert_documents if mode == "upsert" else calls.add_documents
         return ingest(
-            lambda body: self._do(call(collection, body)),
+            lambda body: self._send(call(collection, body)),
             documents,
             limits or BatchLimits(),
             concurrency,
@@ -58,13 +58,13 @@ class DocumentCalls(Caller):
         total: bool = True,
     ) -> models.DocumentPage:
         """List documents, in insertion order. See `Client.list_documents`."""
-        wanted = Filter(
+        filter_ = DocumentFilter(
             where=where,
             where_document=where_document,
             ids=ids,
             include_embeddings=include_embeddings,
         )
-        return await self._do(calls.list_documents(collection, wanted, limit=limit, offset=offset, total=total))
+        return await self._send(calls.list_documents(collection, filter_, limit=limit, offset=offset, total=total))
 
     async def iter_documents(
         self,
@@ -77,7 +77,7 @@ class DocumentCalls(Caller):
         page_size: int = 500,
     ) -> AsyncIterator[models.Document]:
         """Go through all matching documents. See `Client.iter_documents`."""
-        wanted = Filter(
+        filter_ = DocumentFilter(
             where=where,
             where_document=where_document,
             ids=ids,
@@ -85,24 +85,24 @@ class DocumentCalls(Caller):
         )
         offset = 0
         while True:
-            call = calls.list_documents(collection, wanted, limit=page_size, offset=offset, total=False)
-            page = await self._do(call)
+            call = calls.list_documents(collection, filter_, limit=page_size, offset=offset, total=False)
+            page = await self._send(call)
             for document in page.documents:
                 yield document
             offset += len(page.documents)
-            if len(page.documents) < min(page_size, calls.MOST_DOCUMENTS):
+            if len(page.documents) < min(page_size, calls.MAX_PAGE_SIZE):
                 return
 
     async def get_document(self, collection: str, document_id: str) -> models.Document:
         """Look at one document. See `Client.get_document`."""
-        return await self._do(calls.get_document(collection, document_id))
+        return await self._send(calls.get_document(collection, document_id))
 
     async def delete_documents(
         self, collection: str, *, ids: Sequence[str] | None = None, where: Where | None = None
-    ) -> models.DocumentsDeleted:
+    ) -> models.DeleteResult:
         """Delete documents. See `Client.delete_documents`."""
-        return await self._do(calls.delete_documents(collection, ids=ids, where=where))
+        return await self._send(calls.delete_documents(collection, ids=ids, where=where))
 
-    async def empty_collection(self, collection: str) -> models.CollectionEmptied:
+    async def empty_collection(self, collection: str) -> models.DeleteAllResult:
         """Delete all documents of a collection, and keep the collection. See `Client.empty_collection`."""
-        return await self._do(calls.empty_collection(collection))
+        return await self._send(calls.empty_collection(collection))

@@ -8,13 +8,13 @@ from typing import Self, TypeVar
 
 import httpx
 
-from ragstore_client._calls import Call
+from ragstore_client._call import Call
+from ragstore_client._endpoint import DEFAULT_URL, endpoint, ssl_context
 from ragstore_client._retries import RetryPolicy
 from ragstore_client._sync.collections import CollectionCalls
 from ragstore_client._sync.documents import DocumentCalls
-from ragstore_client._sync.exchange import Exchange
 from ragstore_client._sync.queries import QueryCalls, ServiceCalls
-from ragstore_client._wire import DEFAULT_URL, endpoint, tls
+from ragstore_client._sync.transport import Transport
 
 T = TypeVar("T")
 
@@ -50,8 +50,8 @@ class Client(CollectionCalls, DocumentCalls, QueryCalls, ServiceCalls):
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._endpoint = endpoint(base_url, api_key)
-        self._http = httpx.Client(timeout=timeout, transport=transport, verify=tls())
-        self._exchange = Exchange(
+        self._http = httpx.Client(timeout=timeout, transport=transport, verify=ssl_context())
+        self._transport = Transport(
             self._http, self._endpoint, timeout=timeout, retries=retries or RetryPolicy(), headers=headers
         )
 
@@ -75,5 +75,5 @@ class Client(CollectionCalls, DocumentCalls, QueryCalls, ServiceCalls):
     ) -> None:
         self.close()
 
-    def _do(self, call: Call[T]) -> T:
-        return self._exchange.do(call)
+    def _send(self, call: Call[T]) -> T:
+        return self._transport.send(call)

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ragstore_client import _calls as calls
-from ragstore_client._sync.caller import Caller
+from ragstore_client._sync.base import CallSender
 
 if TYPE_CHECKING:
     from ragstore_client import _models as models
     from ragstore_client._models import Distance, Metadata
 
 
-class CollectionCalls(Caller):
+class CollectionCalls(CallSender):
     """Create, look at, change and delete collections."""
 
     def create_collection(
@@ -43,7 +43,7 @@ class CollectionCalls(Caller):
             Conflict: it exists, and `get_or_create` is false.
             BadRequest: the name breaks Chroma's rules.
         """
-        return self._do(
+        return self._send(
             calls.create_collection(
                 name,
                 metadata=metadata,
@@ -64,7 +64,7 @@ class CollectionCalls(Caller):
         Returns:
             One page.
         """
-        return self._do(calls.list_collections(limit=limit, offset=offset))
+        return self._send(calls.list_collections(limit=limit, offset=offset))
 
     def iter_collections(self, *, page_size: int = 100) -> Iterator[models.Collection]:
         """Go through all collections.
@@ -92,7 +92,7 @@ class CollectionCalls(Caller):
         Raises:
             NotFound: there is none of that name.
         """
-        return self._do(calls.get_collection(name))
+        return self._send(calls.get_collection(name))
 
     def update_collection_metadata(
         self, name: str, metadata: Metadata, *, merge: bool = False
@@ -111,7 +111,7 @@ class CollectionCalls(Caller):
             NotFound: there is none of that name.
             BadRequest: it would change the distance.
         """
-        return self._do(calls.update_metadata(name, metadata, merge=merge))
+        return self._send(calls.update_metadata(name, metadata, merge=merge))
 
     def delete_collection(self, name: str) -> models.CollectionDeleted:
         """Delete a collection and all that is in it.
@@ -125,7 +125,7 @@ class CollectionCalls(Caller):
         Raises:
             NotFound: there is none of that name.
         """
-        return self._do(calls.delete_collection(name))
+        return self._send(calls.delete_collection(name))
 
     def metadata_values(self, collection: str, field: str, *, limit: int | None = None) -> models.MetadataValues:
         """List the distinct values of a metadata field.
@@ -141,4 +141,4 @@ class CollectionCalls(Caller):
         Raises:
             NotFound: there is no such collection.
         """
-        return self._do(calls.metadata_values(collection, field, limit=limit))
+        return self._send(calls.metadata_values(collection, field, limit=limit))

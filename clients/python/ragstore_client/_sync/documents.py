@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ragstore_client import _calls as calls
 from ragstore_client._batches import BatchLimits, Mode, Outcome
-from ragstore_client._calls import Filter
-from ragstore_client._sync.caller import Caller
+from ragstore_client._calls import DocumentFilter
+from ragstore_client._sync.base import CallSender
 from ragstore_client._sync.ingest import ingest
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from ragstore_client._models import NewDocument, Where
 
 
-class DocumentCalls(Caller):
+class DocumentCalls(CallSender):
     """Store, read and delete documents."""
 
-    def add_documents(self, collection: str, documents: Iterable[NewDocument]) -> models.DocumentsWritten:
+    def add_documents(self, collection: str, documents: Iterable[NewDocument]) -> models.WriteResult:
         """Store new documents, all or none, in one request.
 
         It is not tried again once it may have reached the service: use `upsert_documents` where that matters, and
@@ -37,9 +37,9 @@ class DocumentCalls(Caller):
             BadRequest: a document is wrong; `errors` says which.
             NotFound: there is no such collection.
         """
-        return self._do(calls.add_documents(collection, calls.encode_documents(documents)))
+        return self._send(calls.add_documents(collection, calls.encode_documents(documents)))
 
-    def upsert_documents(self, collection: str, documents: Iterable[NewDocument]) -> models.DocumentsWritten:
+    def upsert_documents(self, collection: str, documents: Iterable[NewDocument]) -> models.WriteResult:
         """Store documents, all or none, in one request; those whose id exists are replaced.
 
         Args:
@@ -53,7 +53,7 @@ class DocumentCalls(Caller):
             BadRequest: a document is wrong; `errors` says which.
             NotFound: there is no such collection.
         """
-        return self._do(calls.upsert_documents(collection, calls.encode_documents(documents)))
+        return self._send(calls.upsert_documents(collection, calls.encode_documents(documents)))
 
     def ingest(
         self,
@@ -86,7 +86,7 @@ class DocumentCalls(Caller):
         """
         call = calls.upsert_documents if mode == "upsert" else calls.add_documents
         return ingest(
-            lambda body: self._do(call(collection, body)),
+            lambda body: self._send(call(collection, body)),
             documents,
             limits or BatchLimits(),
             concurrency,
@@ -123,13 +123,13 @@ class DocumentCalls(Caller):
             BadRequest: the filter is wrong; the detail says what and where.
             NotFound: there is no such collection.
         """
-        wanted = Filter(
+        filter_ = DocumentFilter(
             where=where,
             where_document=where_document,
             ids=ids,
             include_embeddings=include_embeddings,
         )
-        return self._do(calls.list_documents(collection, wanted, limit=limit, offset=offset, total=total))
+        return self._send(calls.list_documents(collection, filter_, limit=limit, offset=offset, total=total))
 
     def iter_documents(
         self,
@@ -154,7 +154,7 @@ class DocumentCalls(Caller):
         Yields:
             Each document, in insertion order. Writes and deletes meanwhile may shift the pages.
         """
-        wanted = Filter(
+        filter_ = DocumentFilter(
             where=where,
             where_document=where_document,
             ids=ids,
@@ -162,10 +162,10 @@ class DocumentCalls(Caller):
         )
         offset = 0
         while True:
-            page = self._do(calls.list_documents(collection, wanted, limit=page_size, offset=offset, total=False))
+            page = self._send(calls.list_documents(collection, filter_, limit=page_size, offset=offset, total=False))
             yield from page.documents
             offset += len(page.documents)
-            if len(page.documents) < min(page_size, calls.MOST_DOCUMENTS):
+            if len(page.documents) < min(page_size, calls.MAX_PAGE_SIZE):
                 return
 
     def get_document(self, collection: str, document_id: str) -> models.Document:
@@ -181,11 +181,11 @@ class DocumentCalls(Caller):
         Raises:
             NotFound: there is no such document or collection.
         """
-        return self._do(calls.get_document(collection, document_id))
+        return self._send(calls.get_document(collection, document_id))
 
     def delete_documents(
         self, collection: str, *, ids: Sequence[str] | None = None, where: Where | None = None
-    ) -> models.DocumentsDeleted:
+    ) -> models.DeleteResult:
         """Delete documents.
 
         Args:
@@ -200,9 +200,9 @@ class DocumentCalls(Caller):
             BadRequest: neither is given, or the filter is wrong.
             NotFound: there is no such collection.
         """
-        return self._do(calls.delete_documents(collection, ids=ids, where=where))
+        return self._send(calls.delete_documents(collection, ids=ids, where=where))
 
-    def empty_collection(self, collection: str) -> models.CollectionEmptied:
+    def empty_collection(self, collection: str) -> models.DeleteAllResult:
         """Delete all documents of a collection, and keep the collection.
 
         Args:
@@ -214,4 +214,4 @@ class DocumentCalls(Caller):
         Raises:
             NotFound: there is no such collection.
         """
-        return self._do(calls.empty_collection(collection))
+        return self._send(calls.empty_collection(collection))

@@ -12,8 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from ragstore_client._batches import Batch, Batcher, BatchLimits, Delivery, Outcome, Part, deliver
 from ragstore_client._calls import documents_body
 from ragstore_client._exceptions import RagstoreError
+from ragstore_client._inflight import Progress, Window, delivered
 from ragstore_client._models import NewDocument
-from ragstore_client._window import Progress, Window, delivered
 
 
 def ingest(

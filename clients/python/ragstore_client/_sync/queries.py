@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ragstore_client import _calls as calls
-from ragstore_client._calls import Filter, Nearness
-from ragstore_client._sync.caller import Caller
+from ragstore_client._calls import DocumentFilter, SimilaritySearch
+from ragstore_client._sync.base import CallSender
 
 if TYPE_CHECKING:
     from ragstore_client import _models as models
     from ragstore_client._models import Embedding, Where
 
 
-class QueryCalls(Caller):
+class QueryCalls(CallSender):
     """Find what is near to a vector."""
 
     def query(
@@ -48,9 +48,9 @@ class QueryCalls(Caller):
             BadRequest: the dimension or the filter is wrong.
             NotFound: there is no such collection.
         """
-        nearness = Nearness(embedding=embedding, top_k=top_k, max_distance=max_distance, min_score=min_score)
-        wanted = Filter(where=where, where_document=where_document, include_embeddings=include_embeddings)
-        return self._do(calls.query(collection, nearness, wanted))
+        search = SimilaritySearch(embedding=embedding, top_k=top_k, max_distance=max_distance, min_score=min_score)
+        filter_ = DocumentFilter(where=where, where_document=where_document, include_embeddings=include_embeddings)
+        return self._send(calls.query(collection, search, filter_))
 
     def query_collections(
         self,
@@ -82,38 +82,38 @@ class QueryCalls(Caller):
         Raises:
             BadRequest: the filter is wrong.
         """
-        nearness = Nearness(embedding=embedding, top_k=top_k, max_distance=max_distance, min_score=min_score)
-        wanted = Filter(where=where, where_document=where_document, include_embeddings=include_embeddings)
-        return self._do(calls.query_collections(collections, nearness, wanted))
+        search = SimilaritySearch(embedding=embedding, top_k=top_k, max_distance=max_distance, min_score=min_score)
+        filter_ = DocumentFilter(where=where, where_document=where_document, include_embeddings=include_embeddings)
+        return self._send(calls.query_collections(collections, search, filter_))
 
 
-class ServiceCalls(Caller):
+class ServiceCalls(CallSender):
     """Ask the service about itself."""
 
     def info(self) -> models.ServiceInfo:
         """Ask the service who it is."""
-        return self._do(calls.info())
+        return self._send(calls.info())
 
     def health(self) -> models.Health:
         """Ask the service how it is. An unhealthy one is an answer, not an error."""
-        return self._do(calls.health())
+        return self._send(calls.health())
 
     def live(self) -> models.Probe:
         """Ask whether the process answers at all."""
-        return self._do(calls.probe("live"))
+        return self._send(calls.probe("live"))
 
     def ready(self) -> models.Probe:
         """Ask whether the service can work. One that is not ready is an answer, not an error."""
-        return self._do(calls.probe("ready"))
+        return self._send(calls.probe("ready"))
 
     def metrics(self) -> str:
         """Fetch the metrics, in Prometheus' text format."""
-        return self._do(calls.page("/metrics"))
+        return self._send(calls.page("/metrics"))
 
     def openapi(self) -> str:
         """Fetch the service's OpenAPI document, as JSON."""
-        return self._do(calls.page("/openapi.json"))
+        return self._send(calls.page("/openapi.json"))
 
     def docs(self) -> str:
         """Fetch the page that shows the API to people, as HTML."""
-        return self._do(calls.page("/docs"))
+        return self._send(calls.page("/docs"))

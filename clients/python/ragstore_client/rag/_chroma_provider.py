@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import msgspec
 
-from ragstore_client._async.exchange import AsyncExchange
+from ragstore_client._async.transport import AsyncTransport
+from ragstore_client._endpoint import endpoint
 from ragstore_client._exceptions import BadRequest, RagstoreError, describe
 from ragstore_client._models import Document, Match, MultiQueryResults, StoredMetadata
 from ragstore_client._retries import RetryPolicy
 from ragstore_client._vectors import to_float32
-from ragstore_client._wire import endpoint
 from ragstore_client.rag import _chroma_calls as chroma
 from ragstore_client.rag._connections import shared_http
-from ragstore_client.rag._fanout import ask_each
-from ragstore_client.rag._providers import Capabilities, ProviderHealth, checked, schema_of
+from ragstore_client.rag._fanout import search_each
+from ragstore_client.rag._providers import Capabilities, ProviderHealth, connection_json_schema, validate_configuration
 
 if TYPE_CHECKING:
     from array import array
@@ -65,30 +65,30 @@ class ChromaProvider:
     @classmethod
     def connection_schema(cls) -> dict[str, object]:
         """What a configuration must look like, as a JSON Schema."""
-        return schema_of(ChromaConnection)
+        return connection_json_schema(ChromaConnection)
 
     @classmethod
     def connect(cls, configuration: Mapping[str, object]) -> Self:
         """Make an instance. See `RetrievalProvider.connect`."""
-        return cls(checked(configuration, ChromaConnection, cls.name))
+        return cls(validate_configuration(configuration, ChromaConnection, cls.name))
 
     async def health(self) -> ProviderHealth:
         """Ask the server how it is. See `RetrievalProvider.health`."""
         now = datetime.now(UTC)
         try:
-            exchange = await self._exchange()
-            await exchange.do(chroma.heartbeat())
-            version = await exchange.do(chroma.version())
-            count = await exchange.do(self._database.count_collections())
+            transport = await self._transport()
+            await transport.send(chroma.heartbeat())
+            version = await transport.send(chroma.version())
+            count = await transport.send(self._database.count_collections())
         except RagstoreError as error:
             return ProviderHealth(status="unhealthy", timestamp=now, error=describe(error))
         return ProviderHealth(status="healthy", timestamp=now, version=version, collection_count=count)
 
     async def collections(self) -> list[str]:
         """The names of its collections. See `RetrievalProvider.collections`."""
-        exchange = await self._exchange()
+        transport = await self._transport()
         names: list[str] = []
-        while page := await exchange.do(self._database.list_collections(limit=_PAGE, offset=len(names))):
+        while page := await transport.send(self._database.list_collections(limit=_PAGE, offset=len(names))):
             names += [collection.name for collection in page]
         return names
 
@@ -96,24 +96,24 @@ class ChromaProvider:
         self, collections: Sequence[str], embedding: Embedding, *, top_k: int, where: Where | None = None
     ) -> MultiQueryResults:
         """Find what is near to a vector, in several collections. See `RetrievalProvider.search`."""
-        exchange = await self._exchange()
+        transport = await self._transport()
         vector = to_float32(embedding)
-        said = chroma.chroma_where(where)
+        said = chroma.to_chroma_where(where)
 
         def ask(names: list[str]) -> Coroutine[object, object, MultiQueryResults]:
-            return self._search_one(exchange, names[0], vector, top_k, said)
+            return self._search_one(transport, names[0], vector, top_k, said)
 
-        return await ask_each(dict.fromkeys(collections), ask, self._connection.timeout)
+        return await search_each(dict.fromkeys(collections), ask, self._connection.timeout)
 
     async def documents(self, collection: str, *, where: Where | None = None, limit: int = 1000) -> list[Document]:
         """Read documents by their metadata alone. See `RetrievalProvider.documents`."""
-        exchange = await self._exchange()
-        said = chroma.chroma_where(where)
-        known = await exchange.do(self._database.get_collection(collection))
+        transport = await self._transport()
+        said = chroma.to_chroma_where(where)
+        known = await transport.send(self._database.get_collection(collection))
         found: list[Document] = []
         while len(found) < limit:
             size = min(_PAGE, limit - len(found))
-            page = await exchange.do(self._database.get(known.id, where=said, limit=size, offset=len(found)))
+            page = await transport.send(self._database.get(known.id, where=said, limit=size, offset=len(found)))
             found += [
                 Document(id_, text or "", _present(metadata))
                 for id_, text, metadata in zip(page.ids, page.documents, page.metadatas, strict=True)
@@ -123,15 +123,15 @@ class ChromaProvider:
         return found
 
     async def _search_one(
-        self, exchange: AsyncExchange, name: str, vector: array[float], top_k: int, where: Mapping[str, object]
+        self, transport: AsyncTransport, name: str, vector: array[float], top_k: int, where: Mapping[str, object]
     ) -> MultiQueryResults:
         # Looked up each time: a collection that was deleted and made again has the name, but another id.
-        collection = await exchange.do(self._database.get_collection(name))
+        collection = await transport.send(self._database.get_collection(name))
         if collection.dimension not in (None, len(vector)):
             raise BadRequest(
                 400, detail=f"Query has dimension {len(vector)}, collection has dimension {collection.dimension}"
             )
-        answer = await exchange.do(self._database.query(collection.id, vector, top_k=top_k, where=where))
+        answer = await transport.send(self._database.query(collection.id, vector, top_k=top_k, where=where))
         columns = zip(answer.ids[0], answer.documents[0], answer.metadatas[0], answer.distances[0], strict=True)
         matches = [
             Match(id_, text or "", _present(metadata), distance, score(collection.space, distance), name)
@@ -139,9 +139,9 @@ class ChromaProvider:
         ]
         return MultiQueryResults(matches, len(matches))
 
-    async def _exchange(self) -> AsyncExchange:
+    async def _transport(self) -> AsyncTransport:
         timeout, token = self._connection.timeout, self._connection.token
-        return AsyncExchange(
+        return AsyncTransport(
             await shared_http(),
             self._endpoint,
             timeout=timeout,

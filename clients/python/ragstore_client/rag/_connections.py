@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import httpx
 
-from ragstore_client._wire import tls
+from ragstore_client._endpoint import ssl_context
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ async def shared_http() -> httpx.AsyncClient:
         return _pools[loop][0]
     for old in [known for known in _pools if known.is_closed()]:
         del _pools[old]
-    client = httpx.AsyncClient(timeout=None, limits=_LIMITS, verify=tls())  # noqa: S113  # each request brings its own
+    client = httpx.AsyncClient(timeout=None, limits=_LIMITS, verify=ssl_context())  # noqa: S113  # each request brings its own
     lifetime = _until_shutdown(loop, client)
     _pools[loop] = (client, lifetime)
     await anext(lifetime)

@@ -9,17 +9,17 @@ import threading
 import time
 from typing import Literal, TypeAlias
 
-from ragstore_client._async.exchange import AsyncExchange
+from ragstore_client._async.transport import AsyncTransport
+from ragstore_client._endpoint import endpoint
 from ragstore_client._exceptions import ProblemError, ServerError, UnexpectedResponse
 from ragstore_client._retries import RetryPolicy
-from ragstore_client._wire import endpoint
 from ragstore_client.rag._chroma_calls import heartbeat
 from ragstore_client.rag._connections import shared_http
 
 Backend: TypeAlias = Literal["ragstore", "chroma"]
 
 
-class Detector:
+class BackendDetector:
     """Finds out what is behind a URL, and remembers it for a while. Threads may share it.
 
     Args:
@@ -63,9 +63,9 @@ class Detector:
         if known is not None:
             return known
         retries = RetryPolicy(attempts=2, base=0.1, budget=within)
-        exchange = AsyncExchange(await shared_http(), endpoint(url), timeout=within, retries=retries)
+        transport = AsyncTransport(await shared_http(), endpoint(url), timeout=within, retries=retries)
         try:
-            await exchange.do(heartbeat())
+            await transport.send(heartbeat())
         except ServerError:
             raise
         except (ProblemError, UnexpectedResponse):
@@ -77,5 +77,5 @@ class Detector:
         return backend
 
 
-shared_detector = Detector()
+shared_detector = BackendDetector()
 """What all retrievers know: they live for one invocation, services stay what they are."""

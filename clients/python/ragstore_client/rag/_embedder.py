@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from ragstore_client._answers import into
-from ragstore_client._async.exchange import AsyncExchange
-from ragstore_client._calls import Call
+from ragstore_client._async.transport import AsyncTransport
+from ragstore_client._call import Call
+from ragstore_client._endpoint import endpoint
 from ragstore_client._exceptions import EmbeddingFailed, InvalidInput, RagstoreError, describe
 from ragstore_client._json import encode
+from ragstore_client._responses import json_decoder
 from ragstore_client._retries import RetryPolicy
 from ragstore_client._vectors import to_float32
-from ragstore_client._wire import endpoint
 from ragstore_client.rag._config import DEFAULT_EMBEDDINGS_URL
 from ragstore_client.rag._connections import shared_http
 
@@ -114,8 +114,8 @@ class EmbeddingsClient:
             EmbeddingFailed: no usable vectors came in time.
         """
         body = encode({"model": model, "input": list(texts)})
-        call = Call("POST", "/v1/embeddings", into(_Vectors), body=body)
-        exchange = AsyncExchange(
+        call = Call("POST", "/v1/embeddings", json_decoder(_Vectors), body=body)
+        transport = AsyncTransport(
             await shared_http(),
             self._endpoint,
             timeout=self._timeout,
@@ -123,7 +123,7 @@ class EmbeddingsClient:
         )
         try:
             async with asyncio.timeout(self._timeout):
-                answer = await exchange.do(call)
+                answer = await transport.send(call)
         except (RagstoreError, TimeoutError) as error:
             # Not the server's own words: it may repeat the text that it was sent.
             raise EmbeddingFailed(f"the embeddings endpoint failed: {describe(error)}") from None

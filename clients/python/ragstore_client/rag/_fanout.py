@@ -16,7 +16,7 @@ from ragstore_client._models import CollectionError, Match, MultiQueryResults
 Ask: TypeAlias = Callable[[list[str]], Coroutine[object, object, MultiQueryResults]]
 
 
-async def ask_in_time(collections: list[str], ask: Ask, within: float) -> MultiQueryResults:
+async def search_in_time(collections: list[str], ask: Ask, within: float) -> MultiQueryResults:
     """Ask several collections, within a time.
 
     Args:
@@ -40,7 +40,7 @@ async def ask_in_time(collections: list[str], ask: Ask, within: float) -> MultiQ
         joint.cancel()
 
 
-async def ask_each(collections: Iterable[str], ask: Ask, within: float) -> MultiQueryResults:
+async def search_each(collections: Iterable[str], ask: Ask, within: float) -> MultiQueryResults:
     """Ask each collection alone, all at once.
 
     Args:
@@ -87,7 +87,7 @@ def _started(work: Coroutine[object, object, MultiQueryResults]) -> asyncio.Task
 async def _joint_or_alone(
     joint: asyncio.Task[MultiQueryResults], collections: list[str], ask: Ask, within: float
 ) -> MultiQueryResults:
-    alone = _started(ask_each(collections, ask, within))
+    alone = _started(search_each(collections, ask, within))
     try:
         await asyncio.wait({joint, alone}, return_when=asyncio.FIRST_COMPLETED)
         if joint.done() and joint.exception() is None:

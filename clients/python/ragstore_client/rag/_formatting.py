@@ -10,7 +10,7 @@ import msgspec
 from ragstore_client._exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
-    from ragstore_client.rag._results import Hit
+    from ragstore_client.rag._results import RetrievedPassage
 
 SEPARATOR = "\n\n---\n\n"
 
@@ -94,7 +94,7 @@ def texts(language: str = "de") -> Texts:
         raise InvalidConfiguration(f"no texts for language {language!r}; there are {', '.join(TEXTS)}") from None
 
 
-def format_hits(hits: Iterable[Hit], *, language: str = "de") -> str:
+def format_passages(hits: Iterable[RetrievedPassage], *, language: str = "de") -> str:
     """Write results for a model to read.
 
     Args:
@@ -109,7 +109,7 @@ def format_hits(hits: Iterable[Hit], *, language: str = "de") -> str:
     return SEPARATOR.join(_block(number, hit, words) for number, hit in enumerate(hits, 1)) or words.nothing_found
 
 
-def format_context(hits: Iterable[Hit], *, language: str = "de") -> str:
+def format_context(hits: Iterable[RetrievedPassage], *, language: str = "de") -> str:
     """Write results that are put before the model unasked.
 
     Args:
@@ -119,7 +119,7 @@ def format_context(hits: Iterable[Hit], *, language: str = "de") -> str:
     Returns:
         The results under a heading.
     """
-    return f"{texts(language).context_heading}\n\n{format_hits(hits, language=language)}"
+    return f"{texts(language).context_heading}\n\n{format_passages(hits, language=language)}"
 
 
 def append_archive_prompt(system_prompt: str | None, *, language: str = "de") -> str:
@@ -138,7 +138,7 @@ def append_archive_prompt(system_prompt: str | None, *, language: str = "de") ->
     return system_prompt if addition in system_prompt else f"{system_prompt}\n\n{addition}"
 
 
-def _block(number: int, hit: Hit, words: Texts) -> str:
+def _block(number: int, hit: RetrievedPassage, words: Texts) -> str:
     facts = [
         f"{label}: {hit.metadata[key]}"
         for label, key in ((words.layer, "layer"), (words.page, "page_number"), (words.section, "section_heading"))

@@ -205,7 +205,7 @@ class ProviderRegistry:
         return self._providers[name].connect(configuration)
 
 
-def schema_of(connection: type) -> dict[str, object]:
+def connection_json_schema(connection: type) -> dict[str, object]:
     """The JSON Schema of a connection struct, without references.
 
     Args:
@@ -218,7 +218,7 @@ def schema_of(connection: type) -> dict[str, object]:
     return dict(components[connection.__name__])
 
 
-def checked(configuration: Mapping[str, object], connection: type[T], provider: str) -> T:
+def validate_configuration(configuration: Mapping[str, object], connection: type[T], provider: str) -> T:
     """Validate a configuration.
 
     Args:

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 import msgspec
 
 from ragstore_client._async.client import AsyncClient
+from ragstore_client._endpoint import endpoint
 from ragstore_client._exceptions import RagstoreError, describe
 from ragstore_client._models import MultiQueryResults
 from ragstore_client._retries import RetryPolicy
-from ragstore_client._wire import endpoint
 from ragstore_client.rag._connections import shared_http
-from ragstore_client.rag._fanout import ask_in_time
-from ragstore_client.rag._providers import Capabilities, ProviderHealth, checked, schema_of
+from ragstore_client.rag._fanout import search_in_time
+from ragstore_client.rag._providers import Capabilities, ProviderHealth, connection_json_schema, validate_configuration
 
 if TYPE_CHECKING:
     from ragstore_client._models import Document, Embedding, Where
 
-_MOST_COLLECTIONS = 256
+_MAX_COLLECTIONS = 256
 """Most collections that the service searches in one call."""
 
 
@@ -56,12 +56,12 @@ class RagstoreProvider:
     @classmethod
     def connection_schema(cls) -> dict[str, object]:
         """What a configuration must look like, as a JSON Schema."""
-        return schema_of(RagstoreConnection)
+        return connection_json_schema(RagstoreConnection)
 
     @classmethod
     def connect(cls, configuration: Mapping[str, object]) -> Self:
         """Make an instance. See `RetrievalProvider.connect`."""
-        return cls(checked(configuration, RagstoreConnection, cls.name))
+        return cls(validate_configuration(configuration, RagstoreConnection, cls.name))
 
     async def health(self) -> ProviderHealth:
         """Ask the service how it is. See `RetrievalProvider.health`."""
@@ -92,8 +92,8 @@ class RagstoreProvider:
         def ask(some: list[str]) -> Coroutine[object, object, MultiQueryResults]:
             return client.query_collections(some, embedding, top_k=top_k, where=where)
 
-        parts = [names[start : start + _MOST_COLLECTIONS] for start in range(0, len(names), _MOST_COLLECTIONS)]
-        answers = await asyncio.gather(*(ask_in_time(part, ask, self._connection.timeout) for part in parts))
+        parts = [names[start : start + _MAX_COLLECTIONS] for start in range(0, len(names), _MAX_COLLECTIONS)]
+        answers = await asyncio.gather(*(search_in_time(part, ask, self._connection.timeout) for part in parts))
         results = [match for answer in answers for match in answer.results]
         return MultiQueryResults(results, len(results), [error for answer in answers for error in answer.errors])
 

@@ -12,7 +12,7 @@ from ragstore_client._models import StoredMetadata
 from ragstore_client.rag._config import RagArchiveConfig
 
 
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
+class RetrievedPassage(msgspec.Struct, frozen=True, kw_only=True):
     """A passage that was found.
 
     Attributes:
@@ -74,11 +74,11 @@ class SearchResults(msgspec.Struct, frozen=True):
         searched: how many could.
     """
 
-    hits: list[Hit] = []
+    hits: list[RetrievedPassage] = []
     skipped: list[SkippedArchive] = []
     searched: int = 0
 
-    def __iter__(self) -> Iterator[Hit]:
+    def __iter__(self) -> Iterator[RetrievedPassage]:
         return iter(self.hits)
 
     def __len__(self) -> int:
@@ -91,7 +91,7 @@ class SearchResults(msgspec.Struct, frozen=True):
         return self.searched == 0 and all(skipped.reason in absent for skipped in self.skipped)
 
 
-def ranked(hits: Iterable[Hit], top_k: int) -> list[Hit]:
+def ranked(hits: Iterable[RetrievedPassage], top_k: int) -> list[RetrievedPassage]:
     """Put hits of all archives in one order.
 
     Args:
@@ -102,7 +102,7 @@ def ranked(hits: Iterable[Hit], top_k: int) -> list[Hit]:
         The nearest, each passage once: neither the same span of a document nor the same text comes twice.
     """
     seen: set[object] = set()
-    kept: list[Hit] = []
+    kept: list[RetrievedPassage] = []
     for hit in sorted(hits, key=_nearness):
         marks = {mark for mark in (hit.span, " ".join(hit.text.split())) if mark}
         if seen.isdisjoint(marks):
@@ -111,5 +111,5 @@ def ranked(hits: Iterable[Hit], top_k: int) -> list[Hit]:
     return kept[:top_k]
 
 
-def _nearness(hit: Hit) -> float:
+def _nearness(hit: RetrievedPassage) -> float:
     return math.inf if hit.distance is None else hit.distance

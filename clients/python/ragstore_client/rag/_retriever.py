@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ragstore_client._endpoint import endpoint
 from ragstore_client._exceptions import EmbeddingFailed, InvalidConfiguration, InvalidInput, RagstoreError, describe
 from ragstore_client._models import CollectionError
-from ragstore_client._wire import endpoint
 from ragstore_client.rag._config import RagArchiveConfig, RagConfig, RagSettings, clamp_top_k
 from ragstore_client.rag._connections import loop_thread
 from ragstore_client.rag._embedder import Embedder, EmbeddingsClient
 from ragstore_client.rag._embedding_cache import EmbeddingCache, shared_cache
+from ragstore_client.rag._expansion import ExpandedPassage, document_filter, passage, section_filter
 from ragstore_client.rag._fanout import failure
-from ragstore_client.rag._results import Hit, SearchResults, SkippedArchive, SkipReason, ranked
-from ragstore_client.rag._services import Services
-from ragstore_client.rag._siblings import Passage, document_filter, passage, section_filter
+from ragstore_client.rag._results import RetrievedPassage, SearchResults, SkippedArchive, SkipReason, ranked
+from ragstore_client.rag._services import ServiceRouter
 
 if TYPE_CHECKING:
     from array import array
@@ -30,10 +30,10 @@ logger = logging.getLogger("ragstore_client.rag")
 
 ALL_LAYERS = "*"
 
-_MOST_MATCHES = 1000
+_MAX_MATCHES = 1000
 """Most matches that a service returns."""
 
-_MOST_PIECES = 10_000
+_MAX_CHUNKS = 10_000
 """Most pieces that a section or document is put together from."""
 
 
@@ -72,7 +72,7 @@ class Retriever:
         self.settings = settings or RagSettings.from_env()
         self._embedder = embedder or EmbeddingsClient(self.settings.embeddings_url, timeout=self.settings.embed_timeout)
         self._cache = shared_cache if cache is None else cache
-        self._services = Services(timeout=self.settings.query_timeout, api_key=api_key or self.settings.api_key)
+        self._services = ServiceRouter(timeout=self.settings.query_timeout, api_key=api_key or self.settings.api_key)
 
     def search(
         self, query: str, top_k: int | None = None, *, layer: str | None = None, where: Where | None = None
@@ -123,7 +123,7 @@ class Retriever:
         )
         return results
 
-    def gather_section(self, hit: Hit) -> Passage:
+    def gather_section(self, hit: RetrievedPassage) -> ExpandedPassage:
         """Go from a hit to its whole section.
 
         Args:
@@ -138,11 +138,11 @@ class Retriever:
         """
         return loop_thread.run(self.agather_section(hit))
 
-    async def agather_section(self, hit: Hit) -> Passage:
+    async def agather_section(self, hit: RetrievedPassage) -> ExpandedPassage:
         """Go from a hit to its whole section. See `gather_section`."""
         return await self._gather(hit, section_filter(hit))
 
-    def gather_document(self, hit: Hit) -> Passage:
+    def gather_document(self, hit: RetrievedPassage) -> ExpandedPassage:
         """Go from a hit to its whole document.
 
         Args:
@@ -157,14 +157,14 @@ class Retriever:
         """
         return loop_thread.run(self.agather_document(hit))
 
-    async def agather_document(self, hit: Hit) -> Passage:
+    async def agather_document(self, hit: RetrievedPassage) -> ExpandedPassage:
         """Go from a hit to its whole document. See `gather_document`."""
         return await self._gather(hit, document_filter(hit))
 
-    async def _gather(self, hit: Hit, where: Mapping[str, Scalar]) -> Passage:
+    async def _gather(self, hit: RetrievedPassage, where: Mapping[str, Scalar]) -> ExpandedPassage:
         archive = hit.archive
         documents = await self._services.documents(
-            archive.chromadb_url, archive.collection_name, where=dict(where), limit=_MOST_PIECES
+            archive.chromadb_url, archive.collection_name, where=dict(where), limit=_MAX_CHUNKS
         )
         return passage(documents, hit if "section_heading" in where else None)
 
@@ -202,11 +202,11 @@ class Retriever:
 
     async def _search_group(
         self, group: _Group, vector: array[float] | None, wanted: int, where: Where | None
-    ) -> tuple[list[Hit], list[SkippedArchive]]:
+    ) -> tuple[list[RetrievedPassage], list[SkippedArchive]]:
         if vector is None:
             return [], [SkippedArchive(archive, SkipReason.NOT_EMBEDDED) for archive in group.archives]
         # Duplicates fall away later, within an archive and between archives that hold the same documents.
-        top_k = min(wanted * (1 + len(group.archives)), _MOST_MATCHES)
+        top_k = min(wanted * (1 + len(group.archives)), _MAX_MATCHES)
         by_collection: dict[str, list[RagArchiveConfig]] = {}
         for archive in group.archives:
             by_collection.setdefault(archive.collection_name, []).append(archive)
@@ -218,7 +218,7 @@ class Retriever:
             errors = [failure(name, error) for name in by_collection]
             return [], _skipped(errors, by_collection)
         hits = [
-            Hit(
+            RetrievedPassage(
                 archive=by_collection[match.collection][0],
                 id=match.id,
                 text=match.text,

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ragstore_client._endpoint import endpoint
 from ragstore_client._exceptions import ProblemError, TransportError, UnexpectedResponse
-from ragstore_client._wire import endpoint
-from ragstore_client.rag._detection import Backend, Detector, shared_detector
+from ragstore_client.rag._detection import Backend, BackendDetector, shared_detector
 from ragstore_client.rag._providers import RetrievalProvider
 from ragstore_client.rag._registry import registry
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from ragstore_client._models import Document, MultiQueryResults, Where
 
-_LEAST = 0.05
+_MIN_CALL_SECONDS = 0.05
 """Seconds that a call gets even if finding out what to call took nearly all of the time."""
 
 
-class Services:
+class ServiceRouter:
     """Asks whatever is behind a URL.
 
     Args:
@@ -35,7 +35,7 @@ class Services:
         *,
         timeout: float,
         api_key: str | Mapping[str, str] | None = None,
-        detector: Detector = shared_detector,
+        detector: BackendDetector = shared_detector,
     ) -> None:
         self._timeout = timeout
         self._api_key = api_key
@@ -104,8 +104,8 @@ class Services:
         return await provider.documents(collection, where=where, limit=limit)
 
     async def _provider(self, url: str, deadline: float) -> RetrievalProvider:
-        backend = await self._detector.detect(url, within=_left(deadline))
-        configuration: dict[str, object] = {"url": url, "timeout": _left(deadline)}
+        backend = await self._detector.detect(url, within=_remaining(deadline))
+        configuration: dict[str, object] = {"url": url, "timeout": _remaining(deadline)}
         key = self._api_key if self._api_key is None or isinstance(self._api_key, str) else self._key_for(url)
         if key and backend == "ragstore":
             configuration["api_key"] = key
@@ -116,7 +116,7 @@ class Services:
         if known is None:
             return False
         self._detector.forget(url)
-        return await self._detector.detect(url, within=_left(deadline)) != known
+        return await self._detector.detect(url, within=_remaining(deadline)) != known
 
     def _key_for(self, url: str) -> str | None:
         keys = self._api_key if isinstance(self._api_key, Mapping) else {}
@@ -124,5 +124,5 @@ class Services:
         return next((key for known, key in keys.items() if endpoint(known).url == bare), None)
 
 
-def _left(deadline: float) -> float:
-    return max(deadline - time.monotonic(), _LEAST)
+def _remaining(deadline: float) -> float:
+    return max(deadline - time.monotonic(), _MIN_CALL_SECONDS)

@@ -12,7 +12,7 @@ from ragstore_client._exceptions import InvalidInput
 from ragstore_client._models import Document, Scalar
 
 if TYPE_CHECKING:
-    from ragstore_client.rag._results import Hit
+    from ragstore_client.rag._results import RetrievedPassage
 
 _PARAGRAPH = "\n\n"
 
@@ -20,7 +20,7 @@ _TYPES_IN_ORDER = ("title", "heading", "paragraph", "text", "list", "table", "co
 """How pieces of a section follow one another when nothing but `doc_type` tells."""
 
 
-class Passage(msgspec.Struct, frozen=True):
+class ExpandedPassage(msgspec.Struct, frozen=True):
     """What a hit was cut from.
 
     Attributes:
@@ -32,7 +32,7 @@ class Passage(msgspec.Struct, frozen=True):
     text: str
 
 
-def section_filter(hit: Hit) -> dict[str, Scalar]:
+def section_filter(hit: RetrievedPassage) -> dict[str, Scalar]:
     """What the pieces of a hit's section have in common.
 
     Args:
@@ -51,7 +51,7 @@ def section_filter(hit: Hit) -> dict[str, Scalar]:
     return document_filter(hit)
 
 
-def document_filter(hit: Hit) -> dict[str, Scalar]:
+def document_filter(hit: RetrievedPassage) -> dict[str, Scalar]:
     """What the pieces of a hit's document have in common.
 
     Args:
@@ -68,7 +68,7 @@ def document_filter(hit: Hit) -> dict[str, Scalar]:
     return _shared(hit, ("document_id", "layer"))
 
 
-def passage(documents: Sequence[Document], around: Hit | None = None) -> Passage:
+def passage(documents: Sequence[Document], around: RetrievedPassage | None = None) -> ExpandedPassage:
     """Put pieces together.
 
     Args:
@@ -82,10 +82,10 @@ def passage(documents: Sequence[Document], around: Hit | None = None) -> Passage
     pieces = sorted(documents, key=_place)
     if around is not None:
         pieces = _run_around(pieces, around.id)
-    return Passage(pieces, _text(pieces))
+    return ExpandedPassage(pieces, _text(pieces))
 
 
-def _shared(hit: Hit, keys: Sequence[str]) -> dict[str, Scalar]:
+def _shared(hit: RetrievedPassage, keys: Sequence[str]) -> dict[str, Scalar]:
     values = {key: hit.metadata.get(key) for key in keys}
     return {key: value for key, value in values.items() if isinstance(value, str | int | float) and value != ""}
 

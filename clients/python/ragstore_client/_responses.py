@@ -7,14 +7,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
+from ragstore_client._call import Call
 from ragstore_client._exceptions import FieldError, ProblemError, UnexpectedResponse
-
-if TYPE_CHECKING:
-    from ragstore_client._calls import Call
 
 T = TypeVar("T")
 
@@ -28,7 +26,7 @@ class _Problem(msgspec.Struct):
     errors: list[FieldError] = []
 
 
-def into(type_: type[T]) -> Callable[[bytes], T]:
+def json_decoder(type_: type[T]) -> Callable[[bytes], T]:
     """A decoder for one kind of answer.
 
     Args:
@@ -40,12 +38,12 @@ def into(type_: type[T]) -> Callable[[bytes], T]:
     return lambda body: msgspec.json.decode(body, type=type_)
 
 
-def text(body: bytes) -> str:
+def decode_text(body: bytes) -> str:
     """Read an answer that is text."""
     return body.decode("utf-8")
 
 
-def read(call: Call[T], status: int, headers: Mapping[str, str], body: bytes) -> T:
+def parse_response(call: Call[T], status: int, headers: Mapping[str, str], body: bytes) -> T:
     """Read the answer to a call.
 
     Args:
@@ -62,14 +60,14 @@ def read(call: Call[T], status: int, headers: Mapping[str, str], body: bytes) ->
         UnexpectedResponse: the body is not what the contract says.
     """
     if 200 <= status < 300:
-        return _decode(call.reader, status, body)
-    if status in call.accept:
+        return _decode(call.decode, status, body)
+    if status in call.accepted_statuses:
         with contextlib.suppress(UnexpectedResponse):
-            return _decode(call.reader, status, body)
-    raise problem(status, headers, body)
+            return _decode(call.decode, status, body)
+    raise parse_problem(status, headers, body)
 
 
-def problem(status: int, headers: Mapping[str, str], body: bytes) -> ProblemError:
+def parse_problem(status: int, headers: Mapping[str, str], body: bytes) -> ProblemError:
     """Read a refusal.
 
     Args:
@@ -91,11 +89,11 @@ def problem(status: int, headers: Mapping[str, str], body: bytes) -> ProblemErro
         document.errors,
         type=document.type,
         request_id=headers.get("x-request-id"),
-        retry_after=retry_after(headers.get("retry-after")),
+        retry_after=parse_retry_after(headers.get("retry-after")),
     )
 
 
-def retry_after(value: str | None) -> float | None:
+def parse_retry_after(value: str | None) -> float | None:
     """Read a `Retry-After` header.
 
     Args:

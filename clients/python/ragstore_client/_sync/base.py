@@ -1,17 +1,17 @@
-"""What the parts of `AsyncClient` share."""
+"""What the parts of `Client` share."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from ragstore_client._calls import Call
+    from ragstore_client._call import Call
 
 T = TypeVar("T")
 
 
-class Caller:
+class CallSender:
     """Something that can carry out a call."""
 
-    async def _do(self, call: Call[T]) -> T:
+    def _send(self, call: Call[T]) -> T:
         raise NotImplementedError

@@ -1,7 +1,8 @@
-"""How calls are carried out synchronously: each try within its time, as often as the policy says."""
+"""How calls are carried out asynchronously: each try within its time, as often as the policy says."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Mapping
@@ -9,18 +10,18 @@ from typing import TypeVar
 
 import httpx
 
-from ragstore_client._answers import read
-from ragstore_client._calls import Call
+from ragstore_client._call import Call
+from ragstore_client._endpoint import Endpoint, timeout_error, transport_error
 from ragstore_client._exceptions import NotFound, RagstoreError, describe
+from ragstore_client._responses import parse_response
 from ragstore_client._retries import RetryPolicy
-from ragstore_client._wire import Endpoint, timed_out, translated
 
 T = TypeVar("T")
 
 logger = logging.getLogger("ragstore_client")
 
 
-class Exchange:
+class AsyncTransport:
     """Carries out calls on one endpoint.
 
     Args:
@@ -33,7 +34,7 @@ class Exchange:
 
     def __init__(
         self,
-        http: httpx.Client,
+        http: httpx.AsyncClient,
         endpoint: Endpoint,
         *,
         timeout: float,
@@ -46,7 +47,7 @@ class Exchange:
         self._retries = retries
         self._headers = dict(headers or {})
 
-    def do(self, call: Call[T]) -> T:
+    async def send(self, call: Call[T]) -> T:
         """Carry out a call, as often as the policy says.
 
         Args:
@@ -62,19 +63,19 @@ class Exchange:
         headers = self._endpoint.headers(self._headers)
         while True:
             try:
-                return self._attempt(call, headers)
+                return await self._attempt(call, headers)
             except NotFound:
-                if call.when_gone is not None and retrying.may_have_happened:
-                    return call.when_gone
+                if call.result_if_gone is not None and retrying.maybe_applied:
+                    return call.result_if_gone
                 raise
             except RagstoreError as error:
                 wait = retrying.wait_after(error)
                 if wait is None:
                     raise
                 logger.info("%s %s: %s, again in %.2f s", call.method, call.path, describe(error), wait)
-            time.sleep(wait)
+            await asyncio.sleep(wait)
 
-    def _attempt(self, call: Call[T], headers: Mapping[str, str]) -> T:
+    async def _attempt(self, call: Call[T], headers: Mapping[str, str]) -> T:
         started = time.monotonic()
         request = self._http.build_request(
             call.method,
@@ -85,22 +86,12 @@ class Exchange:
             timeout=self._timeout,
         )
         try:
-            response = self._http.send(request, stream=True)
-            try:
-                body = self._body(response, started + self._timeout)
-            finally:
-                response.close()
+            async with asyncio.timeout(self._timeout):
+                response = await self._http.send(request)
+        except TimeoutError:
+            raise timeout_error(self._timeout) from None
         except httpx.HTTPError as error:
-            raise translated(error, self._timeout) from None
+            raise transport_error(error, self._timeout) from None
         took = (time.monotonic() - started) * 1000
         logger.debug("%s %s: %d in %.1f ms", call.method, call.path, response.status_code, took)
-        return read(call, response.status_code, response.headers, body)
-
-    def _body(self, response: httpx.Response, deadline: float) -> bytes:
-        # httpx limits the wait for each piece; a sender of one byte a second would never exceed that.
-        pieces = []
-        for piece in response.iter_bytes():
-            pieces.append(piece)
-            if time.monotonic() > deadline:
-                raise timed_out(self._timeout)
-        return b"".join(pieces)
+        return parse_response(call, response.status_code, response.headers, response.content)

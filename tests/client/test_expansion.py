@@ -8,33 +8,33 @@ import pytest
 
 from client.conftest import Shelf
 from client.corpus import CANARY_VALUE, chunk
-from client.servers import vector_of
+from client.fake_servers import vector_of
 from ragstore_client import (
     Document,
     EmbeddingCache,
-    Hit,
     InvalidInput,
     NewDocument,
     NotFound,
     RagArchiveConfig,
     RagConfig,
     RagSettings,
+    RetrievedPassage,
     Retriever,
 )
 from ragstore_client._models import StoredMetadata
-from ragstore_client.rag._siblings import passage
+from ragstore_client.rag._expansion import passage
 
 SOURCE = (
     "Die Heizung wird im Herbst gewartet. Der Wartungsdienst kommt im Oktober. Er prüft den Druck. Danach entlüftet er."
 )
-Find = Callable[..., tuple[Retriever, Hit]]
+Find = Callable[..., tuple[Retriever, RetrievedPassage]]
 
 
 @pytest.fixture
 def find(shelf: Shelf, settings: RagSettings, cache: EmbeddingCache, name: str) -> Iterator[Find]:
     """Stores documents and finds the best hit on a question among them."""
 
-    def found(documents: list[NewDocument], question: str, layer: str = "chunk") -> tuple[Retriever, Hit]:
+    def found(documents: list[NewDocument], question: str, layer: str = "chunk") -> tuple[Retriever, RetrievedPassage]:
         shelf.put(name, documents)
         archive = RagArchiveConfig(name="a", collection_name=name, chromadb_url=shelf.url)
         retriever = Retriever(RagConfig(archives=[archive]), settings=settings, cache=cache)
@@ -114,14 +114,14 @@ def test_a_hit_from_nowhere_has_no_siblings(settings: RagSettings) -> None:
     archive = RagArchiveConfig(name="a", collection_name="repo_x", chromadb_url="http://localhost:1")
     retriever = Retriever(RagConfig(archives=[archive]), settings=settings)
     with pytest.raises(InvalidInput):
-        retriever.gather_section(Hit(archive=archive, id="1", text="x", metadata={"layer": "chunk"}))
+        retriever.gather_section(RetrievedPassage(archive=archive, id="1", text="x", metadata={"layer": "chunk"}))
 
 
 def test_a_collection_that_has_gone_is_an_error(shelf: Shelf, settings: RagSettings) -> None:
     archive = RagArchiveConfig(name="a", collection_name="repo_gone", chromadb_url=shelf.url)
     retriever = Retriever(RagConfig(archives=[archive]), settings=settings)
     with pytest.raises(NotFound):
-        retriever.gather_section(Hit(archive=archive, id="1", text="x", metadata={"document_id": "d"}))
+        retriever.gather_section(RetrievedPassage(archive=archive, id="1", text="x", metadata={"document_id": "d"}))
 
 
 def piece(id_: str, text: str, **metadata: str | int) -> Document:

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 
-NO_CONNECTION = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_CONNECT_ERRORS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 @cache
-def tls() -> ssl.SSLContext:
+def ssl_context() -> ssl.SSLContext:
     """The TLS settings of all clients: reading the certificate authorities takes some 50 ms, so it is done once."""
     return httpx.create_ssl_context()
 
@@ -96,7 +96,7 @@ def endpoint(url: str, api_key: str | None = None) -> Endpoint:
     return Endpoint(str(bare).rstrip("/"), authorization)
 
 
-def translated(error: httpx.HTTPError | httpx.InvalidURL, timeout: float) -> RagstoreError:
+def transport_error(error: httpx.HTTPError | httpx.InvalidURL, timeout: float) -> RagstoreError:
     """Say an error of httpx in words of this package.
 
     Args:
@@ -106,16 +106,16 @@ def translated(error: httpx.HTTPError | httpx.InvalidURL, timeout: float) -> Rag
     Returns:
         The exception to raise.
     """
-    if isinstance(error, NO_CONNECTION):
+    if isinstance(error, _CONNECT_ERRORS):
         return ConnectFailed(f"no connection: {type(error).__name__}")
     if isinstance(error, httpx.TimeoutException):
-        return timed_out(timeout)
+        return timeout_error(timeout)
     if isinstance(error, httpx.DecodingError):
         return UnexpectedResponse("the body could not be decompressed", 0)
     return ConnectionLost(f"the connection broke: {type(error).__name__}")
 
 
-def timed_out(timeout: float) -> CallTimeout:
+def timeout_error(timeout: float) -> CallTimeout:
     """The error for an answer that did not come, or did not end, in time."""
     return CallTimeout(f"no whole answer within {timeout:g} s")
 
