@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
+import httpx
 import pytest
 
 from client.conftest import Connect
@@ -14,9 +15,11 @@ from client.corpus import CANARY_KEY, CANARY_TEXT
 from client.fake_servers import Answer, LocalServer, scripted
 from ragstore_client import (
     NO_RETRIES,
+    AsyncClient,
     BadGateway,
     BadRequest,
     CallTimeout,
+    Client,
     Conflict,
     ConnectFailed,
     ConnectionLost,
@@ -209,8 +212,8 @@ def test_add_is_repeated_when_a_rate_limit_refused_it(connect: Connect) -> None:
 
 def test_add_is_repeated_when_nobody_listened() -> None:
     policy = QUICK.start(idempotent=False)
-    assert policy.wait_after(ConnectFailed("")) is not None
-    assert policy.wait_after(ConnectionLost("")) is None
+    assert policy.next_delay(ConnectFailed("")) is not None
+    assert policy.next_delay(ConnectionLost("")) is None
 
 
 def test_a_delete_whose_answer_was_lost_is_done_when_the_next_try_finds_nothing(connect: Connect) -> None:
@@ -258,6 +261,18 @@ def test_connections_are_reused(connect: Connect) -> None:
         for _ in range(5):
             client.info()
         assert len(server.peers) == 1
+
+
+async def test_an_httpx_client_that_was_given_stays_open() -> None:
+    with scripted(INFO) as server:
+        with httpx.Client() as http:
+            with Client(server.url, http=http) as client:
+                client.info()
+            assert not http.is_closed
+        async with httpx.AsyncClient() as async_http:
+            async with AsyncClient(server.url, http=async_http) as async_client:
+                await async_client.info()
+            assert not async_http.is_closed
 
 
 def test_what_is_said_for_logs_repeats_no_server() -> None:

@@ -239,8 +239,8 @@ def test_batches_lose_nothing_and_keep_order_whatever_comes(
     sent: list[tuple[int, int]], most: int, body_bytes: int
 ) -> None:
     batcher = Batcher(BatchLimits(documents=most, body_bytes=body_bytes))
-    made = [batcher.put(NewDocument(id=str(name), text="x" * length, embedding=[1.0])) for name, length in sent]
-    batches = [batch for batch in (*made, batcher.take()) if batch]
+    made = [batcher.add(NewDocument(id=str(name), text="x" * length, embedding=[1.0])) for name, length in sent]
+    batches = [batch for batch in (*made, batcher.flush()) if batch]
     assert [entry.index for batch in batches for entry in batch.entries] == list(range(len(sent)))
     for batch in batches:
         assert len(batch.entries) <= most

@@ -1,65 +1,58 @@
-"""What the sync and the async ingestion share beyond batches: which are on their way, and how it has gone so far."""
+"""State of a bulk ingestion: the batches in flight, and the error that ends it."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from ragstore_client._batches import Batch, Batcher, Delivery, Outcome
 from ragstore_client._exceptions import InvalidInput, RagstoreError
 
-
-class Pending(Protocol):
-    """A batch on its way: a future or a task."""
-
-    def cancel(self) -> bool:
-        """Give it up."""
-        ...
+TaskT = TypeVar("TaskT")
 
 
-P = TypeVar("P", bound=Pending)
-
-
-class Window(Generic[P]):
-    """Batches on their way, oldest first.
+class InFlight(Generic[TaskT]):
+    """Batches in flight, oldest first, each with the task that sends it.
 
     Args:
-        width: most batches at once.
+        max_batches: maximum number of batches in flight.
     """
 
-    def __init__(self, width: int) -> None:
-        if width < 1:
+    def __init__(self, max_batches: int) -> None:
+        if max_batches < 1:
             raise InvalidInput("concurrency must be at least 1")
-        self._width = width
-        self._pending: deque[tuple[Batch, P]] = deque()
+        self._max_batches = max_batches
+        self._batches: deque[tuple[Batch, TaskT]] = deque()
 
     def admits(self, batch: Batch) -> bool:
-        """Whether a batch may leave now: there is room, and no id of it is on its way already."""
-        return len(self._pending) < self._width and all(batch.ids.isdisjoint(other.ids) for other, _ in self._pending)
+        """Whether a batch may be sent now: there is room, and none of its ids is in flight already."""
+        return len(self._batches) < self._max_batches and all(
+            batch.ids.isdisjoint(other.ids) for other, _ in self._batches
+        )
 
-    def push(self, batch: Batch, pending: P) -> None:
-        """Note a batch that has left."""
-        self._pending.append((batch, pending))
+    def push(self, batch: Batch, task: TaskT) -> None:
+        """Add a batch."""
+        self._batches.append((batch, task))
 
-    def pop(self) -> P:
-        """Take the oldest."""
-        return self._pending.popleft()[1]
+    def pop(self) -> TaskT:
+        """Remove the oldest batch and return its task."""
+        return self._batches.popleft()[1]
 
-    def drop(self) -> list[P]:
-        """Empty the window."""
-        dropped = [pending for _, pending in self._pending]
-        self._pending.clear()
-        return dropped
+    def clear(self) -> list[TaskT]:
+        """Remove all batches and return their tasks."""
+        tasks = [task for _, task in self._batches]
+        self._batches.clear()
+        return tasks
 
     def __bool__(self) -> bool:
-        return bool(self._pending)
+        return bool(self._batches)
 
 
-class Progress:
-    """What an ingestion has come to: the error that ends it, once there is one.
+class IngestionProgress:
+    """The error that ends an ingestion, once there is one.
 
     Args:
-        batcher: what learns from each delivery.
+        batcher: adjusted to the result of each delivery.
     """
 
     def __init__(self, batcher: Batcher) -> None:
@@ -67,24 +60,18 @@ class Progress:
         self.failure: RagstoreError | None = None
         self.source_failure: Exception | None = None
 
-    def note(self, delivery: Delivery) -> list[Outcome]:
-        """Take in what became of a batch."""
-        self._batcher.learn(delivery)
+    def record(self, delivery: Delivery) -> list[Outcome]:
+        """Record the delivery of a batch and return its outcomes."""
+        self._batcher.adjust(delivery)
         self.failure = self.failure or delivery.failure
         return delivery.outcomes
 
     def unsent(self, batch: Batch) -> list[Outcome]:
-        """What becomes of a batch that is not sent any more."""
+        """The outcomes of a batch that is not sent because the ingestion has failed."""
         return [Outcome(entry.index, entry.id, entry.error or self.failure) for entry in batch.entries]
 
-    def end(self) -> None:
-        """Raise what ended the ingestion, if anything did."""
-        ended_by = self.failure or self.source_failure
-        if ended_by is not None:
-            raise ended_by
-
-
-def delivered(end: StopIteration) -> Delivery:
-    """The result of `deliver`, from the exception that a finished generator raises."""
-    delivery: Delivery = end.value
-    return delivery
+    def raise_failure(self) -> None:
+        """Raise the error that ended the ingestion, if any."""
+        error = self.failure or self.source_failure
+        if error is not None:
+            raise error

@@ -1,4 +1,4 @@
-"""From an HTTP answer to a struct, or to an exception."""
+"""Parses an HTTP response into a struct, or into an exception."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class _Problem(msgspec.Struct):
-    """A problem document (RFC 9457), each member optional as the RFC has it."""
+    """A problem document (RFC 9457). Every member is optional, as in the RFC."""
 
     type: str = "about:blank"
     title: str = ""
@@ -27,37 +27,37 @@ class _Problem(msgspec.Struct):
 
 
 def json_decoder(type_: type[T]) -> Callable[[bytes], T]:
-    """A decoder for one kind of answer.
+    """Make a decoder of JSON bodies.
 
     Args:
-        type_: the struct to read JSON into.
+        type_: the type to decode into.
 
     Returns:
-        A function from a body to the struct. It raises `msgspec.DecodeError` or `UnicodeDecodeError`.
+        A function that decodes a body. It raises `msgspec.DecodeError` or `UnicodeDecodeError`.
     """
     return lambda body: msgspec.json.decode(body, type=type_)
 
 
 def decode_text(body: bytes) -> str:
-    """Read an answer that is text."""
+    """Decode a text body."""
     return body.decode("utf-8")
 
 
 def parse_response(call: Call[T], status: int, headers: Mapping[str, str], body: bytes) -> T:
-    """Read the answer to a call.
+    """Parse the response to a call.
 
     Args:
-        call: what was asked.
+        call: the call.
         status: the HTTP status.
-        headers: the answer's headers; names in lower case, or in any case if the mapping minds none.
+        headers: the response's headers; names in lower case, unless the mapping ignores case.
         body: the body, decompressed.
 
     Returns:
-        The answer.
+        The decoded body.
 
     Raises:
-        ProblemError: the service said no.
-        UnexpectedResponse: the body is not what the contract says.
+        ProblemError: the service responded with an error.
+        UnexpectedResponse: the body does not match the contract.
     """
     if 200 <= status < 300:
         return _decode(call.decode, status, body)
@@ -68,12 +68,12 @@ def parse_response(call: Call[T], status: int, headers: Mapping[str, str], body:
 
 
 def parse_problem(status: int, headers: Mapping[str, str], body: bytes) -> ProblemError:
-    """Read a refusal.
+    """Parse an error response.
 
     Args:
         status: the HTTP status.
-        headers: the answer's headers, as for `read`.
-        body: a problem document, or anything else that a proxy in between may have written.
+        headers: the response's headers, as for `parse_response`.
+        body: a problem document, or whatever a proxy has sent in its place.
 
     Returns:
         The exception to raise.
@@ -81,10 +81,10 @@ def parse_problem(status: int, headers: Mapping[str, str], body: bytes) -> Probl
     try:
         document = msgspec.json.decode(body, type=_Problem)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        document = _Problem(title=_phrase(status))
+        document = _Problem(title=_reason_phrase(status))
     return ProblemError.class_for(status)(
         status,
-        document.title or _phrase(status),
+        document.title or _reason_phrase(status),
         document.detail,
         document.errors,
         type=document.type,
@@ -94,13 +94,13 @@ def parse_problem(status: int, headers: Mapping[str, str], body: bytes) -> Probl
 
 
 def parse_retry_after(value: str | None) -> float | None:
-    """Read a `Retry-After` header.
+    """Parse a `Retry-After` header.
 
     Args:
         value: seconds, or an HTTP date.
 
     Returns:
-        Seconds from now, at least 0; None when there is nothing to read.
+        Seconds from now, at least 0; None when there is no valid header.
     """
     if value is None:
         return None
@@ -115,16 +115,18 @@ def parse_retry_after(value: str | None) -> float | None:
     return max(0.0, (when - datetime.now(UTC)).total_seconds())
 
 
-def _decode(reader: Callable[[bytes], T], status: int, body: bytes) -> T:
+def _decode(decode: Callable[[bytes], T], status: int, body: bytes) -> T:
     try:
-        return reader(body)
+        return decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        # A ValidationError names types and a path; other texts could repeat the body.
-        why = str(error) if isinstance(error, msgspec.ValidationError) else type(error).__name__
-        raise UnexpectedResponse(f"HTTP {status} with a body that the contract does not know: {why}", status) from None
+        # A ValidationError names types and a path; the text of other errors could repeat the body.
+        reason = str(error) if isinstance(error, msgspec.ValidationError) else type(error).__name__
+        raise UnexpectedResponse(
+            f"HTTP {status} with a body that does not match the contract: {reason}", status
+        ) from None
 
 
-def _phrase(status: int) -> str:
+def _reason_phrase(status: int) -> str:
     try:
         return HTTPStatus(status).phrase
     except ValueError:

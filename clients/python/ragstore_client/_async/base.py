@@ -1,4 +1,4 @@
-"""What the parts of `AsyncClient` share."""
+"""What the groups of calls of `AsyncClient` share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class CallSender:
-    """Something that can carry out a call."""
+    """Base class of the groups of calls; `AsyncClient` implements `_send`."""
 
     async def _send(self, call: Call[T]) -> T:
         raise NotImplementedError

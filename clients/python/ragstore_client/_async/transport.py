@@ -1,8 +1,7 @@
-"""How calls are carried out asynchronously: each try within its time, as often as the policy says."""
+"""Sends calls: each attempt within the time limit, as many attempts as the retry policy allows."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Mapping
@@ -10,9 +9,11 @@ from typing import TypeVar
 
 import httpx
 
+from ragstore_client._async.runtime import fetch, sleep
 from ragstore_client._call import Call
-from ragstore_client._endpoint import Endpoint, timeout_error, transport_error
+from ragstore_client._endpoint import Endpoint
 from ragstore_client._exceptions import NotFound, RagstoreError, describe
+from ragstore_client._httpx import from_httpx_error, timeout_error
 from ragstore_client._responses import parse_response
 from ragstore_client._retries import RetryPolicy
 
@@ -22,13 +23,13 @@ logger = logging.getLogger("ragstore_client")
 
 
 class AsyncTransport:
-    """Carries out calls on one endpoint.
+    """Sends calls to one endpoint, and owns their retries.
 
     Args:
-        http: what sends requests; closing it stays the caller's.
-        endpoint: where to.
-        timeout: seconds for one try.
-        retries: when to try again.
+        http: the httpx client that sends requests; the caller closes it.
+        endpoint: the service.
+        timeout: time limit of one attempt, in seconds.
+        retries: the retry policy.
         headers: sent with every call.
     """
 
@@ -48,32 +49,32 @@ class AsyncTransport:
         self._headers = dict(headers or {})
 
     async def send(self, call: Call[T]) -> T:
-        """Carry out a call, as often as the policy says.
+        """Send a call, with retries.
 
         Args:
-            call: what to ask.
+            call: the call.
 
         Returns:
-            The answer.
+            The decoded response.
 
         Raises:
-            RagstoreError: what the last try ended in.
+            RagstoreError: the error of the last attempt.
         """
-        retrying = self._retries.start(idempotent=call.idempotent)
+        state = self._retries.start(idempotent=call.idempotent)
         headers = self._endpoint.headers(self._headers)
         while True:
             try:
                 return await self._attempt(call, headers)
             except NotFound:
-                if call.result_if_gone is not None and retrying.maybe_applied:
+                if call.result_if_gone is not None and state.maybe_applied:
                     return call.result_if_gone
                 raise
             except RagstoreError as error:
-                wait = retrying.wait_after(error)
-                if wait is None:
+                delay = state.next_delay(error)
+                if delay is None:
                     raise
-                logger.info("%s %s: %s, again in %.2f s", call.method, call.path, describe(error), wait)
-            await asyncio.sleep(wait)
+                logger.info("%s %s: %s, retrying in %.2f s", call.method, call.path, describe(error), delay)
+            await sleep(delay)
 
     async def _attempt(self, call: Call[T], headers: Mapping[str, str]) -> T:
         started = time.monotonic()
@@ -86,12 +87,11 @@ class AsyncTransport:
             timeout=self._timeout,
         )
         try:
-            async with asyncio.timeout(self._timeout):
-                response = await self._http.send(request)
+            response, body = await fetch(self._http, request, self._timeout)
         except TimeoutError:
             raise timeout_error(self._timeout) from None
         except httpx.HTTPError as error:
-            raise transport_error(error, self._timeout) from None
-        took = (time.monotonic() - started) * 1000
-        logger.debug("%s %s: %d in %.1f ms", call.method, call.path, response.status_code, took)
-        return parse_response(call, response.status_code, response.headers, response.content)
+            raise from_httpx_error(error, self._timeout) from None
+        duration = (time.monotonic() - started) * 1000
+        logger.debug("%s %s: %d in %.1f ms", call.method, call.path, response.status_code, duration)
+        return parse_response(call, response.status_code, response.headers, body)

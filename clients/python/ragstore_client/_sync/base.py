@@ -1,4 +1,5 @@
-"""What the parts of `Client` share."""
+# Generated from _async/base.py by scripts/generate_sync_client.py: do not edit.
+"""What the groups of calls of `Client` share."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ T = TypeVar("T")
 
 
 class CallSender:
-    """Something that can carry out a call."""
+    """Base class of the groups of calls; `Client` implements `_send`."""
 
     def _send(self, call: Call[T]) -> T:
         raise NotImplementedError

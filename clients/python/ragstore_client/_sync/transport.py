@@ -1,4 +1,5 @@
-"""How calls are carried out synchronously: each try within its time, as often as the policy says."""
+# Generated from _async/transport.py by scripts/generate_sync_client.py: do not edit.
+"""Sends calls: each attempt within the time limit, as many attempts as the retry policy allows."""
 
 from __future__ import annotations
 
@@ -10,10 +11,12 @@ from typing import TypeVar
 import httpx
 
 from ragstore_client._call import Call
-from ragstore_client._endpoint import Endpoint, timeout_error, transport_error
+from ragstore_client._endpoint import Endpoint
 from ragstore_client._exceptions import NotFound, RagstoreError, describe
+from ragstore_client._httpx import from_httpx_error, timeout_error
 from ragstore_client._responses import parse_response
 from ragstore_client._retries import RetryPolicy
+from ragstore_client._sync.runtime import fetch, sleep
 
 T = TypeVar("T")
 
@@ -21,13 +24,13 @@ logger = logging.getLogger("ragstore_client")
 
 
 class Transport:
-    """Carries out calls on one endpoint.
+    """Sends calls to one endpoint, and owns their retries.
 
     Args:
-        http: what sends requests; closing it stays the caller's.
-        endpoint: where to.
-        timeout: seconds for one try.
-        retries: when to try again.
+        http: the httpx client that sends requests; the caller closes it.
+        endpoint: the service.
+        timeout: time limit of one attempt, in seconds.
+        retries: the retry policy.
         headers: sent with every call.
     """
 
@@ -47,32 +50,32 @@ class Transport:
         self._headers = dict(headers or {})
 
     def send(self, call: Call[T]) -> T:
-        """Carry out a call, as often as the policy says.
+        """Send a call, with retries.
 
         Args:
-            call: what to ask.
+            call: the call.
 
         Returns:
-            The answer.
+            The decoded response.
 
         Raises:
-            RagstoreError: what the last try ended in.
+            RagstoreError: the error of the last attempt.
         """
-        retrying = self._retries.start(idempotent=call.idempotent)
+        state = self._retries.start(idempotent=call.idempotent)
         headers = self._endpoint.headers(self._headers)
         while True:
             try:
                 return self._attempt(call, headers)
             except NotFound:
-                if call.result_if_gone is not None and retrying.maybe_applied:
+                if call.result_if_gone is not None and state.maybe_applied:
                     return call.result_if_gone
                 raise
             except RagstoreError as error:
-                wait = retrying.wait_after(error)
-                if wait is None:
+                delay = state.next_delay(error)
+                if delay is None:
                     raise
-                logger.info("%s %s: %s, again in %.2f s", call.method, call.path, describe(error), wait)
-            time.sleep(wait)
+                logger.info("%s %s: %s, retrying in %.2f s", call.method, call.path, describe(error), delay)
+            sleep(delay)
 
     def _attempt(self, call: Call[T], headers: Mapping[str, str]) -> T:
         started = time.monotonic()
@@ -85,22 +88,11 @@ class Transport:
             timeout=self._timeout,
         )
         try:
-            response = self._http.send(request, stream=True)
-            try:
-                body = self._body(response, started + self._timeout)
-            finally:
-                response.close()
+            response, body = fetch(self._http, request, self._timeout)
+        except TimeoutError:
+            raise timeout_error(self._timeout) from None
         except httpx.HTTPError as error:
-            raise transport_error(error, self._timeout) from None
-        took = (time.monotonic() - started) * 1000
-        logger.debug("%s %s: %d in %.1f ms", call.method, call.path, response.status_code, took)
+            raise from_httpx_error(error, self._timeout) from None
+        duration = (time.monotonic() - started) * 1000
+        logger.debug("%s %s: %d in %.1f ms", call.method, call.path, response.status_code, duration)
         return parse_response(call, response.status_code, response.headers, body)
-
-    def _body(self, response: httpx.Response, deadline: float) -> bytes:
-        # httpx limits the wait for each piece; a sender of one byte a second would never exceed that.
-        pieces = []
-        for piece in response.iter_bytes():
-            pieces.append(piece)
-            if time.monotonic() > deadline:
-                raise timeout_error(self._timeout)
-        return b"".join(pieces)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 import msgspec
 
 from ragstore_client._async.transport import AsyncTransport
-from ragstore_client._endpoint import endpoint
+from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import BadRequest, RagstoreError, describe
 from ragstore_client._models import Document, Match, MultiQueryResults, StoredMetadata
 from ragstore_client._retries import RetryPolicy
@@ -59,7 +59,7 @@ class ChromaProvider:
 
     def __init__(self, connection: ChromaConnection) -> None:
         self._connection = connection
-        self._endpoint = endpoint(connection.url)
+        self._endpoint = parse_endpoint(connection.url)
         self._database = chroma.ChromaDatabase(connection.tenant, connection.database)
 
     @classmethod

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import httpx
 
-from ragstore_client._endpoint import ssl_context
+from ragstore_client._httpx import ssl_context
 
 T = TypeVar("T")
 

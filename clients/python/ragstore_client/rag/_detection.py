@@ -10,7 +10,7 @@ import time
 from typing import Literal, TypeAlias
 
 from ragstore_client._async.transport import AsyncTransport
-from ragstore_client._endpoint import endpoint
+from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import ProblemError, ServerError, UnexpectedResponse
 from ragstore_client._retries import RetryPolicy
 from ragstore_client.rag._chroma_calls import heartbeat
@@ -63,7 +63,7 @@ class BackendDetector:
         if known is not None:
             return known
         retries = RetryPolicy(attempts=2, base=0.1, budget=within)
-        transport = AsyncTransport(await shared_http(), endpoint(url), timeout=within, retries=retries)
+        transport = AsyncTransport(await shared_http(), parse_endpoint(url), timeout=within, retries=retries)
         try:
             await transport.send(heartbeat())
         except ServerError:

@@ -13,7 +13,7 @@ import msgspec
 
 from ragstore_client._async.transport import AsyncTransport
 from ragstore_client._call import Call
-from ragstore_client._endpoint import endpoint
+from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import EmbeddingFailed, InvalidInput, RagstoreError, describe
 from ragstore_client._json import encode
 from ragstore_client._responses import json_decoder
@@ -77,7 +77,7 @@ class EmbeddingsClient:
     """
 
     def __init__(self, url: str = DEFAULT_EMBEDDINGS_URL, *, timeout: float = 10.0, api_key: str | None = None) -> None:
-        self._endpoint = endpoint(url, api_key)
+        self._endpoint = parse_endpoint(url, api_key)
         self._timeout = timeout
 
     @property

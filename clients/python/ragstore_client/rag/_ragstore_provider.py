@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 import msgspec
 
 from ragstore_client._async.client import AsyncClient
-from ragstore_client._endpoint import endpoint
+from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import RagstoreError, describe
 from ragstore_client._models import MultiQueryResults
 from ragstore_client._retries import RetryPolicy
@@ -51,7 +51,7 @@ class RagstoreProvider:
 
     def __init__(self, connection: RagstoreConnection) -> None:
         self._connection = connection
-        self._url = endpoint(connection.url, connection.api_key).url
+        self._url = parse_endpoint(connection.url, connection.api_key).url
 
     @classmethod
     def connection_schema(cls) -> dict[str, object]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ragstore_client._endpoint import endpoint
+from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import EmbeddingFailed, InvalidConfiguration, InvalidInput, RagstoreError, describe
 from ragstore_client._models import CollectionError
 from ragstore_client.rag._config import RagArchiveConfig, RagConfig, RagSettings, clamp_top_k
@@ -173,7 +173,7 @@ class Retriever:
         skipped: list[SkippedArchive] = []
         for archive in self.config.archives:
             try:
-                key = (endpoint(archive.chromadb_url).url, archive.embedding_model)
+                key = (parse_endpoint(archive.chromadb_url).url, archive.embedding_model)
             except InvalidConfiguration:
                 skipped.append(SkippedArchive(archive, SkipReason.MISCONFIGURED))
                 continue

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ragstore_client._endpoint import endpoint
+from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import ProblemError, TransportError, UnexpectedResponse
 from ragstore_client.rag._detection import Backend, BackendDetector, shared_detector
 from ragstore_client.rag._providers import RetrievalProvider
@@ -120,8 +120,8 @@ class ServiceRouter:
 
     def _key_for(self, url: str) -> str | None:
         keys = self._api_key if isinstance(self._api_key, Mapping) else {}
-        bare = endpoint(url).url
-        return next((key for known, key in keys.items() if endpoint(known).url == bare), None)
+        bare = parse_endpoint(url).url
+        return next((key for known, key in keys.items() if parse_endpoint(known).url == bare), None)
 
 
 def _remaining(deadline: float) -> float:
