@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from client.conftest import Connect
 from client.corpus import CANARY_NUMBER, CANARY_TEXT, CANARY_VALUE
+from client.fake_servers import Answer, scripted
 from ragstore_client import BadRequest, Client, Conflict, InvalidInput, NewDocument, NotFound
 
 
@@ -182,3 +184,13 @@ def test_several_collections_answer_together_and_fail_apart(client: Client, coll
     assert client.query_collections(collection, [1.0, 0.0], top_k=1).count == 1
     with pytest.raises(NotFound):
         client.query_collections("nowhere", [1.0, 0.0])
+
+
+def test_the_code_of_a_collection_that_failed_is_exposed(connect: Connect) -> None:
+    failed = [
+        {"collection": "a", "status": 400, "detail": "x", "code": "dimension_mismatch"},
+        {"collection": "b", "status": 404, "detail": "x"},
+    ]
+    with scripted(Answer(200, {"results": [], "count": 0, "errors": failed})) as server:
+        found = connect(server.url).query_collections(["a", "b"], [1.0])
+    assert [(error.collection, error.code) for error in found.errors] == [("a", "dimension_mismatch"), ("b", None)]

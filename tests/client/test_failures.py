@@ -74,6 +74,7 @@ def test_each_status_has_its_exception(connect: Connect, status: int, expected: 
         "title": "Short",
         "status": status,
         "detail": "Long",
+        "code": "a_code",
         "errors": [{"path": "$.a", "message": "wrong"}],
     }
     answer = Answer(status, problem, {"x-request-id": "r-1", "retry-after": "7"})
@@ -83,7 +84,15 @@ def test_each_status_has_its_exception(connect: Connect, status: int, expected: 
     assert type(error) is expected
     assert (error.status, error.title, error.detail, str(error)) == (status, "Short", "Long", "Long")
     assert [(field.path, field.message) for field in error.errors] == [("$.a", "wrong")]
-    assert (error.request_id, error.retry_after) == ("r-1", 7.0)
+    assert (error.code, error.request_id, error.retry_after) == ("a_code", "r-1", 7.0)
+
+
+@pytest.mark.parametrize("code", [None, 17, {"of": "another server"}])
+def test_a_problem_without_a_code_of_ours_has_none(connect: Connect, code: object) -> None:
+    problem = {"title": "Short", "detail": "Long"} | ({} if code is None else {"code": code})
+    with scripted(Answer(400, problem)) as server, pytest.raises(BadRequest, match="Long") as caught:
+        connect(server.url).info()
+    assert caught.value.code is None
 
 
 def test_a_refusal_that_is_no_problem_document_is_told_too(connect: Connect) -> None:

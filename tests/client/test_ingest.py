@@ -145,6 +145,19 @@ def test_a_service_that_takes_less_is_learnt_from(connect: Connect) -> None:
     assert len(server.requests) < 16
 
 
+@pytest.mark.parametrize(("status", "code"), [(400, "batch_too_large"), (413, "body_too_large"), (413, None)], ids=str)
+def test_a_batch_that_is_too_large_is_halved_whatever_fields_it_names(
+    connect: Connect, status: int, code: str | None
+) -> None:
+    errors = [{"path": "$.documents[0]", "message": "too many"}]
+    problem = {"detail": "no", "errors": errors} | ({"code": code} if code else {})
+    stored = Answer(200, {"status": "upserted", "collection": "abc", "count": 4, "ids": []})
+    with scripted(Answer(status, problem), stored) as server:
+        outcomes = list(connect(server.url).ingest("abc", documents(8)))
+    assert failed(outcomes) == []
+    assert [len(json.loads(request.body)["documents"]) for request in server.requests] == [8, 4, 4]
+
+
 def test_looking_for_the_documents_to_blame_has_an_end(connect: Connect) -> None:
     with scripted(Answer(400, {"detail": "no"})) as server:
         limits = BatchLimits(documents=100, requests=10)

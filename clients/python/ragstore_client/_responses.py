@@ -24,6 +24,7 @@ class _Problem(msgspec.Struct):
     title: str = ""
     detail: str = ""
     errors: list[FieldError] = []
+    code: object = None  # of any type: other servers send numbers
 
 
 def json_decoder(type_: type[T]) -> Callable[[bytes], T]:
@@ -87,6 +88,7 @@ def parse_problem(status: int, headers: Mapping[str, str], body: bytes) -> Probl
         document.title or _reason_phrase(status),
         document.detail,
         document.errors,
+        code=document.code if isinstance(document.code, str) else None,
         type=document.type,
         request_id=headers.get("x-request-id"),
         retry_after=parse_retry_after(headers.get("retry-after")),

@@ -128,9 +128,8 @@ class ChromaProvider:
         # Looked up each time: a collection that was deleted and made again has the name, but another id.
         collection = await transport.send(self._database.get_collection(name))
         if collection.dimension not in (None, len(vector)):
-            raise BadRequest(
-                400, detail=f"Query has dimension {len(vector)}, collection has dimension {collection.dimension}"
-            )
+            detail = f"Query has dimension {len(vector)}, collection has dimension {collection.dimension}"
+            raise BadRequest(400, detail=detail, code="dimension_mismatch")
         answer = await transport.send(self._database.query(collection.id, vector, top_k=top_k, where=where))
         columns = zip(answer.ids[0], answer.documents[0], answer.metadatas[0], answer.distances[0], strict=True)
         matches = [

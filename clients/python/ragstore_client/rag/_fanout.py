@@ -71,7 +71,7 @@ def failure(collection: str, error: BaseException) -> CollectionError:
         The error, with the HTTP status that fits.
     """
     if isinstance(error, ProblemError):
-        return CollectionError(collection, error.status, error.detail)
+        return CollectionError(collection, error.status, error.detail, error.code)
     if isinstance(error, TimeoutError):
         return CollectionError(collection, 504, describe(error))
     return CollectionError(collection, 503 if isinstance(error, TransportError) else 502, describe(error))

@@ -251,7 +251,7 @@ def _skipped(
 
 
 def _reason(error: CollectionError) -> SkipReason:
-    if error.status == 400 and "dimension" in error.detail.lower():
+    if error.code == "dimension_mismatch":
         return SkipReason.DIMENSION
     return _REASONS.get(error.status, SkipReason.FAILED)
 
