@@ -1,4 +1,4 @@
-"""Documents for the client's tests, with canaries: words that no log may ever hold."""
+"""Documents for the client's tests, with canaries: words that no log may contain."""
 
 from __future__ import annotations
 

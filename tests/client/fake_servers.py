@@ -1,4 +1,4 @@
-"""Small real servers that the client's tests talk to: embeddings, scripted answers, and a proxy that holds up calls."""
+"""Small HTTP servers for the client's tests: scripted responses, embeddings, ingestion, and a delaying proxy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIMENSIONS = {"jinaai/jina-embeddings-v2-base-de": 64, "acme/small": 32}
 
 @dataclass
 class Request:
-    """What a server was sent."""
+    """A request that a server has received."""
 
     method: str
     path: str
@@ -30,8 +30,17 @@ class Request:
 
 
 @dataclass
-class Answer:
-    """What a server sends back."""
+class Response:
+    """A response, or a fault in its place.
+
+    Attributes:
+        status: the HTTP status.
+        body: bytes, or a value to send as JSON.
+        headers: further headers.
+        delay: seconds before the response.
+        drop: whether to close the connection without a response.
+        drip: seconds between the bytes of the body.
+    """
 
     status: int = 200
     body: object = b""
@@ -44,13 +53,17 @@ class Answer:
         return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
 
 
-Respond = Callable[[Request], Answer]
+Responder = Callable[[Request], Response]
 
 
 class LocalServer:
-    """An HTTP server on a free port that remembers what it was sent."""
+    """An HTTP server on a free port, which records its requests.
 
-    def __init__(self, respond: Respond) -> None:
+    Args:
+        respond: makes the response to a request; called from several threads.
+    """
+
+    def __init__(self, respond: Responder) -> None:
         self.requests: list[Request] = []
         self._respond = respond
         self._lock = Lock()
@@ -66,7 +79,7 @@ class LocalServer:
         self._server.shutdown()
         self._server.server_close()
 
-    def answer(self, request: Request) -> Answer:
+    def respond(self, request: Request) -> Response:
         with self._lock:
             self.requests.append(request)
         return self._respond(request)
@@ -77,51 +90,67 @@ class LocalServer:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def _any(self) -> None:
+            def _handle(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                answer = server.answer(Request(self.command, self.path, headers, body))
-                time.sleep(answer.delay)
-                if answer.drop:
+                response = server.respond(Request(self.command, self.path, headers, body))
+                time.sleep(response.delay)
+                if response.drop:
                     self.close_connection = True
                     return
                 try:
-                    self._send(answer)
+                    self._send(response)
                 except OSError:
-                    self.close_connection = True  # the caller has left
+                    self.close_connection = True  # the client has closed the connection
 
-            def _send(self, answer: Answer) -> None:
-                content = answer.content()
-                self.send_response(answer.status)
-                for name, value in {"content-type": "application/json", **answer.headers}.items():
+            def _send(self, response: Response) -> None:
+                content = response.content()
+                self.send_response(response.status)
+                for name, value in {"content-type": "application/json", **response.headers}.items():
                     self.send_header(name, value)
                 self.send_header("content-length", str(len(content)))
                 self.end_headers()
-                if not answer.drip:
+                if not response.drip:
                     self.wfile.write(content)
                     return
                 for byte in content:
                     self.wfile.write(bytes([byte]))
-                    time.sleep(answer.drip)
+                    time.sleep(response.drip)
 
-            do_GET = do_POST = do_PUT = do_DELETE = _any  # noqa: N815 - the library's names
+            do_GET = do_POST = do_PUT = do_DELETE = _handle  # noqa: N815 - the library's names
 
             def log_message(self, format: str, *args: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         return Handler
 
 
 @contextmanager
-def scripted(*answers: Answer) -> Iterator[LocalServer]:
-    """A server that gives one answer after the other, and the last one from then on."""
-    left = list(answers)
-    with LocalServer(lambda _: left.pop(0) if len(left) > 1 else left[0]) as server:
+def scripted_server(*responses: Response) -> Iterator[LocalServer]:
+    """A server that sends the given responses in order, and repeats the last one."""
+    pending = list(responses)
+    with LocalServer(lambda _: pending.pop(0) if len(pending) > 1 else pending[0]) as server:
         yield server
 
 
+@contextmanager
+def delaying_proxy(target: str, collection: str, seconds: float) -> Iterator[LocalServer]:
+    """A proxy in front of a real service that delays every request naming one collection, as a slow store would."""
+    with httpx.Client(base_url=target, timeout=30) as http:
+
+        def respond(request: Request) -> Response:
+            delayed = collection.encode() in request.path.encode() + request.body
+            headers = {"content-type": "application/json"} if request.body else {}
+            forwarded = http.request(request.method, request.path, content=request.body, headers=headers)
+            media_type = {"content-type": forwarded.headers.get("content-type", "application/json")}
+            return Response(forwarded.status_code, forwarded.content, media_type, delay=seconds if delayed else 0.0)
+
+        with LocalServer(respond) as server:
+            yield server
+
+
 def vector_of(text: str, dimension: int = 64) -> list[float]:
-    """A vector by the words of a text: texts that share words are near to one another."""
+    """A vector made of the words of a text: texts that share words are near each other."""
     values = [0.0] * dimension
     for word in text.lower().replace(".", " ").replace("?", " ").replace(",", " ").split():
         digest = hashlib.sha256(word.encode()).digest()
@@ -131,66 +160,82 @@ def vector_of(text: str, dimension: int = 64) -> list[float]:
     return [value / norm for value in values]
 
 
-class Embeddings:
-    """Speaks `POST /v1/embeddings` as TEI does, and as TEI does when something is wrong.
+class FakeEmbeddings:
+    """An embeddings endpoint, `POST /v1/embeddings`, with TEI's responses and errors.
 
-    `fault` is what it does instead of answering properly.
+    Attributes:
+        fault: what to do in place of a proper response; empty for nothing.
     """
 
     def __init__(self) -> None:
         self.fault = ""
 
-    def respond(self, request: Request) -> Answer:
+    def respond(self, request: Request) -> Response:
         if request.method != "POST" or request.path != "/v1/embeddings":
-            return Answer(404, {"error": "not found", "type": "not_found"})
-        asked = json.loads(request.body)
-        vectors = [vector_of(text, DIMENSIONS.get(asked["model"], 64)) for text in asked["input"]]
+            return Response(404, {"error": "not found", "type": "not_found"})
+        body = json.loads(request.body)
+        model, texts = body["model"], body["input"]
+        vectors = [vector_of(text, DIMENSIONS.get(model, 64)) for text in texts]
         # A real server may repeat what it was sent in its error, so this one does.
-        refusal = {"error": f"cannot embed {asked['input']}", "error_type": "validation"}
+        error = {"error": f"cannot embed {texts}", "error_type": "validation"}
         match self.fault:
             case "413":
-                return Answer(413, refusal)
+                return Response(413, error)
             case "500":
-                return Answer(500, refusal)
+                return Response(500, error)
             case "busy once":
                 self.fault = ""
-                return Answer(429, {"error": "Model is overloaded", "error_type": "overloaded"})
+                return Response(429, {"error": "Model is overloaded", "error_type": "overloaded"})
             case "slow":
-                return Answer(200, self._answer(asked["model"], vectors), delay=1.5)
+                return Response(200, self._body(model, vectors), delay=1.5)
             case "drop":
-                return Answer(drop=True)
+                return Response(drop=True)
             case "no json":
-                return Answer(200, b"<html>", {"content-type": "text/html"})
+                return Response(200, b"<html>", {"content-type": "text/html"})
             case "too few":
-                return Answer(200, self._answer(asked["model"], []))
+                return Response(200, self._body(model, []))
             case "not finite":
-                return Answer(200, self._answer(asked["model"], [[1e39] * len(vector) for vector in vectors]))
+                return Response(200, self._body(model, [[1e39] * len(vector) for vector in vectors]))
             case "base64":
                 packed = [base64.b64encode(struct.pack(f"<{len(v)}f", *v)).decode() for v in vectors]
-                return Answer(200, self._answer(asked["model"], packed))
+                return Response(200, self._body(model, packed))
             case "backwards":
-                answer = self._answer(asked["model"], vectors)
-                return Answer(200, answer | {"data": answer["data"][::-1]})
-            case "other model fails" if asked["model"] != "acme/small":
-                return Answer(500, refusal)
-        return Answer(200, self._answer(asked["model"], vectors))
+                body = self._body(model, vectors)
+                return Response(200, body | {"data": body["data"][::-1]})
+            case "other model fails" if model != "acme/small":
+                return Response(500, error)
+        return Response(200, self._body(model, vectors))
 
-    def _answer(self, model: str, vectors: list[list[float]] | list[str]) -> dict[str, list[dict[str, object]]]:
+    def _body(self, model: str, vectors: list[list[float]] | list[str]) -> dict[str, list[dict[str, object]]]:
         data = [{"object": "embedding", "index": n, "embedding": vector} for n, vector in enumerate(vectors)]
         return {"object": [], "model": [{"name": model}], "data": data, "usage": [{"prompt_tokens": 1}]}
 
 
-@contextmanager
-def holding_up(target: str, collection: str, seconds: float) -> Iterator[LocalServer]:
-    """A proxy before a real service that holds up every call that names one collection, as a slow store would."""
-    with httpx.Client(base_url=target, timeout=30) as http:
+class FakeIngestion:
+    """A service that stores documents, and records the size of its requests and how many were in flight.
 
-        def respond(request: Request) -> Answer:
-            concerned = collection.encode() in request.path.encode() + request.body
-            passed_on = {"content-type": "application/json"} if request.body else {}
-            response = http.request(request.method, request.path, content=request.body, headers=passed_on)
-            kind = {"content-type": response.headers.get("content-type", "application/json")}
-            return Answer(response.status_code, response.content, kind, delay=seconds if concerned else 0.0)
+    Args:
+        max_documents: maximum number of documents of a request.
+    """
 
-        with LocalServer(respond) as server:
-            yield server
+    def __init__(self, max_documents: int = 10**9) -> None:
+        self.sizes: list[int] = []
+        self.ids: list[str] = []
+        self.max_in_flight = 0
+        self._in_flight = 0
+        self._max_documents = max_documents
+        self._lock = Lock()
+
+    def respond(self, request: Request) -> Response:
+        with self._lock:
+            self._in_flight += 1
+            self.max_in_flight = max(self.max_in_flight, self._in_flight)
+        time.sleep(0.01)
+        ids = [document["id"] for document in json.loads(request.body)["documents"]]
+        with self._lock:
+            self._in_flight -= 1
+            if len(ids) > self._max_documents:
+                return Response(400, {"detail": f"At most {self._max_documents} documents"})
+            self.sizes.append(len(ids))
+            self.ids += ids
+        return Response(200, {"status": "upserted", "collection": "abc", "count": len(ids), "ids": ids})

@@ -1,4 +1,4 @@
-"""What the package promises as a whole."""
+"""The package as a whole: imports, public names, and agreement with the contract."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_both_clients_have_the_same_calls() -> None:
     assert list(inspect.signature(sync["ingest"]).parameters) == list(inspect.signature(async_["ingest"]).parameters)
 
 
-def test_every_public_name_says_what_it_is() -> None:
+def test_every_public_name_has_a_docstring() -> None:
     for name in ragstore_client.__all__:
         member = getattr(ragstore_client, name)
         if inspect.isclass(member) or inspect.isfunction(member):

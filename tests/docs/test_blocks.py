@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from client.corpus import chunk
-from client.fake_servers import Embeddings, LocalServer
+from client.fake_servers import FakeEmbeddings, LocalServer
 from docs.answers import values
 from docs.pages import ANSWER, LANGUAGES, PAGES, ROOT, RUN, Block, blocks_of
 from docs.running import Reader, run_with_make
@@ -47,7 +47,7 @@ def emptied(service: Served) -> Served:
 @pytest.fixture
 def archives(emptied: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What the page of the Python client finds: an endpoint that embeds, and an archive."""
-    with LocalServer(Embeddings().respond) as server, Client(emptied.url) as store:
+    with LocalServer(FakeEmbeddings().respond) as server, Client(emptied.url) as store:
         monkeypatch.setenv("DOCPROC_TEI_EMBEDDINGS_URL", server.url)
         store.create_collection("repo_readme")
         store.upsert_documents(

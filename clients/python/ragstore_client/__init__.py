@@ -1,12 +1,12 @@
-"""ragstore from Python: a typed client, and the retriever of an agent runtime.
+"""A typed client for ragstore, and a retriever for agents.
 
-    Client, AsyncClient           every call of the service's contract, structs in and out
-    Retriever                     one question to many archives, one ranked answer
-    EmbeddingsClient, Embedder    from a query to its vector
-    registry, RetrievalProvider   what can be searched, by name
+    Client, AsyncClient           every call of the service's contract, with structs
+    Retriever                     one query to several archives, one ranked result
+    EmbeddingsClient, Embedder    embed queries
+    registry, RetrievalProvider   everything that can be searched, by name
     ragstore_client.langgraph     a tool and a node for LangGraph (extra `langgraph`)
 
-What needs asyncio is loaded when it is first used, so that a program that only stores documents starts fast.
+Modules that need asyncio are loaded on first use, so that a program that only stores documents starts fast.
 """
 
 from importlib import import_module
@@ -80,6 +80,8 @@ if TYPE_CHECKING:
     from ragstore_client._async.client import AsyncClient
     from ragstore_client.rag._chroma_provider import ChromaConnection, ChromaProvider
     from ragstore_client.rag._config import RagArchiveConfig, RagConfig, RagSettings, extract_rag_config
+    from ragstore_client.rag._connections import LoopThread
+    from ragstore_client.rag._detection import BackendDetector
     from ragstore_client.rag._embedder import Embedder, EmbeddingsClient
     from ragstore_client.rag._embedding_cache import EmbeddingCache
     from ragstore_client.rag._expansion import ExpandedPassage
@@ -97,7 +99,7 @@ if TYPE_CHECKING:
     from ragstore_client.rag._retriever import ALL_LAYERS, Retriever
     from ragstore_client.rag._strategy import QueryChoice, choose_query
 
-_LATER = {
+_LAZY = {
     "ragstore_client._async.client": ("AsyncClient",),
     "ragstore_client.rag._chroma_provider": (
         "ChromaConnection",
@@ -109,6 +111,8 @@ _LATER = {
         "RagSettings",
         "extract_rag_config",
     ),
+    "ragstore_client.rag._connections": ("LoopThread",),
+    "ragstore_client.rag._detection": ("BackendDetector",),
     "ragstore_client.rag._embedder": (
         "Embedder",
         "EmbeddingsClient",
@@ -149,7 +153,7 @@ _LATER = {
         "choose_query",
     ),
 }
-_MODULES = {name: module for module, names in _LATER.items() for name in names}
+_MODULES = {name: module for module, names in _LAZY.items() for name in names}
 
 __all__ = [
     "ALL_LAYERS",
@@ -157,6 +161,7 @@ __all__ = [
     "NO_RETRIES",
     "TEXTS",
     "AsyncClient",
+    "BackendDetector",
     "BadGateway",
     "BadRequest",
     "BatchLimits",
@@ -191,6 +196,7 @@ __all__ = [
     "HealthDetails",
     "InvalidConfiguration",
     "InvalidInput",
+    "LoopThread",
     "Match",
     "Metadata",
     "MetadataUpdated",
@@ -249,10 +255,10 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a type checker would take any name for granted
+if not TYPE_CHECKING:  # with it, a type checker would accept any name
 
     def __getattr__(name):
-        """Load what was put off."""
+        """Load a name on first use."""
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(import_module(_MODULES[name]), name)

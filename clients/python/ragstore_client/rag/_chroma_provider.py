@@ -12,19 +12,25 @@ from ragstore_client._async.transport import AsyncTransport
 from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import BadRequest, RagstoreError, describe
 from ragstore_client._models import Document, Match, MultiQueryResults, StoredMetadata
-from ragstore_client._retries import RetryPolicy
 from ragstore_client._vectors import to_float32
 from ragstore_client.rag import _chroma_calls as chroma
-from ragstore_client.rag._connections import shared_http
+from ragstore_client.rag._connections import connections, search_retries
 from ragstore_client.rag._fanout import search_each
-from ragstore_client.rag._providers import Capabilities, ProviderHealth, connection_json_schema, validate_configuration
+from ragstore_client.rag._providers import (
+    Capabilities,
+    ProviderHealth,
+    connection_json_schema,
+    validate_configuration,
+)
 
 if TYPE_CHECKING:
     from array import array
 
+    import httpx
+
     from ragstore_client._models import Embedding, Where
 
-_PAGE = 500
+_PAGE_SIZE = 500
 
 
 class ChromaConnection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,14 +47,17 @@ class ChromaConnection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             extra_json_schema={"writeOnly": True, "format": "password"},
         ),
     ] = None
-    timeout: Annotated[float, msgspec.Meta(title="Timeout", description="Seconds for an answer.", gt=0, le=600)] = 5.0
+    timeout: Annotated[
+        float, msgspec.Meta(title="Timeout", description="Time limit of a call, in seconds.", gt=0, le=600)
+    ] = 5.0
 
 
 class ChromaProvider:
     """Searches a plain Chroma server.
 
     Args:
-        connection: where it is.
+        connection: the server.
+        http: the httpx client; the event loop's pool when None.
     """
 
     name: ClassVar[str] = "chroma"
@@ -57,23 +66,24 @@ class ChromaProvider:
         collections=True, search=True, embeddings=False, metadata_filtering=True
     )
 
-    def __init__(self, connection: ChromaConnection) -> None:
+    def __init__(self, connection: ChromaConnection, *, http: httpx.AsyncClient | None = None) -> None:
         self._connection = connection
+        self._http = http
         self._endpoint = parse_endpoint(connection.url)
         self._database = chroma.ChromaDatabase(connection.tenant, connection.database)
 
     @classmethod
     def connection_schema(cls) -> dict[str, object]:
-        """What a configuration must look like, as a JSON Schema."""
+        """The JSON Schema of a configuration."""
         return connection_json_schema(ChromaConnection)
 
     @classmethod
-    def connect(cls, configuration: Mapping[str, object]) -> Self:
+    def connect(cls, configuration: Mapping[str, object], *, http: httpx.AsyncClient | None = None) -> Self:
         """Make an instance. See `RetrievalProvider.connect`."""
-        return cls(validate_configuration(configuration, ChromaConnection, cls.name))
+        return cls(validate_configuration(configuration, ChromaConnection, cls.name), http=http)
 
     async def health(self) -> ProviderHealth:
-        """Ask the server how it is. See `RetrievalProvider.health`."""
+        """Get the server's health. See `RetrievalProvider.health`."""
         now = datetime.now(UTC)
         try:
             transport = await self._transport()
@@ -85,37 +95,38 @@ class ChromaProvider:
         return ProviderHealth(status="healthy", timestamp=now, version=version, collection_count=count)
 
     async def collections(self) -> list[str]:
-        """The names of its collections. See `RetrievalProvider.collections`."""
+        """List the names of the collections. See `RetrievalProvider.collections`."""
         transport = await self._transport()
         names: list[str] = []
-        while page := await transport.send(self._database.list_collections(limit=_PAGE, offset=len(names))):
+        while page := await transport.send(self._database.list_collections(limit=_PAGE_SIZE, offset=len(names))):
             names += [collection.name for collection in page]
         return names
 
     async def search(
         self, collections: Sequence[str], embedding: Embedding, *, top_k: int, where: Where | None = None
     ) -> MultiQueryResults:
-        """Find what is near to a vector, in several collections. See `RetrievalProvider.search`."""
+        """Search several collections by similarity. See `RetrievalProvider.search`."""
         transport = await self._transport()
         vector = to_float32(embedding)
-        said = chroma.to_chroma_where(where)
+        chroma_where = chroma.to_chroma_where(where)
 
-        def ask(names: list[str]) -> Coroutine[object, object, MultiQueryResults]:
-            return self._search_one(transport, names[0], vector, top_k, said)
+        def search_one(names: list[str]) -> Coroutine[object, object, MultiQueryResults]:
+            return self._search_one(transport, names[0], vector, top_k, chroma_where)
 
-        return await search_each(dict.fromkeys(collections), ask, self._connection.timeout)
+        return await search_each(dict.fromkeys(collections), search_one, self._connection.timeout)
 
     async def documents(self, collection: str, *, where: Where | None = None, limit: int = 1000) -> list[Document]:
-        """Read documents by their metadata alone. See `RetrievalProvider.documents`."""
+        """Read documents by their metadata. See `RetrievalProvider.documents`."""
         transport = await self._transport()
-        said = chroma.to_chroma_where(where)
+        chroma_where = chroma.to_chroma_where(where)
         known = await transport.send(self._database.get_collection(collection))
         found: list[Document] = []
         while len(found) < limit:
-            size = min(_PAGE, limit - len(found))
-            page = await transport.send(self._database.get(known.id, where=said, limit=size, offset=len(found)))
+            size = min(_PAGE_SIZE, limit - len(found))
+            call = self._database.get(known.id, where=chroma_where, limit=size, offset=len(found))
+            page = await transport.send(call)
             found += [
-                Document(id_, text or "", _present(metadata))
+                Document(id_, text or "", _without_nulls(metadata))
                 for id_, text, metadata in zip(page.ids, page.documents, page.metadatas, strict=True)
             ]
             if len(page.ids) < size:
@@ -125,15 +136,15 @@ class ChromaProvider:
     async def _search_one(
         self, transport: AsyncTransport, name: str, vector: array[float], top_k: int, where: Mapping[str, object]
     ) -> MultiQueryResults:
-        # Looked up each time: a collection that was deleted and made again has the name, but another id.
+        # Looked up for each search: a collection that was deleted and created again has the same name and another id.
         collection = await transport.send(self._database.get_collection(name))
         if collection.dimension not in (None, len(vector)):
             detail = f"Query has dimension {len(vector)}, collection has dimension {collection.dimension}"
             raise BadRequest(400, detail=detail, code="dimension_mismatch")
-        answer = await transport.send(self._database.query(collection.id, vector, top_k=top_k, where=where))
-        columns = zip(answer.ids[0], answer.documents[0], answer.metadatas[0], answer.distances[0], strict=True)
+        found = await transport.send(self._database.query(collection.id, vector, top_k=top_k, where=where))
+        columns = zip(found.ids[0], found.documents[0], found.metadatas[0], found.distances[0], strict=True)
         matches = [
-            Match(id_, text or "", _present(metadata), distance, score(collection.space, distance), name)
+            Match(id_, text or "", _without_nulls(metadata), distance, score(collection.space, distance), name)
             for id_, text, metadata, distance in columns
         ]
         return MultiQueryResults(matches, len(matches))
@@ -141,20 +152,20 @@ class ChromaProvider:
     async def _transport(self) -> AsyncTransport:
         timeout, token = self._connection.timeout, self._connection.token
         return AsyncTransport(
-            await shared_http(),
+            await connections(self._http),
             self._endpoint,
             timeout=timeout,
-            retries=RetryPolicy(attempts=2, base=0.1, budget=timeout),
+            retries=search_retries(timeout),
             headers={"x-chroma-token": token} if token else None,
         )
 
 
 def score(space: str, distance: float | None) -> float | None:
-    """Make a score of a distance, as the contract does.
+    """The score of a distance, as the contract defines it.
 
     Args:
-        space: `cosine`, `ip` or `l2`.
-        distance: what Chroma measured.
+        space: the distance function: `cosine`, `ip` or `l2`.
+        distance: the distance that Chroma returned.
 
     Returns:
         The score; None when there is no distance.
@@ -164,5 +175,5 @@ def score(space: str, distance: float | None) -> float | None:
     return 1 / (1 + distance) if space == "l2" else 1 - distance
 
 
-def _present(metadata: chroma.ChromaMetadata | None) -> StoredMetadata:
+def _without_nulls(metadata: chroma.ChromaMetadata | None) -> StoredMetadata:
     return {key: value for key, value in (metadata or {}).items() if value is not None}

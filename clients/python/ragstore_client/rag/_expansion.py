@@ -1,4 +1,4 @@
-"""From a hit to what it was cut from: its section or document, whole and in reading order."""
+"""Section expansion: from a retrieved passage to its whole section or document, in reading order."""
 
 from __future__ import annotations
 
@@ -17,117 +17,117 @@ if TYPE_CHECKING:
 _PARAGRAPH = "\n\n"
 
 _TYPES_IN_ORDER = ("title", "heading", "paragraph", "text", "list", "table", "code", "caption", "footnote")
-"""How pieces of a section follow one another when nothing but `doc_type` tells."""
+"""Reading order of the chunks of a section when their metadata has nothing but `doc_type`."""
 
 
 class ExpandedPassage(msgspec.Struct, frozen=True):
-    """What a hit was cut from.
+    """The section or document that contains a passage.
 
     Attributes:
-        documents: its pieces, in reading order.
-        text: the pieces as one text; where they overlap, the overlap stands once.
+        documents: its chunks, in reading order.
+        text: the chunks as one text, without repeating where they overlap.
     """
 
     documents: list[Document]
     text: str
 
 
-def section_filter(hit: RetrievedPassage) -> dict[str, Scalar]:
-    """What the pieces of a hit's section have in common.
+def section_filter(passage: RetrievedPassage) -> dict[str, Scalar]:
+    """The filter that selects the chunks of a passage's section.
 
     Args:
-        hit: a hit.
+        passage: the passage.
 
     Returns:
-        A filter: by `section_id`, or else by `section_heading`, within the hit's document and layer. The filter of
+        A filter by `section_id`, or else by `section_heading`, within the passage's document and layer. The filter of
         its document when it names no section.
 
     Raises:
-        InvalidInput: it does not tell where it comes from.
+        InvalidInput: the metadata names neither a section nor a document.
     """
     for key in ("section_id", "section_heading"):
-        if hit.metadata.get(key):
-            return _shared(hit, (key, "document_id", "layer"))
-    return document_filter(hit)
+        if passage.metadata.get(key):
+            return _equal_to(passage, (key, "document_id", "layer"))
+    return document_filter(passage)
 
 
-def document_filter(hit: RetrievedPassage) -> dict[str, Scalar]:
-    """What the pieces of a hit's document have in common.
+def document_filter(passage: RetrievedPassage) -> dict[str, Scalar]:
+    """The filter that selects the chunks of a passage's document.
 
     Args:
-        hit: a hit.
+        passage: the passage.
 
     Returns:
-        A filter by `document_id` within the hit's layer: the layers repeat one another's text.
+        A filter by `document_id` within the passage's layer, because the layers repeat each other's text.
 
     Raises:
-        InvalidInput: it does not tell which document it comes from.
+        InvalidInput: the metadata names no document.
     """
-    if not hit.metadata.get("document_id"):
-        raise InvalidInput("the hit's metadata names neither a section nor a document")
-    return _shared(hit, ("document_id", "layer"))
+    if not passage.metadata.get("document_id"):
+        raise InvalidInput("the passage's metadata names neither a section nor a document")
+    return _equal_to(passage, ("document_id", "layer"))
 
 
-def passage(documents: Sequence[Document], around: RetrievedPassage | None = None) -> ExpandedPassage:
-    """Put pieces together.
+def assemble(documents: Sequence[Document], around: RetrievedPassage | None = None) -> ExpandedPassage:
+    """Assemble chunks.
 
     Args:
-        documents: the pieces, in any order.
-        around: a hit among them. A heading may come twice in a document ("General"); only the run of pieces that holds
-            the hit is taken then.
+        documents: the chunks, in any order.
+        around: a passage among them. A heading may occur twice in a document ("General"); only the run of chunks that
+            contains the passage is used then.
 
     Returns:
-        The pieces in reading order, and their text.
+        The chunks in reading order, and their text.
     """
-    pieces = sorted(documents, key=_place)
+    chunks = sorted(documents, key=_reading_order)
     if around is not None:
-        pieces = _run_around(pieces, around.id)
-    return ExpandedPassage(pieces, _text(pieces))
+        chunks = _run_around(chunks, around.id)
+    return ExpandedPassage(chunks, _join(chunks))
 
 
-def _shared(hit: RetrievedPassage, keys: Sequence[str]) -> dict[str, Scalar]:
-    values = {key: hit.metadata.get(key) for key in keys}
+def _equal_to(passage: RetrievedPassage, keys: Sequence[str]) -> dict[str, Scalar]:
+    values = {key: passage.metadata.get(key) for key in keys}
     return {key: value for key, value in values.items() if isinstance(value, str | int | float) and value != ""}
 
 
-def _place(document: Document) -> tuple[float, float, float, int]:
-    kind = document.metadata.get("doc_type")
+def _reading_order(chunk: Document) -> tuple[float, float, float, int]:
+    kind = chunk.metadata.get("doc_type")
     rank = _TYPES_IN_ORDER.index(kind) if kind in _TYPES_IN_ORDER else len(_TYPES_IN_ORDER)
-    start = _number(document, "char_start")
-    # Pages and indices may begin anew in each section, so offsets into the source, where there are any, come first.
-    return (start, _number(document, "page_number"), _number(document, "chunk_index"), rank)
+    start = _number(chunk, "char_start")
+    # Pages and indices may restart in each section, so offsets into the source, where there are any, come first.
+    return (start, _number(chunk, "page_number"), _number(chunk, "chunk_index"), rank)
 
 
-def _number(document: Document, key: str) -> float:
-    value = document.metadata.get(key)
+def _number(chunk: Document, key: str) -> float:
+    value = chunk.metadata.get(key)
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _run_around(pieces: list[Document], hit_id: str) -> list[Document]:
-    runs: list[list[Document]] = [pieces[:1]]
-    for before, after in pairwise(pieces):
-        if _follows(before, after):
+def _run_around(chunks: list[Document], passage_id: str) -> list[Document]:
+    runs: list[list[Document]] = [chunks[:1]]
+    for before, after in pairwise(chunks):
+        if _is_next(before, after):
             runs[-1].append(after)
         else:
             runs.append([after])
-    return next((run for run in runs if any(piece.id == hit_id for piece in run)), pieces)
+    return next((run for run in runs if any(chunk.id == passage_id for chunk in run)), chunks)
 
 
-def _follows(before: Document, after: Document) -> bool:
+def _is_next(before: Document, after: Document) -> bool:
     first, second = before.metadata.get("chunk_index"), after.metadata.get("chunk_index")
     if isinstance(first, int) and isinstance(second, int):
         return second in (first, first + 1)
     return True
 
 
-def _text(pieces: Sequence[Document]) -> str:
+def _join(chunks: Sequence[Document]) -> str:
     text, covered = "", 0
-    for piece in pieces:
-        overlap = covered - int(_number(piece, "char_start")) if text and "char_start" in piece.metadata else 0
-        # Offsets may count other characters than the text has: the texts themselves must agree.
-        if 0 < overlap <= len(piece.text) and text.endswith(piece.text[:overlap]):
-            text += piece.text[overlap:]
-        elif overlap <= 0 or piece.text not in text:
-            text += (_PARAGRAPH if text else "") + piece.text
-        covered = max(covered, int(_number(piece, "char_end")))
+    for chunk in chunks:
+        overlap = covered - int(_number(chunk, "char_start")) if text and "char_start" in chunk.metadata else 0
+        # Offsets may count characters differently from the text, so the texts themselves must agree.
+        if 0 < overlap <= len(chunk.text) and text.endswith(chunk.text[:overlap]):
+            text += chunk.text[overlap:]
+        elif overlap <= 0 or chunk.text not in text:
+            text += (_PARAGRAPH if text else "") + chunk.text
+        covered = max(covered, int(_number(chunk, "char_end")))
     return text
