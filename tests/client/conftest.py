@@ -13,10 +13,19 @@ import pytest
 
 from client.archive_stores import ArchiveStore, ChromaArchiveStore, RagstoreArchiveStore
 from client.clients import BlockingAsyncClient, ClientFactory
-from client.corpus import CANARIES
+from client.corpus import CANARIES, HANDBOOK
 from client.fake_servers import FakeEmbeddings, LocalServer
 from client.spies import LogSpy
-from ragstore_client import Client, EmbeddingCache, NotFound, RagSettings
+from ragstore_client import (
+    Client,
+    EmbeddingCache,
+    NewDocument,
+    NotFound,
+    RagArchiveConfig,
+    RagConfig,
+    RagSettings,
+    Retriever,
+)
 from serving import Served, running, start_chroma, start_service
 
 
@@ -153,3 +162,37 @@ def collection(store: Client, name: str) -> Iterator[str]:
     yield name
     with contextlib.suppress(NotFound):
         store.delete_collection(name)
+
+
+@pytest.fixture
+def handbook(archive_store: ArchiveStore, name: str) -> Iterator[RagArchiveConfig]:
+    """An archive with the handbook."""
+    archive_store.create(name, HANDBOOK)
+    yield RagArchiveConfig(name="Handbuch", collection_name=name, chromadb_url=archive_store.url)
+    archive_store.delete(name)
+
+
+@pytest.fixture
+def make_archive(archive_store: ArchiveStore, name: str) -> Iterator[Callable[..., RagArchiveConfig]]:
+    """Makes archives with documents."""
+    made: list[str] = []
+
+    def make(*documents: NewDocument, **more: str) -> RagArchiveConfig:
+        made.append(f"{name}-{len(made)}")
+        archive_store.create(made[-1], documents)
+        title = f"Archiv {len(made)}"
+        return RagArchiveConfig(name=title, collection_name=made[-1], **{"chromadb_url": archive_store.url, **more})
+
+    yield make
+    for each in made:
+        archive_store.delete(each)
+
+
+@pytest.fixture
+def make_retriever(settings: RagSettings, cache: EmbeddingCache) -> Callable[..., Retriever]:
+    """Makes retrievers for archives."""
+
+    def make(*archives: RagArchiveConfig, settings: RagSettings = settings, **more: str) -> Retriever:
+        return Retriever(RagConfig(archives=list(archives)), settings=settings, cache=cache, **more)  # type: ignore[arg-type]
+
+    return make

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -11,8 +11,7 @@ from langchain_core.tools import BaseTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from client.archive_stores import ArchiveStore
-from client.corpus import CANARY_QUERY, CANARY_TEXT, HANDBOOK
+from client.corpus import CANARY_QUERY, CANARY_TEXT
 from client.fake_servers import FakeEmbeddings, LocalServer
 from client.graphs import Graph, ScriptedModel, context_graph, tool_graph
 from ragstore_client import EmbeddingCache, InvalidConfiguration, RagArchiveConfig, RagConfig
@@ -27,15 +26,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch, embeddings: tuple[FakeEmbeddin
     """The runtime's environment names the embeddings endpoint."""
     monkeypatch.setenv("DOCPROC_TEI_EMBEDDINGS_URL", embeddings[1].url)
     monkeypatch.setenv("RAG_EMBED_TIMEOUT_SECONDS", "3")
-    monkeypatch.setattr("ragstore_client.langgraph._cache", EmbeddingCache())
-
-
-@pytest.fixture
-def handbook(archive_store: ArchiveStore, name: str) -> Iterator[RagArchiveConfig]:
-    """An archive that holds the handbook."""
-    archive_store.create(name, HANDBOOK)
-    yield RagArchiveConfig(name="Handbuch", collection_name=name, chromadb_url=archive_store.url)
-    archive_store.delete(name)
+    monkeypatch.setattr("ragstore_client.langgraph.shared_cache", EmbeddingCache())
 
 
 def configured(*archives: RagArchiveConfig) -> RunnableConfig:

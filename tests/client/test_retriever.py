@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import httpx
 import pytest
 
 from client.archive_stores import ArchiveStore
 from client.corpus import CANARY_QUERY, CANARY_TEXT, HANDBOOK, chunk
-from client.fake_servers import FakeEmbeddings, LocalServer, Response, delaying_proxy, scripted_server, vector_of
+from client.fake_servers import FakeEmbeddings, LocalServer, delaying_proxy, vector_of
 from ragstore_client import (
     EmbeddingCache,
-    EmbeddingFailed,
     InvalidInput,
-    NewDocument,
     RagArchiveConfig,
     RagConfig,
     RagSettings,
@@ -27,45 +24,10 @@ from ragstore_client import (
     SearchResults,
     SkipReason,
 )
-from serving import free_port
 
 SMALL = "acme/small"
 EmbeddingRequests = Callable[[], list[dict[str, object]]]
 RetrieverFactory = Callable[..., Retriever]
-
-
-@pytest.fixture
-def handbook(archive_store: ArchiveStore, name: str) -> Iterator[RagArchiveConfig]:
-    """An archive that holds the handbook."""
-    archive_store.create(name, HANDBOOK)
-    yield RagArchiveConfig(name="Handbuch", collection_name=name, chromadb_url=archive_store.url)
-    archive_store.delete(name)
-
-
-@pytest.fixture
-def archive(archive_store: ArchiveStore, name: str) -> Iterator[Callable[..., RagArchiveConfig]]:
-    """Makes archives."""
-    made: list[str] = []
-
-    def make(*documents: NewDocument, **more: str) -> RagArchiveConfig:
-        made.append(f"{name}-{len(made)}")
-        archive_store.create(made[-1], documents)
-        title = f"Archiv {len(made)}"
-        return RagArchiveConfig(name=title, collection_name=made[-1], **{"chromadb_url": archive_store.url, **more})
-
-    yield make
-    for each in made:
-        archive_store.delete(each)
-
-
-@pytest.fixture
-def make_retriever(settings: RagSettings, cache: EmbeddingCache) -> RetrieverFactory:
-    """Makes retrievers."""
-
-    def make(*archives: RagArchiveConfig, settings: RagSettings = settings, **more: str) -> Retriever:
-        return Retriever(RagConfig(archives=list(archives)), settings=settings, cache=cache, **more)  # type: ignore[arg-type]
-
-    return make
 
 
 def texts(results: SearchResults) -> list[str]:
@@ -139,29 +101,29 @@ def test_a_filter_that_cannot_be_sent_is_an_invalid_input(
 
 @pytest.mark.parametrize(("top_k", "expected"), [(None, 5), (0, 1), (-3, 1), (3, 3), (20, 20), (500, 20)])
 def test_top_k_is_clamped_to_1_to_20(
-    make_retriever: RetrieverFactory, archive: Callable[..., RagArchiveConfig], top_k: int | None, expected: int
+    make_retriever: RetrieverFactory, make_archive: Callable[..., RagArchiveConfig], top_k: int | None, expected: int
 ) -> None:
-    many = archive(*(chunk(number, f"Heizung Nummer {number}") for number in range(30)))
+    many = make_archive(*(chunk(number, f"Heizung Nummer {number}") for number in range(30)))
     assert len(make_retriever(many).search("Heizung", top_k)) == expected
 
 
 def test_several_archives_are_ranked_together(
-    make_retriever: RetrieverFactory, archive: Callable[..., RagArchiveConfig]
+    make_retriever: RetrieverFactory, make_archive: Callable[..., RagArchiveConfig]
 ) -> None:
-    first = archive(chunk(0, "Heizung"), chunk(1, "Heizung Keller Wasser Dach"), chunk(2, "Garten"))
-    second = archive(chunk(0, "Heizung Keller", document="doc-2"), chunk(1, "Parkplatz", document="doc-2"))
+    first = make_archive(chunk(0, "Heizung"), chunk(1, "Heizung Keller Wasser Dach"), chunk(2, "Garten"))
+    second = make_archive(chunk(0, "Heizung Keller", document="doc-2"), chunk(1, "Parkplatz", document="doc-2"))
     results = make_retriever(first, second).search("Heizung", 3)
     assert texts(results) == ["Heizung", "Heizung Keller", "Heizung Keller Wasser Dach"]
     assert [passage.archive.name for passage in results] == ["Archiv 1", "Archiv 2", "Archiv 1"]
 
 
 def test_the_same_span_and_the_same_text_are_returned_once(
-    make_retriever: RetrieverFactory, archive: Callable[..., RagArchiveConfig]
+    make_retriever: RetrieverFactory, make_archive: Callable[..., RagArchiveConfig]
 ) -> None:
-    first = archive(
+    first = make_archive(
         chunk(0, "Heizung im Keller"), chunk(1, "Heizung im Dach"), chunk(9, "Heizung  im\nDach", document="copy")
     )
-    second = archive(chunk(0, "Heizung im Keller"), chunk(5, "Aufzug"))
+    second = make_archive(chunk(0, "Heizung im Keller"), chunk(5, "Aufzug"))
     results = make_retriever(first, second).search("Heizung im Keller", 20)
     assert sorted(" ".join(text.split()) for text in texts(results)) == [
         "Aufzug",
@@ -171,152 +133,48 @@ def test_the_same_span_and_the_same_text_are_returned_once(
 
 
 def test_duplicates_do_not_crowd_out_the_rest(
-    make_retriever: RetrieverFactory, archive: Callable[..., RagArchiveConfig]
+    make_retriever: RetrieverFactory, make_archive: Callable[..., RagArchiveConfig]
 ) -> None:
     copies = [chunk(0, "Heizung", document=f"copy-{number}") for number in range(3)]
-    results = make_retriever(archive(*copies, chunk(1, "Heizung Keller"), chunk(2, "Heizung Keller Dach"))).search(
+    results = make_retriever(make_archive(*copies, chunk(1, "Heizung Keller"), chunk(2, "Heizung Keller Dach"))).search(
         "Heizung", 3
     )
     assert texts(results) == ["Heizung", "Heizung Keller", "Heizung Keller Dach"]
 
 
 def test_archives_that_hold_the_same_documents_do_not_crowd_out_the_rest(
-    make_retriever: RetrieverFactory, archive: Callable[..., RagArchiveConfig]
+    make_retriever: RetrieverFactory, make_archive: Callable[..., RagArchiveConfig]
 ) -> None:
     documents = [chunk(number, f"Heizung {'Keller ' * number}") for number in range(5)]
-    mirrors = [archive(*documents) for _ in range(3)]
+    mirrors = [make_archive(*documents) for _ in range(3)]
     assert len(make_retriever(*mirrors).search("Heizung", 5)) == 5
 
 
 def test_the_query_is_embedded_once_for_a_model(
     make_retriever: RetrieverFactory,
-    archive: Callable[..., RagArchiveConfig],
+    make_archive: Callable[..., RagArchiveConfig],
     embedding_requests: EmbeddingRequests,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level("INFO", "ragstore_client"):
-        make_retriever(archive(chunk(0, "a")), archive(chunk(0, "b")), archive(chunk(0, "c"))).search(CANARY_QUERY)
+        make_retriever(make_archive(chunk(0, "a")), make_archive(chunk(0, "b")), make_archive(chunk(0, "c"))).search(
+            CANARY_QUERY
+        )
     assert len(embedding_requests()) == 1
     assert "reused for 2 collection queries" in caplog.text
 
 
 def test_each_archive_is_searched_with_its_own_models_vector(
-    make_retriever: RetrieverFactory, archive: Callable[..., RagArchiveConfig], embedding_requests: EmbeddingRequests
+    make_retriever: RetrieverFactory,
+    make_archive: Callable[..., RagArchiveConfig],
+    embedding_requests: EmbeddingRequests,
 ) -> None:
-    large = archive(chunk(0, "Heizung im Keller"))
-    small = archive(chunk(0, "Heizung im Dach", dimension=32, document="doc-2"), embedding_model=SMALL)
+    large = make_archive(chunk(0, "Heizung im Keller"))
+    small = make_archive(chunk(0, "Heizung im Dach", dimension=32, document="doc-2"), embedding_model=SMALL)
     results = make_retriever(large, small).search("Heizung")
     assert results.skipped == []
     assert sorted(texts(results)) == ["Heizung im Dach", "Heizung im Keller"]
     assert sorted(str(body["model"]) for body in embedding_requests()) == [SMALL, large.embedding_model]
-
-
-def test_an_archive_of_another_dimension_is_skipped_with_a_warning(
-    make_retriever: RetrieverFactory, archive: Callable[..., RagArchiveConfig], caplog: pytest.LogCaptureFixture
-) -> None:
-    good, other = archive(chunk(0, "Heizung")), archive(chunk(0, "Heizung", dimension=32))
-    with caplog.at_level("WARNING", "ragstore_client"):
-        results = make_retriever(good, other).search("Heizung")
-    assert texts(results) == ["Heizung"]
-    assert reasons(results)[0] in (SkipReason.DIMENSION, SkipReason.FAILED)  # a service before 0.2 sends no code
-    assert f"Skipping archive Archiv 2 ({other.collection_name})" in caplog.text
-
-
-def test_another_dimension_is_recognised_by_its_code_and_not_by_a_text(make_retriever: RetrieverFactory) -> None:
-    failed = [
-        {"collection": "repo_a", "status": 400, "detail": "x", "code": "dimension_mismatch"},
-        {"collection": "repo_b", "status": 400, "detail": "another dimension", "code": "invalid_filter"},
-    ]
-    response = Response(200, {"results": [], "count": 0, "errors": failed})
-    with scripted_server(Response(404, {}), response) as server:
-        archives = [
-            RagArchiveConfig(name=name, collection_name=name, chromadb_url=server.url) for name in ("repo_a", "repo_b")
-        ]
-        results = make_retriever(*archives).search("x")
-    assert reasons(results) == [SkipReason.DIMENSION, SkipReason.FAILED]
-
-
-def test_another_dimension_is_recognised_over_plain_chroma(
-    make_retriever: RetrieverFactory, chroma_archives: ArchiveStore, name: str
-) -> None:
-    chroma_archives.create(name, [chunk(0, "Heizung", dimension=32)])
-    results = make_retriever(RagArchiveConfig(name="a", collection_name=name, chromadb_url=chroma_archives.url)).search(
-        "x"
-    )
-    assert reasons(results) == [SkipReason.DIMENSION]
-    chroma_archives.delete(name)
-
-
-def test_a_missing_collection_is_skipped_with_a_warning(
-    make_retriever: RetrieverFactory, handbook: RagArchiveConfig, caplog: pytest.LogCaptureFixture
-) -> None:
-    missing = RagArchiveConfig(name="Weg", collection_name="repo_nowhere", chromadb_url=handbook.chromadb_url)
-    with caplog.at_level("WARNING", "ragstore_client"):
-        results = make_retriever(missing, handbook).search("Heizung")
-    assert len(results) > 0
-    assert reasons(results) == [SkipReason.NOT_FOUND]
-    assert "Skipping archive Weg (repo_nowhere): collection not found" in caplog.text
-
-
-def test_an_unreachable_service_is_skipped_with_a_warning(
-    make_retriever: RetrieverFactory, handbook: RagArchiveConfig
-) -> None:
-    away = RagArchiveConfig(name="Fern", collection_name="repo_x", chromadb_url=f"http://127.0.0.1:{free_port()}")
-    results = make_retriever(away, handbook).search("Heizung")
-    assert len(results) > 0
-    assert reasons(results) == [SkipReason.UNREACHABLE]
-    assert not results.unavailable
-    assert make_retriever(away).search("Heizung").unavailable
-
-
-def test_an_invalid_url_skips_its_own_archive_only(
-    make_retriever: RetrieverFactory, handbook: RagArchiveConfig
-) -> None:
-    misconfigured = RagArchiveConfig(name="Krumm", collection_name="repo_x", chromadb_url="chromadb")
-    results = make_retriever(misconfigured, handbook).search("Heizung")
-    assert len(results) > 0
-    assert reasons(results) == [SkipReason.MISCONFIGURED]
-
-
-def test_a_slow_archive_costs_only_its_own_results(
-    make_retriever: RetrieverFactory, archive: Callable[..., RagArchiveConfig], settings: RagSettings
-) -> None:
-    quick, slow = archive(chunk(0, "Heizung im Keller")), archive(chunk(0, "Heizung im Dach", document="doc-2"))
-    with delaying_proxy(quick.chromadb_url, slow.collection_name, 3.0) as proxy:
-        hasty = RagSettings(embeddings_url=settings.embeddings_url, query_timeout=1.0)
-        archives = [
-            RagArchiveConfig(name=each.name, collection_name=each.collection_name, chromadb_url=proxy.url)
-            for each in (quick, slow)
-        ]
-        started = time.monotonic()
-        results = make_retriever(*archives, settings=hasty).search("Heizung")
-        took = time.monotonic() - started
-    assert texts(results) == ["Heizung im Keller"]
-    assert reasons(results) == [SkipReason.TOO_SLOW]
-    assert took < 2.5
-
-
-def test_a_query_that_cannot_be_embedded_is_an_error(
-    make_retriever: RetrieverFactory,
-    handbook: RagArchiveConfig,
-    endpoint: FakeEmbeddings,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    endpoint.fault = "500"
-    with caplog.at_level("ERROR", "ragstore_client"), pytest.raises(EmbeddingFailed):
-        make_retriever(handbook).search(CANARY_QUERY)
-    assert "the embeddings endpoint failed: ServerError (500)" in caplog.text
-
-
-def test_a_failing_model_costs_only_its_own_archives(
-    make_retriever: RetrieverFactory, archive: Callable[..., RagArchiveConfig], endpoint: FakeEmbeddings
-) -> None:
-    endpoint.fault = "other model fails"
-    large = archive(chunk(0, "Heizung"))
-    small = archive(chunk(0, "Heizung", dimension=32), embedding_model=SMALL)
-    results = make_retriever(large, small).search("Heizung")
-    assert [passage.archive for passage in results] == [small]
-    assert reasons(results) == [SkipReason.NOT_EMBEDDED]
 
 
 @pytest.mark.parametrize("query", ["", "  \n"])
@@ -330,9 +188,9 @@ def test_a_blank_query_finds_nothing_and_sends_no_request(
 
 
 def test_an_empty_archive_has_no_passages(
-    make_retriever: RetrieverFactory, archive: Callable[..., RagArchiveConfig]
+    make_retriever: RetrieverFactory, make_archive: Callable[..., RagArchiveConfig]
 ) -> None:
-    results = make_retriever(archive()).search("Heizung")
+    results = make_retriever(make_archive()).search("Heizung")
     assert (results.passages, results.skipped, results.searched) == ([], [], 1)
 
 
@@ -347,20 +205,6 @@ def test_a_custom_embedder_is_used(handbook: RagArchiveConfig, settings: RagSett
         RagConfig(archives=[handbook]), settings=settings, embedder=CustomEmbedder(), cache=EmbeddingCache()
     )
     assert len(retriever.search("Heizung")) > 0
-
-
-def test_a_custom_embedder_may_raise_any_exception(handbook: RagArchiveConfig, settings: RagSettings) -> None:
-    class CustomEmbedder:
-        connection = "broken"
-
-        async def embed(self, text: str, *, model: str) -> list[float]:
-            raise KeyError(text)
-
-    retriever = Retriever(
-        RagConfig(archives=[handbook]), settings=settings, embedder=CustomEmbedder(), cache=EmbeddingCache()
-    )
-    with pytest.raises(EmbeddingFailed):
-        retriever.search(CANARY_QUERY)
 
 
 def test_archives_that_share_a_service_are_one_call(
@@ -386,15 +230,6 @@ def test_a_key_goes_to_ragstore_and_never_to_chroma(
             ).search("Heizung")
         sent = [request.headers.get("authorization") for request in proxy.requests if "heartbeat" not in request.path]
         assert set(sent) == {expected}
-
-
-def test_a_key_that_is_not_accepted_is_the_reason_of_the_skip(make_retriever: RetrieverFactory) -> None:
-    unauthorized = Response(401, {"title": "Unauthorized", "detail": "A key is needed"})
-    with scripted_server(Response(404, {}), unauthorized) as server:
-        results = make_retriever(RagArchiveConfig(name="a", collection_name="repo_x", chromadb_url=server.url)).search(
-            "x"
-        )
-    assert reasons(results) == [SkipReason.FORBIDDEN]
 
 
 def test_numbers_and_names_are_logged_and_nothing_else(

@@ -37,10 +37,10 @@ logger = logging.getLogger("ragstore_client.rag")
 
 _CONTEXT_ID = "rag-context-"
 
-# A retriever lives for one invocation. What outlives it is shared by all invocations of the process.
-_cache = EmbeddingCache()
-_detector = BackendDetector()
-_loop_thread = LoopThread()
+# A retriever lives for one invocation. These outlive it: all invocations of the process share them.
+shared_cache = EmbeddingCache()
+shared_detector = BackendDetector()
+shared_loop_thread = LoopThread()
 
 _DESCRIPTION = (
     "Searches the user's document archives. Use it whenever a question may be answered by documents, policies, "
@@ -166,8 +166,13 @@ async def inject_rag_context(state: RagState, config: RunnableConfig) -> Message
 
 
 def _shared_retriever(rag_config: RagConfig) -> Retriever:
-    settings = RagSettings.from_env()
-    return Retriever(rag_config, settings=settings, cache=_cache, detector=_detector, loop_thread=_loop_thread)
+    return Retriever(
+        rag_config,
+        settings=RagSettings.from_env(),
+        cache=shared_cache,
+        detector=shared_detector,
+        loop_thread=shared_loop_thread,
+    )
 
 
 async def _search(retriever: Retriever, query: str) -> SearchResults:
@@ -186,7 +191,7 @@ def _arguments(default_top_k: int) -> dict[str, object]:
     return {
         "type": "object",
         "properties": {
-            "query": {"type": "string", "description": "What to search for, put so that it suits a semantic search."},
+            "query": {"type": "string", "description": "What to search for, phrased for a semantic search."},
             "top_k": {
                 "type": "integer",
                 "description": f"Maximum number of passages to return, 1 to {MAX_TOP_K}.",
