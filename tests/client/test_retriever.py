@@ -22,7 +22,6 @@ from ragstore_client import (
     RagSettings,
     Retriever,
     SearchResults,
-    SkipReason,
 )
 
 SMALL = "acme/small"
@@ -32,10 +31,6 @@ RetrieverFactory = Callable[..., Retriever]
 
 def texts(results: SearchResults) -> list[str]:
     return [passage.text for passage in results]
-
-
-def reasons(results: SearchResults) -> list[SkipReason]:
-    return [skipped.reason for skipped in results.skipped]
 
 
 def test_the_nearest_passages_are_returned(make_retriever: RetrieverFactory, handbook: RagArchiveConfig) -> None:

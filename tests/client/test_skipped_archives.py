@@ -93,6 +93,16 @@ def test_an_unreachable_service_is_skipped_with_a_warning(
     assert make_retriever(away).search("Heizung").unavailable
 
 
+def test_a_failing_service_is_called_twice_because_only_the_transport_retries(
+    make_retriever: RetrieverFactory,
+) -> None:
+    with scripted_server(Response(404, {}), Response(503)) as server:
+        archive = RagArchiveConfig(name="a", collection_name="repo_x", chromadb_url=server.url)
+        results = make_retriever(archive).search("Heizung")
+    assert reasons(results) == [SkipReason.UNREACHABLE]
+    assert [request.path for request in server.requests] == ["/api/v2/heartbeat", "/query", "/query"]
+
+
 def test_an_invalid_url_skips_its_own_archive_only(
     make_retriever: RetrieverFactory, handbook: RagArchiveConfig
 ) -> None:
