@@ -99,16 +99,16 @@ node: clients/node/node_modules/.package-lock.json ## build the Node client
 
 .PHONY: fuzz
 fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores: make fuzz FUZZ="--seconds 600 --store remote"
-	$(BIN)/python tests/fuzz/campaign.py $(FUZZ)
+	$(BIN)/python -m tests.fuzz.campaign $(FUZZ)
 
 .PHONY: soak
 soak: $(VENV)/dev.stamp ## a mixed load with faults, after which all is as it was: make soak SOAK="--minutes 30 --store remote"
-	PYTHONPATH=tests $(BIN)/python -m soak $(SOAK)
+	$(BIN)/python -m tests.soak $(SOAK)
 
 .PHONY: bench
 bench: $(VENV)/dev.stamp ## compare with Chroma asked directly (needs wrk): make bench BENCH="--vectors FILE"
 	@command -v wrk > /dev/null || { echo "make bench needs wrk, which Debian has as a package of that name"; exit 1; }
-	$(BIN)/python benchmarks/bench.py $(BENCH)
+	$(BIN)/python -m benchmarks.bench $(BENCH)
 
 .PHONY: openapi
 openapi: $(VENV)/run.stamp ## write openapi/openapi.json anew
@@ -120,7 +120,7 @@ sync-client: $(VENV)/dev.stamp ## generate the synchronous Python client from th
 
 .PHONY: rules
 rules: $(BIN)/python ## write k8s/monitoring/prometheusrule.yaml anew, from rules.yaml
-	$(BIN)/python k8s/monitoring/manifest.py > k8s/monitoring/prometheusrule.yaml
+	$(BIN)/python scripts/prometheus_rules.py > k8s/monitoring/prometheusrule.yaml
 
 .PHONY: format
 format: $(VENV)/dev.stamp ## bring the code into form
@@ -147,7 +147,7 @@ $(AUDIT_VENV)/audit.stamp: requirements/audit.txt | $(BIN)/python
 
 .PHONY: audit
 audit: $(AUDIT_VENV)/audit.stamp ## known vulnerabilities of the pinned packages; AUDIT=required where there is a network
-	$(AUDIT_VENV)/bin/python requirements/audit.py
+	$(AUDIT_VENV)/bin/python scripts/audit.py
 
 .PHONY: docs
 docs: $(VENV)/docs.stamp ## build the pages as a site into build/docs; a warning is an error
@@ -166,8 +166,8 @@ deploy-check: $(DEPLOY_VENV)/deploy.stamp ## the Dockerfile, the compose file an
 	@mkdir -p build/k8s
 	for overlay in $(OVERLAYS); do $(DEPLOY)/kubectl kustomize k8s/overlays/$$overlay > build/k8s/$$overlay.yaml; done
 	$(DEPLOY)/kubectl kustomize k8s/monitoring > build/k8s/monitoring.yaml
-	$(DEPLOY)/python k8s/validate.py $(OVERLAYS:%=build/k8s/%.yaml) build/k8s/monitoring.yaml
-	$(DEPLOY)/python k8s/monitoring/manifest.py | diff -u k8s/monitoring/prometheusrule.yaml - || { echo "prometheusrule.yaml is out of date: make rules"; exit 1; }
+	$(DEPLOY)/python scripts/validate_manifests.py $(OVERLAYS:%=build/k8s/%.yaml) build/k8s/monitoring.yaml
+	$(DEPLOY)/python scripts/prometheus_rules.py | diff -u k8s/monitoring/prometheusrule.yaml - || { echo "prometheusrule.yaml is out of date: make rules"; exit 1; }
 	if command -v promtool > /dev/null; then promtool test rules k8s/monitoring/rules.test.yaml; else echo "promtool, of Debian's package prometheus, is not at hand: the alerts' own tests are left out"; fi
 	$(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework kubernetes --directory build/k8s
 	$(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework dockerfile --file Dockerfile

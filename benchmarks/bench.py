@@ -10,7 +10,6 @@ import argparse
 import os
 import platform
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,15 +19,12 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path += [str(ROOT / "tests"), str(ROOT / "benchmarks")]
-
-from corpus import Corpus, load_corpus  # noqa: E402  # found by the line above
-from load import Measured, load  # noqa: E402
-from loading import load_chroma, load_service  # noqa: E402
-from recall import recall_table  # noqa: E402
-from rows import Places, Row, rows  # noqa: E402
-from serving import Served, running, start_chroma, start_service  # noqa: E402  # found by the line above
+from benchmarks.corpus import Corpus, load_corpus
+from benchmarks.fill import load_chroma, load_service
+from benchmarks.load import Measured, load
+from benchmarks.recall import recall_table
+from benchmarks.rows import Places, Row, rows
+from tests.support.servers import Served, running, start_chroma, start_service
 
 
 @contextmanager

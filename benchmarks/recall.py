@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 import numpy as np
 
-from corpus import Corpus
-from rows import CHUNK, RARE
+from benchmarks.corpus import Corpus
+from benchmarks.rows import CHUNK, RARE
 
 TOP_K = 5
 FIFTH = {"page_number": {"$lt": 6}}

@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from corpus import TEXT, Corpus, encoded, metadata
-from load import Work
+from benchmarks.corpus import TEXT, Corpus, encoded, metadata
+from benchmarks.load import Work
 
 CHUNK = {"layer": "chunk"}
 RARE = {"section_id": "rare"}

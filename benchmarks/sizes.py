@@ -1,6 +1,6 @@
 """What documents cost: memory of the service and of Chroma, and bytes on disk, by how many there are.
 
-`.venv/bin/python benchmarks/sizes.py --store remote --dimension 768 --counts 10000 20000` prints a row for each count.
+`.venv/bin/python -m benchmarks.sizes --store remote --dimension 768 --counts 10000 20000` prints a row for each count.
 Documents are added, then all is stopped and started again and asked once, so that the memory is what a service that
 only answers needs; the highest memory of the loading stands beside it.
 """
@@ -8,7 +8,6 @@ only answers needs; the highest memory of the loading stands beside it.
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,11 +17,8 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path += [str(ROOT / "tests"), str(ROOT / "benchmarks")]
-
-from corpus import TEXT, clustered, encoded, metadata  # noqa: E402  # found by the line above
-from serving import Served, running, start_chroma, start_service  # noqa: E402  # found by the line above
+from benchmarks.corpus import TEXT, clustered, encoded, metadata
+from tests.support.servers import Served, running, start_chroma, start_service
 
 BATCH = 500
 

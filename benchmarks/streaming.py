@@ -1,6 +1,6 @@
 """Streams documents into a new service, and tells how long that took and how much memory it needed.
 
-`python benchmarks/streaming.py --documents 10000 100000`: each number of documents goes to a service of its own, once
+`python -m benchmarks.streaming --documents 10000 100000`: each number of documents goes to a service of its own, once
 over a Chroma server and once over embedded Chroma. The documents are small (16 dimensions, 64 characters), so there are
 many of them in little time, and what a stream would hold on to shows.
 """
@@ -11,7 +11,6 @@ import argparse
 import base64
 import json
 import re
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,10 +20,7 @@ from typing import Final, Literal
 import httpx
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "tests"))
-
-from serving import Served, running, start_chroma, start_service  # noqa: E402  # found by the line above
+from tests.support.servers import Served, running, start_chroma, start_service
 
 DIMENSION: Final = 16
 STORES: Final = ("remote", "embedded")

@@ -18,40 +18,45 @@ from litestar.types import ASGIApp
 from prometheus_client import Info, disable_created_metrics
 
 from ragstore import __version__
-from ragstore.asgi import AllowedMethods, Observed, RawPaths
-from ragstore.counted import Counted
-from ragstore.limits import Bounded
-from ragstore.negotiation import NegotiatedResponse
-from ragstore.openapi import document as openapi
-from ragstore.problems import of_defect, problem_details
-from ragstore.routes import parameters
-from ragstore.routes.collections import CollectionsController
-from ragstore.routes.documents import DocumentsController
-from ragstore.routes.query import query, query_collection
-from ragstore.routes.service import describe, health, live, openapi_document, ready
-from ragstore.routes.streaming import stream_documents
-from ragstore.security.access import READER, Access
-from ragstore.security.keys import KeyRing
-from ragstore.security.stores import StorePool
+from ragstore.api import parameters
+from ragstore.api.media_types import NegotiatedResponse
+from ragstore.api.openapi import document as openapi
+from ragstore.api.raw_paths import RawPathMiddleware
+from ragstore.api.routes.collections import CollectionsController
+from ragstore.api.routes.documents import DocumentsController
+from ragstore.api.routes.query import query, query_collection
+from ragstore.api.routes.service import describe, health, live, openapi_document, ready
+from ragstore.api.routes.stream import stream_documents
+from ragstore.chroma.backend import Backend
+from ragstore.chroma.chroma_store import ChromaStore
+from ragstore.chroma.embedded.backend import EmbeddedBackend
+from ragstore.chroma.http.backend import HttpBackend
+from ragstore.chroma.layers.circuit_breaker import CircuitBreakerBackend
+from ragstore.chroma.layers.consistent_reads import ConsistentReadBackend
+from ragstore.chroma.layers.metrics import MetricsBackend
+from ragstore.chroma.layers.retries import RetryingBackend
+from ragstore.errors import ChromaTimeout
+from ragstore.kit.auth.keys import KeyRing
+from ragstore.kit.auth.middleware import READER, AuthMiddleware
+from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
+from ragstore.kit.middleware.limits import LimitsMiddleware
+from ragstore.kit.middleware.metrics import MetricsMiddleware
+from ragstore.kit.middleware.request_context import RequestContextMiddleware
+from ragstore.kit.problems import from_unhandled, problem_details
+from ragstore.kit.tracing.configured import is_configured
+from ragstore.operations.stream.session import Streaming
 from ragstore.settings import Settings
-from ragstore.store.audited import AuditedStore
-from ragstore.store.backend import Backend
-from ragstore.store.base import Store
-from ragstore.store.breaking import BreakingBackend
-from ragstore.store.coalescing import CoalescingStore
-from ragstore.store.deadlines import DeadlineStore
-from ragstore.store.embedded import EmbeddedBackend
-from ragstore.store.exact import ExactStore
-from ragstore.store.http import HttpBackend
-from ragstore.store.measured import MeasuredBackend, MeasuredStore
-from ragstore.store.planning import PlanningStore
-from ragstore.store.retrying import RetryingBackend
-from ragstore.store.untorn import UntornBackend
-from ragstore.streaming import Streaming
-from ragstore.tracing.wanted import is_wanted
+from ragstore.store.audit import AuditStore
+from ragstore.store.batching.store import BatchingStore
+from ragstore.store.deadline import DeadlineStore
+from ragstore.store.filter_planning import FilterPlanningStore
+from ragstore.store.metrics import MetricsStore
+from ragstore.store.protocol import Store
+from ragstore.store.registry import StoreRegistry
 
 if TYPE_CHECKING:
-    from ragstore.tracing.tracing import Tracing
+    from ragstore.kit.tracing.tracing import Tracing
+    from ragstore.store.batching.tracer import BatchTracer as BatchTracer
 
 BUILD: Final = Info("ragstore_build", "What runs: its version, which Chroma it uses, and Python's version.")
 
@@ -108,25 +113,36 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     Returns:
         A store that was not started yet.
     """
-    backend: Backend = MeasuredBackend(create_backend(settings, tracing))
+    backend: Backend = MetricsBackend(create_backend(settings, tracing))
     if tracing is not None:
-        backend = tracing.backend(backend)
-    backend = BreakingBackend(RetryingBackend(backend, settings.chroma_timeout_seconds))
+        from ragstore.chroma.layers.tracing import TracingBackend
+
+        backend = TracingBackend(backend, tracing.tracer)
+    backend = CircuitBreakerBackend(RetryingBackend(backend, settings.chroma_timeout_seconds))
     if settings.store == "remote":
         # Embedded Chroma does one thing at a time, so a read has no writes beside it.
-        backend = UntornBackend(backend)
-    store: Store = ExactStore(backend, settings.max_batch_size)
+        backend = ConsistentReadBackend(backend)
+    store: Store = ChromaStore(backend, settings.max_batch_size)
     if settings.planning:
-        store = PlanningStore(store)
+        store = FilterPlanningStore(store)
     if settings.coalescing:
-        store = CoalescingStore(
+        store = BatchingStore(
             store,
             settings.max_batch_size,
             settings.queued_writes,
             settings.queued_bytes,
-            None if tracing is None else tracing.follower,
+            _batch_tracer(tracing),
         )
-    return MeasuredStore(DeadlineStore(store))
+    return MetricsStore(DeadlineStore(store))
+
+
+def _batch_tracer(tracing: Tracing | None) -> BatchTracer | None:
+    """Spans of merged calls, where traces are exported."""
+    if tracing is None:
+        return None
+    from ragstore.store.batching.spans import SpanBatchTracer
+
+    return SpanBatchTracer(tracing.tracer)
 
 
 class UntracedLitestar(Litestar):
@@ -158,13 +174,13 @@ def create_litestar(
 
     def create_stack(tenant: str, database: str) -> Store:
         placed = msgspec.structs.replace(settings, chroma_tenant=tenant, chroma_database=database)
-        return AuditedStore(create_store(placed, tracing))
+        return AuditStore(create_store(placed, tracing))
 
-    stores = StorePool(create_stack, (settings.chroma_tenant, settings.chroma_database))
+    stores = StoreRegistry(create_stack, (settings.chroma_tenant, settings.chroma_database))
     streaming = Streaming(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
     local = keys is None and not settings.allow_open
     guarded = local or keys is not None or settings.rate_limit
-    access = [Access(keys, settings.rate_limit, local=local, origins=settings.origins)] if guarded else []
+    access = [AuthMiddleware(keys, settings.rate_limit, local=local, origins=settings.origins)] if guarded else []
     kind = UntracedLitestar if tracing is None else Litestar
     return kind(
         route_handlers=[
@@ -192,7 +208,7 @@ def create_litestar(
         lifespan=[] if keys is None else [keys.watched],
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
         plugins=[problem_details(), openapi.StructSchemas()],
-        exception_handlers={Exception: of_defect},
+        exception_handlers={Exception: from_unhandled},
         middleware=access if tracing is None else [tracing.middleware(), *access],
         cors_config=_cors(settings.origins) if settings.origins else None,
         response_class=NegotiatedResponse,
@@ -226,15 +242,21 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
     # The time at which each series began would double their number, and nobody asks for it.
     disable_created_metrics()  # type: ignore[no-untyped-call]  # the client leaves it untyped
     BUILD.info({"version": __version__, "store": settings.store, "python": platform.python_version()})
-    app = RawPaths(AllowedMethods(create_litestar(settings, stopping, _tracing())))
-    bounded = Bounded(app, settings.max_requests, settings.request_timeout_seconds, stopping)
-    return Observed(Counted(bounded, settings.max_requests))
+    app = RawPathMiddleware(AllowHeaderMiddleware(create_litestar(settings, stopping, _tracing())))
+    bounded = LimitsMiddleware(
+        app,
+        settings.max_requests,
+        settings.request_timeout_seconds,
+        stopping,
+        ChromaTimeout("The request took too long"),
+    )
+    return RequestContextMiddleware(MetricsMiddleware(bounded, settings.max_requests))
 
 
 def _tracing() -> Tracing | None:
     """Traces, when OpenTelemetry's variables say where to send them. Only then is OpenTelemetry loaded."""
-    if not is_wanted(os.environ):
+    if not is_configured(os.environ):
         return None
-    from ragstore.tracing.tracing import Tracing
+    from ragstore.kit.tracing.tracing import Tracing
 
     return Tracing()

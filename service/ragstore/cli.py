@@ -14,13 +14,14 @@ import click
 import structlog
 import uvicorn
 
-from ragstore import __version__, logs, settings
-from ragstore.errors import RagstoreError
+from ragstore import __version__, settings
+from ragstore.kit.auth.commands import KeysFile, keys
+from ragstore.kit.auth.keys import KeyRing, KeysError
+from ragstore.kit.errors import ServiceError
+from ragstore.kit.logging import configure as configure_logging
+from ragstore.model.collections import StoreStatus
 from ragstore.repair.commands import repair_folder
-from ragstore.security.commands import keys
-from ragstore.security.keys import KeyRing, KeysError
 from ragstore.settings import Settings, SettingsError
-from ragstore.store.base import StoreStatus
 from ragstore.transfer import commands as transfer
 
 
@@ -38,23 +39,25 @@ def loaded_settings() -> Settings:
 
 @click.group()
 @click.version_option(__version__, prog_name="ragstore")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Store documents with pre-computed embeddings in ChromaDB and find them again.
 
     Settings come from RAGSTORE_* variables; `ragstore check` shows them.
     """
+    context.obj = KeysFile(lambda: loaded_settings().keys_file)
 
 
 @main.command()
 def serve() -> None:
     """Run the service."""
     from ragstore.app import create_app
-    from ragstore.http_protocol import protocol
+    from ragstore.kit.server.http_protocol import protocol
 
     chosen = loaded_settings()
     _refuse_open(chosen)
     _check_keys(chosen)
-    logs.configure(chosen)
+    configure_logging(chosen.log_level, chosen.log_format)
     for name in settings.unknown():
         structlog.get_logger(__name__).warning("unknown setting", variable=name)
     if chosen.store == "embedded":
@@ -72,6 +75,7 @@ def serve() -> None:
             host=chosen.host,
             port=chosen.port,
             http=protocol(chosen.request_timeout_seconds),
+            ws="none",
             lifespan="on",
             log_config=None,
             access_log=False,
@@ -96,7 +100,7 @@ def check() -> None:
     _check_keys(chosen)
     try:
         status = asyncio.run(_status(chosen))
-    except RagstoreError as error:
+    except ServiceError as error:
         raise click.ClickException(f"Chroma ({chosen.store}) does not answer: {error.detail}") from None
     click.echo(f"Chroma ({chosen.store}) {status.chroma_version} answers: {status.collections_count} collections")
 
@@ -104,8 +108,8 @@ def check() -> None:
 @main.command("openapi")
 def print_openapi() -> None:
     """Print the OpenAPI document."""
+    from ragstore.api.openapi.document import document
     from ragstore.app import create_litestar
-    from ragstore.openapi.document import document
 
     click.echo(document(create_litestar(Settings())), nl=False)
 
@@ -160,7 +164,7 @@ def _require_chromadb() -> None:
 
 def _refuse_shared_data(path: str) -> None:
     """Stop before serving when another process has the data: Chroma itself would let two in, and lose data."""
-    from ragstore.store.chroma_process import Refusal, locked
+    from ragstore.chroma.embedded.process import Refusal, locked
 
     try:
         locked(path).release()

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragstore.store.base import Matrix
+from ragstore.model.vectors import Matrix
 
 LENGTH_STEPS: Final = (0, *(step * sign for step in range(1, 13) for sign in (1, -1)))
 """How far the length of the embedding to send may be from that of the wanted one, in units of the last place."""

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ragstore.chroma.backend import SYNC_THRESHOLD
+
 PREFIX = "RAGSTORE_"
 
-SYNC_THRESHOLD: Final = 1000
-"""Chroma's own. It takes none below 3."""
 
 ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?|https?://\[[0-9A-Fa-f:.]+\](?::[0-9]{1,5})?")
 """A web origin. `*` is none: who means every page in the world shall not say so by one character."""

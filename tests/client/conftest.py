@@ -11,11 +11,6 @@ from uuid import uuid4
 
 import pytest
 
-from client.archive_stores import ArchiveStore, ChromaArchiveStore, RagstoreArchiveStore
-from client.clients import BlockingAsyncClient, ClientFactory
-from client.corpus import CANARIES, HANDBOOK
-from client.fake_servers import FakeEmbeddings, LocalServer
-from client.spies import LogSpy
 from ragstore_client import (
     Client,
     EmbeddingCache,
@@ -26,7 +21,12 @@ from ragstore_client import (
     RagSettings,
     Retriever,
 )
-from serving import Served, running, start_chroma, start_service
+from tests.client.archive_stores import ArchiveStore, ChromaArchiveStore, RagstoreArchiveStore
+from tests.client.clients import BlockingAsyncClient, ClientFactory
+from tests.client.corpus import CANARIES, HANDBOOK
+from tests.client.fake_servers import FakeEmbeddings, LocalServer
+from tests.client.spies import LogSpy
+from tests.support.servers import Served, running, start_chroma, start_service
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from client.fake_servers import vector_of
 from ragstore_client import NewDocument
+from tests.client.fake_servers import vector_of
 
 CANARY_TEXT = "kanarientext-4711"
 CANARY_PREVIEW = "kanarienvorschau-4712"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 
-from client.fake_servers import LocalServer, Responder
+from tests.client.fake_servers import LocalServer, Responder
 
 
 class LogSpy(logging.Handler):

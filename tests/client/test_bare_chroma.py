@@ -7,9 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.archive_stores import ArchiveStore
-from client.corpus import chunk
-from client.fake_servers import LocalServer, Request, Response
 from ragstore_client import (
     BackendDetector,
     ChromaProvider,
@@ -24,7 +21,10 @@ from ragstore_client import (
     SkipReason,
 )
 from ragstore_client.rag._chroma_calls import to_chroma_where
-from serving import Served
+from tests.client.archive_stores import ArchiveStore
+from tests.client.corpus import chunk
+from tests.client.fake_servers import LocalServer, Request, Response
+from tests.support.servers import Served
 
 
 @pytest.mark.parametrize(

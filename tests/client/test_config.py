@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from client.corpus import CANARY_VALUE
 from ragstore_client import InvalidConfiguration, RagArchiveConfig, RagConfig, RagSettings, extract_rag_config
+from tests.client.corpus import CANARY_VALUE
 
 DEFAULT_MODEL = "jinaai/jina-embeddings-v2-base-de"
 

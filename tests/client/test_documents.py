@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from client.clients import ClientFactory
-from client.corpus import CANARY_NUMBER, CANARY_TEXT, CANARY_VALUE
-from client.fake_servers import Response, scripted_server
 from ragstore_client import BadRequest, Client, Conflict, InvalidInput, NewDocument, NotFound
+from tests.client.clients import ClientFactory
+from tests.client.corpus import CANARY_NUMBER, CANARY_TEXT, CANARY_VALUE
+from tests.client.fake_servers import Response, scripted_server
 
 
 def documents(count: int, **metadata: str | int) -> list[NewDocument]:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from client.corpus import CANARY_KEY, CANARY_QUERY
-from client.fake_servers import FakeEmbeddings, LocalServer, vector_of
 from ragstore_client import EmbeddingCache, EmbeddingFailed, EmbeddingsClient, InvalidConfiguration
-from serving import free_port
+from tests.client.corpus import CANARY_KEY, CANARY_QUERY
+from tests.client.fake_servers import FakeEmbeddings, LocalServer, vector_of
+from tests.support.servers import free_port
 
 MODEL = "jinaai/jina-embeddings-v2-base-de"
 EmbeddingRequests = Callable[[], list[dict[str, object]]]

@@ -9,12 +9,12 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import MessagesState
 
-from client.corpus import HANDBOOK
-from client.fake_servers import FakeEmbeddings, LocalServer
-from client.graphs import tool_graph
 from ragstore_client import AsyncClient, EmbeddingsClient, NewDocument, RagSettings, Retriever, extract_rag_config
 from ragstore_client.langgraph import append_archive_prompt
-from serving import Served
+from tests.client.corpus import HANDBOOK
+from tests.client.fake_servers import FakeEmbeddings, LocalServer
+from tests.client.graphs import tool_graph
+from tests.support.servers import Served
 
 MODEL = "jinaai/jina-embeddings-v2-base-de"
 STANDARD = "repo_a1b2c3d4-e5f6-7890-abcd-ef1234567890"
@@ -22,7 +22,7 @@ MAINTENANCE = "repo_f9e8d7c6-b5a4-3210-fedc-ba0987654321"
 
 
 async def embedded(embedder: EmbeddingsClient, documents: list[NewDocument]) -> AsyncIterator[NewDocument]:
-    """What the platform does before it stores: vectors from the same endpoint, a few texts at a time."""
+    """Embeds documents as the platform does before it stores them: a few texts at a time, with the same endpoint."""
     for start in range(0, len(documents), 2):
         some = documents[start : start + 2]
         vectors = await embedder.embed_many([document.text for document in some], model=MODEL)
@@ -52,7 +52,7 @@ async def test_an_agent_answers_from_the_archives_that_are_enabled(
     assistant = tool_graph().with_config({"configurable": {"rag_config": {"archives": archives}}})
     prompt = append_archive_prompt("Du bist ein hilfreicher Assistent für Immobiliendokumente.")
 
-    # A message that should trigger a search: the tool call is in the stream, the archive's words in the answer.
+    # A message that should trigger a search: the tool call is in the stream, the archive's words in the reply.
     conversation: MessagesState = {"messages": [SystemMessage(prompt), HumanMessage("Hat der Aufzug einen Notruf?")]}
     stream = [update async for update in assistant.astream(conversation, stream_mode="updates")]
     assert [list(update) for update in stream] == [["think"], ["act"], ["think"]]

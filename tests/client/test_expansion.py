@@ -6,9 +6,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from client.archive_stores import ArchiveStore
-from client.corpus import CANARY_VALUE, chunk
-from client.fake_servers import vector_of
 from ragstore_client import (
     Document,
     EmbeddingCache,
@@ -23,6 +20,9 @@ from ragstore_client import (
 )
 from ragstore_client._models import StoredMetadata
 from ragstore_client.rag._expansion import assemble
+from tests.client.archive_stores import ArchiveStore
+from tests.client.corpus import CANARY_VALUE, chunk
+from tests.client.fake_servers import vector_of
 
 SOURCE = (
     "Die Heizung wird im Herbst gewartet. Der Wartungsdienst kommt im Oktober. Er prüft den Druck. Danach entlüftet er."

@@ -9,10 +9,6 @@ from email.utils import format_datetime
 import httpx
 import pytest
 
-from client.clients import ClientFactory
-from client.corpus import CANARY_KEY, CANARY_TEXT
-from client.fake_servers import Response, scripted_server
-from client.spies import ConnectionSpy
 from ragstore_client import (
     NO_RETRIES,
     AsyncClient,
@@ -40,7 +36,11 @@ from ragstore_client import (
     UnsupportedMediaType,
     describe,
 )
-from serving import free_port
+from tests.client.clients import ClientFactory
+from tests.client.corpus import CANARY_KEY, CANARY_TEXT
+from tests.client.fake_servers import Response, scripted_server
+from tests.client.spies import ConnectionSpy
+from tests.support.servers import free_port
 
 QUICK = RetryPolicy(attempts=3, base=0.01, cap=0.02, budget=5.0)
 INFO = Response(200, {"name": "ragstore", "version": "1"})

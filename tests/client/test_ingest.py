@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.clients import ClientFactory
-from client.fake_servers import FakeIngestion, LocalServer, Response, scripted_server
 from ragstore_client import (
     NO_RETRIES,
     AsyncClient,
@@ -26,7 +24,9 @@ from ragstore_client import (
     Unavailable,
 )
 from ragstore_client._batches import Batcher
-from serving import Served
+from tests.client.clients import ClientFactory
+from tests.client.fake_servers import FakeIngestion, LocalServer, Response, scripted_server
+from tests.support.servers import Served
 
 
 def documents(count: int, *, start: int = 0, dimension: int = 2) -> Iterator[NewDocument]:
@@ -188,7 +188,7 @@ def test_a_caller_may_stop_early(client: Client, collection: str) -> None:
     for outcome in client.ingest(collection, documents(100), limits=BatchLimits(documents=5), concurrency=2):
         if outcome.index == 7:
             break
-    assert client.get_collection(collection).count < 100
+    assert (client.get_collection(collection).count or 0) < 100
 
 
 def test_the_source_is_not_read_ahead_of_the_requests_in_flight(make_client: ClientFactory) -> None:

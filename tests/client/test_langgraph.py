@@ -11,12 +11,12 @@ from langchain_core.tools import BaseTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from client.corpus import CANARY_QUERY, CANARY_TEXT
-from client.fake_servers import FakeEmbeddings, LocalServer
-from client.graphs import Graph, ScriptedModel, context_graph, tool_graph
 from ragstore_client import EmbeddingCache, InvalidConfiguration, RagArchiveConfig, RagConfig
 from ragstore_client.langgraph import build_tools, create_archive_search_tool, inject_rag_context
-from serving import free_port
+from tests.client.corpus import CANARY_QUERY, CANARY_TEXT
+from tests.client.fake_servers import FakeEmbeddings, LocalServer
+from tests.client.graphs import Graph, ScriptedModel, context_graph, tool_graph
+from tests.support.servers import free_port
 
 QUESTION = f"Wann wird die Heizung gewartet? {CANARY_QUERY}"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from client.corpus import CANARY_TEXT, HANDBOOK
-from client.spies import LogSpy
 from ragstore_client import Client
+from tests.client.corpus import CANARY_TEXT, HANDBOOK
+from tests.client.spies import LogSpy
 
 
 def test_the_spy_records_every_line_of_every_logger(log_spy: LogSpy) -> None:

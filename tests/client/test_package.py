@@ -110,13 +110,13 @@ CALLS: list[Call[object]] = [
 ]
 
 DONE_OTHERWISE = {
-    ("DELETE", "/collections/{collection_name}/documents"),  # as POST, so that no filter stands in a URL
-    ("POST", "/collections/{collection_name}/documents/stream"),  # in batches, which hold what the runtime has at hand
+    ("DELETE", "/collections/{collection_name}/documents"),  # as POST, so that no filter is part of a URL
+    ("POST", "/collections/{collection_name}/documents/stream"),  # as batches
 }
-"""Operations of the contract that the client carries out by another one that does the same."""
+"""Operations of the contract that the client replaces by an equivalent one."""
 
 DESCRIBES_ITSELF = {("GET", "/metrics"), ("GET", "/openapi.json"), ("GET", "/docs")}
-"""What the OpenAPI document need not list."""
+"""Operations that the OpenAPI document need not list."""
 
 
 @pytest.fixture(scope="module")

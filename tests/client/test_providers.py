@@ -10,9 +10,6 @@ import httpx
 import jsonschema
 import pytest
 
-from client.archive_stores import ArchiveStore
-from client.corpus import CANARY_KEY, chunk
-from client.fake_servers import Response, scripted_server, vector_of
 from ragstore_client import (
     Capabilities,
     ChromaProvider,
@@ -30,11 +27,14 @@ from ragstore_client import (
     Where,
     registry,
 )
-from serving import Served, free_port
+from tests.client.archive_stores import ArchiveStore
+from tests.client.corpus import CANARY_KEY, chunk
+from tests.client.fake_servers import Response, scripted_server, vector_of
+from tests.support.servers import Served, free_port
 
 
 class Another:
-    """A provider that somebody else wrote."""
+    """A third-party provider."""
 
     name: ClassVar[str] = "another"
     title: ClassVar[str] = "Another"

@@ -11,9 +11,6 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from client.archive_stores import ArchiveStore
-from client.corpus import CANARY_QUERY, CANARY_TEXT, HANDBOOK, chunk
-from client.fake_servers import FakeEmbeddings, LocalServer, delaying_proxy, vector_of
 from ragstore_client import (
     EmbeddingCache,
     InvalidInput,
@@ -23,6 +20,9 @@ from ragstore_client import (
     Retriever,
     SearchResults,
 )
+from tests.client.archive_stores import ArchiveStore
+from tests.client.corpus import CANARY_QUERY, CANARY_TEXT, HANDBOOK, chunk
+from tests.client.fake_servers import FakeEmbeddings, LocalServer, delaying_proxy, vector_of
 
 SMALL = "acme/small"
 EmbeddingRequests = Callable[[], list[dict[str, object]]]

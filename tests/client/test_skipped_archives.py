@@ -7,9 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from client.archive_stores import ArchiveStore
-from client.corpus import CANARY_QUERY, chunk
-from client.fake_servers import FakeEmbeddings, Response, delaying_proxy, scripted_server
 from ragstore_client import (
     EmbeddingCache,
     EmbeddingFailed,
@@ -20,7 +17,10 @@ from ragstore_client import (
     SearchResults,
     SkipReason,
 )
-from serving import free_port
+from tests.client.archive_stores import ArchiveStore
+from tests.client.corpus import CANARY_QUERY, chunk
+from tests.client.fake_servers import FakeEmbeddings, Response, delaying_proxy, scripted_server
+from tests.support.servers import free_port
 
 SMALL = "acme/small"
 EmbeddingRequests = Callable[[], list[dict[str, object]]]

@@ -1,11 +1,11 @@
-"""Which text is searched for. The tests are named after the scenarios of the specification."""
+"""The choice of the text to search for. The tests are named after the scenarios of the specification."""
 
 from __future__ import annotations
 
 import pytest
 
-from client.corpus import CANARY_QUERY
 from ragstore_client import choose_query
+from tests.client.corpus import CANARY_QUERY
 
 
 def test_first_message_query_strategy(caplog: pytest.LogCaptureFixture) -> None:

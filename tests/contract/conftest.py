@@ -10,8 +10,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from contract.documents import add, document, documents_path
-from contract.problems import Problem, problem_of
+from tests.support.documents import add, document, documents_path
+from tests.support.problems import Problem, problem_of
 
 Listing: TypeAlias = Callable[..., httpx.Response]
 """Lists documents of a collection; keyword arguments are `where`, `ids`, `limit` and so on as values of Python."""

@@ -8,10 +8,10 @@ import struct
 import msgspec
 import pytest
 
-from contract.bad_text import HUGE, SURROGATE, WRITES, with_embedding, with_metadata
-from contract.conftest import Refused
-from contract.documents import document
-from contract.problems import paths_of
+from tests.contract.conftest import Refused
+from tests.support.documents import document
+from tests.support.malformed_json import HUGE, SURROGATE, WRITES, with_embedding, with_metadata
+from tests.support.problems import paths_of
 
 MSGPACK = "application/msgpack"
 
@@ -159,3 +159,13 @@ def test_metadata_values_of_messagepack_are_those_of_json(refused: Refused, valu
     sent = {"documents": [{"text": "x", "embedding": [1, 0], "metadata": {"a": value}}]}
 
     refused("POST", "/collections/COLLECTION/documents", msgspec.msgpack.encode(sent), MSGPACK)
+
+
+@pytest.mark.parametrize("method", WRITES)
+def test_an_embedding_of_more_numbers_than_one_may_have(refused: Refused, method: str) -> None:
+    sent = msgspec.msgpack.encode({"documents": [{"text": "x", "embedding": b"\0\0\x80?" * 65_537}]})
+
+    problem = refused(method, "/collections/COLLECTION/documents", sent, MSGPACK)
+
+    assert "at most 65536 numbers" in problem["detail"]
+    assert paths_of(problem) == ["$.documents[0].embedding"]

@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from contract.bad_text import HUGE, SURROGATE, WRITES
-from contract.conftest import Refused
-from contract.documents import add, document, documents_path, ids_of
-from contract.problems import paths_of
+from tests.contract.conftest import Refused
+from tests.support.documents import add, document, documents_path, ids_of
+from tests.support.malformed_json import HUGE, SURROGATE, WRITES
+from tests.support.problems import paths_of
 
 # -- filters ------------------------------------------------------------------------------------
 

@@ -9,10 +9,10 @@ import httpx
 import msgspec
 import pytest
 
-from contract.bad_text import DEPTHS, WRITES, documents_body, nested
-from contract.conftest import Refused
-from contract.documents import add, document, documents_path
-from contract.problems import problem_of
+from tests.contract.conftest import Refused
+from tests.support.documents import add, document, documents_path
+from tests.support.malformed_json import DEPTHS, WRITES, documents_body, nested
+from tests.support.problems import problem_of
 
 MSGPACK = "application/msgpack"
 

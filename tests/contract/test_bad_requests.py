@@ -7,10 +7,10 @@ import json
 import httpx
 import pytest
 
-from contract.bad_text import HUGE, SURROGATE
-from contract.conftest import Refused
-from contract.documents import add, document, ids_of
-from contract.problems import paths_of, problem_of
+from tests.contract.conftest import Refused
+from tests.support.documents import add, document, ids_of
+from tests.support.malformed_json import HUGE, SURROGATE
+from tests.support.problems import paths_of, problem_of
 
 # -- collections --------------------------------------------------------------------------------
 

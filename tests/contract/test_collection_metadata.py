@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from contract.documents import add, document, documents, documents_path
-from contract.problems import paths_of, problem_of
+from tests.support.documents import add, document, documents, documents_path
+from tests.support.problems import paths_of, problem_of
 
 DISTANCES = ["cosine", "l2", "ip"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from contract.documents import add, document, documents, documents_path
-from contract.problems import paths_of, problem_of
+from tests.support.documents import add, document, documents, documents_path
+from tests.support.problems import paths_of, problem_of
 
 NAME_RULES = "3 to 512 characters from [a-zA-Z0-9._-]"
 DISTANCES = ["cosine", "l2", "ip"]

@@ -12,8 +12,8 @@ import httpx
 import msgspec
 import pytest
 
-from contract.documents import add, count_of, document, document_path, documents_path
-from contract.problems import problem_of
+from tests.support.documents import add, count_of, document, document_path, documents_path
+from tests.support.problems import problem_of
 
 MSGPACK = "application/msgpack"
 FLOATS = [0.5, -1.25, 3.0]

@@ -9,8 +9,8 @@ from typing import TypeAlias
 import httpx
 import pytest
 
-from contract.documents import add, count_of, document, documents, documents_path, ids_of
-from contract.problems import problem_of
+from tests.support.documents import add, count_of, document, documents, documents_path, ids_of
+from tests.support.problems import problem_of
 
 Deleting: TypeAlias = Callable[..., httpx.Response]
 

@@ -10,8 +10,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from contract.documents import add, count_of, document, document_path, documents, documents_path, ids_of
-from contract.problems import paths_of, problem_of
+from tests.support.documents import add, count_of, document, document_path, documents, documents_path, ids_of
+from tests.support.problems import paths_of, problem_of
 
 Writing: TypeAlias = Callable[[list[Any]], httpx.Response]
 

@@ -11,8 +11,8 @@ import httpx
 import jsonschema
 import pytest
 
-from ragstore.openapi.examples import BODIES, COLLECTION, LINES, PARAMETERS
-from ragstore.openapi.examples import DOCUMENT as DOCUMENT_ID
+from ragstore.api.openapi.examples import BODIES, COLLECTION, LINES, PARAMETERS
+from ragstore.api.openapi.examples import DOCUMENT as DOCUMENT_ID
 
 DOCUMENT: dict[str, Any] = json.loads((Path(__file__).parents[2] / "openapi" / "openapi.json").read_text())
 SUCCESS = range(200, 300)

@@ -10,9 +10,9 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from contract.conftest import Listing
-from contract.documents import add, document, documents, documents_path, ids_of
-from contract.problems import problem_of
+from tests.contract.conftest import Listing
+from tests.support.documents import add, document, documents, documents_path, ids_of
+from tests.support.problems import problem_of
 
 # -- pages -------------------------------------------------------------------------------------
 

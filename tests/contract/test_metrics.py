@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from contract.documents import document
-from contract.metrics import grown, samples
-from ragstore.security.keys import append_key, new_key
-from serving import Served, free_port, running, start_service
+from ragstore.kit.auth.keys import append_key, new_key
+from tests.support.documents import document
+from tests.support.metric_samples import grown, samples
+from tests.support.servers import Served, free_port, running, start_service
 
 
 def requests(before: dict[str, float], after: dict[str, float], method: str, path: str, status: int) -> float:

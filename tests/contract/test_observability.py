@@ -8,8 +8,8 @@ import re
 import httpx
 import pytest
 
-from contract.documents import document, documents_path
-from serving import Served
+from tests.support.documents import document, documents_path
+from tests.support.servers import Served
 
 # -- headers ------------------------------------------------------------------------------------
 

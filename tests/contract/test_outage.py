@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from contract.problems import problem_of
-from serving import free_port, running, start_chroma, start_service
+from tests.support.problems import problem_of
+from tests.support.servers import free_port, running, start_chroma, start_service
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import json
 
 import httpx
 
-from contract.documents import add, count_of, document, documents, documents_path, ids_of
-from contract.problems import paths_of, problem_of
+from tests.support.documents import add, count_of, document, documents, documents_path, ids_of
+from tests.support.problems import paths_of, problem_of
 
 
 def where(condition: object) -> dict[str, str]:

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from contract.documents import add, document, documents_path
-from contract.problems import problem_of
-from serving import Served
+from tests.support.documents import add, document, documents_path
+from tests.support.problems import problem_of
+from tests.support.servers import Served
 
 BODY_MAX = 64 * 1024 * 1024
 

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import httpx
 import pytest
 
-from contract.documents import add, document, documents, ids_of
-from contract.problems import paths_of, problem_of
+from tests.support.documents import add, document, documents, ids_of
+from tests.support.problems import paths_of, problem_of
 
 Querying: TypeAlias = Callable[..., httpx.Response]
 

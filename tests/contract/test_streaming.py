@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from contract.documents import (
+from tests.support.documents import (
     NDJSON_HEADERS,
     Document,
     add,
@@ -21,9 +21,9 @@ from contract.documents import (
     documents_path,
     lines_of,
 )
-from contract.problems import problem_of
-from contract.streams import duplex, stream, stream_path, told
-from serving import Served
+from tests.support.problems import problem_of
+from tests.support.servers import Served
+from tests.support.streams import duplex, stream, stream_path, told
 
 MANY = 2500
 """More than two batches."""

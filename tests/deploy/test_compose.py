@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from deploy.dockerfile import ROOT
 from ragstore.settings import Settings, load, unknown
-from serving import Served, free_port
+from tests.deploy.dockerfile import ROOT
+from tests.support.servers import Served, free_port
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from deploy.dockerfile import ROOT, arguments, assignments, instructions, stages
 from ragstore import __version__
 from ragstore.settings import Settings, variable
+from tests.deploy.dockerfile import ROOT, arguments, assignments, instructions, stages
 
 IMAGE = stages()[-1]
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.dockerfile import Engine, stages
-from serving import Served, free_port, running
+from tests.deploy.dockerfile import Engine, stages
+from tests.support.servers import Served, free_port, running
 
 BUILD, IMAGE = stages()
 

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import pytest
 import yaml
 
-from deploy.dockerfile import ROOT, assignments, stages
 from ragstore import __version__
 from ragstore.settings import Settings, load, unknown
+from tests.deploy.dockerfile import ROOT, assignments, stages
 
 KUBECTL = ROOT / ".venv-deploy/bin/kubectl"
 WORKLOADS = {"remote": "Deployment", "embedded": "StatefulSet"}

@@ -12,8 +12,8 @@ import httpx
 import pytest
 import yaml
 
-from deploy.dockerfile import ROOT
-from docs.metrics_table import HEAD, exported, table
+from scripts.metrics_table import HEAD, exported, table
+from tests.deploy.dockerfile import ROOT
 
 MONITORING = ROOT / "k8s/monitoring"
 PAGE = (ROOT / "docs/monitoring.md").read_text()
@@ -71,7 +71,7 @@ def test_every_metric_of_a_live_service_is_in_the_table(live: set[str]) -> None:
 
 
 def test_the_table_of_metrics_is_that_of_the_code() -> None:
-    assert table() in PAGE, "run: python tests/docs/metrics_table.py"
+    assert table() in PAGE, "run: python scripts/metrics_table.py"
     assert PAGE.count(HEAD) == 1
 
 

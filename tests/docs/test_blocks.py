@@ -13,13 +13,13 @@ import httpx
 import pytest
 import yaml
 
-from client.corpus import chunk
-from client.fake_servers import FakeEmbeddings, LocalServer
-from docs.answers import values
-from docs.pages import ANSWER, LANGUAGES, PAGES, ROOT, RUN, Block, blocks_of
-from docs.running import Reader, run_with_make
 from ragstore_client import Client
-from serving import Served
+from tests.client.corpus import chunk
+from tests.client.fake_servers import FakeEmbeddings, LocalServer
+from tests.support.page_output import values
+from tests.support.page_runner import Reader, run_with_make
+from tests.support.pages import ANSWER, LANGUAGES, PAGES, ROOT, RUN, Block, blocks_of
+from tests.support.servers import Served
 
 CLIENT_README = "clients/python/README.md"
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]

@@ -9,11 +9,12 @@ from http import HTTPStatus
 
 import pytest
 
-from docs.pages import ROOT, text_of
-from ragstore import errors, schemas
-from ragstore.filters import grammar, where, where_document
-from ragstore.routes import parameters
+from ragstore import errors
+from ragstore.api import parameters, schemas
+from ragstore.kit.errors import ServiceError
+from ragstore.model.filters import grammar, where, where_document
 from ragstore.settings import Settings
+from tests.support.pages import ROOT, text_of
 
 PAGE = text_of("docs/contract.md")
 DOCUMENT = json.loads((ROOT / "openapi" / "openapi.json").read_text())
@@ -27,11 +28,11 @@ OPERATIONS = {
 LIMITS = {
     "a request's body": Settings().max_body_bytes // 2**20,
     "documents in a write": Settings().max_batch_size,
-    "documents in a page": parameters.PAGE_MAX,
-    "ids in a URL": parameters.URL_IDS_MAX,
-    "ids in a body": schemas.IDS_MAX,
-    "results of a query": schemas.TOP_K_MAX,
-    "collections in a query": schemas.COLLECTIONS_MAX,
+    "documents in a page": parameters.MAX_PAGE,
+    "ids in a URL": parameters.MAX_URL_IDS,
+    "ids in a body": schemas.MAX_IDS,
+    "results of a query": schemas.MAX_TOP_K,
+    "collections in a query": schemas.MAX_COLLECTIONS,
     "levels of `$and` and `$or`": grammar.MAX_DEPTH,
     "comparisons in a filter": grammar.MAX_CLAUSES,
     "values in a filter's lists": grammar.MAX_VALUES,
@@ -49,10 +50,10 @@ def rows(title: str) -> list[list[str]]:
     return [line.split(" | ") for line in lines if "---" not in line]
 
 
-def classes(kind: type[errors.RagstoreError]) -> Iterator[type[errors.RagstoreError]]:
+def classes(kind: type[ServiceError]) -> Iterator[type[ServiceError]]:
     yield kind
     for below in kind.__subclasses__():
-        if below.__module__ == errors.__name__:
+        if below.__module__ in (errors.__name__, ServiceError.__module__):
             yield from classes(below)
 
 
@@ -83,7 +84,7 @@ def test_a_call_s_success_is_that_of_the_openapi_document(call: str, success: st
 
 def test_every_error_of_the_tree_is_in_the_table() -> None:
     told = {(row[0], row[1]) for row in rows("Problems")}
-    made = {(str(kind.status), kind.title) for kind in classes(errors.RagstoreError)}
+    made = {(str(kind.status), kind.title) for kind in classes(ServiceError)}
     made.add((str(HTTPStatus.REQUEST_ENTITY_TOO_LARGE.value), HTTPStatus.REQUEST_ENTITY_TOO_LARGE.phrase))
     assert told - {("status", "`title`")} == made
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.pages import blocks_of
-from docs.running import run_with_make
-from serving import Served
+from tests.support.page_runner import run_with_make
+from tests.support.pages import blocks_of
+from tests.support.servers import Served
 
 
 def test_make_run_honours_a_chroma_server(chroma: Served, tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from urllib.parse import unquote
 
 import pytest
 
-from docs.pages import PAGES, ROOT, text_of
-from docs.settings_table import PAGE, table
 from ragstore import cli
 from ragstore.settings import Settings, variable
+from scripts.settings_table import PAGE, table
+from tests.support.pages import PAGES, ROOT, text_of
 
 SETTINGS = {variable(name) for name in Settings.__struct_fields__}
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
@@ -51,7 +51,7 @@ def test_it_is_reached_from_the_index(page: str) -> None:
 
 
 def test_the_settings_table_is_the_code_s() -> None:
-    assert table() in PAGE.read_text(), "run: python tests/docs/settings_table.py"
+    assert table() in PAGE.read_text(), "run: python scripts/settings_table.py"
 
 
 def test_every_setting_is_described() -> None:

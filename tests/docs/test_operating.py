@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from ragstore_client import Client, NewDocument
-from serving import running, start_service
+from tests.support.servers import running, start_service
 
 
 def test_a_service_on_a_copy_of_the_folder_of_a_stopped_one_has_its_documents(tmp_path: Path) -> None:

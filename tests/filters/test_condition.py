@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragstore.filters.condition import KEY_BYTES, NO_CONDITION, Condition
+from ragstore.model.filters.condition import KEY_BYTES, NO_CONDITION, Condition
 
 SAME = [
     ({}, None, None, None),

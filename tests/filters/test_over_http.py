@@ -9,8 +9,8 @@ import httpx
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from filters.generated import filters, metadatas
-from filters.reading import Json, Value, selects
+from tests.support.filter_oracle import Json, Value, selects
+from tests.support.filter_strategies import filters, metadatas
 
 
 def _load(http: httpx.Client, metadatas: list[dict[str, Value]]) -> str:

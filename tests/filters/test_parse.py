@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filters.generated import filters, metadatas
-from filters.reading import Json, Value, selects
 from ragstore.errors import InvalidFilter
-from ragstore.filters import where, where_document
-from ragstore.filters.grammar import GROUP, MAX_CLAUSES, MAX_DEPTH, MAX_VALUES, joined
+from ragstore.model.filters import where, where_document
+from ragstore.model.filters.grammar import GROUP, MAX_CLAUSES, MAX_DEPTH, MAX_VALUES, joined
+from tests.support.filter_oracle import Json, Value, selects
+from tests.support.filter_strategies import filters, metadatas
 
 _keys = (
     st.sampled_from(("", "a", "$and", "$or", "$eq", "$in", "$contains", "$regex", "$gt", "#x", "chroma:x")) | st.text()

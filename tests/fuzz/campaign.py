@@ -11,10 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
+from tests.support.servers import Served, running, start_chroma, start_service
 
-from serving import Served, running, start_chroma, start_service  # noqa: E402  # found by the line above
+ROOT = Path(__file__).resolve().parents[2]
 
 STORES = ("embedded", "remote")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bounded import assert_nothing_is_found
+from tests.fuzz.bounded_run import assert_nothing_is_found
 
 
 def test_schemathesis_finds_nothing() -> None:

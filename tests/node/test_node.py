@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from node.building import CLIENT, build, run
-from serving import Served, free_port, running, start_service
+from tests.support.node_build import CLIENT, build, run
+from tests.support.servers import Served, free_port, running, start_service
 
 
 def run_node_tests(name: str, **environ: str) -> None:

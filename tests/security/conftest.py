@@ -8,8 +8,8 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from contract.documents import add, document
-from security.guarding import Guarded, Wanted, guarded
+from tests.support.documents import add, document
+from tests.support.keyed_services import Guarded, Wanted, guarded
 
 KEYS: dict[str, Wanted] = {
     "boss": {"role": "admin"},

@@ -8,8 +8,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from contract.documents import NDJSON_HEADERS, document, lines_of
-from security.guarding import Guarded
+from tests.support.documents import NDJSON_HEADERS, document, lines_of
+from tests.support.keyed_services import Guarded
 
 SECRET = "Zweig-7719"
 

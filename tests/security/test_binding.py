@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from contract.problems import problem_of
-from security.test_key_file import ragstore
-from serving import Served, free_port, running, start_service
+from tests.security.test_key_file import ragstore
+from tests.support.problems import problem_of
+from tests.support.servers import Served, free_port, running, start_service
 
 JSON = {"Content-Type": "application/json"}
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from security.guarding import Guarded
+from tests.support.keyed_services import Guarded
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from contract.problems import problem_of
-from security.guarding import Guarded, eventually, guarded
+from tests.support.keyed_services import Guarded, eventually, guarded
+from tests.support.problems import problem_of
 
 ORIGIN = "https://app.example"
 RATE = 20
@@ -94,7 +94,7 @@ def test_the_documentation_page_may_run_what_stands_in_it_and_nothing_else(nobod
     policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
     check_hardened(answer.headers)
 
-    scripts = re.findall(r"<script(?![^>]*src=)[^>]*>(.*?)</script>", answer.text, re.S)
+    scripts = re.findall(r"<script(?![^>]*src=)[^>]*>(.*?)</script>", answer.text, re.DOTALL)
     loaded = re.findall(r"<script[^>]*src=[\"']([^\"']+)", answer.text)
     hashes = {f"'sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts}
     assert scripts
@@ -115,7 +115,7 @@ def test_without_the_setting_no_page_may_read_an_answer(boss: httpx.Client) -> N
 
 
 def test_without_the_setting_a_preflight_allows_nothing(boss: httpx.Client) -> None:
-    headers = {"Origin": ORIGIN, "Access-Control-Request-Method": "POST"}
+    headers = {"Origin": ORIGIN, "AuthMiddleware-Control-Request-Method": "POST"}
     answer = boss.options("/collections", headers=headers)
     assert not [name for name in answer.headers if name.startswith("access-control-")]
 
@@ -126,8 +126,8 @@ def test_a_page_of_a_named_origin_may_call_with_a_key(limited: Guarded, origin: 
         f"{limited.served.url}/collections",
         headers={
             "Origin": origin,
-            "Access-Control-Request-Method": "GET",
-            "Access-Control-Request-Headers": "authorization, x-request-id",
+            "AuthMiddleware-Control-Request-Method": "GET",
+            "AuthMiddleware-Control-Request-Headers": "authorization, x-request-id",
         },
     )
     with limited.client("calm") as http:
@@ -141,7 +141,7 @@ def test_a_page_of_a_named_origin_may_call_with_a_key(limited: Guarded, origin: 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "https://app.example.evil.example", "null"])
 def test_a_page_of_another_origin_may_not(limited: Guarded, origin: str) -> None:
-    headers = {"Origin": origin, "Access-Control-Request-Method": "GET"}
+    headers = {"Origin": origin, "AuthMiddleware-Control-Request-Method": "GET"}
     preflight = httpx.options(f"{limited.served.url}/collections", headers=headers)
     with limited.client("calm") as http:
         answer = http.get("/collections", headers={"Origin": origin})

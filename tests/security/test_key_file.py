@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ragstore.security.keys import KeyRing, KeysError, append_key, new_key, read_keys
-from security.guarding import Guarded, eventually, guarded, made
+from ragstore.kit.auth.keys import KeyRing, KeysError, append_key, new_key, read_keys
+from tests.support.keyed_services import Guarded, eventually, guarded, made
 
 HASH = "0" * 64
 

@@ -8,9 +8,9 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from contract.documents import document
-from contract.problems import problem_of
-from security.guarding import Guarded, send
+from tests.support.documents import document
+from tests.support.keyed_services import Guarded, send
+from tests.support.problems import problem_of
 
 Clients = dict[str | None, httpx.Client]
 

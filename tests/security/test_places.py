@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from contract.documents import add, document
-from contract.problems import problem_of
-from security.guarding import Guarded, guarded
-from serving import Served
+from tests.support.documents import add, document
+from tests.support.keyed_services import Guarded, guarded
+from tests.support.problems import problem_of
+from tests.support.servers import Served
 
 
 @pytest.fixture(scope="module")

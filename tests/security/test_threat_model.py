@@ -13,7 +13,7 @@ NAMED = re.findall(r"`([\w/]+\.py)::(\w+)`", (TESTS.parent / "docs" / "security.
 
 @pytest.mark.parametrize(("file", "test"), NAMED)
 def test_a_test_that_the_threat_model_names_is_there(file: str, test: str) -> None:
-    assert re.search(rf"^(?:async )?def {test}\(", (TESTS / file).read_text(), re.M)
+    assert re.search(rf"^(?:async )?def {test}\(", (TESTS / file).read_text(), re.MULTILINE)
 
 
 def test_the_threat_model_names_tests_of_every_kind() -> None:

@@ -22,13 +22,13 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from serving import Served, running, start_service
-from soak.books import Books
-from soak.callers import COLLECTIONS, LARGE, SCRATCH, Caller, Told
-from soak.faults import Setting, setting, strike
-from soak.resources import MOST_GROWTH_MIB, MOST_SLOPE_MIB, Sample, open_files, sample, slope, verdicts
-from soak.rude import BUDGET_SECONDS, MAX_BODY, RudeCaller
-from system.ledger import PATIENCE, everything_in, until, wait_for_writes
+from tests.soak.abusive_callers import BUDGET_SECONDS, MAX_BODY, RudeCaller
+from tests.soak.faults import Setting, setting, strike
+from tests.soak.journal import Books
+from tests.soak.load import COLLECTIONS, LARGE, SCRATCH, Caller, Told
+from tests.soak.resources import MOST_GROWTH_MIB, MOST_SLOPE_MIB, Sample, open_files, sample, slope, verdicts
+from tests.support.ledger import PATIENCE, everything_in, until, wait_for_writes
+from tests.support.servers import Served, running, start_service
 
 CALLERS: Final = 6
 CHROMA_SECONDS: Final = 2.0

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from serving import Served, free_port, running, start_chroma
-from system.processes import chroma_process_of, kill
-from system.proxy import Fault, Proxy, proxied
+from tests.support.fault_proxy import Fault, Proxy, proxied
+from tests.support.processes import chroma_process_of, kill
+from tests.support.servers import Served, free_port, running, start_chroma
 
 NETWORK: Final[tuple[Fault, ...]] = ("delay", "cut", "half-close", "truncate", "garble", "silence")
 

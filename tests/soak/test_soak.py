@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("store", ["embedded", "remote"])
 def test_after_a_load_with_faults_nothing_is_lost_and_files_and_threads_are_as_before(store: str) -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "soak", "--minutes", "0.12", "--round", "8", "--store", store],
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        [sys.executable, "-m", "tests.soak", "--minutes", "0.12", "--round", "8", "--store", store],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=300,

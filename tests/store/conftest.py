@@ -7,10 +7,10 @@ from uuid import uuid4
 
 import pytest
 
-from ragstore.store.base import Store
-from serving import Served
-from store.recording import Recording, WatchedBackend
-from store.stores import STORES, TENANT, Place, exact
+from ragstore.store.protocol import Store
+from tests.support.servers import Served
+from tests.support.spies import Recording, WatchedBackend
+from tests.support.stores import STORES, TENANT, Place, exact
 
 
 @pytest.fixture(scope="session")

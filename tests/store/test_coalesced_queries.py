@@ -9,37 +9,32 @@ from contextlib import asynccontextmanager
 import pytest
 from prometheus_client import REGISTRY
 
-from ragstore.errors import (
-    ChromaFailed,
-    ChromaTimeout,
-    ChromaUnavailable,
-    CollectionNotFound,
-    DimensionMismatch,
-    RagstoreError,
-)
-from ragstore.metadata import Metadata
-from ragstore.store.base import Found, Query, Store
-from ragstore.store.coalescing import MERGED_QUERIES, QUERIES_UNDER_WAY, WORTH_A_QUERY, CoalescingStore
-from ragstore.store.lines import MERGED
-from ragstore.tally import tell_metrics
-from store.making import asked, batch_of
-from store.recording import Call, Recording, WatchedBackend, kinds, together, turn
+from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, CollectionNotFound, DimensionMismatch
+from ragstore.kit.deferred_metrics import flush
+from ragstore.kit.errors import ServiceError
+from ragstore.model.metadata import Metadata
+from ragstore.model.queries import Found, Query
+from ragstore.store.batching.queue import MERGED
+from ragstore.store.batching.store import MERGED_QUERIES, QUERIES_UNDER_WAY, WORTH_A_QUERY, BatchingStore
+from ragstore.store.protocol import Store
+from tests.support.factories import add_documents, asked, batch_of, upsert_documents
+from tests.support.spies import Call, Recording, WatchedBackend, kinds, together, turn
 
 METADATAS: list[Metadata] = [{"shelf": place % 2} for place in range(20)]
 
 
 @pytest.fixture
-async def store(inner: Recording) -> AsyncIterator[CoalescingStore]:
+async def store(inner: Recording) -> AsyncIterator[BatchingStore]:
     """A coalescing store, which keeps nothing of a line that ended."""
-    store = CoalescingStore(inner, 1000, 1000, 2**28)
+    store = BatchingStore(inner, 1000, 1000, 2**28)
     yield store
     assert not store._query_lines
 
 
 @pytest.fixture
-async def points(store: CoalescingStore, inner: Recording, collection: str) -> str:
+async def points(store: BatchingStore, inner: Recording, collection: str) -> str:
     """A collection of twenty points in a row: document `n` is at n + 1, and on shelf 0 or 1."""
-    await store.add(collection, batch_of(METADATAS))
+    await add_documents(store, collection, batch_of(METADATAS))
     inner.calls.clear()
     return collection
 
@@ -79,7 +74,7 @@ def _at(place: float, top_k: int = 1) -> Query:
 
 
 async def test_callers_who_are_answered_and_ask_again_leave_with_those_who_waited(
-    store: CoalescingStore, inner: Recording, points: str
+    store: BatchingStore, inner: Recording, points: str
 ) -> None:
     inner.before.clear()
     ahead = [asyncio.create_task(_ask_twice(store, points))]
@@ -93,8 +88,8 @@ async def test_callers_who_are_answered_and_ask_again_leave_with_those_who_waite
     assert len(later_calls(inner)[0].parts) > 3
 
 
-async def test_what_is_measured_of_a_query_is_told_to_the_metrics_after_it(store: CoalescingStore, points: str) -> None:
-    tell_metrics()
+async def test_what_is_measured_of_a_query_is_told_to_the_metrics_after_it(store: BatchingStore, points: str) -> None:
+    flush()
     before = MERGED.labels("query")._sum.get()
     await store.query(points, [asked(0, 1)])
     assert MERGED.labels("query")._sum.get() == before
@@ -102,7 +97,7 @@ async def test_what_is_measured_of_a_query_is_told_to_the_metrics_after_it(store
 
 
 async def test_queries_that_are_worth_a_call_wait_for_no_caller_to_ask_again(
-    store: CoalescingStore, inner: Recording, points: str
+    store: BatchingStore, inner: Recording, points: str
 ) -> None:
     inner.before.clear()
     first = asyncio.create_task(_ask_twice(store, points))
@@ -116,14 +111,14 @@ async def test_queries_that_are_worth_a_call_wait_for_no_caller_to_ask_again(
     assert [len(call.parts) for call in later_calls(inner)] == [WORTH_A_QUERY, 1]
 
 
-async def test_a_lone_query_leaves_at_once_and_alone(store: CoalescingStore, inner: Recording, points: str) -> None:
+async def test_a_lone_query_leaves_at_once_and_alone(store: BatchingStore, inner: Recording, points: str) -> None:
     for place in range(3):
         assert ids(await store.query(points, [_at(place)])) == [str(place)]
     assert [len(call.parts) for call in inner.calls] == [1, 1, 1]
 
 
 async def test_queries_that_arrive_while_others_are_under_way_leave_together(
-    store: CoalescingStore, inner: Recording, points: str
+    store: BatchingStore, inner: Recording, points: str
 ) -> None:
     async with under_way(store, inner, points):
         later = together(*(store.query(points, [_at(place)]) for place in range(10)))
@@ -134,7 +129,7 @@ async def test_queries_that_arrive_while_others_are_under_way_leave_together(
 
 
 async def test_chroma_is_asked_once_for_the_most_neighbours_and_each_answer_is_trimmed(
-    store: CoalescingStore, inner: Recording, watched: WatchedBackend, points: str
+    store: BatchingStore, inner: Recording, watched: WatchedBackend, points: str
 ) -> None:
     async with under_way(store, inner, points):
         watched.queries.clear()
@@ -143,16 +138,14 @@ async def test_chroma_is_asked_once_for_the_most_neighbours_and_each_answer_is_t
     assert watched.queries[QUERIES_UNDER_WAY:] == [(3, 7)]
 
 
-async def test_what_leaves_together_has_a_bound(store: CoalescingStore, inner: Recording, points: str) -> None:
+async def test_what_leaves_together_has_a_bound(store: BatchingStore, inner: Recording, points: str) -> None:
     async with under_way(store, inner, points):
         later = together(*(store.query(points, [_at(place % 20)]) for place in range(2 * MERGED_QUERIES + 1)))
     assert [ids(answer) for answer in await later] == [[str(place % 20)] for place in range(2 * MERGED_QUERIES + 1)]
     assert [len(call.parts) for call in later_calls(inner)] == [MERGED_QUERIES, MERGED_QUERIES, 1]
 
 
-async def test_queries_with_the_same_filter_leave_together(
-    store: CoalescingStore, inner: Recording, points: str
-) -> None:
+async def test_queries_with_the_same_filter_leave_together(store: BatchingStore, inner: Recording, points: str) -> None:
     filtered = [asked(place + 1, 1, top_k=1, where_given={"shelf": 1}) for place in (1, 3, 5, 7)]
     inner.before.clear()
     answers = together(*(store.query(points, [query]) for query in filtered))
@@ -172,7 +165,7 @@ OTHERS = {
 
 
 async def test_queries_of_different_filters_or_columns_neither_merge_nor_wait_for_each_other(
-    store: CoalescingStore, inner: Recording, points: str
+    store: BatchingStore, inner: Recording, points: str
 ) -> None:
     async with under_way(store, inner, points):
         later = together(*(store.query(points, [query]) for query in OTHERS.values()))
@@ -184,7 +177,7 @@ async def test_queries_of_different_filters_or_columns_neither_merge_nor_wait_fo
 
 
 async def test_queries_of_another_dimension_are_refused_and_the_others_answered(
-    store: CoalescingStore, inner: Recording, points: str
+    store: BatchingStore, inner: Recording, points: str
 ) -> None:
     async with under_way(store, inner, points):
         later = together(
@@ -196,7 +189,7 @@ async def test_queries_of_another_dimension_are_refused_and_the_others_answered(
     assert sorted(len(call.parts) for call in later_calls(inner)) == [1, 2, 2]
 
 
-async def test_collections_do_not_wait_for_each_other(store: CoalescingStore, inner: Recording, points: str) -> None:
+async def test_collections_do_not_wait_for_each_other(store: BatchingStore, inner: Recording, points: str) -> None:
     other = f"{points}-other"
     await store.create_collection(other, {}, "l2")
     async with under_way(store, inner, points):
@@ -207,7 +200,7 @@ async def test_collections_do_not_wait_for_each_other(store: CoalescingStore, in
 
 
 async def test_several_queries_of_one_caller_are_answered_in_their_order(
-    store: CoalescingStore, inner: Recording, points: str
+    store: BatchingStore, inner: Recording, points: str
 ) -> None:
     queries = [
         _at(2.8, 2),
@@ -223,7 +216,7 @@ async def test_several_queries_of_one_caller_are_answered_in_their_order(
 
 @pytest.mark.parametrize("error", [ChromaFailed("Chroma failed"), ValueError("a defect")], ids=repr)
 async def test_nobody_pays_for_a_neighbour_who_cannot_be_answered(
-    store: CoalescingStore, inner: Recording, points: str, error: Exception
+    store: BatchingStore, inner: Recording, points: str, error: Exception
 ) -> None:
     inner.failure = lambda call: error if any(query.top_k == 19 for query in call.queries) else None
     async with under_way(store, inner, points):
@@ -234,7 +227,7 @@ async def test_nobody_pays_for_a_neighbour_who_cannot_be_answered(
     assert [len(call.parts) for call in later_calls(inner)] == [3, 1, 1, 1]
 
 
-SHARED: list[RagstoreError] = [
+SHARED: list[ServiceError] = [
     *(ChromaUnavailable("gone"), ChromaTimeout("late")),
     *(CollectionNotFound("c"), DimensionMismatch("Another dimension")),
 ]
@@ -242,7 +235,7 @@ SHARED: list[RagstoreError] = [
 
 @pytest.mark.parametrize("error", SHARED, ids=repr)
 async def test_an_error_that_is_nobodys_own_is_told_to_all_and_nothing_is_tried_apart(
-    store: CoalescingStore, inner: Recording, points: str, error: RagstoreError
+    store: BatchingStore, inner: Recording, points: str, error: ServiceError
 ) -> None:
     inner.failure = lambda call: error if len(call.parts) > 1 else None
     async with under_way(store, inner, points):
@@ -251,12 +244,12 @@ async def test_an_error_that_is_nobodys_own_is_told_to_all_and_nothing_is_tried_
     assert len(later_calls(inner)) == 1
 
 
-async def test_a_collection_that_is_not_there_is_told_to_each(store: CoalescingStore) -> None:
+async def test_a_collection_that_is_not_there_is_told_to_each(store: BatchingStore) -> None:
     answers = await together(*(store.query("nowhere", [_at(place)]) for place in range(5)))
     assert kinds(answers) == [CollectionNotFound] * 5
 
 
-async def test_after_a_defect_the_line_goes_on(store: CoalescingStore, inner: Recording, points: str) -> None:
+async def test_after_a_defect_the_line_goes_on(store: BatchingStore, inner: Recording, points: str) -> None:
     inner.failure = lambda call: ValueError("a defect") if len(call.parts) == 1 else None
     inner.before.clear()
     failing = []
@@ -270,7 +263,7 @@ async def test_after_a_defect_the_line_goes_on(store: CoalescingStore, inner: Re
 
 
 async def test_a_caller_who_left_before_its_turn_is_not_asked_for(
-    store: CoalescingStore, inner: Recording, points: str
+    store: BatchingStore, inner: Recording, points: str
 ) -> None:
     async with under_way(store, inner, points):
         leaving = asyncio.create_task(store.query(points, [_at(9, 20)]))
@@ -282,7 +275,7 @@ async def test_a_caller_who_left_before_its_turn_is_not_asked_for(
 
 
 async def test_a_caller_who_left_during_its_turn_disturbs_nobody(
-    store: CoalescingStore, inner: Recording, points: str
+    store: BatchingStore, inner: Recording, points: str
 ) -> None:
     inner.before.clear()
     leaving = asyncio.create_task(store.query(points, [_at(0)]))
@@ -294,10 +287,10 @@ async def test_a_caller_who_left_during_its_turn_disturbs_nobody(
     assert [ids(answer) for answer in await later] == [["1"]]
 
 
-async def test_a_caller_reads_its_own_writes(store: CoalescingStore, collection: str) -> None:
+async def test_a_caller_reads_its_own_writes(store: BatchingStore, collection: str) -> None:
     async def caller(place: int) -> None:
         made = batch_of([{}] * (place + 1))
-        await store.upsert(collection, made)
+        await upsert_documents(store, collection, made)
         assert str(place) in ids(await store.query(collection, [_at(place, 30)]))
 
     await asyncio.gather(*(caller(place) for place in range(20)))

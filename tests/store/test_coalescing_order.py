@@ -11,20 +11,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragstore.errors import (
-    ChromaFailed,
-    DocumentsExist,
-    Overloaded,
-)
-from ragstore.store.base import EVERYTHING, Store, Write
-from ragstore.store.coalescing import CoalescingStore
-from store.making import asked, batch, of_ids
-from store.recording import Recording, kinds, together, turn
-from store.waiting import assert_empty, coalescing, ids_in, of_several, under_way
+from ragstore.errors import ChromaFailed, DocumentsExist
+from ragstore.kit.errors import Overloaded
+from ragstore.model.documents import EVERYTHING, Write
+from ragstore.store.batching.store import BatchingStore
+from ragstore.store.protocol import Store
+from tests.support.batching import assert_empty, coalescing, ids_in, of_several, under_way
+from tests.support.factories import add_documents, asked, batch, of_ids, upsert_documents
+from tests.support.spies import Recording, kinds, together, turn
 
 
 @pytest.fixture
-async def store(inner: Recording) -> AsyncIterator[CoalescingStore]:
+async def store(inner: Recording) -> AsyncIterator[BatchingStore]:
     """A coalescing store, which is empty in the end."""
     store = coalescing(inner)
     yield store
@@ -35,11 +33,11 @@ async def store(inner: Recording) -> AsyncIterator[CoalescingStore]:
 
 
 async def test_a_caller_who_left_before_its_turn_is_not_written_and_not_kept(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     async with under_way(store, inner, collection):
-        leaving = asyncio.create_task(store.add(collection, batch("gone")))
-        later = together(store.add(collection, batch("a")))
+        leaving = asyncio.create_task(add_documents(store, collection, batch("gone")))
+        later = together(add_documents(store, collection, batch("a")))
         await turn()
         leaving.cancel()
         await turn()
@@ -51,10 +49,10 @@ async def test_a_caller_who_left_before_its_turn_is_not_written_and_not_kept(
 
 
 async def test_a_caller_who_leaves_just_before_its_turn_is_not_written(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     async with under_way(store, inner, collection):
-        leaving = asyncio.create_task(store.add(collection, batch("gone")))
+        leaving = asyncio.create_task(add_documents(store, collection, batch("gone")))
         await turn()
         leaving.cancel()
     assert len(inner.calls) == 1
@@ -64,13 +62,13 @@ async def test_a_caller_who_leaves_just_before_its_turn_is_not_written(
 
 
 async def test_a_caller_who_left_during_its_turn_disturbs_nobody(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     inner.before.clear()
-    first = together(store.add(collection, batch("first")))
+    first = together(add_documents(store, collection, batch("first")))
     await inner.asked(1)
-    leaving = asyncio.create_task(store.add(collection, batch("gone")))
-    later = together(*(store.add(collection, batch(name)) for name in ("a", "first")))
+    leaving = asyncio.create_task(add_documents(store, collection, batch("gone")))
+    later = together(*(add_documents(store, collection, batch(name)) for name in ("a", "first")))
     inner.let_go()
     await inner.asked(2)
     assert inner.calls[1].ids == ["gone", "a", "first"]
@@ -80,13 +78,13 @@ async def test_a_caller_who_left_during_its_turn_disturbs_nobody(
     assert await ids_in(store, collection) == ["first", "gone", "a"]
 
 
-async def test_a_caller_who_left_is_not_tried_apart(store: CoalescingStore, inner: Recording, collection: str) -> None:
+async def test_a_caller_who_left_is_not_tried_apart(store: BatchingStore, inner: Recording, collection: str) -> None:
     inner.failure = of_several
     inner.before.clear()
-    first = together(store.add(collection, batch("first")))
+    first = together(add_documents(store, collection, batch("first")))
     await inner.asked(1)
-    leaving = asyncio.create_task(store.add(collection, batch("gone")))
-    later = together(*(store.add(collection, batch(name)) for name in "ab"))
+    leaving = asyncio.create_task(add_documents(store, collection, batch("gone")))
+    later = together(*(add_documents(store, collection, batch(name)) for name in "ab"))
     inner.let_go()
     await inner.asked(2)
     leaving.cancel()
@@ -96,10 +94,10 @@ async def test_a_caller_who_left_is_not_tried_apart(store: CoalescingStore, inne
 
 
 async def test_a_write_whose_only_caller_left_ends_before_the_next_begins(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
     inner.before.clear()
-    leaving = asyncio.create_task(store.add(collection, batch("a")))
+    leaving = asyncio.create_task(add_documents(store, collection, batch("a")))
     await inner.asked(1)
     leaving.cancel()
     later = together(store.delete(collection, of_ids("a")))
@@ -112,7 +110,10 @@ async def test_a_write_whose_only_caller_left_ends_before_the_next_begins(
 async def test_closing_serves_those_who_wait(inner: Recording, collection: str, bare: Store) -> None:
     store = coalescing(inner)
     inner.before.clear()
-    callers = together(*(store.add(collection, batch(name)) for name in "ab"), store.query(collection, [asked(1, 1)]))
+    callers = together(
+        *(add_documents(store, collection, batch(name)) for name in "ab"),
+        store.query(collection, [asked(1, 1)]),
+    )
     await inner.asked(2)
     closing = asyncio.create_task(store.close())
     await turn()
@@ -127,7 +128,7 @@ async def test_closing_serves_those_who_wait(inner: Recording, collection: str, 
 async def test_closing_gives_up_a_call_that_nobody_waits_for(inner: Recording, collection: str, bare: Store) -> None:
     store = coalescing(inner)
     inner.before.clear()
-    leaving = asyncio.create_task(store.add(collection, batch("a")))
+    leaving = asyncio.create_task(add_documents(store, collection, batch("a")))
     await inner.asked(1)
     leaving.cancel()
     await store.close()
@@ -155,11 +156,11 @@ async def test_add_upsert_and_delete_never_overtake_one_another(bare: Store, ope
             calls.append(store.delete(name, of_ids(key)))
             outcomes.append(0 if expected.pop(key, None) is None else 1)
         elif operation == "upsert":
-            calls.append(store.upsert(name, batch(key, text=str(place))))
+            calls.append(upsert_documents(store, name, batch(key, text=str(place))))
             expected[key] = str(place)
             outcomes.append(None)
         else:
-            calls.append(store.add(name, batch(key, text=str(place))))
+            calls.append(add_documents(store, name, batch(key, text=str(place))))
             outcomes.append(DocumentsExist if key in expected else None)
             expected.setdefault(key, str(place))
     async with under_way(store, inner, name):
@@ -170,16 +171,14 @@ async def test_add_upsert_and_delete_never_overtake_one_another(bare: Store, ope
     await store.delete_collection(name)
 
 
-async def test_a_delete_leaves_alone_and_in_its_place(
-    store: CoalescingStore, inner: Recording, collection: str
-) -> None:
+async def test_a_delete_leaves_alone_and_in_its_place(store: BatchingStore, inner: Recording, collection: str) -> None:
     async with under_way(store, inner, collection):
         later = together(
-            store.add(collection, batch("a")),
-            store.add(collection, batch("b")),
+            add_documents(store, collection, batch("a")),
+            add_documents(store, collection, batch("b")),
             store.delete(collection, of_ids("a", "first")),
-            store.add(collection, batch("a")),
-            store.add(collection, batch("c")),
+            add_documents(store, collection, batch("a")),
+            add_documents(store, collection, batch("c")),
         )
     assert kinds(await later) == [None, None, 2, None, None]
     assert [(call.kind, call.ids) for call in inner.calls[1:]] == [
@@ -190,16 +189,18 @@ async def test_a_delete_leaves_alone_and_in_its_place(
 
 
 async def test_a_write_keeps_its_place_before_a_delete_that_is_asked_after_it(
-    store: CoalescingStore, inner: Recording, collection: str
+    store: BatchingStore, inner: Recording, collection: str
 ) -> None:
-    assert kinds(await together(store.add(collection, batch("a")), store.delete(collection, of_ids("a")))) == [None, 1]
+    assert kinds(
+        await together(add_documents(store, collection, batch("a")), store.delete(collection, of_ids("a"))),
+    ) == [None, 1]
     assert [call.kind for call in inner.calls] == ["write", "delete"]
 
 
-async def test_the_order_of_one_caller_is_kept(store: CoalescingStore, inner: Recording, collection: str) -> None:
+async def test_the_order_of_one_caller_is_kept(store: BatchingStore, inner: Recording, collection: str) -> None:
     async def caller(key: str) -> None:
         for place in range(5):
-            await store.upsert(collection, batch(key, text=f"{key} {place}"))
+            await upsert_documents(store, collection, batch(key, text=f"{key} {place}"))
 
     await asyncio.gather(*(caller(key) for key in "abc"))
     written = [part.batch for call in inner.calls for part in call.parts if isinstance(part, Write)]
@@ -207,9 +208,9 @@ async def test_the_order_of_one_caller_is_kept(store: CoalescingStore, inner: Re
         assert [part.texts[0] for part in written if part.ids == [key]] == [f"{key} {place}" for place in range(5)]
 
 
-async def test_a_caller_reads_what_it_was_told_is_written(store: CoalescingStore, collection: str) -> None:
+async def test_a_caller_reads_what_it_was_told_is_written(store: BatchingStore, collection: str) -> None:
     async def caller(key: str) -> None:
-        await store.add(collection, batch(key))
+        await add_documents(store, collection, batch(key))
         assert await store.count(collection, of_ids(key)) == 1
         assert await store.delete(collection, of_ids(key)) == 1
         assert await store.count(collection, of_ids(key)) == 0
@@ -225,17 +226,17 @@ async def test_more_writes_than_may_wait_are_refused_at_once_until_there_is_room
 ) -> None:
     store = coalescing(inner, queued_writes=3)
     async with under_way(store, inner, collection):
-        later = together(store.add(collection, batch("a")), store.delete(collection, of_ids("first")))
+        later = together(add_documents(store, collection, batch("a")), store.delete(collection, of_ids("first")))
         await turn()
         with pytest.raises(Overloaded):
-            await store.add(collection, batch("b"))
+            await add_documents(store, collection, batch("b"))
         with pytest.raises(Overloaded):
             await store.delete(collection, of_ids("a"))
         with pytest.raises(Overloaded):
-            await store.add(f"{collection}-other", batch("b"))
+            await add_documents(store, f"{collection}-other", batch("b"))
         assert kinds(await store.write(collection, [Write("add", batch(name)) for name in "bc"])) == [Overloaded] * 2
     assert await later == [None, 1]
-    await store.add(collection, batch("b"))
+    await add_documents(store, collection, batch("b"))
     assert await ids_in(store, collection) == ["a", "b"]
 
 
@@ -244,31 +245,31 @@ async def test_more_bytes_than_may_wait_are_refused_at_once_until_there_is_room(
 ) -> None:
     store = coalescing(inner, queued_bytes=300)
     async with under_way(store, inner, collection):
-        later = together(*(store.add(collection, batch(name, text="x" * 100)) for name in "ab"))
+        later = together(*(add_documents(store, collection, batch(name, text="x" * 100)) for name in "ab"))
         await turn()
         with pytest.raises(Overloaded):
-            await store.add(collection, batch("c", text="x" * 100))
-        small = together(store.add(collection, batch("small", text="x")))
+            await add_documents(store, collection, batch("c", text="x" * 100))
+        small = together(add_documents(store, collection, batch("small", text="x")))
         await turn()
     assert [*await later, *await small] == [None, None, None]
-    await store.add(collection, batch("c", text="x" * 100))
+    await add_documents(store, collection, batch("c", text="x" * 100))
     assert await ids_in(store, collection) == ["first", "a", "b", "small", "c"]
 
 
 async def test_a_write_larger_than_what_may_wait_is_taken_when_nothing_waits(inner: Recording, collection: str) -> None:
     store = coalescing(inner, queued_bytes=50)
-    await store.add(collection, batch("a", text="x" * 100))
+    await add_documents(store, collection, batch("a", text="x" * 100))
     assert await ids_in(store, collection) == ["a"]
 
 
 async def test_a_caller_who_left_makes_room(inner: Recording, collection: str) -> None:
     store = coalescing(inner, queued_writes=2)
     async with under_way(store, inner, collection):
-        leaving = asyncio.create_task(store.add(collection, batch("gone")))
+        leaving = asyncio.create_task(add_documents(store, collection, batch("gone")))
         await turn()
         leaving.cancel()
         await turn()
-        later = together(store.add(collection, batch("a")))
+        later = together(add_documents(store, collection, batch("a")))
     assert await later == [None]
 
 
@@ -277,6 +278,6 @@ async def test_writes_that_failed_make_room(inner: Recording, collection: str) -
     for error in (ChromaFailed("Chroma failed"), ValueError("a defect")):
         inner.failure = lambda call, error=error: error  # type: ignore[misc]  # bound now, not later
         with pytest.raises(type(error)):
-            await store.add(collection, batch("a"))
+            await add_documents(store, collection, batch("a"))
     inner.failure = lambda call: None
-    await store.add(collection, batch("a"))
+    await add_documents(store, collection, batch("a"))

@@ -9,9 +9,11 @@ from uuid import uuid4
 import pytest
 
 from ragstore.errors import CollectionExists, CollectionNotFound, InvalidMetadata
-from ragstore.metadata import CollectionMetadata
-from ragstore.store.base import EVERYTHING, Distance, Store
-from store.making import asked, batch, batch_of, of_where
+from ragstore.model.collections import Distance
+from ragstore.model.documents import EVERYTHING
+from ragstore.model.metadata import CollectionMetadata
+from ragstore.store.protocol import Store
+from tests.support.factories import add_documents, asked, batch, batch_of, of_where, upsert_documents
 
 METADATA: CollectionMetadata = {
     "text": "é\x00\U0001f600",
@@ -28,8 +30,8 @@ EVERY_CALL: dict[str, Callable[[Store, str], Awaitable[object]]] = {
     "get_collection": lambda store, name: store.get_collection(name),
     "update_metadata": lambda store, name: store.update_metadata(name, {"a": 1}, merge=False),
     "delete_collection": lambda store, name: store.delete_collection(name),
-    "add": lambda store, name: store.add(name, batch("a")),
-    "upsert": lambda store, name: store.upsert(name, batch("a")),
+    "add": lambda store, name: add_documents(store, name, batch("a")),
+    "upsert": lambda store, name: upsert_documents(store, name, batch("a")),
     "get": lambda store, name: store.get(name, EVERYTHING),
     "get_metadatas": lambda store, name: store.get_metadatas(name, EVERYTHING, limit=1, offset=0),
     "count": lambda store, name: store.count(name),
@@ -83,7 +85,7 @@ async def test_every_call_says_when_there_is_no_such_collection(store: Store, na
 
 @pytest.mark.parametrize("call", EVERY_CALL)
 async def test_every_call_says_when_the_collection_was_deleted(store: Store, collection: str, call: str) -> None:
-    await store.add(collection, batch("a"))
+    await add_documents(store, collection, batch("a"))
     await store.query(collection, [asked(1, 2)])
     await store.delete_collection(collection)
     with pytest.raises(CollectionNotFound):
@@ -157,12 +159,12 @@ async def test_collections_are_listed_page_by_page(store: Store, collection: str
 
 async def test_a_collection_has_a_dimension_from_its_first_document_on(store: Store, collection: str) -> None:
     assert (await store.get_collection(collection)).dimension is None
-    await store.add(collection, batch("a", dimension=5))
+    await add_documents(store, collection, batch("a", dimension=5))
     assert (await store.get_collection(collection)).dimension == 5
 
 
 async def test_a_deleted_collection_leaves_its_name_free_and_nothing_behind(store: Store, collection: str) -> None:
-    await store.add(collection, batch("a", dimension=3))
+    await add_documents(store, collection, batch("a", dimension=3))
     await store.delete_collection(collection)
     await store.create_collection(collection, {}, "ip")
     assert await store.count(collection) == 0
@@ -173,10 +175,10 @@ async def test_a_deleted_collection_leaves_its_name_free_and_nothing_behind(stor
 async def test_lists_of_a_deleted_collection_do_not_come_back_in_another(
     store: Store, collection: str, name: str
 ) -> None:
-    await store.add(collection, batch_of([{"a": ["secret"]}, {"b": 1}, {"a": [1, 2, 3]}]))
+    await add_documents(store, collection, batch_of([{"a": ["secret"]}, {"b": 1}, {"a": [1, 2, 3]}]))
     await store.delete_collection(collection)
     await store.create_collection(name, {}, "l2")
-    await store.add(name, batch_of([{}, {}, {"c": 1}]))
+    await add_documents(store, name, batch_of([{}, {}, {"c": 1}]))
     assert (await store.get(name, EVERYTHING)).metadatas == [{}, {}, {"c": 1}]
     assert await store.count(name, of_where({"a": {"$contains": "secret"}})) == 0
 

@@ -8,16 +8,17 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from ragstore.chroma.backend import Backend
+from ragstore.chroma.layers.circuit_breaker import FAILURES, OPEN_SECONDS, CircuitBreakerBackend, CircuitOpen
+from ragstore.chroma.layers.retries import RetryingBackend
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
-from ragstore.store.backend import Backend
-from ragstore.store.base import EVERYTHING, Write
-from ragstore.store.breaking import FAILURES, OPEN_SECONDS, BreakingBackend, CircuitOpen
-from ragstore.store.deadlines import DeadlineStore, set_deadline
-from ragstore.store.retrying import RetryingBackend
-from serving import Served
-from store.making import batch
-from store.stores import exact, http_backend
-from system.proxy import Proxy, proxied
+from ragstore.kit.context import set_deadline
+from ragstore.model.documents import EVERYTHING, Write
+from ragstore.store.deadline import DeadlineStore
+from tests.support.factories import add_documents, batch
+from tests.support.fault_proxy import Proxy, proxied
+from tests.support.servers import Served
+from tests.support.stores import exact, http_backend
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ async def test_an_add_that_is_tried_again_knows_what_it_wrote_before(backend: Ba
 
 async def test_the_circuit_opens_after_failures_and_closes_after_a_success(proxy: Proxy, backend: Backend) -> None:
     clock = Clock()
-    breaking = BreakingBackend(backend, clock)
+    breaking = CircuitBreakerBackend(backend, clock)
     proxy.fault = "cut"
     for _ in range(FAILURES):
         with pytest.raises(ChromaUnavailable, match=r"cannot be reached$"):
@@ -102,7 +103,7 @@ async def test_the_circuit_opens_after_failures_and_closes_after_a_success(proxy
 
 
 async def test_a_probe_passes_an_open_circuit_and_closes_it(proxy: Proxy, backend: Backend) -> None:
-    breaking = BreakingBackend(backend, Clock())
+    breaking = CircuitBreakerBackend(backend, Clock())
     proxy.fault = "cut"
     for _ in range(FAILURES):
         with pytest.raises(ChromaUnavailable):
@@ -126,6 +127,6 @@ async def test_a_store_keeps_to_the_budget_of_its_caller(proxy: Proxy, backend: 
         with pytest.raises(ChromaTimeout):
             await store.get(name, EVERYTHING)
         with pytest.raises(ChromaTimeout):
-            await store.add(name, batch("a"))
+            await add_documents(store, name, batch("a"))
 
     await asyncio.create_task(request())

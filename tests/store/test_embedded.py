@@ -18,20 +18,21 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
+from ragstore.chroma.backend import RecordBatch
+from ragstore.chroma.chroma_store import ChromaStore
+from ragstore.chroma.embedded.backend import EmbeddedBackend
 from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, DocumentsExist
-from ragstore.store.backend import WrittenRecords
-from ragstore.store.base import EVERYTHING, Batch, Store
-from ragstore.store.coalescing import CoalescingStore
-from ragstore.store.embedded import EmbeddedBackend
-from ragstore.store.exact import ExactStore
-from store.making import asked, batch
-from store.stores import embedded_backend
+from ragstore.model.documents import EVERYTHING, Batch
+from ragstore.store.batching.store import BatchingStore
+from ragstore.store.protocol import Store
+from tests.support.factories import add_documents, asked, batch, upsert_documents
+from tests.support.stores import embedded_backend
 
 T = TypeVar("T")
 
 PARENT = """
 import asyncio, multiprocessing, sys
-from ragstore.store.embedded import EmbeddedBackend
+from ragstore.chroma.embedded.backend import EmbeddedBackend
 
 async def main():
     backend = EmbeddedBackend(sys.argv[1], "store_tests", "store_tests", 30)
@@ -48,7 +49,7 @@ if __name__ == "__main__":
 @asynccontextmanager
 async def opened(folder: Path, patience: float = 60.0) -> AsyncIterator[Store]:
     """A store over a folder, for a while."""
-    store = ExactStore(embedded_backend(folder, patience), 5461)
+    store = ChromaStore(embedded_backend(folder, patience), 5461)
     await store.start()
     try:
         yield store
@@ -78,7 +79,7 @@ def _large(count: int = 4000) -> Batch:
 async def test_documents_are_there_after_closing_and_opening_again(tmp_path: Path, name: str) -> None:
     async with opened(tmp_path) as store:
         await store.create_collection(name, {"a": 1}, "ip")
-        await store.add(name, batch("a", "b", metadata={"n": [1, 2]}))
+        await add_documents(store, name, batch("a", "b", metadata={"n": [1, 2]}))
     async with opened(tmp_path) as store:
         found = await store.get(name, EVERYTHING)
         assert (found.ids, found.metadatas) == (["a", "b"], [{"n": [1, 2]}] * 2)
@@ -111,13 +112,13 @@ async def test_a_killed_process_is_replaced_and_what_was_acknowledged_is_there(t
     others = _children()
     async with opened(tmp_path) as store:
         await store.create_collection(name, {}, "l2")
-        await store.add(name, batch("a", "b"))
+        await add_documents(store, name, batch("a", "b"))
         (process,) = _children() - others
         os.kill(process, signal.SIGKILL)
         with pytest.raises(ChromaUnavailable):
             await store.get(name, EVERYTHING)
         assert (await store.get(name, EVERYTHING)).ids == ["a", "b"]
-        await store.add(name, batch("c"))
+        await add_documents(store, name, batch("c"))
         assert len((await store.query(name, [asked(1, 2)])).hits[0].ids) == 3
 
 
@@ -126,7 +127,7 @@ async def test_calls_under_way_when_the_process_is_killed_are_unavailable(tmp_pa
     async with opened(tmp_path) as store:
         await store.create_collection(name, {}, "l2")
         (process,) = _children() - others
-        write = asyncio.create_task(store.add(name, _large()))
+        write = asyncio.create_task(add_documents(store, name, _large()))
         await store.count_collections()
         waiting = [asyncio.create_task(store.count_collections()) for _ in range(5)]
         os.kill(process, signal.SIGKILL)
@@ -139,7 +140,7 @@ async def test_a_large_write_does_not_hold_the_event_loop(tmp_path: Path, name: 
     async with opened(tmp_path) as store:
         await store.create_collection(name, {}, "l2")
         loop = asyncio.get_running_loop()
-        write = asyncio.create_task(store.add(name, _large()))
+        write = asyncio.create_task(add_documents(store, name, _large()))
         began, gaps = loop.time(), [0.0]
         last = began
         while not write.done():
@@ -159,23 +160,23 @@ async def test_an_answer_that_takes_too_long_is_a_timeout_and_the_next_one_may_n
         (process,) = _children() - others
         os.kill(process, signal.SIGSTOP)
         with pytest.raises(ChromaTimeout):
-            await store.add(name, batch("a"))
+            await add_documents(store, name, batch("a"))
         os.kill(process, signal.SIGCONT)
         assert await _answered(lambda: store.count(name)) in (0, 1)
-        await _answered(lambda: store.upsert(name, batch("a")))
+        await _answered(lambda: upsert_documents(store, name, batch("a")))
         assert (await store.get(name, EVERYTHING)).ids == ["a"]
 
 
 async def test_a_caller_who_leaves_disturbs_nobody(tmp_path: Path, name: str) -> None:
     async with opened(tmp_path) as store:
         await store.create_collection(name, {}, "l2")
-        write = asyncio.create_task(store.add(name, _large(1000)))
+        write = asyncio.create_task(add_documents(store, name, _large(1000)))
         await store.count_collections()
         write.cancel()
         with pytest.raises(asyncio.CancelledError):
             await write
         assert await store.count(name) in (0, 1000)
-        await store.upsert(name, _large(1000))
+        await upsert_documents(store, name, _large(1000))
         assert await store.count(name) == 1000
 
 
@@ -258,7 +259,7 @@ class ForgetfulBackend(EmbeddedBackend):
     Chroma does so when there is room for the documents and none for what it does next.
     """
 
-    async def add(self, collection_id: str, records: WrittenRecords, marks: list[str]) -> set[str]:
+    async def add(self, collection_id: str, records: RecordBatch, marks: list[str]) -> set[str]:
         added = await super().add(collection_id, records, marks)
         if len(records.ids) > 1:
             raise ChromaFailed("Chroma failed")
@@ -269,15 +270,15 @@ async def test_adds_that_were_done_though_chroma_failed_them_together_are_not_to
     tmp_path: Path, name: str
 ) -> None:
     backend = ForgetfulBackend(str(tmp_path), "store_tests", "store_tests", 60)
-    store = CoalescingStore(ExactStore(backend, 5461), 5461, 100, 2**20)
+    store = BatchingStore(ChromaStore(backend, 5461), 5461, 100, 2**20)
     await store.start()
     try:
         await _answered(store.status)
         await store.create_collection(name, {}, "l2")
-        told = await asyncio.gather(*(store.add(name, batch(key)) for key in "abcd"), return_exceptions=True)
+        told = await asyncio.gather(*(add_documents(store, name, batch(key)) for key in "abcd"), return_exceptions=True)
         assert told == [None] * 4
         assert sorted((await store.get(name, EVERYTHING)).ids) == ["a", "b", "c", "d"]
         with pytest.raises(DocumentsExist):
-            await store.add(name, batch("b"))
+            await add_documents(store, name, batch("b"))
     finally:
         await store.close()

@@ -9,16 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from filters.generated import BOOLEANS, FLOATS, INTEGERS, LISTS, STRINGS, filters, metadatas
-from filters.reading import Json, Value, selects
-from ragstore.filters import where
-from ragstore.filters.condition import Condition
-from ragstore.filters.grammar import MAX_CLAUSES, MAX_DEPTH, MAX_VALUES
-from ragstore.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
-from ragstore.metadata import Metadata
-from ragstore.schemas import IDS_MAX
-from ragstore.store.base import Selection, Store
-from store.making import batch_of, of_where
+from ragstore.api.schemas import MAX_IDS
+from ragstore.model.documents import Selection
+from ragstore.model.filters import where
+from ragstore.model.filters.condition import Condition
+from ragstore.model.filters.grammar import MAX_CLAUSES, MAX_DEPTH, MAX_VALUES
+from ragstore.model.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
+from ragstore.model.metadata import Metadata
+from ragstore.store.protocol import Store
+from tests.support.factories import add_documents, batch_of, of_where, upsert_documents
+from tests.support.filter_oracle import Json, Value, selects
+from tests.support.filter_strategies import BOOLEANS, FLOATS, INTEGERS, LISTS, STRINGS, filters, metadatas
 
 EXAMPLES = 30
 
@@ -43,7 +44,7 @@ def _every_operation() -> list[Json]:
 async def test_matches_agrees_with_the_store_on_every_operator_type_and_absence(store: Store, collection: str) -> None:
     values: list[Value] = [*INTEGERS, *FLOATS, *STRINGS, *BOOLEANS, *LISTS]
     documents: list[Metadata] = [{}, {"b": 1}, *({"a": value} for value in values)]
-    await store.add(collection, batch_of(documents))
+    await add_documents(store, collection, batch_of(documents))
     for filtered in _every_operation():
         parsed = where.parse(filtered)
         matching = [str(place) for place, metadata in enumerate(documents) if where.matches(parsed, metadata)]
@@ -57,7 +58,7 @@ async def test_matches_agrees_with_the_store_on_whole_filters(
 ) -> None:
     name = f"t-{uuid4().hex}"
     await store.create_collection(name, {}, "l2")
-    await store.upsert(name, batch_of(documents))
+    await upsert_documents(store, name, batch_of(documents))
     for filtered in asked:
         parsed = where.parse(filtered)
         matching = [str(place) for place, metadata in enumerate(documents) if where.matches(parsed, metadata)]
@@ -67,13 +68,13 @@ async def test_matches_agrees_with_the_store_on_whole_filters(
 
 @pytest.mark.parametrize("count", [1, 100, 101, 500])
 async def test_a_filter_may_have_as_many_comparisons_as_its_bound(store: Store, collection: str, count: int) -> None:
-    await store.add(collection, batch_of([{"a": count - 1}, {"a": count}]))
+    await add_documents(store, collection, batch_of([{"a": count - 1}, {"a": count}]))
     assert await _selected(store, collection, {"$or": [{"a": place} for place in range(count)]}) == ["0"]
     assert await _selected(store, collection, {"$and": [{"a": {"$ne": place}} for place in range(count)]}) == ["1"]
 
 
 async def test_a_filter_may_be_as_deep_as_its_bound(store: Store, collection: str) -> None:
-    await store.add(collection, batch_of([{"a": 1}, {"a": 2}]))
+    await add_documents(store, collection, batch_of([{"a": 1}, {"a": 2}]))
     filtered: Json = {"a": 1.5}
     for depth in range(MAX_DEPTH):
         filtered = {"$and" if depth % 2 else "$or": [{"a": {"$lt": 1.5}}, filtered]}
@@ -81,8 +82,8 @@ async def test_a_filter_may_be_as_deep_as_its_bound(store: Store, collection: st
 
 
 async def test_a_filter_and_ids_may_be_as_long_as_their_bounds_together(store: Store, collection: str) -> None:
-    await store.add(collection, batch_of([{"a": 1}, {"a": 2}, {"a": 0.5}]))
-    ids = tuple(str(place) for place in range(IDS_MAX))
+    await add_documents(store, collection, batch_of([{"a": 1}, {"a": 2}, {"a": 0.5}]))
+    ids = tuple(str(place) for place in range(MAX_IDS))
     for many in ([*range(2, MAX_VALUES + 2)], [place + 0.5 for place in range(MAX_VALUES // 2)]):
         clauses = [{"a": {"$ne": -place - 0.5}} for place in range(MAX_CLAUSES - 1)]
         filtered = where.parse({"$and": [{"a": {"$in": many}}, *clauses]})
@@ -97,7 +98,7 @@ async def test_a_filter_selects_what_a_plain_reading_of_it_selects(
 ) -> None:
     name = f"t-{uuid4().hex}"
     await store.create_collection(name, {}, "l2")
-    await store.upsert(name, batch_of(documents))
+    await upsert_documents(store, name, batch_of(documents))
     for filtered in asked:
         meant = [str(place) for place, metadata in enumerate(documents) if selects(filtered, metadata)]
         assert await _selected(store, name, filtered) == meant, filtered

@@ -8,16 +8,16 @@ from uuid import uuid4
 
 import pytest
 
-from ragstore.listing import Page, page_of
-from ragstore.store.base import EVERYTHING, Documents, Selection
-from ragstore.store.wrapping import WrappingStore
-from store.making import batch_of, of_where
-from store.stores import embedded_backend, exact
+from ragstore.model.documents import EVERYTHING, Documents, Selection
+from ragstore.operations.list_documents import Page, list_page
+from ragstore.store.layer import StoreLayer
+from tests.support.factories import add_documents, batch_of, of_where
+from tests.support.stores import embedded_backend, exact
 
 COUNT = 10
 
 
-class Recording(WrappingStore):
+class Recording(StoreLayer):
     """Notes what is asked of the store that it wraps."""
 
     asked: list[str]
@@ -57,7 +57,7 @@ async def name(recording: Recording) -> str:
     """A collection of ten documents, half of them even."""
     made = f"t-{uuid4().hex}"
     await recording.create_collection(made, {}, "l2")
-    await recording.add(made, batch_of([{"n": place, "even": place % 2 == 0} for place in range(COUNT)]))
+    await add_documents(recording, made, batch_of([{"n": place, "even": place % 2 == 0} for place in range(COUNT)]))
     recording.asked = []
     return made
 
@@ -70,42 +70,42 @@ def page(limit: int, offset: int = 0, *, total: bool = True) -> Page:
 
 
 async def test_a_first_page_that_is_not_full_shows_the_total_itself(recording: Recording, name: str) -> None:
-    listed = await page_of(recording, name, EVERYTHING, page(100))
+    listed = await list_page(recording, name, EVERYTHING, page(100))
     assert (listed.count, listed.total) == (COUNT, COUNT)
     assert recording.asked == ["page"]
 
 
 async def test_so_does_one_of_a_filter(recording: Recording, name: str) -> None:
-    listed = await page_of(recording, name, EVEN, page(100))
+    listed = await list_page(recording, name, EVEN, page(100))
     assert (listed.count, listed.total) == (5, 5)
     assert recording.asked == ["page"]
 
 
 async def test_without_a_filter_the_total_is_counted(recording: Recording, name: str) -> None:
-    listed = await page_of(recording, name, EVERYTHING, page(3, 3))
+    listed = await list_page(recording, name, EVERYTHING, page(3, 3))
     assert ([document.id for document in listed.documents], listed.total) == (["3", "4", "5"], COUNT)
     assert sorted(recording.asked) == ["count", "page"]
 
 
 async def test_a_full_first_page_of_a_filter_counts_the_matches(recording: Recording, name: str) -> None:
-    listed = await page_of(recording, name, EVEN, page(2))
+    listed = await list_page(recording, name, EVEN, page(2))
     assert ([document.id for document in listed.documents], listed.total) == (["0", "2"], 5)
     assert recording.asked == ["page", "count of matches"]
 
 
 async def test_a_later_page_of_a_filter_is_cut_from_the_ids_alone(recording: Recording, name: str) -> None:
-    listed = await page_of(recording, name, EVEN, page(2, 2))
+    listed = await list_page(recording, name, EVEN, page(2, 2))
     assert ([document.id for document in listed.documents], listed.total) == (["4", "6"], 5)
     assert recording.asked == ["ids", "page by ids"]
 
 
 async def test_a_page_beyond_the_end_needs_only_the_ids(recording: Recording, name: str) -> None:
-    listed = await page_of(recording, name, EVEN, page(2, 20))
+    listed = await list_page(recording, name, EVEN, page(2, 20))
     assert (listed.documents, listed.total) == ([], 5)
     assert recording.asked == ["ids"]
 
 
 async def test_no_total_is_asked_for_when_none_is_wanted(recording: Recording, name: str) -> None:
-    listed = await page_of(recording, name, EVEN, page(2, 2, total=False))
+    listed = await list_page(recording, name, EVEN, page(2, 2, total=False))
     assert (listed.count, listed.total) == (2, None)
     assert recording.asked == ["page"]

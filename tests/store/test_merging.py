@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragstore.chroma.merging import merge
 from ragstore.errors import DocumentsExist
-from ragstore.metadata import Metadata
-from ragstore.store.base import Batch, Write
-from ragstore.store.merging import merge
+from ragstore.model.documents import Batch, Write
+from ragstore.model.metadata import Metadata
 
 IDS = st.sampled_from("abcde")
 METADATAS: st.SearchStrategy[Metadata] = st.dictionaries(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ragstore.errors import ChromaUnavailable, CollectionNotFound, DimensionMismatch
-from ragstore.filters.condition import KEY_BYTES
-from ragstore.metadata import Metadata
-from ragstore.store.base import Batch, Query, Store
-from ragstore.store.planning import FILTERS_KEPT, MAX_FETCH, RETRY_EVERY, PlanningStore
-from store.making import asked, batch_of
-from store.pricing import Priced, hits_of
+from ragstore.model.documents import Batch
+from ragstore.model.filters.condition import KEY_BYTES
+from ragstore.model.metadata import Metadata
+from ragstore.model.queries import Query
+from ragstore.store.filter_planning import EXPLORE_EVERY, MAX_FETCH, MAX_FILTERS, FilterPlanningStore
+from ragstore.store.protocol import Store
+from tests.support.factories import add_documents, asked, batch_of, upsert_documents
+from tests.support.fake_clock_store import Priced, hits_of
 
 MANY = {"many": True}
 FEW = {"few": True}
@@ -24,9 +26,9 @@ def inner(bare: Store) -> Priced:
 
 
 @pytest.fixture
-def store(inner: Priced) -> PlanningStore:
+def store(inner: Priced) -> FilterPlanningStore:
     """A planning store that knows nothing yet."""
-    return PlanningStore(inner, lambda: inner.now)
+    return FilterPlanningStore(inner, lambda: inner.now)
 
 
 def _points() -> Batch:
@@ -35,9 +37,9 @@ def _points() -> Batch:
 
 
 @pytest.fixture
-async def points(store: PlanningStore, inner: Priced, collection: str) -> str:
+async def points(store: FilterPlanningStore, inner: Priced, collection: str) -> str:
     """A collection of the points."""
-    await store.add(collection, _points())
+    await add_documents(store, collection, _points())
     inner.calls.clear()
     return collection
 
@@ -56,7 +58,7 @@ async def _ask_often(store: Store, name: str, query: Query, times: int) -> None:
 
 
 async def test_a_filter_that_many_match_is_asked_without_it_and_applied_here(
-    store: PlanningStore, inner: Priced, points: str
+    store: FilterPlanningStore, inner: Priced, points: str
 ) -> None:
     hits = await hits_of(store, points, near(103, MANY))
     assert hits.ids == ["103", "102", "104", "101", "105"]
@@ -67,7 +69,7 @@ async def test_a_filter_that_many_match_is_asked_without_it_and_applied_here(
 
 
 async def test_the_number_asked_for_follows_the_share_that_matches(
-    store: PlanningStore, inner: Priced, points: str
+    store: FilterPlanningStore, inner: Priced, points: str
 ) -> None:
     await _ask_often(store, points, near(150, {"n": {"$gte": 0}}), 2)
     first, second = inner.asks()
@@ -75,7 +77,7 @@ async def test_the_number_asked_for_follows_the_share_that_matches(
 
 
 async def test_a_selective_filter_falls_back_to_chromas_and_stays_there(
-    store: PlanningStore, inner: Priced, points: str
+    store: FilterPlanningStore, inner: Priced, points: str
 ) -> None:
     inner.filtered = 0.5
     for place in (200, 151, 10):
@@ -83,7 +85,7 @@ async def test_a_selective_filter_falls_back_to_chromas_and_stays_there(
     assert inner.asks() == ["20", "filter", "filter", "filter"]
 
 
-async def test_when_too_few_came_more_are_asked_for(store: PlanningStore, inner: Priced, points: str) -> None:
+async def test_when_too_few_came_more_are_asked_for(store: FilterPlanningStore, inner: Priced, points: str) -> None:
     hits = await hits_of(store, points, near(150, {"n": {"$gte": 160}}, top_k=3))
     assert hits.ids == ["160", "161", "162"]
     first, *rest = inner.asks()
@@ -95,7 +97,7 @@ async def test_when_too_few_came_more_are_asked_for(store: PlanningStore, inner:
 
 
 async def test_only_the_queries_that_got_too_few_are_asked_again(
-    store: PlanningStore, inner: Priced, points: str
+    store: FilterPlanningStore, inner: Priced, points: str
 ) -> None:
     low = {"n": {"$lt": 100}}
     found = await store.query(points, [near(20, low), near(98, low, top_k=30), near(200, low)])
@@ -105,18 +107,20 @@ async def test_only_the_queries_that_got_too_few_are_asked_again(
     assert inner.asks() == ["120", "filter"]
 
 
-async def test_never_more_are_asked_for_than_pays(store: PlanningStore, inner: Priced, points: str) -> None:
+async def test_never_more_are_asked_for_than_pays(store: FilterPlanningStore, inner: Priced, points: str) -> None:
     await _ask_often(store, points, near(150, MANY, top_k=100), 3)
     await _ask_often(store, points, near(150, FEW, top_k=100), 1)
     assert [ask for ask in inner.asks() if ask != "filter" and int(ask) > MAX_FETCH] == []
 
 
-async def test_top_k_beyond_that_bound_is_answered(store: PlanningStore, points: str) -> None:
+async def test_top_k_beyond_that_bound_is_answered(store: FilterPlanningStore, points: str) -> None:
     assert len((await hits_of(store, points, near(0, {"n": {"$gte": 0}}, top_k=280))).ids) == 280
     assert len((await hits_of(store, points, near(0, MANY, top_k=280))).ids) == 180
 
 
-async def test_what_is_not_filtered_is_passed_on_as_it_is(store: PlanningStore, inner: Priced, points: str) -> None:
+async def test_what_is_not_filtered_is_passed_on_as_it_is(
+    store: FilterPlanningStore, inner: Priced, points: str
+) -> None:
     queries = [near(1, None), near(2, {}), near(3, None, top_k=7)]
     await store.query(points, queries)
     assert [call.queries for call in inner.calls] == [queries]
@@ -134,18 +138,18 @@ async def test_what_is_not_filtered_is_passed_on_as_it_is(store: PlanningStore, 
     ids=lambda query: str(query.condition.where),
 )
 async def test_text_filters_and_floats_of_many_digits_are_chromas_alone(
-    store: PlanningStore, inner: Priced, points: str, query: Query
+    store: FilterPlanningStore, inner: Priced, points: str, query: Query
 ) -> None:
-    await _ask_often(store, points, query, RETRY_EVERY + 1)
+    await _ask_often(store, points, query, EXPLORE_EVERY + 1)
     assert all(call.queries == [query] for call in inner.calls)
 
 
-async def test_floats_of_few_digits_are_planned(store: PlanningStore, inner: Priced, points: str) -> None:
+async def test_floats_of_few_digits_are_planned(store: FilterPlanningStore, inner: Priced, points: str) -> None:
     await store.query(points, [near(1, {"n": {"$gt": 0.123456789012345}}), near(1, {"n": {"$lt": 1e300}})])
     assert inner.asks() == ["20", "20"]
 
 
-async def test_embeddings_stay_with_their_documents(store: PlanningStore, inner: Priced, points: str) -> None:
+async def test_embeddings_stay_with_their_documents(store: FilterPlanningStore, inner: Priced, points: str) -> None:
     for where_given in (MANY, FEW):
         hits = await hits_of(store, points, near(140, where_given, with_embeddings=True))
         assert hits.embeddings is not None
@@ -155,7 +159,7 @@ async def test_embeddings_stay_with_their_documents(store: PlanningStore, inner:
 
 
 async def test_mixed_queries_in_one_call_each_get_their_own_answer(
-    store: PlanningStore, bare: Store, points: str
+    store: FilterPlanningStore, bare: Store, points: str
 ) -> None:
     queries = [
         near(10, MANY),
@@ -179,7 +183,7 @@ async def test_mixed_queries_in_one_call_each_get_their_own_answer(
 
 @pytest.mark.parametrize("where_given", [MANY, FEW, None])
 async def test_errors_are_passed_on(
-    store: PlanningStore, inner: Priced, points: str, where_given: dict[str, object] | None
+    store: FilterPlanningStore, inner: Priced, points: str, where_given: dict[str, object] | None
 ) -> None:
     with pytest.raises(CollectionNotFound):
         await store.query("nowhere", [near(1, where_given)])
@@ -196,11 +200,11 @@ async def test_errors_are_passed_on(
 
 
 async def test_what_pays_is_learned_for_each_filter_and_collection(
-    store: PlanningStore, inner: Priced, points: str
+    store: FilterPlanningStore, inner: Priced, points: str
 ) -> None:
     other = f"{points}-other"
     await store.create_collection(other, {}, "l2")
-    await store.add(other, batch_of([{"few": True}] * 40))
+    await add_documents(store, other, batch_of([{"few": True}] * 40))
     inner.filtered = 0.5
     await _ask_often(store, points, near(200, FEW), 2)
     assert inner.asks() == ["20", "filter", "filter"]
@@ -212,12 +216,12 @@ async def test_what_pays_is_learned_for_each_filter_and_collection(
     await store.delete_collection(other)
 
 
-async def test_a_collection_made_again_is_learned_anew(store: PlanningStore, inner: Priced, points: str) -> None:
+async def test_a_collection_made_again_is_learned_anew(store: FilterPlanningStore, inner: Priced, points: str) -> None:
     inner.filtered = 0.5
     await _ask_often(store, points, near(150, FEW), 2)
     await store.delete_collection(points)
     await store.create_collection(points, {}, "l2")
-    await store.add(points, batch_of([{"few": True}] * 40))
+    await add_documents(store, points, batch_of([{"few": True}] * 40))
     await store.query(points, [near(10, FEW)])
     inner.asks()
     await store.query(points, [near(10, FEW)])
@@ -225,14 +229,14 @@ async def test_a_collection_made_again_is_learned_anew(store: PlanningStore, inn
 
 
 async def test_a_filter_that_becomes_selective_is_left_to_chroma(
-    store: PlanningStore, inner: Priced, points: str
+    store: FilterPlanningStore, inner: Priced, points: str
 ) -> None:
     await _ask_often(store, points, near(150, MANY), 3)
     assert "filter" not in inner.asks()
     inner.filtered = 0.5
     documents = _points()
     changed: list[Metadata] = [{"many": n % 100 == 50} for n in range(300)]
-    await store.upsert(points, Batch(documents.ids, documents.texts, changed, documents.embeddings))
+    await upsert_documents(store, points, Batch(documents.ids, documents.texts, changed, documents.embeddings))
     await store.query(points, [near(150, MANY)])
     inner.asks()
     await _ask_often(store, points, near(150, MANY), 5)
@@ -240,39 +244,39 @@ async def test_a_filter_that_becomes_selective_is_left_to_chroma(
 
 
 async def test_a_filter_that_many_come_to_match_is_applied_here(
-    store: PlanningStore, inner: Priced, points: str
+    store: FilterPlanningStore, inner: Priced, points: str
 ) -> None:
     inner.filtered = 0.5
     await _ask_often(store, points, near(150, FEW), 3)
     documents = _points()
     changed: list[Metadata] = [{"few": True} for _ in range(300)]
-    await store.upsert(points, Batch(documents.ids, documents.texts, changed, documents.embeddings))
+    await upsert_documents(store, points, Batch(documents.ids, documents.texts, changed, documents.embeddings))
     inner.filtered = 10.0
-    await _ask_often(store, points, near(150, FEW), RETRY_EVERY)
+    await _ask_often(store, points, near(150, FEW), EXPLORE_EVERY)
     inner.asks()
     await _ask_often(store, points, near(150, FEW), 5)
     assert "filter" not in inner.asks()
 
 
-async def test_the_way_that_became_dear_is_left(store: PlanningStore, inner: Priced, points: str) -> None:
+async def test_the_way_that_became_dear_is_left(store: FilterPlanningStore, inner: Priced, points: str) -> None:
     await _ask_often(store, points, near(150, MANY), 3)
     inner.plain = 100.0
-    await _ask_often(store, points, near(150, MANY), 2 * RETRY_EVERY)
+    await _ask_often(store, points, near(150, MANY), 2 * EXPLORE_EVERY)
     inner.asks()
     await _ask_often(store, points, near(150, MANY), 5)
     assert inner.asks() == ["filter"] * 5
 
 
-async def test_the_other_way_is_tried_now_and_then(store: PlanningStore, inner: Priced, points: str) -> None:
-    await _ask_often(store, points, near(150, MANY), 2 * RETRY_EVERY + 1)
+async def test_the_other_way_is_tried_now_and_then(store: FilterPlanningStore, inner: Priced, points: str) -> None:
+    await _ask_often(store, points, near(150, MANY), 2 * EXPLORE_EVERY + 1)
     assert inner.asks().count("filter") == 2
     inner.filtered = 0.5
-    await _ask_often(store, points, near(200, FEW), 2 * RETRY_EVERY + 1)
+    await _ask_often(store, points, near(200, FEW), 2 * EXPLORE_EVERY + 1)
     assert [ask for ask in inner.asks() if ask != "filter"] == ["20", str(MAX_FETCH), str(MAX_FETCH)]
 
 
-async def test_one_stall_does_not_change_the_way(store: PlanningStore, inner: Priced, points: str) -> None:
-    await _ask_often(store, points, near(150, MANY), RETRY_EVERY + 1)
+async def test_one_stall_does_not_change_the_way(store: FilterPlanningStore, inner: Priced, points: str) -> None:
+    await _ask_often(store, points, near(150, MANY), EXPLORE_EVERY + 1)
     inner.asks()
     inner.plain = 1000.0
     await store.query(points, [near(150, MANY)])
@@ -281,28 +285,30 @@ async def test_one_stall_does_not_change_the_way(store: PlanningStore, inner: Pr
     assert "filter" not in inner.asks()
 
 
-async def test_a_first_query_that_stalled_is_made_up_for(store: PlanningStore, inner: Priced, points: str) -> None:
+async def test_a_first_query_that_stalled_is_made_up_for(
+    store: FilterPlanningStore, inner: Priced, points: str
+) -> None:
     inner.plain = 1000.0
     low = {"n": {"$lt": 100}}
     await store.query(points, [near(200, low)])
     assert inner.asks()[-1] == "filter"
     inner.plain = 1.0
-    await _ask_often(store, points, near(50, low), RETRY_EVERY)
+    await _ask_often(store, points, near(50, low), EXPLORE_EVERY)
     inner.asks()
     await _ask_often(store, points, near(50, low), 5)
     assert "filter" not in inner.asks()
 
 
-async def test_a_query_that_failed_teaches_nothing(store: PlanningStore, inner: Priced, points: str) -> None:
+async def test_a_query_that_failed_teaches_nothing(store: FilterPlanningStore, inner: Priced, points: str) -> None:
     inner.failure = lambda call: ChromaUnavailable("gone")
     with pytest.raises(ChromaUnavailable):
         await store.query(points, [near(150, MANY)])
     assert not store._learned
 
 
-async def test_what_is_kept_has_a_bound_however_long_the_filters_are(store: PlanningStore, points: str) -> None:
+async def test_what_is_kept_has_a_bound_however_long_the_filters_are(store: FilterPlanningStore, points: str) -> None:
     await store.query(points, [near(1, {"n": {"$in": [*range(5000)]}})])
     assert [len(key) for _, (key, _) in store._learned] == [KEY_BYTES]
-    for number in range(FILTERS_KEPT + 5):
+    for number in range(MAX_FILTERS + 5):
         store._remembered(points, (str(number).encode(), False), "an id")
-    assert len(store._learned) == FILTERS_KEPT
+    assert len(store._learned) == MAX_FILTERS

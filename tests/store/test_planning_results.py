@@ -12,15 +12,19 @@ from hypothesis import strategies as st
 
 from ragstore import settings as service_settings
 from ragstore.app import create_store
-from ragstore.filters import where
-from ragstore.filters.condition import Condition
-from ragstore.metadata import Metadata
-from ragstore.store.base import Batch, Hits, Matrix, Query, Store
-from ragstore.store.coalescing import CoalescingStore
-from ragstore.store.exact import ExactStore
-from ragstore.store.planning import PlanningStore
-from ragstore.store.wrapping import WrappingStore
-from store.pricing import Priced
+from ragstore.chroma.chroma_store import ChromaStore
+from ragstore.model.documents import Batch
+from ragstore.model.filters import where
+from ragstore.model.filters.condition import Condition
+from ragstore.model.metadata import Metadata
+from ragstore.model.queries import Hits, Query
+from ragstore.model.vectors import Matrix
+from ragstore.store.batching.store import BatchingStore
+from ragstore.store.filter_planning import FilterPlanningStore
+from ragstore.store.layer import StoreLayer
+from ragstore.store.protocol import Store
+from tests.support.factories import add_documents
+from tests.support.fake_clock_store import Priced
 
 # -- nothing is given up ------------------------------------------------------------------------
 
@@ -59,22 +63,22 @@ async def clusters(bare: Store) -> str:
     """A collection of clustered vectors."""
     await bare.create_collection("clusters", {}, "l2")
     ids = [str(place) for place in range(len(VECTORS))]
-    await bare.add("clusters", Batch(ids, ids, CLUSTERED, VECTORS))
+    await add_documents(bare, "clusters", Batch(ids, ids, CLUSTERED, VECTORS))
     return "clusters"
 
 
 @pytest.fixture(scope="module")
-def learned(bare: Store) -> tuple[PlanningStore, Priced]:
+def learned(bare: Store) -> tuple[FilterPlanningStore, Priced]:
     """A planning store that is kept from example to example, so that it has learned."""
     inner = Priced(bare)
-    return PlanningStore(inner, lambda: inner.now), inner
+    return FilterPlanningStore(inner, lambda: inner.now), inner
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(filtered=FILTERS, queries=st.lists(ASKED, min_size=1, max_size=4), filter_cost=st.sampled_from((0.1, 100.0)))
 async def test_there_are_top_k_results_when_that_many_match_all_of_them_matching_in_order(
     clusters: str,
-    learned: tuple[PlanningStore, Priced],
+    learned: tuple[FilterPlanningStore, Priced],
     filtered: dict[str, object],
     queries: list[tuple[int, int]],
     filter_cost: float,
@@ -93,10 +97,10 @@ async def test_there_are_top_k_results_when_that_many_match_all_of_them_matching
 
 
 @pytest.fixture
-def store(bare: Store) -> PlanningStore:
+def store(bare: Store) -> FilterPlanningStore:
     """A planning store that knows nothing yet."""
     inner = Priced(bare)
-    return PlanningStore(inner, lambda: inner.now)
+    return FilterPlanningStore(inner, lambda: inner.now)
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +115,11 @@ async def corpus(bare: Store) -> AsyncIterator[tuple[str, Matrix, list[Metadata]
     for start in range(0, 2000, 1000):
         rows = range(start, start + 1000)
         ids = [str(row) for row in rows]
-        await bare.add("corpus", Batch(ids, ids, [metadatas[row] for row in rows], vectors[start : start + 1000]))
+        await add_documents(
+            bare,
+            "corpus",
+            Batch(ids, ids, [metadatas[row] for row in rows], vectors[start : start + 1000]),
+        )
     yield "corpus", vectors, metadatas
     await bare.delete_collection("corpus")
 
@@ -139,7 +147,7 @@ def _recall(found: list[Hits], questions: Matrix, vectors: Matrix, matching: np.
     ids=str,
 )
 async def test_recall_is_no_worse_than_chromas(
-    store: PlanningStore, bare: Store, corpus: tuple[str, Matrix, list[Metadata]], where_given: dict[str, object]
+    store: FilterPlanningStore, bare: Store, corpus: tuple[str, Matrix, list[Metadata]], where_given: dict[str, object]
 ) -> None:
     name, vectors, metadatas = corpus
     parsed = where.parse(where_given)
@@ -164,14 +172,14 @@ def _stack(folder: Path, **environ: str) -> list[type]:
     """Which of the stores that plan, coalesce and ask Chroma the service makes, from the outermost."""
     store: object = create_store(service_settings.load({"RAGSTORE_DATA_PATH": str(folder), **environ}))
     stack = [type(store)]
-    while isinstance(store, WrappingStore):
+    while isinstance(store, StoreLayer):
         store = store._inner
         stack.append(type(store))
-    return [kind for kind in stack if kind in (CoalescingStore, PlanningStore, ExactStore)]
+    return [kind for kind in stack if kind in (BatchingStore, FilterPlanningStore, ChromaStore)]
 
 
 def test_settings_turn_planning_and_coalescing_off(tmp_path: Path) -> None:
-    assert _stack(tmp_path) == [CoalescingStore, PlanningStore, ExactStore]
-    assert _stack(tmp_path, RAGSTORE_PLANNING="false") == [CoalescingStore, ExactStore]
-    assert _stack(tmp_path, RAGSTORE_COALESCING="false") == [PlanningStore, ExactStore]
-    assert _stack(tmp_path, RAGSTORE_COALESCING="false", RAGSTORE_PLANNING="false") == [ExactStore]
+    assert _stack(tmp_path) == [BatchingStore, FilterPlanningStore, ChromaStore]
+    assert _stack(tmp_path, RAGSTORE_PLANNING="false") == [BatchingStore, ChromaStore]
+    assert _stack(tmp_path, RAGSTORE_COALESCING="false") == [FilterPlanningStore, ChromaStore]
+    assert _stack(tmp_path, RAGSTORE_COALESCING="false", RAGSTORE_PLANNING="false") == [ChromaStore]

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from ragstore.errors import DimensionMismatch
-from ragstore.filters import where, where_document
-from ragstore.metadata import Metadata
-from ragstore.store.base import EVERYTHING, Batch, Distance, Store
-from store.making import asked, batch, batch_of, matrix
+from ragstore.model.collections import Distance
+from ragstore.model.documents import EVERYTHING, Batch
+from ragstore.model.filters import where, where_document
+from ragstore.model.metadata import Metadata
+from ragstore.store.protocol import Store
+from tests.support.factories import add_documents, asked, batch, batch_of, matrix, upsert_documents
 
 POINTS = matrix([1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [-1.0, 0.0], [2.0, 2.0])
 SHELVES: list[Metadata] = [{"shelf": place % 2} for place in range(5)]
@@ -33,14 +35,14 @@ def _measured(distance: Distance, one: np.ndarray, other: np.ndarray) -> float:
 @pytest.fixture
 async def points(store: Store, collection: str) -> str:
     """A collection of five points in the plane."""
-    await store.add(collection, Batch([str(place) for place in range(5)], TEXTS, list(SHELVES), POINTS))
+    await add_documents(store, collection, Batch([str(place) for place in range(5)], TEXTS, list(SHELVES), POINTS))
     return collection
 
 
 @pytest.mark.parametrize("distance", ["cosine", "l2", "ip"])
 async def test_hits_are_the_nearest_first_with_their_distances(store: Store, name: str, distance: Distance) -> None:
     await store.create_collection(name, {"a": 1}, distance)
-    await store.add(name, Batch([str(place) for place in range(5)], TEXTS, list(SHELVES), POINTS))
+    await add_documents(store, name, Batch([str(place) for place in range(5)], TEXTS, list(SHELVES), POINTS))
     question = np.array([0.8, 0.3], dtype=np.float32)
     found = await store.query(name, [asked(0.8, 0.3, top_k=5)])
     expected = sorted((_measured(distance, question, point), str(place)) for place, point in enumerate(POINTS))
@@ -113,7 +115,7 @@ async def test_each_of_several_queries_gets_its_own_answer(store: Store, points:
 
 
 async def test_concurrent_queries_get_their_own_answers(store: Store, collection: str) -> None:
-    await store.add(collection, batch(*(str(place) for place in range(1, 51))))
+    await add_documents(store, collection, batch(*(str(place) for place in range(1, 51))))
     asks = [store.query(collection, [asked(place, 1, top_k=1 + place % 3)]) for place in range(1, 51)]
     for place, found in enumerate(await asyncio.gather(*asks), start=1):
         assert found.hits[0].ids[0] == str(place)
@@ -123,7 +125,7 @@ async def test_concurrent_queries_get_their_own_answers(store: Store, collection
 @pytest.mark.parametrize("distance", ["l2", "ip"])
 async def test_distances_too_large_for_float32_are_large_numbers(store: Store, name: str, distance: Distance) -> None:
     await store.create_collection(name, {}, distance)
-    await store.add(name, Batch(["far", "near"], ["", ""], [{}, {}], matrix([3e38, 3e38], [1.0, 1.0])))
+    await add_documents(store, name, Batch(["far", "near"], ["", ""], [{}, {}], matrix([3e38, 3e38], [1.0, 1.0])))
     for sign in (1, -1):
         hits = (await store.query(name, [asked(sign * 3e38, sign * 3e38)])).hits[0]
         assert set(hits.ids) <= {"far", "near"}
@@ -133,16 +135,16 @@ async def test_distances_too_large_for_float32_are_large_numbers(store: Store, n
 
 
 async def test_what_was_just_written_is_found_and_what_was_just_deleted_is_not(store: Store, points: str) -> None:
-    await store.upsert(points, Batch(["new"], ["new"], [{}], matrix([1.0, 0.01])))
+    await upsert_documents(store, points, Batch(["new"], ["new"], [{}], matrix([1.0, 0.01])))
     assert (await store.query(points, [asked(1, 0, top_k=2)])).hits[0].ids == ["0", "new"]
-    await store.upsert(points, Batch(["0"], ["moved"], [{}], matrix([-5.0, 0.0])))
+    await upsert_documents(store, points, Batch(["0"], ["moved"], [{}], matrix([-5.0, 0.0])))
     hits = (await store.query(points, [asked(1, 0, top_k=1)])).hits[0]
     assert (hits.ids, hits.texts) == (["new"], ["new"])
 
 
 async def test_the_zero_vector_is_answered_under_cosine(store: Store, name: str) -> None:
     await store.create_collection(name, {}, "cosine")
-    await store.add(name, batch_of([{}, {}]))
+    await add_documents(store, name, batch_of([{}, {}]))
     hits = (await store.query(name, [asked(0, 0)])).hits[0]
     assert len(hits.ids) == 2
     assert all(math.isfinite(far) for far in hits.distances)
@@ -167,3 +169,12 @@ async def test_a_filter_is_put_in_chroma_s_form_once_on_its_way_down(
     query = asked(1.0, 0.0, where_given={"shelf": 1}, text_given={"$contains": "green"})
     assert [hits.ids for hits in (await store.query(points, [query])).hits] == [["1"]]
     assert made == [query.condition.where, query.condition.where_document]
+
+
+async def test_queries_that_leave_together_may_want_more_results_than_chroma_gives_in_a_call(
+    store: Store, collection: str
+) -> None:
+    """33 queries of 1,000 results each fail in one call of Chroma's."""
+    await add_documents(store, collection, batch(*(f"d{number}" for number in range(1000))))
+    found = await store.query(collection, [asked(number, 1, top_k=1000) for number in range(40)])
+    assert [len(hits.ids) > 900 for hits in found.hits] == [True] * 40

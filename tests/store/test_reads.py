@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ragstore.filters.condition import Condition
-from ragstore.metadata import Metadata
-from ragstore.store.base import EVERYTHING, Selection, Store
-from store.making import batch, batch_of, of_ids, of_text, of_where
+from ragstore.model.documents import EVERYTHING, Selection
+from ragstore.model.filters.condition import Condition
+from ragstore.model.metadata import Metadata
+from ragstore.store.protocol import Store
+from tests.support.factories import add_documents, batch, batch_of, of_ids, of_text, of_where, upsert_documents
 
 SHELVES: list[Metadata] = [{"shelf": place % 3, "n": place} for place in range(9)]
 TEXTS = ["red apple", "green pear", "red pear"] * 3
@@ -34,7 +35,7 @@ SELECTIONS: list[tuple[Selection, list[str]]] = [
 async def test_a_selection_selects_in_insertion_order(
     store: Store, collection: str, selection: Selection, ids: list[str]
 ) -> None:
-    await store.add(collection, batch_of(SHELVES, TEXTS))
+    await add_documents(store, collection, batch_of(SHELVES, TEXTS))
     found = await store.get(collection, selection)
     assert found.ids == ids
     assert found.texts == [TEXTS[int(place)] for place in ids]
@@ -48,7 +49,7 @@ async def test_a_selection_selects_in_insertion_order(
 async def test_pages_put_together_are_the_whole(
     store: Store, collection: str, selection: Selection, ids: list[str]
 ) -> None:
-    await store.add(collection, batch_of(SHELVES, TEXTS))
+    await add_documents(store, collection, batch_of(SHELVES, TEXTS))
     pages = [await store.get(collection, selection, limit=2, offset=offset) for offset in range(0, len(ids) + 2, 2)]
     assert [name for page in pages for name in page.ids] == ids
     assert all(len(page.ids) == 2 for page in pages[: len(ids) // 2])
@@ -61,9 +62,9 @@ async def test_pages_put_together_are_the_whole(
 
 
 async def test_insertion_order_outlives_replacing_and_deleting(store: Store, collection: str) -> None:
-    await store.add(collection, batch("z", "y", "x"))
-    await store.add(collection, batch("b", "a"))
-    await store.upsert(collection, batch("a", "c", "y", text="again"))
+    await add_documents(store, collection, batch("z", "y", "x"))
+    await add_documents(store, collection, batch("b", "a"))
+    await upsert_documents(store, collection, batch("a", "c", "y", text="again"))
     await store.delete(collection, of_ids("x"))
     assert (await store.get(collection, EVERYTHING)).ids == ["z", "y", "b", "a", "c"]
 
@@ -79,18 +80,18 @@ async def test_an_empty_collection_has_nothing_to_read(store: Store, collection:
 
 
 async def test_an_offset_beyond_the_end_finds_nothing(store: Store, collection: str) -> None:
-    await store.add(collection, batch("a", "b"))
+    await add_documents(store, collection, batch("a", "b"))
     assert (await store.get(collection, EVERYTHING, limit=5, offset=2)).ids == []
     assert (await store.get(collection, EVERYTHING, limit=5, offset=2**31 - 1)).ids == []
 
 
 async def test_an_offset_works_without_a_limit(store: Store, collection: str) -> None:
-    await store.add(collection, batch("a", "b", "c"))
+    await add_documents(store, collection, batch("a", "b", "c"))
     assert (await store.get(collection, EVERYTHING, offset=1)).ids == ["b", "c"]
 
 
 async def test_embeddings_stand_beside_their_ids(store: Store, collection: str) -> None:
-    await store.add(collection, batch("a", "b", "c"))
+    await add_documents(store, collection, batch("a", "b", "c"))
     found = await store.get(collection, of_ids("c", "a"), with_embeddings=True)
     assert found.ids == ["a", "c"]
     assert found.embeddings is not None
@@ -98,14 +99,14 @@ async def test_embeddings_stand_beside_their_ids(store: Store, collection: str) 
 
 
 async def test_as_many_ids_as_a_request_may_name_are_read(store: Store, collection: str) -> None:
-    await store.add(collection, batch("5", "7777", "none"))
+    await add_documents(store, collection, batch("5", "7777", "none"))
     assert (await store.get(collection, of_ids(*(str(place) for place in range(10_000))))).ids == ["5", "7777"]
 
 
 async def test_collections_do_not_see_each_other(store: Store, collection: str, name: str) -> None:
     await store.create_collection(name, {}, "l2")
-    await store.add(collection, batch("a", metadata={"n": 1}))
-    await store.add(name, batch("a", dimension=3, metadata={"n": 2}))
+    await add_documents(store, collection, batch("a", metadata={"n": 1}))
+    await add_documents(store, name, batch("a", dimension=3, metadata={"n": 2}))
     assert (await store.get(collection, EVERYTHING)).metadatas == [{"n": 1}]
     assert await store.delete(name, EVERYTHING) == 1
     assert await store.count(collection) == 1

@@ -7,20 +7,29 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import httpx
 import msgspec
 import numpy as np
 import pytest
 
-from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, CollectionNotFound, DocumentsExist
-from ragstore.store.backend import Backend
-from ragstore.store.base import EVERYTHING, Store
-from ragstore.store.retrying import RetryingBackend
-from serving import Served, free_port, running, start_chroma
-from store.making import asked, batch
-from store.stores import TENANT, exact, http_backend
-from store.talking import answering, between, listening, read_message, with_content
+from ragstore.chroma.backend import Backend
+from ragstore.chroma.layers.retries import RetryingBackend
+from ragstore.errors import (
+    ChromaFailed,
+    ChromaTimeout,
+    ChromaUnavailable,
+    CollectionNotFound,
+    DocumentsExist,
+    TooLargeForChroma,
+)
+from ragstore.model.documents import EVERYTHING, Write
+from ragstore.store.protocol import Store
+from tests.support.factories import add_documents, asked, batch, upsert_documents
+from tests.support.fake_servers import answering, between, listening, read_message, with_content
+from tests.support.servers import Served, free_port, running, start_chroma
+from tests.support.stores import TENANT, Place, exact, http_backend
 
 
 @asynccontextmanager
@@ -38,7 +47,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "status": lambda store: store.status(),
     "get_collection": lambda store: store.get_collection("some-name"),
     "create_collection": lambda store: store.create_collection("some-name", {}, "l2"),
-    "add": lambda store: store.add("some-name", batch("a")),
+    "add": lambda store: add_documents(store, "some-name", batch("a")),
     "get": lambda store: store.get("some-name", EVERYTHING),
     "query": lambda store: store.query("some-name", [asked(1, 2)]),
 }
@@ -148,7 +157,7 @@ async def test_embeddings_are_written_as_base64(chroma: Served, name: str) -> No
     seen: list[tuple[str, bytes]] = []
     async with listening(between(chroma.url, seen)) as url, started(http_backend(url, "store_tests")) as store:
         await store.create_collection(name, {}, "l2")
-        await store.add(name, batch("a", "b"))
+        await add_documents(store, name, batch("a", "b"))
         found = await store.get(name, EVERYTHING, with_embeddings=True)
         await store.delete_collection(name)
     [body] = [body for head, body in seen if "/add " in head]
@@ -162,7 +171,7 @@ async def operations_of(chroma: Served, name: str, work: Callable[[Store], Await
     seen: list[tuple[str, bytes]] = []
     async with listening(between(chroma.url, seen)) as url, started(http_backend(url, "store_tests")) as store:
         await store.create_collection(name, {}, "l2")
-        await store.add(name, batch("first"))
+        await add_documents(store, name, batch("first"))
         await store.count(name)
         seen.clear()
         await work(store)
@@ -170,19 +179,23 @@ async def operations_of(chroma: Served, name: str, work: Callable[[Store], Await
 
 
 async def test_an_add_of_one_document_is_written_and_looked_at(chroma: Served, name: str) -> None:
-    assert await operations_of(chroma, name, lambda store: store.add(name, batch("a"))) == ["add", "get"]
+    assert await operations_of(chroma, name, lambda store: add_documents(store, name, batch("a"))) == ["add", "get"]
 
 
 async def test_an_add_of_several_documents_is_looked_up_first(chroma: Served, name: str) -> None:
-    assert await operations_of(chroma, name, lambda store: store.add(name, batch("a", "b"))) == ["get", "add", "get"]
+    assert await operations_of(chroma, name, lambda store: add_documents(store, name, batch("a", "b"))) == [
+        "get",
+        "add",
+        "get",
+    ]
 
 
 async def test_an_add_of_one_document_whose_id_is_taken_tells_where_it_stands(chroma: Served, name: str) -> None:
     async with started(http_backend(chroma.url, "store_tests")) as store:
         await store.create_collection(name, {}, "l2")
-        await store.upsert(name, batch("a"))
+        await upsert_documents(store, name, batch("a"))
         with pytest.raises(DocumentsExist) as refusal:
-            await store.add(name, batch("a"))
+            await add_documents(store, name, batch("a"))
         assert (refusal.value.ids, [problem.path for problem in refusal.value.problems]) == (
             ("a",),
             ["$.documents[0].id"],
@@ -230,7 +243,7 @@ async def test_a_query_that_found_a_document_which_was_then_deleted_is_asked_aga
         await store.start()
         try:
             await store.create_collection(name, {}, "l2")
-            await store.add(name, batch("a"))
+            await add_documents(store, name, batch("a"))
             assert (await store.query(name, [asked(1, 2)])).hits[0].ids == ["a"]
         finally:
             await store.close()
@@ -252,7 +265,7 @@ COLUMNS: dict[str, Callable[[Store, str], Awaitable[object]]] = {
     "metadatas": lambda store, name: store.get(name, EVERYTHING),
     "embeddings": lambda store, name: store.get(name, EVERYTHING, with_embeddings=True),
     "distances": lambda store, name: store.query(name, [asked(1, 2)]),
-    "uris": lambda store, name: store.add(name, batch("c")),
+    "uris": lambda store, name: add_documents(store, name, batch("c")),
 }
 """What reads each column of Chroma's answers."""
 
@@ -272,7 +285,7 @@ async def test_an_answer_that_lost_a_column_on_its_way_is_a_failure(
 
     async with started(http_backend(chroma.url, "store_tests")) as direct:
         await direct.create_collection(name, {}, "l2")
-        await direct.add(name, batch("a", "b"))
+        await add_documents(direct, name, batch("a", "b"))
     async with (
         listening(between(chroma.url, [], change=damaged)) as url,
         started(http_backend(url, "store_tests")) as store,
@@ -312,7 +325,7 @@ async def test_connections_that_chroma_closes_between_calls_are_replaced(
     proxy = between(chroma.url, [], requests_a_connection=requests)
     async with listening(proxy) as url, started(http_backend(url, "store_tests", connections=2)) as store:
         for place in range(10):
-            await store.upsert(name, batch(f"a{place}"))
+            await upsert_documents(store, name, batch(f"a{place}"))
             assert await store.count(name) == place + 1
             assert len((await store.query(name, [asked(1, 2, top_k=1)])).hits[0].ids) == 1
         await store.delete_collection(name)
@@ -325,7 +338,7 @@ async def test_a_store_that_starts_before_chroma_works_once_chroma_does(tmp_path
             await store.status()
         with running(await asyncio.to_thread(start_chroma, tmp_path, port)):
             await store.create_collection(name, {}, "l2")
-            await store.add(name, batch("a"))
+            await add_documents(store, name, batch("a"))
             assert await store.count(name) == 1
 
 
@@ -334,13 +347,13 @@ async def test_a_store_works_again_once_chroma_is_back(tmp_path: Path, name: str
     port = int(chroma.url.rpartition(":")[2])
     async with started(http_backend(chroma.url, "store_tests")) as store:
         await store.create_collection(name, {}, "l2")
-        await store.add(name, batch("a"))
+        await add_documents(store, name, batch("a"))
         await asyncio.to_thread(chroma.stop)
         with pytest.raises(ChromaUnavailable):
             await store.get(name, EVERYTHING)
         with running(await asyncio.to_thread(start_chroma, tmp_path, port)):
             assert (await store.get(name, EVERYTHING)).ids == ["a"]
-            await store.add(name, batch("b"))
+            await add_documents(store, name, batch("b"))
 
 
 async def test_a_chroma_that_comes_back_empty_gets_its_tenant_and_database_again(tmp_path: Path, name: str) -> None:
@@ -351,11 +364,26 @@ async def test_a_chroma_that_comes_back_empty_gets_its_tenant_and_database_again
     port = int(chroma.url.rpartition(":")[2])
     async with started(http_backend(chroma.url, "store_tests")) as store:
         await store.create_collection(name, {}, "l2")
-        await store.add(name, batch("a"))
+        await add_documents(store, name, batch("a"))
         await asyncio.to_thread(chroma.stop)
         with running(await asyncio.to_thread(start_chroma, second, port)):
             with pytest.raises(CollectionNotFound):
                 await store.get(name, EVERYTHING)
             await store.create_collection(name, {}, "l2")
-            await store.add(name, batch("b"))
+            await add_documents(store, name, batch("b"))
             assert (await store.get(name, EVERYTHING)).ids == ["b"]
+
+
+async def test_what_a_chroma_server_does_not_take_is_refused_and_nothing_is_written(place: Place) -> None:
+    """A server takes bodies of 40 MiB. Writes that are larger together are made one by one."""
+    store = exact(http_backend(place.chroma_url, place.database))
+    await store.start()
+    name = f"t-{uuid4().hex}"
+    await store.create_collection(name, {}, "l2")
+    large = [Write("upsert", batch(document_id, text="x" * (15 * 2**20))) for document_id in "abc"]
+    outcomes = await store.write(name, [*large, Write("upsert", batch("d", text="x" * (41 * 2**20)))])
+    assert outcomes[:3] == [None, None, None]
+    assert isinstance(outcomes[3], TooLargeForChroma)
+    assert sorted(await store.get_ids(name, EVERYTHING)) == ["a", "b", "c"]
+    await store.delete_collection(name)
+    await store.close()

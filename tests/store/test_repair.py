@@ -17,11 +17,11 @@ from click.testing import CliRunner
 
 from ragstore.cli import main
 from ragstore.errors import ChromaFailed, ChromaUnavailable
+from ragstore.model.collections import DISTANCES, Distance
 from ragstore.repair.after_kill import OPEN_NAME
 from ragstore.repair.repairing import ASIDE, DATABASE, Repaired, repair
 from ragstore.repair.saved_index import IDS_FILE
-from ragstore.store.base import DISTANCES, Distance
-from store.damaging import (
+from tests.support.damaged_index import (
     DAMAGES,
     NAME,
     SAVED_EVERY,
@@ -35,8 +35,8 @@ from store.damaging import (
     opened,
     saved_twice,
 )
-from store.making import asked, of_ids
-from store.stores import TENANT
+from tests.support.factories import add_documents, asked, of_ids, upsert_documents
+from tests.support.stores import TENANT
 
 ROW = 132 + 4 * 3 + 8
 """Bytes of an element with three numbers: links, embedding, label."""
@@ -62,7 +62,7 @@ async def test_a_service_that_starts_after_a_kill_has_every_document(
         assert await content_of(store) == acknowledged
         (hits,) = (await store.query(NAME, [asked(*acknowledged["7"][2], top_k=1)])).hits
         assert hits.ids == ["7"]
-        await store.upsert(NAME, numbered(100, SAVED_EVERY))
+        await upsert_documents(store, NAME, numbered(100, SAVED_EVERY))
         assert await store.count(NAME) == len(acknowledged) + SAVED_EVERY
 
 
@@ -104,7 +104,7 @@ async def test_an_index_that_was_repaired_can_lose_its_ids_like_any_other(
     left_by(killed["l2"], folder, "ids not written")
     repair(folder)
     async with opened(folder) as store:
-        await store.upsert(NAME, numbered(100, SAVED_EVERY))
+        await upsert_documents(store, NAME, numbered(100, SAVED_EVERY))
         acknowledged = await content_of(store)
     (index_of(folder) / IDS_FILE).write_bytes(b"")
     (found,) = repair(folder)
@@ -145,11 +145,11 @@ async def test_an_index_that_chroma_crashes_over_is_made_anew_after_a_kill(
 async def test_an_index_that_was_never_saved_is_made_of_the_log(tmp_path: Path) -> None:
     async with opened(tmp_path / "data") as store:
         await store.create_collection(NAME, {}, "l2")
-        await store.add(NAME, numbered(0, SAVED_EVERY - 1))
+        await add_documents(store, NAME, numbered(0, SAVED_EVERY - 1))
         acknowledged = await content_of(store)
     shutil.copytree(tmp_path / "data", tmp_path / "saved")
     async with opened(tmp_path / "saved") as store:
-        await store.add(NAME, numbered(30, 1))
+        await add_documents(store, NAME, numbered(30, 1))
     shutil.copytree(index_of(tmp_path / "saved"), index_of(tmp_path / "data"), dirs_exist_ok=True)
     (index_of(tmp_path / "data") / IDS_FILE).write_bytes(b"")
     (found,) = repair(tmp_path / "data")
@@ -162,12 +162,12 @@ async def test_where_the_last_write_was_a_deletion_the_next_one_counts(tmp_path:
     """Chroma numbers writes by the largest number in its log, and passes over what has one that it knows."""
     async with opened(tmp_path) as store:
         await store.create_collection(NAME, {}, "l2")
-        await store.add(NAME, numbered(0, SAVED_EVERY))
+        await add_documents(store, NAME, numbered(0, SAVED_EVERY))
         await store.delete(NAME, of_ids(*numbered(0, SAVED_EVERY).ids))
     (found,) = repair(tmp_path, [NAME])
     assert (found.documents, found.problem) == (0, "")
     async with opened(tmp_path) as store:
-        await store.add(NAME, numbered(100, 2))
+        await add_documents(store, NAME, numbered(100, 2))
         assert sorted(await content_of(store)) == ["100", "101"]
         assert (await store.query(NAME, [asked(1, 2, 3)])).hits[0].ids
 
@@ -293,7 +293,7 @@ async def test_the_command_makes_an_index_anew_where_it_is_told_to(
     assert (code, told[:6]) == (0, "notes ")
     async with opened(tmp_path / "data") as store:
         assert await content_of(store) == killed["cosine"].acknowledged
-        await store.add(NAME, numbered(200, 1))
+        await add_documents(store, NAME, numbered(200, 1))
         assert await store.count(NAME) == len(killed["cosine"].acknowledged) + 1
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Literal
 
 import httpx
 import pytest
 
 from ragstore.errors import CollectionNotFound, DimensionMismatch, DocumentsExist
-from ragstore.store.base import EVERYTHING, Store
-from store.making import asked, batch, of_where
-from store.stores import STORES, TENANT, Place
+from ragstore.model.documents import EVERYTHING, Write
+from ragstore.store.protocol import Store, write_batch
+from tests.support.factories import add_documents, asked, batch, of_where, upsert_documents
+from tests.support.stores import STORES, TENANT, Place
 
 REMOTE = [kind for kind in STORES if "remote" in kind]
 
@@ -29,11 +31,11 @@ async def replicas(request: pytest.FixtureRequest, place: Place) -> AsyncIterato
 async def _replace(one: Store, other: Store, name: str) -> None:
     """Let one store know a collection of dimension 2 which the other then replaces by one of dimension 3."""
     await one.create_collection(name, {"was": "first"}, "l2")
-    await one.add(name, batch("a", "b", dimension=2))
+    await add_documents(one, name, batch("a", "b", dimension=2))
     await one.query(name, [asked(1, 2)])
     await other.delete_collection(name)
     await other.create_collection(name, {"is": "second"}, "ip")
-    await other.add(name, batch("c", dimension=3))
+    await add_documents(other, name, batch("c", dimension=3))
 
 
 async def test_a_collection_made_again_elsewhere_is_read(replicas: tuple[Store, Store], name: str) -> None:
@@ -57,15 +59,15 @@ async def test_a_collection_made_again_elsewhere_refuses_the_dimension_it_had(
     with pytest.raises(DimensionMismatch, match="dimension 2 does not match the collection's dimension 3"):
         await replicas[0].query(name, [asked(1, 2)])
     with pytest.raises(DimensionMismatch):
-        await replicas[0].upsert(name, batch("d", dimension=2))
+        await upsert_documents(replicas[0], name, batch("d", dimension=2))
 
 
 @pytest.mark.parametrize("operation", ["add", "upsert"])
 async def test_a_collection_made_again_elsewhere_is_written(
-    replicas: tuple[Store, Store], name: str, operation: str
+    replicas: tuple[Store, Store], name: str, operation: Literal["add", "upsert"]
 ) -> None:
     await _replace(*replicas, name)
-    await getattr(replicas[0], operation)(name, batch("d", dimension=3))
+    await write_batch(replicas[0], name, Write(operation, batch("d", dimension=3)))
     assert (await replicas[1].get(name, EVERYTHING)).ids == ["c", "d"]
 
 
@@ -92,12 +94,12 @@ async def test_a_collection_made_again_elsewhere_has_its_metadata_updated(
 async def test_a_collection_deleted_elsewhere_is_not_found(replicas: tuple[Store, Store], name: str) -> None:
     one, other = replicas
     await one.create_collection(name, {}, "l2")
-    await one.add(name, batch("a"))
+    await add_documents(one, name, batch("a"))
     await other.delete_collection(name)
     with pytest.raises(CollectionNotFound):
         await one.get(name, EVERYTHING)
     with pytest.raises(CollectionNotFound):
-        await one.upsert(name, batch("a"))
+        await upsert_documents(one, name, batch("a"))
 
 
 async def test_a_collection_made_again_through_chromas_own_api_is_served(
@@ -105,7 +107,7 @@ async def test_a_collection_made_again_through_chromas_own_api_is_served(
 ) -> None:
     store = replicas[0]
     await store.create_collection(name, {}, "cosine")
-    await store.add(name, batch("a"))
+    await add_documents(store, name, batch("a"))
     api = f"{place.chroma_url}/api/v2/tenants/{TENANT}/databases/{place.database}/collections"
     async with httpx.AsyncClient() as chroma:
         (await chroma.delete(f"{api}/{name}")).raise_for_status()
@@ -121,6 +123,6 @@ async def test_a_collection_made_again_through_chromas_own_api_is_served(
 async def test_an_id_added_elsewhere_is_taken(replicas: tuple[Store, Store], name: str) -> None:
     one, other = replicas
     await one.create_collection(name, {}, "l2")
-    await other.add(name, batch("a"))
+    await add_documents(other, name, batch("a"))
     with pytest.raises(DocumentsExist):
-        await one.add(name, batch("a"))
+        await add_documents(one, name, batch("a"))

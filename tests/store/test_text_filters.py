@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragstore.errors import InvalidFilter
-from ragstore.filters.where_document import MAX_TEXT
-from ragstore.store.base import Store
-from store.making import batch_of, of_text
+from ragstore.model.filters.where_document import MAX_TEXT
+from ragstore.store.protocol import Store
+from tests.support.factories import add_documents, batch_of, of_text, upsert_documents
 
 TEXTS = (
     "100% of the rent_total",
@@ -28,7 +28,7 @@ TEXTS = (
     "before\x00after",
 )
 
-# No NUL: what stands behind one is not found; see `ragstore.filters.where_document`.
+# No NUL: what stands behind one is not found; see `ragstore.model.filters.where_document`.
 _letters = st.sampled_from(" aAbB%_*'\"\\\n.é\u0301Ü字\U0001f600")
 _texts = st.text(_letters, max_size=12)
 
@@ -45,7 +45,7 @@ async def _selected(store: Store, collection: str, filtered: object) -> list[str
 async def test_contains_means_pythons_in(store: Store, texts: list[str], needles: list[str]) -> None:
     name = f"t-{uuid4().hex}"
     await store.create_collection(name, {}, "l2")
-    await store.upsert(name, batch_of([{}] * len(texts), texts))
+    await upsert_documents(store, name, batch_of([{}] * len(texts), texts))
     for needle in needles:
         holding = [str(place) for place, text in enumerate(texts) if needle in text]
         others = [str(place) for place, text in enumerate(texts) if needle not in text]
@@ -80,7 +80,7 @@ async def test_contains_means_pythons_in(store: Store, texts: list[str], needles
     ],
 )
 async def test_no_letter_is_special(store: Store, collection: str, needle: str) -> None:
-    await store.add(collection, batch_of([{}] * len(TEXTS), TEXTS))
+    await add_documents(store, collection, batch_of([{}] * len(TEXTS), TEXTS))
     holding = [str(place) for place, text in enumerate(TEXTS) if needle in text]
     assert await _selected(store, collection, {"$contains": needle}) == holding
 
@@ -101,7 +101,7 @@ async def test_no_letter_is_special(store: Store, collection: str, needle: str) 
 async def test_a_regular_expression_is_looked_for_anywhere(
     store: Store, collection: str, expression: str, selected: list[str]
 ) -> None:
-    await store.add(collection, batch_of([{}] * len(TEXTS), TEXTS))
+    await add_documents(store, collection, batch_of([{}] * len(TEXTS), TEXTS))
     assert await _selected(store, collection, {"$regex": expression}) == selected
     rest = [str(place) for place in range(len(TEXTS)) if str(place) not in selected]
     assert await _selected(store, collection, {"$not_regex": expression}) == rest
@@ -109,7 +109,7 @@ async def test_a_regular_expression_is_looked_for_anywhere(
 
 @pytest.mark.parametrize("expression", ["(", "[a", "a{2,1}", "*", r"\p{Nope}", "(?=a)", r"(a)\1"])
 async def test_what_is_no_regular_expression_is_refused(store: Store, collection: str, expression: str) -> None:
-    await store.add(collection, batch_of([{}]))
+    await add_documents(store, collection, batch_of([{}]))
     with pytest.raises(InvalidFilter, match="Invalid 'where_document' filter: "):
         await _selected(store, collection, {"$regex": expression})
 
@@ -118,18 +118,18 @@ async def test_what_is_no_regular_expression_is_refused(store: Store, collection
 async def test_a_regular_expression_that_is_too_large_is_refused(
     store: Store, collection: str, expression: str
 ) -> None:
-    await store.add(collection, batch_of([{}]))
+    await add_documents(store, collection, batch_of([{}]))
     with pytest.raises(InvalidFilter, match="a regular expression is too large"):
         await _selected(store, collection, {"$regex": expression})
 
 
 async def test_several_operators_mean_all_of_them(store: Store, collection: str) -> None:
-    await store.add(collection, batch_of([{}] * 3, ["red apple", "red pear", "green apple"]))
+    await add_documents(store, collection, batch_of([{}] * 3, ["red apple", "red pear", "green apple"]))
     assert await _selected(store, collection, {"$contains": "red", "$not_contains": "pear"}) == ["0"]
     assert await _selected(store, collection, {"$or": [{"$contains": "pear"}, {"$contains": "green"}]}) == ["1", "2"]
     assert await _selected(store, collection, {"$and": [{"$contains": "apple"}, {"$regex": "^g"}, {}]}) == ["2"]
 
 
 async def test_an_operand_may_be_as_long_as_its_bound(store: Store, collection: str) -> None:
-    await store.add(collection, batch_of([{}] * 2, ["y" * MAX_TEXT, "y" * (MAX_TEXT - 1)]))
+    await add_documents(store, collection, batch_of([{}] * 2, ["y" * MAX_TEXT, "y" * (MAX_TEXT - 1)]))
     assert await _selected(store, collection, {"$contains": "y" * MAX_TEXT}) == ["0"]

@@ -11,13 +11,14 @@ from uuid import uuid4
 
 import pytest
 
-from ragstore.store.backend import Backend, Records, WrittenRecords
-from ragstore.store.base import EVERYTHING, Store
-from ragstore.store.intercepting import Asked, InterceptingBackend
-from ragstore.store.untorn import ATTEMPTS, UntornBackend
-from store.making import asked, batch, matrix
-from store.recording import turn
-from store.stores import STORES, Place, http_backend
+from ragstore.chroma.backend import Backend, RecordBatch, Records
+from ragstore.chroma.layers.consistent_reads import ATTEMPTS, ConsistentReadBackend
+from ragstore.chroma.layers.intercepting import Asked, InterceptingBackend
+from ragstore.model.documents import EVERYTHING
+from ragstore.store.protocol import Store
+from tests.support.factories import asked, batch, matrix, upsert_documents
+from tests.support.spies import turn
+from tests.support.stores import STORES, Place, http_backend
 
 T = TypeVar("T")
 
@@ -43,10 +44,10 @@ class SteppingBackend(InterceptingBackend):
         self.reads = 0
 
     async def _through(
-        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, racy: bool = False
+        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, two_step_read: bool = False
     ) -> T:
         first = await call()
-        if not racy:
+        if not two_step_read:
             return first
         self.reads += 1
         await (self.between.pop(0) if self.between else _nothing)()
@@ -71,9 +72,9 @@ async def stepping(place: Place) -> AsyncIterator[SteppingBackend]:
     await backend.close()
 
 
-def _made(*texts: str, ids: tuple[str, ...] = ("a",)) -> WrittenRecords:
+def _made(*texts: str, ids: tuple[str, ...] = ("a",)) -> RecordBatch:
     """Records whose embeddings begin with the number that their text is."""
-    return WrittenRecords(
+    return RecordBatch(
         list(ids), matrix(*([float(text), 0.0] for text in texts)), list(texts), [{"n": int(text)} for text in texts]
     )
 
@@ -82,7 +83,7 @@ class Untorn:
     """A collection over such a server, with the document `a`, whose text is 1 and whose embedding begins with 1."""
 
     def __init__(self, backend: Backend, collection_id: str) -> None:
-        self.backend = UntornBackend(backend)
+        self.backend = ConsistentReadBackend(backend)
         self.id = collection_id
 
     async def write(self, text: str, document_id: str = "a") -> None:
@@ -231,7 +232,7 @@ async def stack(request: pytest.FixtureRequest, place: Place, tmp_path: Path) ->
 async def test_beside_upserts_every_read_is_of_one_of_them(stack: Store, name: str) -> None:
     """Of 480 such reads of Chroma itself, some twenty mix two."""
     await stack.create_collection(name, {}, "l2")
-    await stack.upsert(name, batch("a", text="1"))
+    await upsert_documents(stack, name, batch("a", text="1"))
     written, ended = 1, False
 
     async def write() -> None:
@@ -240,7 +241,7 @@ async def test_beside_upserts_every_read_is_of_one_of_them(stack: Store, name: s
             written += 1
             document = batch("a", text=str(written))
             document.embeddings[0] = written, 1
-            await stack.upsert(name, document)
+            await upsert_documents(stack, name, document)
 
     async def get() -> None:
         for _ in range(60):

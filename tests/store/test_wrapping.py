@@ -8,12 +8,15 @@ from typing import TypeVar, get_args
 
 import pytest
 
-from ragstore.errors import ChromaTimeout, CollectionNotFound, Forbidden
-from ragstore.store.base import EVERYTHING, Store, Write
-from ragstore.store.deadlines import DeadlineStore, set_deadline
-from ragstore.store.scoped import ScopedStore
-from ragstore.store.wrapping import StoreOperation, WrappingStore
-from store.making import asked, batch
+from ragstore.errors import ChromaTimeout, CollectionNotFound
+from ragstore.kit.context import set_deadline
+from ragstore.kit.errors import Forbidden
+from ragstore.model.documents import EVERYTHING, Write
+from ragstore.store.deadline import DeadlineStore
+from ragstore.store.layer import StoreLayer, StoreOperation
+from ragstore.store.protocol import Store
+from ragstore.store.scope import ScopedStore
+from tests.support.factories import asked, batch
 
 T = TypeVar("T")
 
@@ -28,8 +31,6 @@ ABOUT_ONE: dict[str, Callable[[Store, str], Awaitable[object]]] = {
     "get_collection": lambda store, name: store.get_collection(name),
     "update_metadata": lambda store, name: store.update_metadata(name, {}, merge=True),
     "write": lambda store, name: store.write(name, [Write("upsert", batch("a"))]),
-    "add": lambda store, name: store.add(name, batch("b")),
-    "upsert": lambda store, name: store.upsert(name, batch("a")),
     "get": lambda store, name: store.get(name, EVERYTHING),
     "get_ids": lambda store, name: store.get_ids(name, EVERYTHING),
     "get_metadatas": lambda store, name: store.get_metadatas(name, EVERYTHING, limit=1, offset=0),
@@ -40,7 +41,7 @@ ABOUT_ONE: dict[str, Callable[[Store, str], Awaitable[object]]] = {
 }
 
 
-class Noting(WrappingStore):
+class Noting(StoreLayer):
     """Notes the operations that go through, with the names of their collections."""
 
     def __init__(self, inner: Store) -> None:
@@ -55,7 +56,7 @@ class Noting(WrappingStore):
 def test_every_operation_of_a_store_is_called_here() -> None:
     operations = {name for name in vars(Store) if not name.startswith("_")} - {"start", "close"}
     assert ABOUT_ALL.keys() | ABOUT_ONE.keys() == operations
-    assert set(get_args(StoreOperation)) == operations - {"add", "upsert"}
+    assert set(get_args(StoreOperation)) == operations
 
 
 async def test_every_call_goes_through_the_one_place(store: Store, name: str) -> None:

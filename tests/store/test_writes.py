@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Literal
 
 import numpy as np
 import pytest
 
 from ragstore.errors import DimensionMismatch, DocumentsExist, InvalidDocuments
-from ragstore.metadata import Metadata, MetadataValue
-from ragstore.store.base import EVERYTHING, Batch, Selection, Store
-from store.making import batch, batch_of, matrix, of_ids, of_text, of_where, rows
-from store.stores import MAX_BATCH_SIZE
+from ragstore.model.documents import EVERYTHING, Batch, Selection, Write
+from ragstore.model.metadata import Metadata, MetadataValue
+from ragstore.store.protocol import Store, write_batch
+from tests.support.factories import (
+    add_documents,
+    batch,
+    batch_of,
+    matrix,
+    of_ids,
+    of_text,
+    of_where,
+    rows,
+    upsert_documents,
+)
+from tests.support.stores import MAX_BATCH_SIZE
 
 METADATA: Metadata = {
     "text": "é\x00\U0001f600'\"\\",
@@ -40,7 +52,7 @@ def _typed(value: MetadataValue) -> object:
 
 
 async def test_metadata_of_every_type_comes_back_as_it_was(store: Store, collection: str) -> None:
-    await store.add(collection, batch("a", metadata=METADATA))
+    await add_documents(store, collection, batch("a", metadata=METADATA))
     found = (await store.get(collection, EVERYTHING)).metadatas[0]
     assert {key: _typed(value) for key, value in found.items()} == {
         key: _typed(value) for key, value in METADATA.items()
@@ -49,7 +61,7 @@ async def test_metadata_of_every_type_comes_back_as_it_was(store: Store, collect
 
 @pytest.mark.parametrize("text", ["", "é\U0001f600", "a\x00b", "line\nbreak\r\n\t", " ", "x" * 100_000, "\ufeff\u2028"])
 async def test_texts_come_back_as_they_were(store: Store, collection: str, text: str) -> None:
-    await store.add(collection, batch_of([{}], [text]))
+    await add_documents(store, collection, batch_of([{}], [text]))
     assert (await store.get(collection, EVERYTHING)).texts == [text]
 
 
@@ -57,7 +69,7 @@ async def test_texts_come_back_as_they_were(store: Store, collection: str, text:
     "name", ["a", "a:b/c", "é\U0001f600", "../..", "a b", "'\"\\", "%2F?#", "x" * 2000, "\x00", "1"]
 )
 async def test_ids_may_be_any_text(store: Store, collection: str, name: str) -> None:
-    await store.add(collection, batch(name))
+    await add_documents(store, collection, batch(name))
     assert (await store.get(collection, of_ids(name))).ids == [name]
     assert await store.delete(collection, of_ids(name)) == 1
 
@@ -68,7 +80,7 @@ async def test_embeddings_come_back_to_the_last_bit(store: Store, collection: st
     special = [0.0, 1e-45, -1e-45, 1.1754944e-38, 3.0e38, -3.0e38, 16777217.0, 0.1]
     embeddings = np.vstack([np.where(np.isfinite(bits), bits, np.float32(1)), matrix(special)])
     ids = [str(place) for place in range(len(embeddings))]
-    await store.add(collection, Batch(ids, ids, [{} for _ in ids], embeddings))
+    await add_documents(store, collection, Batch(ids, ids, [{} for _ in ids], embeddings))
     found = await store.get(collection, EVERYTHING, with_embeddings=True)
     assert found.embeddings is not None
     assert found.embeddings.dtype == np.float32
@@ -76,15 +88,15 @@ async def test_embeddings_come_back_to_the_last_bit(store: Store, collection: st
 
 
 async def test_an_add_with_a_taken_id_is_refused_whole(store: Store, collection: str) -> None:
-    await store.add(collection, batch("a", "b"))
+    await add_documents(store, collection, batch("a", "b"))
     with pytest.raises(DocumentsExist) as refused:
-        await store.add(collection, batch("new", "b", "a", "other", text="changed"))
+        await add_documents(store, collection, batch("new", "b", "a", "other", text="changed"))
     assert refused.value.ids == ("b", "a")
     assert rows(await store.get(collection, EVERYTHING)) == [("a", "text of a", {}), ("b", "text of b", {})]
 
 
 async def test_of_concurrent_adds_of_one_id_exactly_one_wins(store: Store, collection: str) -> None:
-    adds = [store.add(collection, batch("a", f"only{place}", text=f"by {place}")) for place in range(20)]
+    adds = [add_documents(store, collection, batch("a", f"only{place}", text=f"by {place}")) for place in range(20)]
     answers = await asyncio.gather(*adds, return_exceptions=True)
     winners = [place for place, answer in enumerate(answers) if answer is None]
     assert len(winners) == 1
@@ -95,14 +107,14 @@ async def test_of_concurrent_adds_of_one_id_exactly_one_wins(store: Store, colle
 
 
 async def test_concurrent_adds_of_different_ids_all_stay(store: Store, collection: str) -> None:
-    await asyncio.gather(*(store.add(collection, batch(f"a{place}", f"b{place}")) for place in range(20)))
+    await asyncio.gather(*(add_documents(store, collection, batch(f"a{place}", f"b{place}")) for place in range(20)))
     assert sorted((await store.get(collection, EVERYTHING)).ids) == sorted(
         f"{letter}{place}" for letter in "ab" for place in range(20)
     )
 
 
 async def test_concurrent_first_adds_of_different_dimensions_leave_one_dimension(store: Store, collection: str) -> None:
-    adds = [store.add(collection, batch(f"a{place}", dimension=2 + place % 2)) for place in range(8)]
+    adds = [add_documents(store, collection, batch(f"a{place}", dimension=2 + place % 2)) for place in range(8)]
     answers = await asyncio.gather(*adds, return_exceptions=True)
     refused = [place for place, answer in enumerate(answers) if isinstance(answer, DimensionMismatch)]
     assert len(refused) == 4
@@ -111,8 +123,8 @@ async def test_concurrent_first_adds_of_different_dimensions_leave_one_dimension
 
 
 async def test_an_upsert_adds_and_replaces(store: Store, collection: str) -> None:
-    await store.upsert(collection, batch("a", "b", metadata={"n": 1}))
-    await store.upsert(collection, batch("b", "c", text="second", metadata={"n": 2}))
+    await upsert_documents(store, collection, batch("a", "b", metadata={"n": 1}))
+    await upsert_documents(store, collection, batch("b", "c", text="second", metadata={"n": 2}))
     assert rows(await store.get(collection, EVERYTHING)) == [
         ("a", "text of a", {"n": 1}),
         ("b", "second", {"n": 2}),
@@ -141,8 +153,8 @@ BEFORE_AND_AFTER: list[tuple[Metadata, Metadata]] = [
 async def test_an_upsert_replaces_metadata_whole(
     store: Store, collection: str, before: Metadata, after: Metadata
 ) -> None:
-    await store.add(collection, batch("a", "other", metadata=before))
-    await store.upsert(collection, batch("a", metadata=after))
+    await add_documents(store, collection, batch("a", "other", metadata=before))
+    await upsert_documents(store, collection, batch("a", metadata=after))
     found = (await store.get(collection, EVERYTHING)).metadatas
     assert {key: _typed(value) for key, value in found[0].items()} == {
         key: _typed(value) for key, value in after.items()
@@ -151,8 +163,8 @@ async def test_an_upsert_replaces_metadata_whole(
 
 
 async def test_a_replaced_document_is_found_by_what_it_is_and_not_by_what_it_was(store: Store, collection: str) -> None:
-    await store.add(collection, batch("a", text="old words", metadata={"n": 1, "gone": "x", "list": ["p"]}))
-    await store.upsert(collection, batch("a", text="new words", metadata={"n": 2, "list": ["q"]}))
+    await add_documents(store, collection, batch("a", text="old words", metadata={"n": 1, "gone": "x", "list": ["p"]}))
+    await upsert_documents(store, collection, batch("a", text="new words", metadata={"n": 2, "list": ["q"]}))
     for given in ({"n": 1}, {"gone": "x"}, {"list": {"$contains": "p"}}):
         assert await store.count(collection, of_where(given)) == 0
     assert await store.count(collection, of_where({"n": 2, "list": {"$contains": "q"}, "gone": {"$ne": "x"}})) == 1
@@ -161,8 +173,8 @@ async def test_a_replaced_document_is_found_by_what_it_is_and_not_by_what_it_was
 
 
 async def test_a_replaced_embedding_is_the_new_one(store: Store, collection: str) -> None:
-    await store.add(collection, batch("a", "b"))
-    await store.upsert(collection, Batch(["a"], ["t"], [{}], matrix([7.0, -8.0])))
+    await add_documents(store, collection, batch("a", "b"))
+    await upsert_documents(store, collection, Batch(["a"], ["t"], [{}], matrix([7.0, -8.0])))
     found = await store.get(collection, EVERYTHING, with_embeddings=True)
     assert found.embeddings is not None
     assert found.embeddings.tolist() == [[7.0, -8.0], [2.0, 1.0]]
@@ -170,7 +182,8 @@ async def test_a_replaced_embedding_is_the_new_one(store: Store, collection: str
 
 async def test_concurrent_upserts_of_one_id_leave_one_of_them_whole(store: Store, collection: str) -> None:
     upserts = [
-        store.upsert(collection, batch("a", text=f"by {place}", metadata={f"key{place}": place})) for place in range(20)
+        upsert_documents(store, collection, batch("a", text=f"by {place}", metadata={f"key{place}": place}))
+        for place in range(20)
     ]
     await asyncio.gather(*upserts)
     [(_, text, metadata)] = rows(await store.get(collection, EVERYTHING))
@@ -179,49 +192,59 @@ async def test_concurrent_upserts_of_one_id_leave_one_of_them_whole(store: Store
 
 
 async def test_concurrent_upserts_of_different_ids_all_stay(store: Store, collection: str) -> None:
-    await asyncio.gather(*(store.upsert(collection, batch(f"a{place}", metadata={"n": place})) for place in range(30)))
+    await asyncio.gather(
+        *(upsert_documents(store, collection, batch(f"a{place}", metadata={"n": place})) for place in range(30)),
+    )
     found = await store.get(collection, EVERYTHING)
     assert dict(zip(found.ids, found.metadatas, strict=True)) == {f"a{place}": {"n": place} for place in range(30)}
 
 
 @pytest.mark.parametrize("operation", ["add", "upsert"])
 async def test_another_dimension_is_refused_and_nothing_is_written(
-    store: Store, collection: str, operation: str
+    store: Store, collection: str, operation: Literal["add", "upsert"]
 ) -> None:
-    await store.add(collection, batch("a", dimension=2))
+    await add_documents(store, collection, batch("a", dimension=2))
     with pytest.raises(DimensionMismatch, match="dimension 3 does not match the collection's dimension 2"):
-        await getattr(store, operation)(collection, batch("a" if operation == "upsert" else "b", dimension=3))
+        await write_batch(
+            store, collection, Write(operation, batch("a" if operation == "upsert" else "b", dimension=3))
+        )
     assert rows(await store.get(collection, EVERYTHING)) == [("a", "text of a", {})]
 
 
 @pytest.mark.parametrize("operation", ["add", "upsert"])
-async def test_a_batch_of_the_largest_size_is_written(store: Store, collection: str, operation: str) -> None:
-    await getattr(store, operation)(collection, batch(*(str(place) for place in range(MAX_BATCH_SIZE))))
+async def test_a_batch_of_the_largest_size_is_written(
+    store: Store, collection: str, operation: Literal["add", "upsert"]
+) -> None:
+    await write_batch(store, collection, Write(operation, batch(*(str(place) for place in range(MAX_BATCH_SIZE)))))
     assert await store.count(collection) == MAX_BATCH_SIZE
 
 
 @pytest.mark.parametrize("operation", ["add", "upsert"])
-async def test_a_larger_batch_is_refused_and_nothing_is_written(store: Store, collection: str, operation: str) -> None:
+async def test_a_larger_batch_is_refused_and_nothing_is_written(
+    store: Store, collection: str, operation: Literal["add", "upsert"]
+) -> None:
     with pytest.raises(InvalidDocuments, match=rf"At most {MAX_BATCH_SIZE} .* has {MAX_BATCH_SIZE + 1}"):
-        await getattr(store, operation)(collection, batch(*(str(place) for place in range(MAX_BATCH_SIZE + 1))))
+        await write_batch(
+            store, collection, Write(operation, batch(*(str(place) for place in range(MAX_BATCH_SIZE + 1))))
+        )
     assert await store.count(collection) == 0
 
 
 async def test_a_delete_counts_what_was_there(store: Store, collection: str) -> None:
-    await store.add(collection, batch("a", "b", "c"))
+    await add_documents(store, collection, batch("a", "b", "c"))
     assert await store.delete(collection, of_ids("a", "never", "c")) == 2
     assert await store.delete(collection, of_ids("a", "never")) == 0
     assert (await store.get(collection, EVERYTHING)).ids == ["b"]
 
 
 async def test_a_delete_of_no_ids_deletes_nothing(store: Store, collection: str) -> None:
-    await store.add(collection, batch("a"))
+    await add_documents(store, collection, batch("a"))
     assert await store.delete(collection, of_ids()) == 0
     assert await store.count(collection) == 1
 
 
 async def test_a_delete_takes_ids_and_filters_together(store: Store, collection: str) -> None:
-    await store.add(collection, batch_of([{"n": 1}, {"n": 2}, {"n": 1}], ["red", "red", "green"]))
+    await add_documents(store, collection, batch_of([{"n": 1}, {"n": 2}, {"n": 1}], ["red", "red", "green"]))
     assert await store.delete(collection, Selection(("0", "1"), of_where({"n": 1}).condition)) == 1
     assert await store.delete(collection, of_text({"$contains": "green"})) == 1
     assert await store.delete(collection, of_where({"n": 3})) == 0
@@ -229,33 +252,33 @@ async def test_a_delete_takes_ids_and_filters_together(store: Store, collection:
 
 
 async def test_concurrent_deletes_count_each_document_once(store: Store, collection: str) -> None:
-    await store.add(collection, batch(*(str(place) for place in range(30))))
+    await add_documents(store, collection, batch(*(str(place) for place in range(30))))
     assert sum(await asyncio.gather(*(store.delete(collection, EVERYTHING) for _ in range(5)))) == 30
 
 
 async def test_deleting_everything_keeps_the_collection_and_its_rules(store: Store, name: str) -> None:
     await store.create_collection(name, {"a": 1}, "ip")
-    await store.add(name, batch("a", "b", dimension=3))
+    await add_documents(store, name, batch("a", "b", dimension=3))
     before = await store.get_collection(name)
     assert await store.delete(name, EVERYTHING) == 2
     assert await store.delete(name, EVERYTHING) == 0
     assert await store.get_collection(name) == before
     assert await store.count(name) == 0
     with pytest.raises(DimensionMismatch):
-        await store.add(name, batch("a", dimension=2))
-    await store.add(name, batch("a", dimension=3))
+        await add_documents(store, name, batch("a", dimension=2))
+    await add_documents(store, name, batch("a", dimension=3))
     assert await store.count(name) == 1
 
 
 async def test_a_deleted_id_is_free_again(store: Store, collection: str) -> None:
-    await store.add(collection, batch("a", metadata={"old": 1, "list": ["x"]}))
+    await add_documents(store, collection, batch("a", metadata={"old": 1, "list": ["x"]}))
     await store.delete(collection, of_ids("a"))
-    await store.add(collection, batch("a", text="again"))
+    await add_documents(store, collection, batch("a", text="again"))
     assert rows(await store.get(collection, EVERYTHING)) == [("a", "again", {})]
 
 
 async def test_more_documents_than_one_write_takes_are_deleted(store: Store, collection: str) -> None:
     for start in range(0, 6000, MAX_BATCH_SIZE):
-        await store.add(collection, batch(*(str(start + place) for place in range(MAX_BATCH_SIZE))))
+        await add_documents(store, collection, batch(*(str(start + place) for place in range(MAX_BATCH_SIZE))))
     assert await store.delete(collection, EVERYTHING) == 6000
     assert await store.count(collection) == 0

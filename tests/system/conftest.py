@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import pytest
 
-from system.ledger import Figures
+from tests.support.ledger import Figures
 
 Report: TypeAlias = Callable[[str, Figures], None]
 """Puts a line into the table: what was done, and what came of it."""

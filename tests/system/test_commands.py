@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from serving import Served, free_port, running, start_service
+from tests.support.servers import Served, free_port, running, start_service
 
 ROOT = Path(__file__).resolve().parents[2]
 

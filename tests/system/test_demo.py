@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from serving import Served
+from tests.support.servers import Served
 
 ROOT = Path(__file__).resolve().parents[2]
 

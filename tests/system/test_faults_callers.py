@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from contract.problems import problem_of
-from serving import Served, running, start_service
-from system.ledger import PATIENCE, document, everything_in
+from tests.support.ledger import PATIENCE, document, everything_in
+from tests.support.problems import problem_of
+from tests.support.servers import Served, running, start_service
 
 BUDGET: Final = 1.0
 MAX_REQUESTS: Final = 4

@@ -18,14 +18,16 @@ import httpx
 import pytest
 from litestar.types import HTTPReceiveMessage, Message, Scope
 
-from contract.documents import NDJSON_HEADERS, document, documents, lines_of
-from contract.problems import problem_of
-from contract.streams import Duplex, duplex, stream_path, told
+from ragstore.api.decode_documents import decode_batch
 from ragstore.app import create_store
+from ragstore.kit.decoding import JSON
+from ragstore.operations.stream.session import BATCH_DOCUMENTS, DocumentStream, Streaming
 from ragstore.settings import Settings
-from ragstore.streaming import BATCH_DOCUMENTS, DocumentStream, Streaming
-from serving import Served, free_port, running, start_chroma, start_service
-from system.ledger import PATIENCE, everything_in, until
+from tests.support.documents import NDJSON_HEADERS, document, documents, lines_of
+from tests.support.ledger import PATIENCE, everything_in, until
+from tests.support.problems import problem_of
+from tests.support.servers import Served, free_port, running, start_chroma, start_service
+from tests.support.streams import Duplex, duplex, stream_path, told
 
 BUDGET: Final = 2.0
 MAX_LINE: Final = 50_000
@@ -191,7 +193,13 @@ async def test_nothing_is_read_on_while_one_batch_is_written_and_one_waits(chrom
         await go_on.wait()
 
     scope: Scope = {"type": "http"}  # type: ignore[assignment]  # it is not looked at
-    stream = DocumentStream(store, name, "add", Streaming(BATCH_DOCUMENTS, 10**6, threading.Event()))
+    stream = DocumentStream(
+        store,
+        name,
+        "add",
+        Streaming(BATCH_DOCUMENTS, 10**6, threading.Event()),
+        lambda lines, made_id: decode_batch(lines, JSON, made_id),
+    )
     running = asyncio.create_task(stream(scope, receive, send))
     try:
         async with asyncio.timeout(PATIENCE):

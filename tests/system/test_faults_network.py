@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from contract.problems import problem_of
-from serving import Served, running, start_service
-from system.conftest import Report
-from system.ledger import PATIENCE, ingesting, until, wait_for_writes
-from system.proxy import Fault, proxied
+from tests.support.fault_proxy import Fault, proxied
+from tests.support.ledger import PATIENCE, ingesting, until, wait_for_writes
+from tests.support.problems import problem_of
+from tests.support.servers import Served, running, start_service
+from tests.system.conftest import Report
 
 FAULTS: Final[tuple[Fault, ...]] = ("delay", "cut", "half-close", "truncate", "garble", "silence")
 

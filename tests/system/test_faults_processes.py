@@ -12,12 +12,12 @@ from typing import Literal
 import httpx
 import pytest
 
-from serving import Served, free_port, running, start_chroma, start_service
-from system.conftest import Report
-from system.disks import Disk, LimitedFiles, small_disk
-from system.ledger import everything_in, ingesting, until, wait_for_writes
-from system.processes import chroma_process_of, kill
-from system.replacing import replaced_under_load
+from tests.support.disks import Disk, LimitedFiles, small_disk
+from tests.support.ledger import everything_in, ingesting, until, wait_for_writes
+from tests.support.processes import chroma_process_of, kill
+from tests.support.recreation import replaced_under_load
+from tests.support.servers import Served, free_port, running, start_chroma, start_service
+from tests.system.conftest import Report
 
 Kind = Literal["embedded", "remote"]
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from serving import Served, running, start_service
-from system.conftest import Report
-from system.ledger import Figures, document, everything_in
-from system.replacing import replaced_under_load
+from tests.support.ledger import Figures, document, everything_in
+from tests.support.recreation import replaced_under_load
+from tests.support.servers import Served, running, start_service
+from tests.system.conftest import Report
 
 RACES: Final = 60
 

@@ -14,9 +14,10 @@ import uvicorn
 from litestar import Litestar, get
 from litestar.response import Stream
 
-from ragstore.http_protocol import protocol
-from ragstore.limits import LAST_RESORT_SECONDS, Bounded
-from system.ledger import PATIENCE, until
+from ragstore.kit.errors import Overloaded
+from ragstore.kit.middleware.limits import LAST_RESORT_SECONDS, LimitsMiddleware
+from ragstore.kit.server.http_protocol import protocol
+from tests.support.ledger import PATIENCE, until
 
 BUDGET: Final = 0.5
 PARTS: Final = 12
@@ -72,8 +73,12 @@ async def served(*, endless: Endless | None = None) -> AsyncIterator[str]:
         assert endless is not None
         return Stream(endless.parts())
 
-    app = Bounded(
-        Litestar([steady, stuck, endlessly], openapi_config=None, logging_config=None), 8, BUDGET, threading.Event()
+    app = LimitsMiddleware(
+        Litestar([steady, stuck, endlessly], openapi_config=None, logging_config=None),
+        8,
+        BUDGET,
+        threading.Event(),
+        Overloaded("The request took too long"),
     )
     config = uvicorn.Config(
         app, port=0, http=protocol(BUDGET), log_config=None, lifespan="off", timeout_graceful_shutdown=1

@@ -20,8 +20,8 @@ import httpx
 import msgspec
 import pytest
 
-from security.guarding import Guarded, Wanted, eventually, guarded
-from serving import running, start_chroma
+from tests.support.keyed_services import Guarded, Wanted, eventually, guarded
+from tests.support.servers import running, start_chroma
 
 TEXT: Final = "Canary-Text-8841"
 VALUE: Final = "Canary-Value-6273"
@@ -253,7 +253,7 @@ EMBEDDED = """
 import sys
 connected = []
 sys.addaudithook(lambda event, args: connected.append(args[1]) if event == "socket.connect" else None)
-from ragstore.store import chroma_process as chroma
+from ragstore.chroma.embedded import process as chroma
 chroma.open_chroma(sys.argv[1], "default_tenant", "default_database")
 made = chroma.create_collection("abc", None, {"hnsw": {"space": "cosine"}})
 chroma.count(made[0])

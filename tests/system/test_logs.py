@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from serving import Served, free_port, running, start_service
+from tests.support.servers import Served, free_port, running, start_service
 
 LONG = "x" * 40_000
 """Part of a path. A line tells the path, so that few requests make a long log."""
@@ -44,7 +44,9 @@ def started(folder: Path, environ: Mapping[str, str], stderr: int) -> Iterator[S
 
 def dropped(http: httpx.Client, kind: str) -> int:
     """How many lines were dropped, as the metrics tell."""
-    found = re.search(rf'^ragstore_log_lines_dropped_total{{kind="{kind}"}} (\S+)$', http.get("/metrics").text, re.M)
+    found = re.search(
+        rf'^ragstore_log_lines_dropped_total{{kind="{kind}"}} (\S+)$', http.get("/metrics").text, re.MULTILINE
+    )
     assert found is not None
     return int(float(found[1]))
 
@@ -126,8 +128,8 @@ def test_every_line_is_json_whoever_wrote_it(tmp_path: Path, store: str, request
 
 def test_warnings_of_libraries_are_json_lines_too() -> None:
     code = (
-        "import warnings; from ragstore import logs; from ragstore.settings import Settings; "
-        "logs.configure(Settings()); warnings.warn('soon gone', DeprecationWarning, stacklevel=1); "
+        "import warnings; from ragstore.kit import logging as logs; "
+        "logs.configure('info', 'json'); warnings.warn('soon gone', DeprecationWarning, stacklevel=1); "
         "warnings.simplefilter('always'); warnings.warn('soon gone', stacklevel=1)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

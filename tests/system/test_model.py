@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from contract.metrics import grown, samples
-from serving import Served
-from system.linearizable import Step, is_some_order
+from tests.support.linearizability import Step, is_some_order
+from tests.support.metric_samples import grown, samples
+from tests.support.servers import Served
 
 NAMES: Final = ("model-one", "model-two")
 IDS: Final = ("a", "b", "c/d", "文:1", "e")

@@ -16,9 +16,9 @@ import httpx
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from contract.documents import document, documents_path
-from serving import Served, running, start_service
-from system.collecting import Collector, attributes, collecting, noting
+from tests.support.documents import document, documents_path
+from tests.support.servers import Served, running, start_service
+from tests.support.trace_collector import Collector, attributes, collecting, noting
 
 CANARY = "Zweig-6071"
 CALLER = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from serving import Served, running, start_service
-from transfer.moving import Store
+from tests.support.servers import Served, running, start_service
+from tests.support.transfers import Store
 
 
 @pytest.fixture(scope="session")

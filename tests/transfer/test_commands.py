@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from ragstore.transfer.commands import COMMANDS
-from security.guarding import guarded
-from serving import free_port, running, start_chroma, start_service
-from transfer.moving import RAGSTORE, Store, exported, ragstore, start
+from tests.support.keyed_services import guarded
+from tests.support.servers import free_port, running, start_chroma, start_service
+from tests.support.transfers import RAGSTORE, Store, exported, ragstore, start
 
 
 def test_a_copy_needs_no_file(embedded: Store, remote: Store, filled: str, tmp_path: Path) -> None:

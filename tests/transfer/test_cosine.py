@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ragstore.cosine import kept, sendable
-from ragstore.store.base import Matrix
-from transfer.moving import Store
+from ragstore.model.vectors import Matrix
+from tests.support.transfers import Store
 
 
 def _random(dimension: int, scale: float, rows: int = 500) -> Matrix:

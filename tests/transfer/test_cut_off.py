@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from transfer.moving import Store, exported, ragstore, start
+from tests.support.transfers import Store, exported, ragstore, start
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".jsonl.zst"])

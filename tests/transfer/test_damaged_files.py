@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from transfer.moving import Store, exported, ragstore, start
+from tests.support.transfers import Store, exported, ragstore, start
 
 
 def _reordered(whole: bytes) -> bytes:

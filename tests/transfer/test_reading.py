@@ -7,7 +7,7 @@ import pytest
 from ragstore.transfer.failures import CollectionChanged
 from ragstore.transfer.reading import pages
 from ragstore.transfer.remote import connected
-from transfer.moving import Store, document
+from tests.support.transfers import Store, document
 
 
 async def test_documents_that_are_added_meanwhile_are_left_out(embedded: Store, filled: str) -> None:

@@ -8,16 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from ragstore import errors
-from ragstore.errors import (
-    ChromaUnavailable,
-    CollectionExists,
-    CollectionNotFound,
-    DocumentNotFound,
-    DocumentsExist,
-    FieldProblem,
-    InvalidRequest,
-    RagstoreError,
-)
+from ragstore.errors import ChromaUnavailable, CollectionExists, CollectionNotFound, DocumentNotFound, DocumentsExist
+from ragstore.kit.errors import FieldProblem, InvalidRequest, ServiceError
 
 _LINE = re.compile(r"^ {4}((?:│ {3}| {4})*)(?:[├└]── )?(\w+)(?: +(\d{3})(, with Retry-After)?)?$")
 
@@ -32,10 +24,10 @@ def _drawn() -> list[tuple[int, str, int | None, bool]]:
     return lines
 
 
-def _classes(base: type[RagstoreError] = RagstoreError, depth: int = 0) -> Iterator[tuple[int, type[RagstoreError]]]:
+def _classes(base: type[ServiceError] = ServiceError, depth: int = 0) -> Iterator[tuple[int, type[ServiceError]]]:
     yield depth, base
     for below in base.__subclasses__():
-        if below.__module__ == errors.__name__:
+        if below.__module__ in (errors.__name__, ServiceError.__module__):
             yield from _classes(below, depth + 1)
 
 
@@ -56,7 +48,7 @@ def test_the_drawing_tells_which_errors_say_when_to_try_again() -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for _, kind in _classes()], ids=lambda kind: str(kind.__name__))
-def test_every_error_has_a_status_a_title_and_a_docstring(kind: type[RagstoreError]) -> None:
+def test_every_error_has_a_status_a_title_and_a_docstring(kind: type[ServiceError]) -> None:
     assert 400 <= kind.status < 600
     assert kind.title
     assert kind.__doc__
@@ -66,7 +58,7 @@ def test_an_error_keeps_its_detail_and_the_fields_to_blame() -> None:
     problems = [FieldProblem("$.a", "is wrong"), FieldProblem("$.b", "too")]
     error = InvalidRequest("Both are wrong", problems)
     assert (str(error), error.detail, error.problems) == ("Both are wrong", "Both are wrong", tuple(problems))
-    assert RagstoreError("x").problems == ()
+    assert ServiceError("x").problems == ()
 
 
 def test_an_error_can_blame_one_field() -> None:

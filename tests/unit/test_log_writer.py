@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import threading
 
-from ragstore.log_writer import Event, LogWriter
+from ragstore.kit.log_writer import Event, LogWriter
 
 
 class Noting(io.StringIO):

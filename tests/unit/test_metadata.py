@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragstore.errors import CollectionNotFound, InvalidMetadata, InvalidName
-from ragstore.metadata import (
+from ragstore.model.metadata import (
     GivenValue,
     Scalar,
     checked_collection_metadata,
@@ -13,8 +13,7 @@ from ragstore.metadata import (
     is_reserved,
     without_nulls,
 )
-from ragstore.names import checked_name, checked_new_name, is_name
-from ragstore.schemas import NAME_RULES
+from ragstore.model.names import NAME_RULES, checked_name, checked_new_name, is_name
 
 SCALARS: list[Scalar] = ["", "é\x00", 0, 2**63 - 1, -(2**63), 0.0, -1.5, 1e300, True, False]
 NOT_STORABLE: list[tuple[GivenValue, str]] = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragstore.similarity import score_of
-from ragstore.store.base import Distance
+from ragstore.model.collections import Distance
+from ragstore.operations.search import score_of
 
 
 @pytest.mark.parametrize(

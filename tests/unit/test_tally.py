@@ -7,22 +7,22 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client import REGISTRY
 
-from ragstore.tally import MOST_NOTES, note, tell_metrics
+from ragstore.kit.deferred_metrics import MAX_DEFERRED, flush, note
 
 
 @pytest.fixture
 def told() -> Iterator[list[float]]:
     """What a metric was told."""
-    tell_metrics()
+    flush()
     yield []
-    tell_metrics()
+    flush()
 
 
 def test_a_metric_is_told_later_and_in_order(told: list[float]) -> None:
     note(told.append, 2)
     note(told.append)
     assert told == []
-    tell_metrics()
+    flush()
     assert told == [2, 1]
 
 
@@ -33,6 +33,6 @@ def test_nothing_is_missing_when_the_metrics_are_asked_for(told: list[float]) ->
 
 
 def test_notes_have_a_bound(told: list[float]) -> None:
-    for _ in range(MOST_NOTES + 1):
+    for _ in range(MAX_DEFERRED + 1):
         note(told.append)
-    assert len(told) == MOST_NOTES + 1
+    assert len(told) == MAX_DEFERRED + 1

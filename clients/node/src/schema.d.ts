@@ -492,8 +492,8 @@ export interface components {
             metadata: {
                 [key: string]: string | number | boolean;
             };
-            /** @description Documents in it. */
-            count: number;
+            /** @description Documents in it; null when Chroma fails to count them, as it does in a damaged collection. */
+            count: number | null;
             /** @description Of its embeddings; null until the first document came. */
             dimension: number | null;
             /**

@@ -1,4 +1,4 @@
-"""What both clients need of httpx: TLS settings, and its errors as errors of this package."""
+"""The TLS settings of httpx for both clients, and its errors as errors of this package."""
 
 from __future__ import annotations
 

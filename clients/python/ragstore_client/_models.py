@@ -87,14 +87,14 @@ class Collection(msgspec.Struct, frozen=True):
     Attributes:
         name: its name.
         metadata: its metadata.
-        count: number of documents.
+        count: number of documents; None when Chroma fails to count them, as it does in a damaged collection.
         dimension: length of its vectors; None until the first document is stored.
         distance: the distance function: `cosine`, `l2` or `ip`.
     """
 
     name: str
     metadata: StoredMetadata = {}
-    count: int = 0
+    count: int | None = 0
     dimension: int | None = None
     distance: str = "cosine"
 

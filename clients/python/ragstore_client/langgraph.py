@@ -43,7 +43,7 @@ shared_detector = BackendDetector()
 shared_loop_thread = LoopThread()
 
 _DESCRIPTION = (
-    "Searches the user's document archives. Use it whenever a question may be answered by documents, policies, "
+    "Searches the user's document archives. Use it whenever a question may be about documents, policies, "
     "reports, maintenance records or anything else that may have been archived."
 )
 
@@ -191,7 +191,7 @@ def _arguments(default_top_k: int) -> dict[str, object]:
     return {
         "type": "object",
         "properties": {
-            "query": {"type": "string", "description": "What to search for, phrased for a semantic search."},
+            "query": {"type": "string", "description": "The query, phrased for a semantic search."},
             "top_k": {
                 "type": "integer",
                 "description": f"Maximum number of passages to return, 1 to {MAX_TOP_K}.",

@@ -22,8 +22,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ragstore.model.vectors import Matrix
 from ragstore.repair.segments import IndexConfiguration
-from ragstore.store.base import Matrix
 
 IDS_FILE: Final = "index_metadata.pickle"
 _HEADER: Final = struct.Struct("<i6Q")

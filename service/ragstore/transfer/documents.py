@@ -8,8 +8,9 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 import numpy as np
 
-from ragstore.metadata import Metadata, MetadataValue
-from ragstore.store.base import Distance, Matrix
+from ragstore.model.collections import Distance
+from ragstore.model.metadata import Metadata, MetadataValue
+from ragstore.model.vectors import Matrix
 
 COSINE_TOLERANCE: Final = 1e-6
 """Relative error up to which an embedding of a cosine collection counts as kept, if rounded. Chroma's is below 3e-7."""

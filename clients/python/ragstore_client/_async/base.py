@@ -1,4 +1,4 @@
-"""What the groups of calls of `AsyncClient` share."""
+"""The base class of the groups of calls of `AsyncClient`."""
 
 from __future__ import annotations
 

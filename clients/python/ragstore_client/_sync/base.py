@@ -1,5 +1,5 @@
 # Generated from _async/base.py by scripts/generate_sync_client.py: do not edit.
-"""What the groups of calls of `Client` share."""
+"""The base class of the groups of calls of `Client`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between the two clients, for threads: waiting, deadlines, concurrency, iteration.
+"""The differences between the two clients, for threads: waiting, deadlines, concurrency, iteration.
 
 This module and `_async/runtime.py` are written by hand and define the same names. Every other module of `_sync` is
 generated from its counterpart in `_async`.

@@ -69,7 +69,7 @@ TEXTS: dict[str, Texts] = {
         context_heading="Relevant documents from the archives:",
         archive_prompt=(
             'You have access to document archives. Use the tool "search_archives"\n'
-            "when the user asks about documents, reports, policies or archived information.\n"
+            "when the user has questions about documents, reports, policies or archived information.\n"
             "Rephrase the query so that it suits a semantic search."
         ),
     ),

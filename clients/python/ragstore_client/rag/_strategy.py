@@ -1,4 +1,4 @@
-"""Which text is embedded for a user's message."""
+"""The choice of the text that is embedded for a user's message."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Comparisons with Chroma itself: `make bench`."""

@@ -1,0 +1,1 @@
+"""What generates or checks a committed file: `make generate` and `make check` run these."""

@@ -1,0 +1,85 @@
+"""Draws `stack.svg`, the picture of `architecture.md`: `.venv/bin/python scripts/draw_stack.py` writes it anew.
+
+A test compares its stores with the stack that `ragstore.app` makes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+from xml.sax.saxutils import escape
+
+PICTURE: Final = Path(__file__).resolve().parents[1] / "docs/stack.svg"
+
+ROWS: Final = (
+    ("HTTP", "uvicorn, ProblemProtocol", "reads requests; ends those that never come"),
+    ("HTTP", "RequestContextMiddleware", "request id, timing, access log, audit line"),
+    ("HTTP", "MetricsMiddleware", "requests by route and status, for Prometheus"),
+    ("HTTP", "LimitsMiddleware", "so many at once, so long each; says no when it stops"),
+    ("HTTP", "RawPathMiddleware, AllowHeaderMiddleware", "paths as sent; the methods of a path"),
+    ("Litestar", "AuthMiddleware", "keys, roles, rates"),
+    ("Litestar", "routes", "decode once, call the store, encode"),
+    ("stores", "ScopedStore", "for keys with patterns: what they may not see does not exist"),
+    ("stores", "AuditStore", "notes every write for the audit line"),
+    ("stores", "MetricsStore", "counts and times what callers ask"),
+    ("stores", "DeadlineStore", "ends what takes longer than the request's budget"),
+    ("stores", "BatchingStore", "what waits at the same time leaves as one"),
+    ("stores", "FilterPlanningStore", "how a filtered query is asked"),
+    ("stores", "ChromaStore", "makes of Chroma's habits what the contract promises"),
+    ("backends", "ConsistentReadBackend", "reads again what was written meanwhile; remote only"),
+    ("backends", "CircuitBreakerBackend", "refuses at once while Chroma is away"),
+    ("backends", "RetryingBackend", "asks again what may be asked twice"),
+    ("backends", "MetricsBackend", "times each call to Chroma"),
+)
+"""What a request passes, outermost first: its group, its name, and what it does."""
+
+BACKENDS: Final = (
+    ("EmbeddedBackend", "a process of its own, with PersistentClient"),
+    ("HttpBackend", "a Chroma server, a cluster, or Chroma Cloud"),
+)
+
+COLOURS: Final = {"HTTP": "#e3ecf7", "Litestar": "#fdeeda", "stores": "#e5f3e6", "backends": "#f3e6ef"}
+WIDTH: Final = 760
+ROW: Final = 30
+LEFT: Final = 92
+TOP: Final = 44
+
+
+def drawing() -> str:
+    """The picture as SVG."""
+    end = TOP + ROW * len(ROWS)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {end + 100}" font-family="sans-serif" '
+        'font-size="13" role="img">',
+        "<title>What a request passes on its way to Chroma and back</title>",
+        f'<rect width="{WIDTH}" height="{end + 100}" fill="#ffffff"/>',
+        _text(LEFT + 10, 22, "a caller: curl, the Python client, the Node client", bold=True),
+    ]
+    group = ""
+    for place, (kind, name, note) in enumerate(ROWS):
+        y = TOP + ROW * place
+        parts.append(_box(LEFT, y, WIDTH - LEFT - 12, COLOURS[kind]))
+        parts += [_text(LEFT + 10, y + 19, name, bold=True), _text(LEFT + 220, y + 19, note)]
+        if kind != group:
+            parts.append(_text(10, y + 19, kind))
+            group = kind
+    half = (WIDTH - LEFT - 12 - 10) // 2
+    for column, (name, note) in enumerate(BACKENDS):
+        x = LEFT + column * (half + 10)
+        parts.append(_box(x, end + 4, half, COLOURS["backends"], height=48))
+        parts += [_text(x + 10, end + 23, name, bold=True), _text(x + 10, end + 42, note)]
+    parts.append(_text(LEFT + 10, end + 80, "Chroma", bold=True))
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _box(x: int, y: int, width: int, colour: str, height: int = ROW - 4) -> str:
+    return f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="4" fill="{colour}" stroke="#8899aa"/>'
+
+
+def _text(x: int, y: int, text: str, *, bold: bool = False) -> str:
+    weight = ' font-weight="bold"' if bold else ""
+    return f'<text x="{x}" y="{y}" fill="#111111"{weight}>{escape(text)}</text>'
+
+
+if __name__ == "__main__":
+    PICTURE.write_text(drawing())

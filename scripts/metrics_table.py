@@ -1,0 +1,72 @@
+"""The table of metrics in docs/monitoring.md, made from the code: `python scripts/metrics_table.py` writes it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client import REGISTRY
+
+import ragstore.app
+import ragstore.kit.server.http_protocol  # noqa: F401  # the metrics of everything that `ragstore serve` loads
+
+PAGE = Path(__file__).resolve().parents[1] / "docs/monitoring.md"
+HEAD = "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A metric that the service exports.
+
+    Attributes:
+        name: as Prometheus stores it; of a histogram without `_bucket`, `_sum` and `_count`.
+        kind: counter, gauge, histogram or info.
+        labels: what it is told apart by.
+        meaning: what it says.
+    """
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    meaning: str
+
+
+ENDS = {"counter": "_total", "info": "_info"}
+
+
+def exported() -> list[Exported]:
+    """Every metric of ragstore's own, by its name."""
+    found = {}
+    for collector in set(REGISTRY._collector_to_names):
+        for family in collector.collect():
+            if family.name.startswith("ragstore_"):
+                name = family.name + ENDS.get(family.type, "")
+                labels = tuple(getattr(collector, "_labelnames", ())) or _told(name)
+                found[name] = Exported(name, family.type, labels, family.documentation)
+    return [found[name] for name in sorted(found)]
+
+
+def _told(name: str) -> tuple[str, ...]:
+    """The labels of what has its labels not by declaration."""
+    return ("version", "store", "python") if name == "ragstore_build_info" else ()
+
+
+def table() -> str:
+    """The table."""
+    return HEAD + "".join(_row(metric) for metric in exported())
+
+
+def _row(metric: Exported) -> str:
+    labels = " ".join(f"`{label}`" for label in metric.labels)
+    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.meaning} |\n"
+
+
+def main() -> None:
+    """Put the table into the page in place of the one that is there."""
+    text = PAGE.read_text()
+    PAGE.write_text(re.sub(re.escape(HEAD) + r"(?:\|.*\n)*", lambda _: table(), text))
+
+
+if __name__ == "__main__":
+    main()

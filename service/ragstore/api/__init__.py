@@ -1,0 +1,1 @@
+"""The HTTP API: routes, schemas, media types and the OpenAPI document."""

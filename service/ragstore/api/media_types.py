@@ -1,0 +1,144 @@
+"""JSON and MessagePack, in and out, chosen by the request's headers.
+
+Bodies are decoded from bytes into their struct in one pass, by the DTOs made here; `NegotiatedResponse` encodes
+structs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Final, Generic
+
+import msgspec
+import numpy as np
+from litestar import Request, Response
+from litestar.dto import AbstractDTO
+from litestar.dto.data_structures import DTOFieldDefinition
+from litestar.response.base import ASGIResponse
+from litestar.typing import FieldDefinition
+
+from ragstore.kit.decoding import (
+    JSON,
+    MSGPACK,
+    MSGPACK_NAMES,
+    Decoder,
+    T,
+    body_format,
+    decoded,
+    decoders,
+)
+
+if TYPE_CHECKING:
+    from litestar._openapi.schema_generation import SchemaCreator
+    from litestar.openapi.spec import Reference, Schema
+
+
+class Decoded(AbstractDTO[T], Generic[T]):
+    """Decodes a body into its struct. `Decoded[SomeBody]` is the DTO of a handler that takes `data: SomeBody`."""
+
+    def decode_bytes(self, value: bytes) -> object:
+        """Decode a body of either format.
+
+        Args:
+            value: the body.
+
+        Returns:
+            The struct.
+
+        Raises:
+            InvalidRequest: it is no such struct.
+            UnsupportedMediaType: it is of neither format.
+        """
+        format_ = body_format(self.asgi_connection.headers.get("content-type", ""))
+        return self.decode(value, format_)
+
+    def decode(self, value: bytes, format_: str) -> object:
+        """Decode a body of a known format.
+
+        Args:
+            value: the body.
+            format_: `JSON` or `MSGPACK`.
+
+        Returns:
+            The struct.
+        """
+        return decoded(_decoders_of(self.model_type)[format_], value, format_)
+
+    @classmethod
+    def create_for_field_definition(cls, *args: object, **kwargs: object) -> None:
+        """Make the decoders, so that a struct msgspec cannot decode is found at the start."""
+        _decoders_of(cls.model_type)
+
+    @classmethod
+    def create_openapi_schema(
+        cls, field_definition: FieldDefinition, handler_id: str, schema_creator: SchemaCreator
+    ) -> Reference | Schema:
+        """The struct's own schema."""
+        return schema_creator.for_field_definition(FieldDefinition.from_annotation(cls.model_type))
+
+    @classmethod
+    def generate_field_definitions(cls, model_type: type[Any]) -> Generator[DTOFieldDefinition, None, None]:
+        """No field is treated apart."""
+        yield from ()
+
+    @classmethod
+    def detect_nested_field(cls, field_definition: FieldDefinition) -> bool:
+        """No field is treated apart."""
+        return False
+
+
+_DECODERS: Final[dict[type, dict[str, Decoder[object]]]] = {}
+
+
+def _decoders_of(kind: type) -> dict[str, Decoder[object]]:
+    if kind not in _DECODERS:
+        _DECODERS[kind] = decoders(kind)
+    return _DECODERS[kind]
+
+
+def _json_embedding(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise NotImplementedError
+
+
+def _msgpack_embedding(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        return value.astype("<f4", copy=False).tobytes()
+    raise NotImplementedError
+
+
+_ENCODERS: Final[dict[str, Callable[[object], bytes]]] = {
+    JSON: msgspec.json.Encoder(enc_hook=_json_embedding).encode,
+    MSGPACK: msgspec.msgpack.Encoder(enc_hook=_msgpack_embedding).encode,
+}
+
+
+def wants_msgpack(request: Request[Any, Any, Any]) -> bool:
+    """Whether a caller prefers MessagePack to JSON."""
+    accepted = request.headers.get("accept", "")
+    return "msgpack" in accepted and request.accept.best_match([JSON, *MSGPACK_NAMES]) in MSGPACK_NAMES
+
+
+class NegotiatedResponse(Response[T]):
+    """A struct as JSON, or as MessagePack for callers that prefer it."""
+
+    def to_asgi_response(
+        self,
+        app: Any,
+        request: Request[Any, Any, Any],
+        *,
+        headers: dict[str, str] | None = None,
+        status_code: int | None = None,
+        **kwargs: Any,
+    ) -> ASGIResponse:
+        """Encode in the format that the caller accepts; other responses pass as they are."""
+        if not isinstance(self.content, msgspec.Struct) or self.media_type not in (None, JSON):
+            return super().to_asgi_response(app, request, headers=headers, status_code=status_code, **kwargs)
+        format_ = MSGPACK if wants_msgpack(request) else JSON
+        return ASGIResponse(
+            body=_ENCODERS[format_](self.content),
+            headers={**(headers or {}), **self.headers},
+            media_type=format_,
+            status_code=self.status_code or status_code,
+        )

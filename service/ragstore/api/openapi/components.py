@@ -1,0 +1,212 @@
+"""Schemas of the OpenAPI document: those of the structs, and those that no type can tell."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import numpy as np
+
+from ragstore.api import schemas
+from ragstore.kit import problems
+from ragstore.kit.errors import FieldProblem
+from ragstore.kit.schema_marks import COMPONENT, EXACTLY, OPTIONAL
+from ragstore.model import documents
+from ragstore.model.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
+from ragstore.model.filters.where_document import MAX_TEXT
+from ragstore.model.filters.where_document import OPERATORS as TEXT_OPERATORS
+from ragstore.model.metadata import RESERVED_PREFIXES
+from ragstore.operations.stream import events as stream_lines
+
+JsonSchema: TypeAlias = dict[str, Any]
+"""A JSON Schema, or a part of the OpenAPI document. It is JSON, of any shape."""
+
+FLOAT32_OVERFLOW: Final = float(2**128 - 2**103)
+"""The least number that float32 rounds to infinity."""
+
+REF: Final = "#/components/schemas/{name}"
+
+_KEY: Final = "(?!" + "|".join(prefix.replace("$", "\\$") for prefix in RESERVED_PREFIXES) + r")[\s\S]+"
+_BASE64_FLOAT32: Final = (
+    "^(?:[A-Za-z0-9+/]{16})*(?:[A-Za-z0-9+/]{16}|[A-Za-z0-9+/]{5}[AQgw]==|[A-Za-z0-9+/]{10}[AEIMQUYcgkosw048]=)$"
+)
+"""Base64 of a whole number of four-byte floats, one or more."""
+
+
+def ref(name: str) -> JsonSchema:
+    """A reference to a schema among the components."""
+    return {"$ref": REF.format(name=name)}
+
+
+def _list_of(items: JsonSchema) -> JsonSchema:
+    return {"type": "array", "items": items, "minItems": 1}
+
+
+_LISTS: Final = [_list_of({"type": "string"}), _list_of({"type": "boolean"}), _list_of(ref("Number"))]
+
+_OPERANDS: Final[dict[str, JsonSchema]] = {
+    **{operator: ref("Scalar") for operator in (*EQUALITY, *CONTAINMENT)},
+    **{operator: ref("Number") for operator in ORDER},
+    **{operator: {"anyOf": _LISTS} for operator in MEMBERSHIP},
+}
+
+BY_HAND: Final[dict[str, JsonSchema]] = {
+    "Number": {"description": "A 64-bit integer or a finite float.", "type": "number"},
+    "Scalar": {
+        "description": "A metadata value that is not a list.",
+        "anyOf": [{"type": "string"}, {"type": "boolean"}, ref("Number")],
+    },
+    "DocumentMetadata": {
+        "description": (
+            "A document's metadata. Values are strings, numbers, booleans, or non-empty lists of one of these; null "
+            "means absent. Keys are not empty and do not begin with `chroma:`, `#` or `$`."
+        ),
+        "type": "object",
+        "propertyNames": {"minLength": 1, "pattern": f"^{_KEY}$"},
+        "additionalProperties": {"anyOf": [ref("Scalar"), *_LISTS, {"type": "null"}]},
+        "examples": [{"layer": "chunk", "page_number": 3, "tags": ["heating", "boiler"]}],
+    },
+    "CollectionMetadata": {
+        "description": (
+            "A collection's metadata. Values are strings, numbers or booleans; null means absent. Keys are not empty"
+            " and do not begin with `chroma:`, `#` or `$`. `hnsw:space` names the distance."
+        ),
+        "type": "object",
+        "propertyNames": {"minLength": 1, "pattern": f"^{_KEY}$"},
+        "properties": {"hnsw:space": {"enum": ["cosine", "l2", "ip", None]}},
+        "additionalProperties": {"anyOf": [ref("Scalar"), {"type": "null"}]},
+        "examples": [{"organization_id": "org-1", "language": "en"}],
+    },
+    "Embedding": {
+        "description": (
+            "An embedding: numbers that are finite as float32, or the base64 of their little-endian float32 bytes; in "
+            "MessagePack also the bytes themselves."
+        ),
+        "anyOf": [
+            _list_of({"type": "number", "exclusiveMinimum": -FLOAT32_OVERFLOW, "exclusiveMaximum": FLOAT32_OVERFLOW}),
+            {"type": "string", "contentEncoding": "base64", "pattern": _BASE64_FLOAT32},
+        ],
+        "examples": [[0.1, 0.2, 0.3], "zczMPc3MTD6amZk+"],
+    },
+    "StoredEmbedding": {
+        "description": "The embedding as stored: numbers; in MessagePack the bytes of little-endian float32.",
+        "type": "array",
+        "items": {"type": "number"},
+    },
+    "Where": {
+        "description": (
+            "A filter over metadata. Several fields, and several operators on one field, must all hold. `$and` and "
+            "`$or` take lists of filters; `{}` selects everything. Numbers compare as numbers, so 1 equals 1.0; a "
+            "boolean is no number and a list equals nothing. `$ne`, `$nin` and `$not_contains` also select documents"
+            " without the field. `$contains` looks into lists."
+        ),
+        "type": "object",
+        "propertyNames": {"minLength": 1, "pattern": rf"^(?:\$and|\$or|{_KEY})$"},
+        "properties": {"$and": _list_of(ref("Where")), "$or": _list_of(ref("Where"))},
+        "additionalProperties": {"anyOf": [ref("Scalar"), ref("WhereOperators")]},
+        "examples": [
+            {"layer": "chunk", "page_number": {"$gte": 2, "$lt": 9}},
+            {"$or": [{"section_id": {"$in": ["intro", "keys"]}}, {"tags": {"$contains": "boiler"}}]},
+        ],
+    },
+    "WhereOperators": {
+        "description": "Operators on one metadata field; all must hold.",
+        "type": "object",
+        "minProperties": 1,
+        "properties": _OPERANDS,
+        "additionalProperties": False,
+    },
+    "WhereDocument": {
+        "description": (
+            "A filter over text. Operators in one object must all hold; `$and` and `$or` take lists of filters; `{}`"
+            " selects everything. `$contains` looks for the text as it stands, `$regex` for a regular expression "
+            "(syntax of Rust's `regex` crate)."
+        ),
+        "type": "object",
+        "properties": {
+            **{operator: {"type": "string", "minLength": 1, "maxLength": MAX_TEXT} for operator in TEXT_OPERATORS},
+            "$and": _list_of(ref("WhereDocument")),
+            "$or": _list_of(ref("WhereDocument")),
+        },
+        "additionalProperties": False,
+        "examples": [{"$contains": "boiler"}],
+    },
+}
+
+_EXACTLY_ONE_TARGET: Final[JsonSchema] = {
+    "oneOf": [
+        {"required": ["collection"], "properties": {"collection": {"type": "string"}}},
+        {"required": ["collections"], "properties": {"collections": {"type": "array"}}},
+    ]
+}
+_IDS_OR_WHERE: Final[JsonSchema] = {
+    "anyOf": [
+        {"required": ["ids"], "properties": {"ids": {"type": "array"}}},
+        {"required": ["where"], "properties": {"where": {"type": "object", "minProperties": 1}}},
+    ]
+}
+
+_STRUCTS: Final = (
+    problems.Problem,
+    FieldProblem,
+    schemas.CollectionBody,
+    schemas.MetadataBody,
+    schemas.CollectionOut,
+    schemas.CollectionCreated,
+    schemas.CollectionList,
+    schemas.MetadataUpdated,
+    schemas.CollectionDeleted,
+    schemas.MetadataValues,
+    schemas.DocumentsBody,
+    documents.DocumentOut,
+    schemas.DocumentsWritten,
+    stream_lines.StreamStored,
+    stream_lines.StreamDone,
+    stream_lines.StreamFailed,
+    documents.DocumentList,
+    schemas.FilterBody,
+    schemas.DeleteBody,
+    schemas.DocumentsDeleted,
+    schemas.CollectionEmptied,
+    schemas.QueryBody,
+    schemas.MultiQueryBody,
+    schemas.QueryResults,
+    schemas.MultiQueryResults,
+    schemas.ServiceInfo,
+    schemas.Health,
+    problems.Probe,
+)
+
+
+def component_schemas() -> dict[str, JsonSchema]:
+    """All schemas of the document.
+
+    Returns:
+        Schemas by their names.
+    """
+    _, derived = msgspec.json.schema_components(_STRUCTS, schema_hook=_numpy, ref_template=REF)
+    derived["MultiQueryBody"] |= _EXACTLY_ONE_TARGET
+    derived["DeleteBody"] |= _IDS_OR_WHERE
+    plain = {name: _finished(schema) for name, schema in derived.items()}
+    return dict(sorted({**plain, **BY_HAND}.items()))
+
+
+def _numpy(kind: type) -> JsonSchema:
+    """Embeddings are vectors; their schema stands beside their field."""
+    if np.ndarray in (kind, getattr(kind, "__origin__", None)):
+        return {}
+    raise NotImplementedError
+
+
+def _finished(schema: Any) -> Any:
+    """Put in the schemas that the marks of `ragstore.api.schemas` ask for."""
+    if isinstance(schema, list):
+        return [_finished(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if COMPONENT in schema:
+        component = ref(schema[COMPONENT])
+        return {"anyOf": [component, {"type": "null"}]} if schema[OPTIONAL] else component
+    if EXACTLY in schema:
+        return schema[EXACTLY] | ({"default": schema["default"]} if "default" in schema else {})
+    return {key: _finished(value) for key, value in schema.items()}

@@ -1,0 +1,1 @@
+"""Chroma in a child process of the service."""

@@ -1,0 +1,1 @@
+"""Chroma as a server, over HTTP."""

@@ -1,0 +1,1 @@
+"""Layers around Chroma's operations: circuit breaker, retries, consistent reads, metrics, tracing."""

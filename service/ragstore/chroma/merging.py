@@ -1,0 +1,97 @@
+"""Several writes made one, as if they had come one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ragstore.chroma.backend import RecordBatch, WrittenMetadata
+from ragstore.errors import DocumentsExist, InvalidMetadata
+from ragstore.kit.errors import ServiceError
+from ragstore.model.documents import Batch, Write
+from ragstore.model.metadata import Metadata
+from ragstore.model.vectors import Matrix
+
+MAX_REMOVED_KEYS: Final = 32_000
+"""Keys that an upsert may remove from a document that it replaces. Each is one of the 32,766 variables of an SQL
+statement: 32,765 fail this write and every later write to the collection (measured with Chroma 1.5.9). Only a document
+that others wrote, in several merging upserts, has so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """One write that leaves what several would leave.
+
+    Attributes:
+        records: n records, in the order in which their ids first came; metadatas for Chroma's merging upsert.
+        outcomes: what each of the several is told: an error, or None when it is part of this.
+    """
+
+    records: RecordBatch
+    outcomes: list[ServiceError | None]
+
+
+def merge(collection: str, writes: Sequence[Write], before: Mapping[str, Metadata]) -> Merged:
+    """Merge writes.
+
+    Args:
+        collection: the collection's name, for errors.
+        writes: one or more writes of embeddings of one dimension, in their order.
+        before: metadata of the documents that exist, by id, of all ids that the writes name.
+
+    Returns:
+        The merged write. An add of an id that exists, or that an earlier write brings, is no part of it, nor is an
+        upsert that would remove more than `MAX_REMOVED_KEYS` from a document.
+    """
+    outcomes: list[ServiceError | None] = []
+    last: dict[str, tuple[int, int]] = {}
+    for place, write in enumerate(writes):
+        ids = write.batch.ids
+        refusal = _taken(collection, ids, before, last) if write.kind == "add" else _irremovable(write.batch, before)
+        outcomes.append(refusal)
+        if refusal is None:
+            last.update((document_id, (place, row)) for row, document_id in enumerate(ids))
+    batches = [write.batch for write in writes]
+    records = RecordBatch(
+        ids=list(last),
+        embeddings=_rows([batch.embeddings for batch in batches], list(last.values())),
+        texts=[batches[place].texts[row] for place, row in last.values()],
+        metadatas=[_written(batches[place].metadatas[row], before.get(key)) for key, (place, row) in last.items()],
+    )
+    return Merged(records, outcomes)
+
+
+def _taken(
+    collection: str, ids: list[str], before: Mapping[str, Metadata], earlier: Mapping[str, tuple[int, int]]
+) -> DocumentsExist | None:
+    """The refusal of an add whose ids are taken, some or all."""
+    taken = [row for row, key in enumerate(ids) if key in before or key in earlier]
+    return DocumentsExist(collection, [ids[row] for row in taken], taken) if taken else None
+
+
+def _irremovable(batch: Batch, before: Mapping[str, Metadata]) -> InvalidMetadata | None:
+    """The refusal of an upsert that replaces a document of more keys than one write can remove."""
+    for row, document_id in enumerate(batch.ids):
+        present = before.get(document_id)
+        if present is not None and len(present) > MAX_REMOVED_KEYS:
+            message = f"The stored document has more than {MAX_REMOVED_KEYS} metadata keys; delete it first"
+            return InvalidMetadata.at(f"$.documents[{row}].metadata", message)
+    return None
+
+
+def _rows(matrices: list[Matrix], chosen: list[tuple[int, int]]) -> Matrix:
+    """Rows of several matrices as one matrix; the one matrix itself where it is meant whole."""
+    if len(matrices) == 1 and len(chosen) == len(matrices[0]):
+        return matrices[0]
+    if not chosen:
+        return matrices[0][:0]
+    return np.stack([matrices[place][row] for place, row in chosen])
+
+
+def _written(metadata: Metadata, before: Metadata | None) -> WrittenMetadata:
+    """Metadata for Chroma's merging upsert: what the document had and has no more is named as null."""
+    removed = dict.fromkeys(key for key in before or {} if key not in metadata)
+    return {**removed, **metadata} or None

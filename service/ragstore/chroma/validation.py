@@ -1,0 +1,66 @@
+"""Which writes are let through to Chroma, which would refuse them late, keep them in part, or lose them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from ragstore.chroma.backend import MAX_FLOAT32
+from ragstore.chroma.errors import wrong_dimension
+from ragstore.errors import InvalidDocuments
+from ragstore.kit.errors import FieldProblem, ServiceError
+from ragstore.model.collections import Collection
+from ragstore.model.documents import Batch, Write
+from ragstore.model.vectors import Matrix
+
+MIN_SQUARED_NORM: Final = 1e-36
+"""Squares of embeddings with a smaller sum lose digits in float32, whose normal numbers begin at 1.2e-38."""
+
+
+def validate_writes(collection: Collection, writes: Sequence[Write], limit: int) -> list[ServiceError | None]:
+    """What is wrong with each of several writes.
+
+    Args:
+        collection: where they go.
+        writes: the writes, in their order; the first fixes the dimension where the collection has none.
+        limit: most documents in one of them.
+
+    Returns:
+        An error or None for each.
+    """
+    dimension = collection.dimension
+    refusals: list[ServiceError | None] = []
+    for write in writes:
+        refusal = _refusal(collection, write.batch, dimension, limit)
+        if refusal is None:
+            dimension = write.batch.dimension
+        refusals.append(refusal)
+    return refusals
+
+
+def _refusal(collection: Collection, batch: Batch, dimension: int | None, limit: int) -> ServiceError | None:
+    if len(batch) > limit:
+        # One write is one transaction of Chroma's, so what does not fit in one is refused.
+        message = f"At most {limit} documents fit in one request; this one has {len(batch)}"
+        return InvalidDocuments(message, [FieldProblem("$.documents", message)])
+    if dimension not in (None, batch.dimension):
+        return wrong_dimension(dimension, batch.dimension, "$.documents[0].embedding")
+    if collection.distance == "cosine":
+        return _lost_norm(batch.embeddings)
+    return None
+
+
+def _lost_norm(embeddings: Matrix) -> InvalidDocuments | None:
+    """Refuse embeddings that a cosine collection would lose.
+
+    Chroma divides them by their norm, in float32. Where the squared norm is out of float32's range, what it keeps is
+    NaN or zero (measured with 1.5.9).
+    """
+    squares = np.einsum("ij,ij->i", embeddings, embeddings, dtype=np.float64)
+    lost = (squares > MAX_FLOAT32) | ((squares < MIN_SQUARED_NORM) & embeddings.any(axis=1))
+    if not lost.any():
+        return None
+    message = "Embedding is too long or too short for a cosine distance: its norm must be 0 or from 1e-18 to 1e19"
+    return InvalidDocuments.at(f"$.documents[{int(np.argmax(lost))}].embedding", message)

@@ -1,0 +1,117 @@
+"""Bodies in JSON and MessagePack, decoded from bytes into structs in one pass."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol, TypeVar
+
+import msgspec
+
+from ragstore.kit.errors import FieldProblem, InvalidRequest, UnsupportedMediaType, without_value
+
+T = TypeVar("T")
+
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+JSON: Final = "application/json"
+
+
+MSGPACK: Final = "application/msgpack"
+
+
+NDJSON: Final = "application/x-ndjson"
+
+
+NDJSON_NAMES: Final = frozenset({NDJSON, "application/ndjson"})
+
+
+MSGPACK_NAMES: Final = frozenset({MSGPACK, "application/x-msgpack", "application/vnd.msgpack"})
+
+
+class Decoder(Protocol[T_co]):
+    """Decodes bytes into one type, as msgspec's decoders do."""
+
+    def decode(self, content: bytes | msgspec.Raw, /) -> T_co:
+        """Decode."""
+
+
+def decoders(kind: type[T]) -> dict[str, Decoder[T]]:
+    """The decoders of a type.
+
+    Args:
+        kind: the type.
+
+    Returns:
+        A decoder for each media type that bodies come in.
+    """
+    return {JSON: msgspec.json.Decoder(kind), MSGPACK: msgspec.msgpack.Decoder(kind)}
+
+
+def body_format(content_type: str) -> str:
+    """The format of a body.
+
+    Args:
+        content_type: the header, or an empty text when it is missing.
+
+    Returns:
+        `JSON` or `MSGPACK`; a body that does not say is taken for JSON.
+
+    Raises:
+        UnsupportedMediaType: it is another one.
+    """
+    media_type = _media_type(content_type)
+    if media_type in ("", JSON):
+        return JSON
+    if media_type in MSGPACK_NAMES:
+        return MSGPACK
+    raise UnsupportedMediaType(f"A body must be {JSON} or {MSGPACK}")
+
+
+def check_ndjson(content_type: str) -> None:
+    """Check the format of a stream.
+
+    Args:
+        content_type: the header, or an empty text when it is missing; a stream that does not say is taken for one.
+
+    Raises:
+        UnsupportedMediaType: it is another one.
+    """
+    if _media_type(content_type) not in ("", *NDJSON_NAMES):
+        raise UnsupportedMediaType(f"A stream must be {NDJSON}")
+
+
+def _media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
+def decoded(decoder: Decoder[T], content: bytes | msgspec.Raw, format_: str) -> T:
+    """Decode a body or a part of one.
+
+    Args:
+        decoder: of the wanted type.
+        content: the bytes.
+        format_: `JSON` or `MSGPACK`, for the error's text.
+
+    Returns:
+        The decoded value.
+
+    Raises:
+        InvalidRequest: the bytes are not of the format, or not of the type.
+    """
+    try:
+        return decoder.decode(content)
+    except RecursionError:
+        raise InvalidRequest("The body nests too deeply") from None
+    except msgspec.ValidationError as error:
+        raise _misfit(str(error)) from None
+    except (msgspec.MsgspecError, UnicodeError):
+        raise InvalidRequest(f"The body is not valid {'JSON' if format_ == JSON else 'MessagePack'}") from None
+
+
+def _misfit(text: str) -> InvalidRequest:
+    """Msgspec says what and where in one text: "Expected `int`, got `str` - at `$.top_k`"."""
+    message, _, place = text.rpartition(" - at ") if " - at " in text else (text, "", "")
+    message = without_value(message)
+    path = place.rpartition(" in ")[2].strip("`") or "$"
+    return InvalidRequest(f"{message}: {path}", [FieldProblem(path, message)])

@@ -1,0 +1,63 @@
+"""Structured logs: JSON lines in production, readable ones in a terminal. No line holds what documents hold."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import sys
+from typing import Any, Final, TextIO, cast
+
+import structlog
+
+from ragstore.kit.log_writer import Event, EventLogger, LineFile, LogWriter
+
+AUDIT: Final = "audit"
+"""The logger of audit lines: who did what. No level leaves them out."""
+
+
+def configure(level_name: str, log_format: str) -> None:
+    """Set logging up for the process. Lines are written by a thread of their own until the process ends.
+
+    Args:
+        level_name: minimum log level: `debug`, `info`, `warning` or `error`.
+        log_format: `json`, `console`, or `auto` for `console` on a terminal and `json` elsewhere.
+    """
+    console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
+    level = logging.getLevelNamesMapping()[level_name.upper()]
+    render: Any = structlog.dev.ConsoleRenderer() if console else structlog.processors.JSONRenderer()
+
+    def line_of(event: Event) -> str:
+        return str(render(None, str(event.get("level", "")), event))
+
+    writer = LogWriter(sys.stderr, line_of, _tell_dropped)
+    atexit.register(writer.close)
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    log, audit_log = EventLogger(writer, "log"), EventLogger(writer, "audit")
+    structlog.configure(
+        # No renderer: the writer makes the lines.
+        processors=shared,
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=lambda *names: audit_log if AUDIT in names else log,
+        cache_logger_on_first_use=True,
+    )
+    # Loggers ask no more of a file than to write and to flush.
+    lines = cast("TextIO", LineFile(writer))
+    handler = logging.StreamHandler(lines)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, render],
+            foreign_pre_chain=shared,
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
+    logging.captureWarnings(True)
+    # Other libraries may log what they handle; what they say below a warning is not asked for.
+    logging.getLogger("uvicorn").setLevel(max(level, logging.WARNING))
+
+
+def _tell_dropped(lines: int, audit_lines: int) -> None:
+    structlog.get_logger(__name__).warning("log lines were dropped", lines=lines, audit_lines=audit_lines)

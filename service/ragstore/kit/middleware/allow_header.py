@@ -1,0 +1,39 @@
+"""The `Allow` header of responses to OPTIONS."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from litestar import Litestar
+from litestar.enums import ScopeType
+from litestar.routes import HTTPRoute
+from litestar.types import Message, Receive, Scope, Send
+
+
+class AllowHeaderMiddleware:
+    """Tells in the answer to OPTIONS every method of a path.
+
+    Litestar 2.25 makes that answer when the first handler of a path is registered, and leaves out those that follow.
+
+    Args:
+        app: the application.
+    """
+
+    def __init__(self, app: Litestar) -> None:
+        self._app = app
+        self._methods = {
+            route.path_format or "/": sorted(route.methods) for route in app.routes if isinstance(route, HTTPRoute)
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+
+        async def corrected(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == HTTPStatus.NO_CONTENT:
+                allowed = ", ".join(self._methods.get(scope.get("path_template", ""), ["OPTIONS"]))
+                others = [(name, value) for name, value in message["headers"] if name.lower() != b"allow"]
+                message["headers"] = [*others, (b"allow", allowed.encode())]
+            await send(message)
+
+        asks = scope["type"] == ScopeType.HTTP and scope["method"] == "OPTIONS"
+        await self._app(scope, receive, corrected if asks else send)

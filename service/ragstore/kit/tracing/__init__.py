@@ -1,0 +1,1 @@
+"""OpenTelemetry, imported only when traces are exported."""

@@ -1,0 +1,1 @@
+"""Collections, documents, queries and filters. No HTTP, no Chroma."""

@@ -1,0 +1,1 @@
+"""What routes do: write, list, search, stream."""

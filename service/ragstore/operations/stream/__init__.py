@@ -1,0 +1,1 @@
+"""Ingestion of a stream of documents."""

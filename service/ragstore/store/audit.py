@@ -1,0 +1,43 @@
+"""`AuditStore`: a store that tells the audit trail of every write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragstore.kit import context
+from ragstore.kit.errors import ServiceError
+from ragstore.model.collections import Collection, Distance
+from ragstore.model.documents import Selection, Write
+from ragstore.model.metadata import CollectionMetadata, Scalar
+from ragstore.store.layer import StoreLayer
+
+
+class AuditStore(StoreLayer):
+    """Passes every call on. A write is told before it is tried, since one that fails may still have been done."""
+
+    async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
+        """Create a collection."""
+        context.wrote(name)
+        return await self._inner.create_collection(name, metadata, distance)
+
+    async def update_metadata(self, name: str, metadata: dict[str, Scalar | None], *, merge: bool) -> Collection:
+        """Replace a collection's metadata or merge into it."""
+        context.wrote(name)
+        return await self._inner.update_metadata(name, metadata, merge=merge)
+
+    async def delete_collection(self, name: str) -> None:
+        """Delete a collection and its documents."""
+        context.wrote(name)
+        await self._inner.delete_collection(name)
+
+    async def write(self, name: str, writes: Sequence[Write]) -> list[ServiceError | None]:
+        """Write several batches, each with an outcome of its own."""
+        context.wrote_more(name, sum(len(write.batch) for write in writes))
+        return await self._inner.write(name, writes)
+
+    async def delete(self, name: str, selection: Selection) -> int:
+        """Delete documents. How many is known afterwards."""
+        context.wrote(name)
+        deleted = await self._inner.delete(name, selection)
+        context.wrote(name, deleted)
+        return deleted

@@ -1,0 +1,1 @@
+"""Dynamic batching: requests that wait for the same collection become one call."""

@@ -1,0 +1,80 @@
+"""What is measured for Prometheus at the stack's two ends: what callers ask, and each call to Chroma.
+
+What lies between the two tells of itself: the lines in `coalescing`, the ways in `planning`, the circuit in `breaking`.
+Series are looked up once, when a store is made: a lookup costs more than what it counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+from prometheus_client import Counter, Histogram
+
+from ragstore.kit.deferred_metrics import BUCKETS, note
+from ragstore.kit.errors import ServiceError
+from ragstore.model.documents import Selection, Write
+from ragstore.model.queries import Found, Query
+from ragstore.store.layer import StoreLayer, StoreOperation
+
+T = TypeVar("T")
+
+ON_DOCUMENTS: Final[tuple[StoreOperation, ...]] = (
+    "write",
+    "delete",
+    "query",
+    "get",
+    "get_ids",
+    "get_metadatas",
+    "count",
+)
+"""Operations of the store that are measured."""
+
+
+STORE_SECONDS: Final = Histogram(
+    "ragstore_store_duration_seconds", "Time of a call to the store, waits included.", ["operation"], buckets=BUCKETS
+)
+DOCUMENTS: Final = Counter("ragstore_documents_written_total", "Documents written, by what was asked.", ["kind"])
+DELETED: Final = Counter("ragstore_documents_deleted_total", "Documents deleted.")
+QUERIES: Final = Counter("ragstore_queries_total", "Query vectors asked, with a filter or without.", ["filtered"])
+
+
+class MetricsStore(StoreLayer):
+    """A store that counts what callers ask; see `Store` for what each method promises."""
+
+    _seconds: Final = {operation: STORE_SECONDS.labels(operation) for operation in ON_DOCUMENTS}
+    _documents: Final = {kind: DOCUMENTS.labels(kind) for kind in ("add", "upsert")}
+    _filtered: Final = QUERIES.labels("yes")
+    _unfiltered: Final = QUERIES.labels("no")
+
+    async def _through(self, operation: StoreOperation, name: str | None, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call, and measure it where it is about documents."""
+        seconds = self._seconds.get(operation)
+        if seconds is None:
+            return await call()
+        started = time.perf_counter()
+        try:
+            return await call()
+        finally:
+            note(seconds.observe, time.perf_counter() - started)
+
+    async def write(self, name: str, writes: Sequence[Write]) -> list[ServiceError | None]:
+        """Write several batches, each with an outcome of its own."""
+        outcomes = await super().write(name, writes)
+        for write, outcome in zip(writes, outcomes, strict=True):
+            if outcome is None:
+                note(self._documents[write.kind].inc, len(write.batch))
+        return outcomes
+
+    async def delete(self, name: str, selection: Selection) -> int:
+        """Delete documents."""
+        deleted = await super().delete(name, selection)
+        note(DELETED.inc, deleted)
+        return deleted
+
+    async def query(self, name: str, queries: Sequence[Query]) -> Found:
+        """Find the nearest documents."""
+        for query in queries:
+            note((self._unfiltered if query.condition.is_none else self._filtered).inc)
+        return await super().query(name, queries)
