@@ -8,6 +8,7 @@ import importlib.util
 import signal
 import sys
 import threading
+from pathlib import Path
 from types import FrameType
 
 import click
@@ -20,7 +21,6 @@ from ragstore.kit.auth.keys import KeyRing, KeysError
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.logging import configure as configure_logging
 from ragstore.model.collections import StoreStatus
-from ragstore.repair.commands import repair_folder
 from ragstore.settings import Settings, SettingsError
 from ragstore.transfer import commands as transfer
 
@@ -113,8 +113,16 @@ def print_openapi() -> None:
     click.echo(document(create_litestar(Settings())), nl=False)
 
 
+@main.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def repair(arguments: tuple[str, ...]) -> None:
+    """Repair Chroma's data folder after a kill; the same as `chroma-repair`."""
+    from chroma_repair import command
+
+    sys.exit(command.main(arguments, "ragstore repair"))
+
+
 main.add_command(keys)
-main.add_command(repair_folder)
 for command in transfer.COMMANDS:
     main.add_command(command)
 
@@ -163,12 +171,12 @@ def _require_chromadb() -> None:
 
 def _refuse_shared_data(path: str) -> None:
     """Stop before serving when another process has the data: Chroma itself would let two in, and lose data."""
-    from ragstore.chroma.embedded.process import Refusal, locked
+    from chroma_repair.data_lock import DataInUse, lock_data
 
     try:
-        locked(path).release()
-    except (Refusal, OSError) as error:
-        reason = error.text if isinstance(error, Refusal) else error.strerror
+        lock_data(Path(path)).release()
+    except (DataInUse, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
         raise click.ClickException(f"RAGSTORE_DATA_PATH cannot be used: {reason}") from None
 
 
