@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import importlib.util
+import os
 import signal
 import sys
 import threading
@@ -19,7 +19,9 @@ from ragstore import __version__, settings
 from ragstore.kit.auth.commands import KeysFile, keys
 from ragstore.kit.auth.keys import KeyRing, KeysError
 from ragstore.kit.errors import ServiceError
+from ragstore.kit.extras import MissingExtra, require_extra
 from ragstore.kit.logging import configure as configure_logging
+from ragstore.kit.tracing.configured import is_configured
 from ragstore.model.collections import StoreStatus
 from ragstore.settings import Settings, SettingsError
 from ragstore.transfer import commands as transfer
@@ -60,8 +62,8 @@ def serve() -> None:
     configure_logging(chosen.log_level, chosen.log_format)
     for name in settings.unknown():
         structlog.get_logger(__name__).warning("unknown setting", variable=name)
+    _require_extras(chosen)
     if chosen.store == "embedded":
-        _require_chromadb()
         _refuse_shared_data(chosen.data_path)
     # uvicorn stops gracefully and then raises the signal again; a stop that was asked for is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -97,6 +99,7 @@ def check() -> None:
     for name in settings.unknown():
         click.echo(f"{name} is set and is no setting of ragstore")
     _check_keys(chosen)
+    _require_extras(chosen)
     try:
         status = asyncio.run(_status(chosen))
     except ServiceError as error:
@@ -163,10 +166,16 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def _require_chromadb() -> None:
-    """Stop before serving where chromadb was left out, as in the image for a Chroma server."""
-    if importlib.util.find_spec("chromadb") is None:
-        raise click.ClickException("Embedded Chroma needs chromadb, which is not installed: set RAGSTORE_CHROMA_URL")
+def _require_extras(chosen: Settings) -> None:
+    """Stop if the settings need an extra that is not installed."""
+    try:
+        if chosen.store == "embedded":
+            require_extra("ragstore[embedded]", "Embedded Chroma (RAGSTORE_CHROMA_URL is not set)", "chromadb")
+        if is_configured(os.environ):
+            modules = ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.instrumentation.asgi")
+            require_extra("ragstore[tracing]", "Tracing (OTEL_EXPORTER_OTLP_ENDPOINT is set)", *modules)
+    except MissingExtra as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _refuse_shared_data(path: str) -> None:

@@ -1,17 +1,19 @@
-"""What a service holds, collection by collection."""
+"""Figures of a service's collections."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from ragstore.api.schemas import CollectionOut
-from ragstore.model.collections import Distance
+from ragstore.transfer.counted import CountedCollection
+from ragstore_client import Distance
 
-FLOAT_BYTES = 4
-WIDEST = 1000
-"""Characters in a line where standard output is no terminal: names are whole there."""
+FLOAT_BYTES: Final = 4
+MAX_WIDTH: Final = 1000
+"""Characters in a line if standard output is not a terminal: names are not wrapped there."""
 
 
 class CollectionStats(msgspec.Struct, frozen=True):
@@ -19,11 +21,11 @@ class CollectionStats(msgspec.Struct, frozen=True):
 
     Attributes:
         name: its name.
-        count: documents in it.
-        dimension: of its embeddings; None until the first document came.
-        distance: how they are compared.
-        embedding_bytes: what its embeddings take, as float32.
-        metadata_keys: keys of its metadata; not their values.
+        count: number of documents.
+        dimension: dimension of its embeddings; None until the first document was added.
+        distance: the distance function.
+        embedding_bytes: size of its embeddings as float32.
+        metadata_keys: keys of its metadata, without their values.
     """
 
     name: str
@@ -40,9 +42,9 @@ class Stats(msgspec.Struct, frozen=True):
     Attributes:
         address: its address.
         collections: its collections, by name.
-        total_collections: how many.
-        total_documents: in all of them.
-        total_embedding_bytes: in all of them.
+        total_collections: number of collections.
+        total_documents: number of documents in all of them.
+        total_embedding_bytes: size of all their embeddings.
     """
 
     address: str
@@ -52,17 +54,9 @@ class Stats(msgspec.Struct, frozen=True):
     total_embedding_bytes: int
 
 
-def stats_of(address: str, collections: list[CollectionOut]) -> Stats:
-    """Count.
-
-    Args:
-        address: the service's address.
-        collections: its collections.
-
-    Returns:
-        The figures.
-    """
-    told = [
+def stats_of(address: str, collections: list[CountedCollection]) -> Stats:
+    """The figures of a service with these collections."""
+    figures = [
         CollectionStats(
             found.name,
             found.count,
@@ -73,7 +67,13 @@ def stats_of(address: str, collections: list[CollectionOut]) -> Stats:
         )
         for found in collections
     ]
-    return Stats(address, told, len(told), sum(each.count for each in told), sum(each.embedding_bytes for each in told))
+    return Stats(
+        address,
+        figures,
+        len(figures),
+        sum(each.count for each in figures),
+        sum(each.embedding_bytes for each in figures),
+    )
 
 
 def show(stats: Stats) -> None:
@@ -89,7 +89,7 @@ def show(stats: Stats) -> None:
         table.add_row(each.name, str(each.count), dimension, each.distance, _mebibytes(each.embedding_bytes))
     console = Console(markup=False, highlight=False)
     if not console.is_terminal:
-        console = Console(markup=False, highlight=False, width=WIDEST)
+        console = Console(markup=False, highlight=False, width=MAX_WIDTH)
     console.print(table)
 
 
