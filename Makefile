@@ -114,6 +114,10 @@ bench: $(VENV)/dev.stamp ## compare with Chroma asked directly (needs wrk): make
 openapi: $(VENV)/run.stamp ## write openapi/openapi.json anew
 	$(BIN)/ragstore openapi > openapi/openapi.json
 
+.PHONY: sync-client
+sync-client: $(VENV)/dev.stamp ## generate the synchronous Python client from the asynchronous one
+	$(BIN)/python scripts/generate_sync_client.py
+
 .PHONY: rules
 rules: $(BIN)/python ## write k8s/monitoring/prometheusrule.yaml anew, from rules.yaml
 	$(BIN)/python scripts/prometheus_rules.py > k8s/monitoring/prometheusrule.yaml
@@ -129,6 +133,7 @@ check: $(VENV)/dev.stamp node_modules/.package-lock.json node-check deploy-check
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/generate_sync_client.py --check
 	$(BIN)/ragstore openapi | diff -u openapi/openapi.json - || { echo "openapi/openapi.json is out of date: make openapi"; exit 1; }
 	REDOCLY_TELEMETRY=off npx --no-install redocly lint openapi/openapi.json
 	$(MAKE) --no-print-directory audit

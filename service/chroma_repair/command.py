@@ -44,7 +44,10 @@ def main(arguments: Sequence[str] | None = None, program: str = "chroma-repair")
         return _fail(f"{folder} cannot be read and written: {error}")
     for found in results:
         where = f"{found.collection} ({found.documents} documents, tenant {found.tenant}, database {found.database})"
-        print(f"{where}: {found.problem or 'repaired; Chroma rebuilds its index when it is next used'}")
+        if found.removed_entries:
+            print(f"{where}: removed {found.removed_entries} failed writes from its log, which Chroma cannot apply")
+        if found.index:
+            print(f"{where}: {found.problem or 'repaired; Chroma rebuilds its index when it is next used'}")
     if not results:
         print("No index is damaged")
     return DAMAGED if any(found.problem for found in results) else 0
@@ -53,7 +56,8 @@ def main(arguments: Sequence[str] | None = None, program: str = "chroma-repair")
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
-        description="Repair the indexes in FOLDER, Chroma's data folder, that were damaged when Chroma was killed.",
+        description="Repair in FOLDER, Chroma's data folder, the indexes that were damaged when Chroma was killed, and "
+        "the logs that Chroma cannot apply because a document has too many metadata values.",
         epilog="Stop Chroma first: nothing else may use the folder while it is repaired. Exit codes: 0 no index is "
         f"damaged any more; {FAILED} the folder cannot be used; 2 wrong command line; {DAMAGED} a collection cannot be "
         "repaired, and is left unchanged.",

@@ -14,6 +14,8 @@ other collections come back exactly.
 
 When the ids of the elements are lost, they follow from the order: Chroma numbers the elements of an index, and the rows
 of its database, in the order in which documents were added. Nothing is changed unless every document has its embedding.
+
+A log that Chroma can never apply is repaired here too: see `poisoned_log`.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from typing import Final
 from uuid import uuid4
 
 from chroma_repair.missing_entries import MissingEntries, missing_entries
+from chroma_repair.poisoned_log import remove_poison
 from chroma_repair.saved_index import read_index
 from chroma_repair.segments import ADD, DELETE, NotRepairable, Segment, configuration, segments
 
@@ -39,7 +42,7 @@ ASIDE: Final = ".damaged"
 
 @dataclass(frozen=True, slots=True)
 class RepairResult:
-    """A collection whose index was damaged, or was named.
+    """A collection whose index or log was damaged, or that was named.
 
     Attributes:
         collection: its name.
@@ -47,7 +50,9 @@ class RepairResult:
         tenant: Chroma tenant.
         database: Chroma database.
         documents: number of documents it has.
-        problem: why it could not be repaired; empty when it was repaired.
+        problem: why its index could not be repaired; empty when it was repaired, or undamaged.
+        removed_entries: number of log entries that were removed, because Chroma can never apply one of them.
+        index: whether its index was damaged, or the collection was named.
     """
 
     collection: str
@@ -56,10 +61,12 @@ class RepairResult:
     database: str
     documents: int
     problem: str = ""
+    removed_entries: int = 0
+    index: bool = True
 
 
 def repair(folder: Path, names: Collection[str] = ()) -> list[RepairResult]:
-    """Repair the damage that a kill left. Chroma must not be running on the folder.
+    """Repair the damage of a kill, or of a write that Chroma cannot apply. Chroma must not be running on the folder.
 
     Args:
         folder: Chroma's data folder.
@@ -77,17 +84,28 @@ def repair(folder: Path, names: Collection[str] = ()) -> list[RepairResult]:
     results: list[RepairResult] = []
     with closing(sqlite3.connect(folder / DATABASE)) as database:
         for segment in segments(database):
+            removed_entries = remove_poison(database, segment)
+            problem, index = "", True
             try:
-                if not _repair(database, folder, segment, forced=segment.name in names):
-                    continue
-                problem = ""
+                index = _repair(database, folder, segment, forced=segment.name in names)
             except NotRepairable as error:
                 problem = str(error)
+            if not index and not removed_entries:
+                continue
             (documents,) = database.execute(
                 "SELECT count(*) FROM embeddings WHERE segment_id = ?", (segment.rows,)
             ).fetchone()
             results.append(
-                RepairResult(segment.name, segment.collection_id, segment.tenant, segment.database, documents, problem)
+                RepairResult(
+                    segment.name,
+                    segment.collection_id,
+                    segment.tenant,
+                    segment.database,
+                    documents,
+                    problem,
+                    removed_entries,
+                    index,
+                )
             )
     return results
 

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TypeAlias
 
 import filelock
 import numpy as np
@@ -20,7 +19,6 @@ import pytest
 from click.testing import CliRunner
 
 import chroma_repair
-from chroma_repair.command import main
 from chroma_repair.index_repair import ASIDE, DATABASE, RepairResult, repair
 from chroma_repair.saved_index import IDS_FILE
 from chroma_repair.unclean_shutdown import MARKER_NAME
@@ -39,6 +37,7 @@ from tests.support.damaged_index import (
     left_by,
     numbered,
     opened,
+    run_repair,
     same_content,
     saved_twice,
 )
@@ -47,8 +46,6 @@ from tests.support.stores import TENANT
 
 ROW = 132 + 4 * 3 + 8
 """Bytes of an element of dimension 3: links, embedding, label."""
-
-Run: TypeAlias = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture(scope="module")
@@ -278,22 +275,11 @@ class Traitor:
 # -- the command --------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run `chroma-repair` in this process: its exit code, and what it prints."""
-
-    def run_command(*arguments: str) -> tuple[int, str]:
-        code = main(arguments)
-        return code, "".join(capsys.readouterr())
-
-    return run_command
-
-
-def test_the_command_prints_the_repaired_collections(killed: dict[Distance, Killed], tmp_path: Path, run: Run) -> None:
+def test_the_command_prints_the_repaired_collections(killed: dict[Distance, Killed], tmp_path: Path) -> None:
     acknowledged = left_by(killed["l2"], tmp_path / "data", "ids not written")
     collection = f"notes ({len(acknowledged)} documents, tenant {TENANT}, database store_tests)"
     repaired = f"{collection}: repaired; Chroma rebuilds its index when it is next used\n"
-    assert run(str(tmp_path / "data")) == (0, repaired)
+    assert run_repair(str(tmp_path / "data")) == (0, repaired)
 
 
 def test_the_command_of_ragstore_is_the_same(killed: dict[Distance, Killed], tmp_path: Path) -> None:
@@ -305,11 +291,11 @@ def test_the_command_of_ragstore_is_the_same(killed: dict[Distance, Killed], tmp
 
 
 async def test_the_command_rebuilds_the_index_of_a_named_collection(
-    killed: dict[Distance, Killed], tmp_path: Path, run: Run
+    killed: dict[Distance, Killed], tmp_path: Path
 ) -> None:
     shutil.copytree(killed["cosine"].after, tmp_path / "data")
-    assert run(str(tmp_path / "data"), "--collection", "other") == (0, "No index is damaged\n")
-    code, output = run(str(tmp_path / "data"), "--collection", NAME)
+    assert run_repair(str(tmp_path / "data"), "--collection", "other") == (0, "No index is damaged\n")
+    code, output = run_repair(str(tmp_path / "data"), "--collection", NAME)
     assert (code, output[:6]) == (0, "notes ")
     async with opened(tmp_path / "data") as store:
         assert same_content(await content_of(store), killed["cosine"].acknowledged, "cosine")
@@ -317,31 +303,32 @@ async def test_the_command_rebuilds_the_index_of_a_named_collection(
         assert await store.count(NAME) == len(killed["cosine"].acknowledged) + 1
 
 
-def test_the_command_ends_with_4_when_it_cannot_repair(
-    killed: dict[Distance, Killed], tmp_path: Path, run: Run
-) -> None:
+def test_the_command_ends_with_4_when_it_cannot_repair(killed: dict[Distance, Killed], tmp_path: Path) -> None:
     left_by(killed["l2"], tmp_path / "data", "ids not written")
     _lose_files(index_of(tmp_path / "data"))
-    code, output = run(str(tmp_path / "data"))
+    code, output = run_repair(str(tmp_path / "data"))
     assert code == 4
     assert "The files of its index are missing or cannot be read" in output
 
 
-def test_the_command_ignores_a_folder_without_chroma(tmp_path: Path, run: Run) -> None:
-    assert run(str(tmp_path)) == (0, f"There is no chroma.sqlite3 in {tmp_path}: nothing to repair\n")
+def test_the_command_ignores_a_folder_without_chroma(tmp_path: Path) -> None:
+    assert run_repair(str(tmp_path)) == (0, f"There is no chroma.sqlite3 in {tmp_path}: nothing to repair\n")
     assert not list(tmp_path.iterdir())
 
 
-async def test_the_command_refuses_a_folder_that_is_in_use(tmp_path: Path, run: Run) -> None:
+async def test_the_command_refuses_a_folder_that_is_in_use(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         await store.status()
-        assert await asyncio.to_thread(run, str(tmp_path)) == (1, "Error: The data is in use by another process\n")
+        assert await asyncio.to_thread(run_repair, str(tmp_path)) == (
+            1,
+            "Error: The data is in use by another process\n",
+        )
 
 
 @pytest.mark.parametrize("arguments", [[], ["FOLDER", "--tables"], ["no such folder"]])
-def test_a_wrong_command_line_ends_with_2(arguments: list[str], tmp_path: Path, run: Run) -> None:
+def test_a_wrong_command_line_ends_with_2(arguments: list[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as ended:
-        run(*(str(tmp_path) if argument == "FOLDER" else argument for argument in arguments))
+        run_repair(*(str(tmp_path) if argument == "FOLDER" else argument for argument in arguments))
     assert ended.value.code == 2
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
+from chroma_repair.command import main
 from chroma_repair.index_repair import DATABASE
 from chroma_repair.saved_index import IDS_FILE, read_index
 from chroma_repair.segments import IndexConfiguration
@@ -68,6 +70,14 @@ def same_content(found: Content, expected: Content, distance: Distance) -> bool:
         found[name][:2] == expected[name][:2] and np.allclose(found[name][2], expected[name][2], rtol=1e-6, atol=0)
         for name in found
     )
+
+
+def run_repair(*arguments: str) -> tuple[int, str]:
+    """Run `chroma-repair` in this process: its exit code, and what it prints."""
+    output = io.StringIO()
+    with redirect_stdout(output), redirect_stderr(output):
+        code = main(arguments)
+    return code, output.getvalue()
 
 
 def index_of(folder: Path) -> Path:

@@ -111,3 +111,17 @@ def test_embeddings_of_cosine_collections_are_the_same_within_1e_6(
     stored = (sent.astype(np.float64) * (1 + error)).astype("<f4")
     documents = [Document("a", "text", {}, embedding.tobytes()) for embedding in (sent, stored)]
     assert compare(documents[0], documents[1], distance) == result
+
+
+def test_a_document_that_the_service_rejects_is_named(embedded: Store, filled: str, tmp_path: Path) -> None:
+    exported(embedded, filled, tmp_path / "x.jsonl")
+    collection, documents = read_export(tmp_path / "x.jsonl")
+    documents[3] = msgspec.structs.replace(documents[3], metadata={"list": [*range(5001)]})
+    checksum = Checksum()
+    lines = [checksum.header(collection), *(checksum.document(each) for each in documents)]
+    (tmp_path / "large.jsonl").write_bytes(b"".join([*lines, checksum.trailer()]))
+    run = ragstore("import", tmp_path / "large.jsonl", "--url", embedded.url, "--into", f"{filled}-2")
+    assert run.exit_code == 1
+    assert "at most 5000 metadata values" in run.stderr
+    assert f"Document '{documents[3].id}':" in run.stderr
+    assert "(400)" in run.stderr

@@ -1,4 +1,4 @@
-"""A collection whose documents are counted."""
+"""A collection whose documents Chroma could count."""
 
 from __future__ import annotations
 

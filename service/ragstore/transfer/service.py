@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -14,8 +14,6 @@ import ragstore_client as client
 from ragstore.transfer.counted import CountedCollection
 from ragstore.transfer.documents import Document
 from ragstore.transfer.failures import TransferFailed
-
-T = TypeVar("T")
 
 TIMEOUT_SECONDS: Final = 120.0
 """Maximum duration of one attempt of a request. The service responds earlier, if only with 504."""
@@ -43,15 +41,25 @@ class Service:
         """The service's address."""
         return self._client.base_url
 
-    async def collections(self) -> list[CountedCollection]:
+    async def collections(self) -> list[client.Collection]:
         """All collections, by name."""
         with self._readable_errors():
-            return [self._counted(found) for found in (await self._client.list_collections()).collections]
+            return (await self._client.list_collections()).collections
 
     async def collection(self, name: str) -> CountedCollection:
-        """The current state of a collection."""
+        """The current state of a collection.
+
+        Raises:
+            TransferFailed: Chroma cannot count its documents, and so could not read or write them either.
+        """
         with self._readable_errors():
-            return self._counted(await self._client.get_collection(name))
+            found = await self._client.get_collection(name)
+        if found.count is None:
+            raise TransferFailed(f"{self.address}: Collection '{name}' is damaged: Chroma cannot count its documents")
+        try:
+            return msgspec.convert(found, CountedCollection, from_attributes=True)
+        except msgspec.ValidationError:
+            raise self._foreign() from None
 
     async def create(self, wanted: CountedCollection) -> bool:
         """Create a collection.
@@ -119,12 +127,10 @@ class Service:
         limits = client.BatchLimits(documents=len(new), requests=MAX_REQUESTS_PER_BATCH)
         with self._readable_errors():
             outcomes = [outcome async for outcome in self._client.ingest(name, new, concurrency=1, limits=limits)]
-            for outcome in outcomes:
-                if outcome.error is not None:
+        for outcome in outcomes:
+            if outcome.error is not None:
+                with self._readable_errors(f"Document '{outcome.id}': "):
                     raise outcome.error
-
-    def _counted(self, found: client.Collection) -> CountedCollection:
-        return self._converted(found, CountedCollection)
 
     def _document(self, found: client.Document) -> Document:
         if found.embedding is None:
@@ -132,28 +138,22 @@ class Service:
         embedding = np.array(found.embedding, dtype="<f4").tobytes()
         return Document(found.id, found.text, found.metadata, embedding)
 
-    def _converted(self, found: object, kind: type[T]) -> T:
-        try:
-            return msgspec.convert(found, kind, from_attributes=True)
-        except msgspec.ValidationError:
-            raise self._foreign() from None
-
     def _foreign(self) -> TransferFailed:
         return TransferFailed(f"{self.address}: the response is not that of a ragstore")
 
     @contextmanager
-    def _readable_errors(self) -> Iterator[None]:
+    def _readable_errors(self, subject: str = "") -> Iterator[None]:
         """Turn the client's errors into one line each."""
         try:
             yield
         except client.ProblemError as error:
-            raise TransferFailed(f"{self.address}: {error} ({error.status})") from None
+            raise TransferFailed(f"{self.address}: {subject}{error} ({error.status})") from None
         except client.ConnectFailed:
             raise TransferFailed(f"{self.address}: cannot be reached") from None
         except client.UnexpectedResponse:
             raise self._foreign() from None
         except client.RagstoreError as error:
-            raise TransferFailed(f"{self.address}: {error}") from None
+            raise TransferFailed(f"{self.address}: {subject}{error}") from None
 
 
 @asynccontextmanager

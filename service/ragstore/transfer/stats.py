@@ -8,8 +8,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from ragstore.transfer.counted import CountedCollection
-from ragstore_client import Distance
+from ragstore_client import Collection
 
 FLOAT_BYTES: Final = 4
 MAX_WIDTH: Final = 1000
@@ -21,17 +20,17 @@ class CollectionStats(msgspec.Struct, frozen=True):
 
     Attributes:
         name: its name.
-        count: number of documents.
+        count: number of documents; None in a damaged collection, whose documents Chroma cannot count.
         dimension: dimension of its embeddings; None until the first document was added.
         distance: the distance function.
-        embedding_bytes: size of its embeddings as float32.
+        embedding_bytes: size of its embeddings as float32; 0 for a damaged collection.
         metadata_keys: keys of its metadata, without their values.
     """
 
     name: str
-    count: int
+    count: int | None
     dimension: int | None
-    distance: Distance
+    distance: str
     embedding_bytes: int
     metadata_keys: list[str]
 
@@ -43,7 +42,7 @@ class Stats(msgspec.Struct, frozen=True):
         address: its address.
         collections: its collections, by name.
         total_collections: number of collections.
-        total_documents: number of documents in all of them.
+        total_documents: number of documents in all undamaged ones.
         total_embedding_bytes: size of all their embeddings.
     """
 
@@ -54,7 +53,7 @@ class Stats(msgspec.Struct, frozen=True):
     total_embedding_bytes: int
 
 
-def stats_of(address: str, collections: list[CountedCollection]) -> Stats:
+def stats_of(address: str, collections: list[Collection]) -> Stats:
     """The figures of a service with these collections."""
     figures = [
         CollectionStats(
@@ -62,7 +61,7 @@ def stats_of(address: str, collections: list[CountedCollection]) -> Stats:
             found.count,
             found.dimension,
             found.distance,
-            found.count * (found.dimension or 0) * FLOAT_BYTES,
+            (found.count or 0) * (found.dimension or 0) * FLOAT_BYTES,
             sorted(found.metadata),
         )
         for found in collections
@@ -71,7 +70,7 @@ def stats_of(address: str, collections: list[CountedCollection]) -> Stats:
         address,
         figures,
         len(figures),
-        sum(each.count for each in figures),
+        sum(each.count or 0 for each in figures),
         sum(each.embedding_bytes for each in figures),
     )
 
@@ -86,7 +85,8 @@ def show(stats: Stats) -> None:
     table.add_column("EMBEDDINGS", _mebibytes(stats.total_embedding_bytes), justify="right", no_wrap=True)
     for each in stats.collections:
         dimension = "-" if each.dimension is None else str(each.dimension)
-        table.add_row(each.name, str(each.count), dimension, each.distance, _mebibytes(each.embedding_bytes))
+        count = "damaged" if each.count is None else str(each.count)
+        table.add_row(each.name, count, dimension, each.distance, _mebibytes(each.embedding_bytes))
     console = Console(markup=False, highlight=False)
     if not console.is_terminal:
         console = Console(markup=False, highlight=False, width=MAX_WIDTH)

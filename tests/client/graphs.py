@@ -1,4 +1,4 @@
-"""A LangGraph agent whose model is scripted: everything else is real."""
+"""LangGraph graphs with a scripted model; everything else is real."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Graph = CompiledStateGraph[MessagesState, None, MessagesState, MessagesState]
 
 
 class ScriptedModel(BaseChatModel):
-    """Searches the archives with the user's words when it has the tool, and answers with what the tool returned."""
+    """Searches the archives with the user's words when it has the tool, and replies with the tool's result."""
 
     tools: Sequence[str] = ()
     seen: list[list[BaseMessage]] = []
@@ -48,8 +48,8 @@ class ScriptedModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=reply)])
 
 
-def agent(build: Callable[[RunnableConfig], list[BaseTool]] = build_tools) -> Graph:
-    """The source's graph: an agent node, and a tool node with the tools of the invocation."""
+def tool_graph(build: Callable[[RunnableConfig], list[BaseTool]] = build_tools) -> Graph:
+    """The graph of the specification: an agent node, and a tool node with the tools of the invocation."""
 
     def think(state: MessagesState, config: RunnableConfig) -> MessagesState:
         tools = [tool.name for tool in build(config)]
@@ -80,8 +80,8 @@ def agent(build: Callable[[RunnableConfig], list[BaseTool]] = build_tools) -> Gr
     return graph.compile()
 
 
-def informed(model: ScriptedModel) -> Graph:
-    """Option B: context first, then the model."""
+def context_graph(model: ScriptedModel) -> Graph:
+    """The graph that adds context before the model."""
 
     async def think(state: MessagesState, config: RunnableConfig) -> MessagesState:
         return {"messages": [await model.ainvoke(state["messages"], config)]}
