@@ -4,7 +4,7 @@ import textwrap
 from pathlib import Path
 
 HEAD = """\
-# Generated from rules.yaml by `make rules`: the same rules for the Prometheus operator.
+# Generated from rules.yaml by `make generate`: the same rules for the Prometheus operator.
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:
