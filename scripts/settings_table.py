@@ -1,4 +1,4 @@
-"""Makes the table of settings in docs/operating.md from the code: `python scripts/settings_table.py`."""
+"""Generate the settings table of docs/operating.md from the code: `python -m scripts.settings_table`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEAD = "| variable | default | meaning |\n| --- | --- | --- |\n"
 
 
 def table() -> str:
-    """The table, from the defaults of `Settings` and the words of its docstring."""
+    """Build the table from the defaults of `Settings` and from its docstring."""
     attributes = (Settings.__doc__ or "").split("Attributes:")[1]
     described = re.findall(r"^ {8}(\w+): (.*?)(?=^ {8}\w+: |\Z)", attributes, flags=re.S | re.M)
     rows = [f"| `{variable(field)}` | {_shown(field)} | {' '.join(text.split())} |\n" for field, text in described]
@@ -27,7 +27,7 @@ def _shown(field: str) -> str:
 
 
 def main() -> None:
-    """Put the table into the page in place of the one that is there."""
+    """Replace the table in the page."""
     text = PAGE.read_text()
     PAGE.write_text(re.sub(re.escape(HEAD) + r"(?:\|.*\n)*", lambda _: table(), text))
 
