@@ -108,7 +108,7 @@ def main() -> None:
     present = {path.name for path in TARGET.glob("*.py")} - HAND_WRITTEN
     for name in sorted(present - generated.keys()):
         if check:
-            sys.exit(f"{TARGET / name} has no counterpart in _async: make sync-client")
+            sys.exit(f"{TARGET / name} has no counterpart in _async: make generate")
         (TARGET / name).unlink()
     for name, source in generated.items():
         path = TARGET / name
@@ -117,7 +117,7 @@ def main() -> None:
             path.write_text(source)
         elif old != source:
             diff = difflib.unified_diff(old.splitlines(True), source.splitlines(True), f"{name}, committed", name)
-            sys.exit("".join(diff) + "the synchronous client is out of date: make sync-client")
+            sys.exit("".join(diff) + "the synchronous client is out of date: make generate")
 
 
 if __name__ == "__main__":

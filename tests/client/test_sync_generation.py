@@ -41,7 +41,7 @@ def test_an_edited_module_fails_the_check_and_is_generated_again(copy: Path, edi
     module.write_text(module.read_text().replace("Delete documents.", "Delete some documents."))
     done = run(script, "--check")
     assert done.returncode == 1
-    assert "the synchronous client is out of date: make sync-client" in done.stderr
+    assert "the synchronous client is out of date: make generate" in done.stderr
     assert run(script).returncode == 0
     assert run(script, "--check").returncode == 0
 
