@@ -163,12 +163,12 @@ def _require_chromadb() -> None:
 
 def _refuse_shared_data(path: str) -> None:
     """Stop before serving when another process has the data: Chroma itself would let two in, and lose data."""
-    from ragstore.chroma.embedded.process import Refusal, locked
+    from ragstore.chroma.embedded.data_lock import DataInUse, lock_data
 
     try:
-        locked(path).release()
-    except (Refusal, OSError) as error:
-        reason = error.text if isinstance(error, Refusal) else error.strerror
+        lock_data(path).release()
+    except (DataInUse, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
         raise click.ClickException(f"RAGSTORE_DATA_PATH cannot be used: {reason}") from None
 
 

@@ -1,4 +1,4 @@
-"""Several writes made one, as if they had come one after the other."""
+"""Merges several writes into one that has the effect of all, in their order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragstore.chroma.backend import RecordBatch, WrittenMetadata
+from ragstore.chroma.records import RecordBatch, UpsertMetadata
 from ragstore.errors import DocumentsExist
 from ragstore.kit.errors import ServiceError
 from ragstore.model.documents import Write
@@ -17,11 +17,11 @@ from ragstore.model.vectors import Matrix
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """One write that leaves what several would leave.
+    """One write with the effect of several.
 
     Attributes:
-        records: n records, in the order in which their ids first came; metadatas for Chroma's merging upsert.
-        outcomes: what each of the several is told: an error, or None when it is part of this.
+        records: n records, in the order in which their ids first appear; metadatas for Chroma's merging upsert.
+        outcomes: the outcome of each of the several: an error, or None when it is included.
     """
 
     records: RecordBatch
@@ -37,36 +37,38 @@ def merge(collection: str, writes: Sequence[Write], before: Mapping[str, Metadat
         before: metadata of the documents that exist, by id, of all ids that the writes name.
 
     Returns:
-        The merged write. An add of an id that exists, or that an earlier write brings, is no part of it.
+        The merged write. An add of an id that exists, or that an earlier write contains, is left out.
     """
     outcomes: list[ServiceError | None] = []
     last: dict[str, tuple[int, int]] = {}
-    for place, write in enumerate(writes):
+    for index, write in enumerate(writes):
         ids = write.batch.ids
         taken = [] if write.kind == "upsert" else [row for row, key in enumerate(ids) if key in before or key in last]
         outcomes.append(DocumentsExist(collection, [ids[row] for row in taken], taken) if taken else None)
         if not taken:
-            last.update((document_id, (place, row)) for row, document_id in enumerate(ids))
+            last.update((document_id, (index, row)) for row, document_id in enumerate(ids))
     batches = [write.batch for write in writes]
     records = RecordBatch(
         ids=list(last),
         embeddings=_rows([batch.embeddings for batch in batches], list(last.values())),
-        texts=[batches[place].texts[row] for place, row in last.values()],
-        metadatas=[_written(batches[place].metadatas[row], before.get(key)) for key, (place, row) in last.items()],
+        texts=[batches[index].texts[row] for index, row in last.values()],
+        metadatas=[
+            _upsert_metadata(batches[index].metadatas[row], before.get(key)) for key, (index, row) in last.items()
+        ],
     )
     return Merged(records, outcomes)
 
 
 def _rows(matrices: list[Matrix], chosen: list[tuple[int, int]]) -> Matrix:
-    """Rows of several matrices as one matrix; the one matrix itself where it is meant whole."""
+    """Rows of several matrices as one matrix; the matrix itself, not a copy, where all rows of one are chosen."""
     if len(matrices) == 1 and len(chosen) == len(matrices[0]):
         return matrices[0]
     if not chosen:
         return matrices[0][:0]
-    return np.stack([matrices[place][row] for place, row in chosen])
+    return np.stack([matrices[index][row] for index, row in chosen])
 
 
-def _written(metadata: Metadata, before: Metadata | None) -> WrittenMetadata:
-    """Metadata for Chroma's merging upsert: what the document had and has no more is named as null."""
+def _upsert_metadata(metadata: Metadata, before: Metadata | None) -> UpsertMetadata:
+    """Metadata for Chroma's merging upsert: a null for each key that the document had and has no longer."""
     removed = dict.fromkeys(key for key in before or {} if key not in metadata)
     return {**removed, **metadata} or None

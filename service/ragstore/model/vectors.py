@@ -12,11 +12,24 @@ from ragstore.errors import InvalidDocuments
 
 Matrix: TypeAlias = NDArray[np.float32]
 
-
 Vector: TypeAlias = NDArray[np.float32]
 
-
 NOT_NUMBERS: Final = "Embedding must be an array of numbers"
+
+
+def to_bytes(vector: Vector) -> bytes:
+    """A vector as the bytes of little-endian float32."""
+    return vector.astype("<f4", copy=False).tobytes()
+
+
+def from_bytes(data: bytes) -> Vector:
+    """The vector of some bytes of little-endian float32, read-only.
+
+    Raises:
+        ValueError: their number is no multiple of four.
+    """
+    vector: Vector = np.frombuffer(data, dtype="<f4").astype(np.float32, copy=False)
+    return vector
 
 
 def parse_embedding(given: list[float] | bytes, path: str) -> Vector:
@@ -37,7 +50,7 @@ def parse_embedding(given: list[float] | bytes, path: str) -> Vector:
     if isinstance(given, bytes):
         if len(given) % 4:
             raise InvalidDocuments.at(path, f"{NOT_NUMBERS}; its bytes are not little-endian float32")
-        vector: Vector = np.frombuffer(given, dtype="<f4").astype(np.float32, copy=False)
+        vector = from_bytes(given)
     else:
         vector = _float32(given)
     finite = np.isfinite(vector)

@@ -25,7 +25,7 @@ def repair_folder(folder: Path, names: tuple[str, ...]) -> None:
     """
     import sqlite3
 
-    from ragstore.chroma.embedded.process import Refusal, locked
+    from ragstore.chroma.embedded.data_lock import DataInUse, lock_data
     from ragstore.repair.repairing import DATABASE, repair
 
     if not (folder / DATABASE).is_file():
@@ -33,10 +33,10 @@ def repair_folder(folder: Path, names: tuple[str, ...]) -> None:
         click.echo(f"There is no {DATABASE} in {folder}: nothing to repair")
         return
     try:
-        with locked(str(folder)):
+        with lock_data(str(folder)):
             repaired = repair(folder, names)
-    except Refusal as refusal:
-        raise click.ClickException(refusal.text) from None
+    except DataInUse as error:
+        raise click.ClickException(str(error)) from None
     except (OSError, sqlite3.Error) as error:
         raise click.ClickException(f"{folder} cannot be read and written: {error}") from None
     for found in repaired:
