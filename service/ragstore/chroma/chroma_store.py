@@ -235,7 +235,8 @@ class ChromaStore:
             return outcomes
         token_of = {key: write.mark for write in accepted for key in write.batch.ids}
         tokens = [token_of[key] for key in merged.records.ids]
-        added = await self.backend.call(AddRecords(collection.id, merged.records, tokens))
+        await self.backend.call(AddRecords(collection.id, merged.records, tokens))
+        added = await self._added(collection, merged.records.ids, tokens)
         for index, write in enumerate(writes):
             ids = write.batch.ids
             lost = [] if outcomes[index] else [row for row, key in enumerate(ids) if key not in added]
@@ -258,6 +259,13 @@ class ChromaStore:
         # A record with a token of these writes is from an earlier attempt whose response was lost.
         own = {write.mark for write in writes}
         return {key: {} for key, token in present.items() if token not in own}
+
+    async def _added(self, collection: Collection, ids: list[str], tokens: list[str]) -> set[str]:
+        """Which ids exist now because an add with these tokens wrote them."""
+        if not self.backend.has_conditional_add:
+            return set(ids)
+        stored = await self.backend.call(GetWriteTokens(collection.id, ids))
+        return {key for key, token in zip(ids, tokens, strict=True) if stored.get(key) == token}
 
     async def _query(self, collection: Collection, queries: Sequence[Query]) -> list[Hits]:
         """Execute queries; those with the same filter in one call."""

@@ -147,10 +147,10 @@ class DeleteCollection(_NamedCollection[None], frozen=True, eq=False):
 # -- records ----------------------------------------------------------------------------------
 
 
-class AddRecords(_CollectionById[set[str]], frozen=True, eq=False):
-    """Write those records whose ids are free, in one transaction.
+class AddRecords(_CollectionById[None], frozen=True, eq=False):
+    """Write records in one transaction; see `Backend.has_conditional_add` for ids that exist.
 
-    Returns the ids of the records that exist now because this add wrote them. The write tokens make it retryable.
+    The write tokens show afterwards which records this add wrote, which makes it retryable.
 
     Attributes:
         records: n records.

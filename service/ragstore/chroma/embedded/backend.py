@@ -142,7 +142,7 @@ class EmbeddedBackend:
         return self._running
 
     def _submit(self, pool: ProcessPoolExecutor, operation: Operation[T]) -> Future[T]:
-        """Send an operation to Chroma's process. Its slot is held until it ends there, even if its caller is cancelled."""
+        """Send an operation to Chroma's process. Its slot is held until it ends there, also without a caller."""
         loop = asyncio.get_running_loop()
         submitted = pool.submit(chroma_process.execute, operation)
         call = cast("Future[object]", submitted)

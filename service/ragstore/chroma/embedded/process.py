@@ -271,7 +271,7 @@ def _write(chroma: _Chroma, collection_id: str, records: RecordBatch, uris: list
 
 
 @_execute.register(AddRecords)
-def _add_records(operation: AddRecords, chroma: _Chroma) -> set[str]:
+def _add_records(operation: AddRecords, chroma: _Chroma) -> None:
     """Write records that were looked up. No other process has this data, so their ids are still free.
 
     They get write tokens nevertheless, in their `uris`, which nothing else here uses: Chroma may report a write as
@@ -279,7 +279,6 @@ def _add_records(operation: AddRecords, chroma: _Chroma) -> set[str]:
     first one wrote the records.
     """
     _write(chroma, operation.collection_id, operation.records, operation.write_tokens)
-    return set(operation.records.ids)
 
 
 @_execute.register(GetWriteTokens)

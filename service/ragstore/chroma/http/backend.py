@@ -7,6 +7,7 @@ bytes.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Callable
 from typing import Final, TypeVar, cast
@@ -116,8 +117,10 @@ async def _execute(operation: Operation[object], backend: HttpBackend) -> object
 
 @_execute.register(GetStatus)
 async def _get_status(operation: GetStatus, backend: HttpBackend) -> StoreStatus:
-    version = await backend.connection.request(str, "GET", "/version")
-    return StoreStatus("remote", version, await backend.call(CountCollections()))
+    version, count = await asyncio.gather(
+        backend.connection.request(str, "GET", "/version"), backend.call(CountCollections())
+    )
+    return StoreStatus("remote", version, count)
 
 
 @_execute.register(GetMaxBatchSize)
@@ -187,13 +190,10 @@ async def _record_columns(backend: HttpBackend, records: RecordBatch) -> dict[st
 
 
 @_execute.register(AddRecords)
-async def _add_records(operation: AddRecords, backend: HttpBackend) -> set[str]:
-    """The write tokens are stored in the records' `uris`, which nothing else here uses, and read back."""
-    records, tokens = operation.records, operation.write_tokens
-    body = {**await _record_columns(backend, records), "uris": tokens}
+async def _add_records(operation: AddRecords, backend: HttpBackend) -> None:
+    """The write tokens are stored in the records' `uris`, which nothing else here uses."""
+    body = {**await _record_columns(backend, operation.records), "uris": operation.write_tokens}
     await _post(backend, EmptyResponse, operation.collection_id, "add", body)
-    stored = await backend.call(GetWriteTokens(operation.collection_id, records.ids))
-    return {added for added, token in zip(records.ids, tokens, strict=True) if stored.get(added) == token}
 
 
 @_execute.register(GetWriteTokens)

@@ -85,6 +85,7 @@ class ChromaConnection:
         self._ca_file = ca_file
         self._headers_of_call = headers_of_call
         self._session: aiohttp.ClientSession | None = None
+        self._existing: set[str] = set()
         self._preflight: PreflightResponse | None = None
         self._preparing = asyncio.Lock()
 
@@ -113,7 +114,10 @@ class ChromaConnection:
         return "/".join([f"{self._database}/collections", *(quote(segment, safe="") for segment in segments)])
 
     async def preflight(self) -> PreflightResponse:
-        """Chroma's limits. The first call also creates the tenant and the database."""
+        """Chroma's limits. The first call also creates the tenant and the database.
+
+        It takes several requests. What they found is kept, so that a call that is retried continues where it failed.
+        """
         if self._preflight is None:
             async with self._preparing:
                 if self._preflight is None:
@@ -124,9 +128,11 @@ class ChromaConnection:
         return self._preflight
 
     async def _ensure(self, path: str, parent: str, name: str) -> None:
-        status, _ = await self._exchange("GET", path)
-        if status == 404:
-            await self._exchange("POST", parent, {"name": name})
+        if path not in self._existing:
+            status, _ = await self._exchange("GET", path)
+            if status == 404:
+                await self._exchange("POST", parent, {"name": name})
+            self._existing.add(path)
 
     async def request(
         self, kind: type[T], method: str, path: str, body: object = None, *, collection_name: str = ""
@@ -152,6 +158,7 @@ class ChromaConnection:
             return await self._request(kind, method, path, body, collection_name=collection_name)
         except _DatabaseGone:
             self._preflight = None
+            self._existing.clear()
             await self.preflight()
             return await self._request(kind, method, path, body, collection_name=collection_name)
 
