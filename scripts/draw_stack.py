@@ -26,10 +26,10 @@ ROWS: Final = (
     ("stores", "BatchingStore", "what waits at the same time leaves as one"),
     ("stores", "FilterPlanningStore", "how a filtered query is asked"),
     ("stores", "ChromaStore", "makes of Chroma's habits what the contract promises"),
-    ("backends", "ConsistentReadBackend", "reads again what was written meanwhile; remote only"),
-    ("backends", "CircuitBreakerBackend", "refuses at once while Chroma is away"),
-    ("backends", "RetryingBackend", "asks again what may be asked twice"),
-    ("backends", "MetricsBackend", "times each call to Chroma"),
+    ("backends", "ConsistentReadLayer", "repeats reads that a write may have torn; remote only"),
+    ("backends", "CircuitBreakerLayer", "rejects calls while Chroma is unavailable"),
+    ("backends", "RetryLayer", "retries what may be repeated"),
+    ("backends", "MetricsLayer", "measures each call to Chroma"),
 )
 """What a request passes, outermost first: its group, its name, and what it does."""
 
