@@ -93,6 +93,10 @@ demo: $(VENV)/dev.stamp ## ingest the example handbook into a running service an
 test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp clients/node/node_modules/.package-lock.json ## run every test
 	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile $(TESTS)
 
+.PHONY: test-fast
+test-fast: $(VENV)/dev.stamp ## run the tests that start no process, in under a minute
+	$(BIN)/pytest --fast --numprocesses $(JOBS) $(TESTS)
+
 .PHONY: node
 node: clients/node/node_modules/.package-lock.json ## build the Node client
 	cd clients/node && npm run --silent build
@@ -110,13 +114,16 @@ bench: $(VENV)/dev.stamp ## compare with Chroma asked directly (needs wrk): make
 	@command -v wrk > /dev/null || { echo "make bench needs wrk, which Debian has as a package of that name"; exit 1; }
 	$(BIN)/python -m benchmarks.bench $(BENCH)
 
-.PHONY: openapi
-openapi: $(VENV)/run.stamp ## write openapi/openapi.json anew
+.PHONY: generate
+generate: $(VENV)/dev.stamp clients/node/node_modules/.package-lock.json ## regenerate every committed file that is made from the code
 	$(BIN)/ragstore openapi > openapi/openapi.json
-
-.PHONY: rules
-rules: $(BIN)/python ## write k8s/monitoring/prometheusrule.yaml anew, from rules.yaml
-	$(BIN)/python scripts/prometheus_rules.py > k8s/monitoring/prometheusrule.yaml
+	cd clients/node && npm run --silent generate
+	$(BIN)/python -m scripts.generate_sync_client
+	$(BIN)/python -m scripts.settings_table
+	$(BIN)/python -m scripts.metrics_table
+	$(BIN)/python -m scripts.quirks_page
+	$(BIN)/python -m scripts.draw_stack
+	$(BIN)/python -m scripts.prometheus_rules > k8s/monitoring/prometheusrule.yaml
 
 .PHONY: format
 format: $(VENV)/dev.stamp ## bring the code into form
@@ -129,7 +136,8 @@ check: $(VENV)/dev.stamp node_modules/.package-lock.json node-check deploy-check
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/ragstore openapi | diff -u openapi/openapi.json - || { echo "openapi/openapi.json is out of date: make openapi"; exit 1; }
+	$(BIN)/python -m scripts.generate_sync_client --check
+	$(BIN)/ragstore openapi | diff -u openapi/openapi.json - || { echo "openapi/openapi.json is out of date: make generate"; exit 1; }
 	REDOCLY_TELEMETRY=off npx --no-install redocly lint openapi/openapi.json
 	$(MAKE) --no-print-directory audit
 
@@ -162,7 +170,7 @@ deploy-check: $(DEPLOY_VENV)/deploy.stamp ## the Dockerfile, the compose file an
 	for overlay in $(OVERLAYS); do $(DEPLOY)/kubectl kustomize k8s/overlays/$$overlay > build/k8s/$$overlay.yaml; done
 	$(DEPLOY)/kubectl kustomize k8s/monitoring > build/k8s/monitoring.yaml
 	$(DEPLOY)/python scripts/validate_manifests.py $(OVERLAYS:%=build/k8s/%.yaml) build/k8s/monitoring.yaml
-	$(DEPLOY)/python scripts/prometheus_rules.py | diff -u k8s/monitoring/prometheusrule.yaml - || { echo "prometheusrule.yaml is out of date: make rules"; exit 1; }
+	$(DEPLOY)/python scripts/prometheus_rules.py | diff -u k8s/monitoring/prometheusrule.yaml - || { echo "prometheusrule.yaml is out of date: make generate"; exit 1; }
 	if command -v promtool > /dev/null; then promtool test rules k8s/monitoring/rules.test.yaml; else echo "promtool, of Debian's package prometheus, is not at hand: the alerts' own tests are left out"; fi
 	$(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework kubernetes --directory build/k8s
 	$(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework dockerfile --file Dockerfile

@@ -4,7 +4,7 @@ import textwrap
 from pathlib import Path
 
 HEAD = """\
-# Made of rules.yaml by `make rules`: the same for the Prometheus operator.
+# Made of rules.yaml by `make generate`: the same for the Prometheus operator.
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:

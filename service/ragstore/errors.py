@@ -5,42 +5,51 @@
     │   ├── InvalidName                 400
     │   ├── InvalidMetadata             400
     │   ├── InvalidDocuments            400
+    │   │   └── BatchTooLarge           400
     │   ├── InvalidFilter               400
     │   └── DimensionMismatch           400
+    ├── InvalidHttp                     400
+    ├── HeadTimeout                     408
     ├── BodyTimeout                     408
     ├── Unauthorized                    401
     ├── Forbidden                       403
     ├── NotFound                        404
     │   ├── CollectionNotFound          404
     │   └── DocumentNotFound            404
+    ├── MethodNotAllowed                405
     ├── Conflict                        409
     │   ├── CollectionExists            409
     │   └── DocumentsExist              409
-    ├── LineTooLarge                    413
+    ├── BodyTooLarge                    413
+    │   └── LineTooLarge                413
     ├── UnsupportedMediaType            415
     ├── RateLimited                     429, with Retry-After
     ├── Overloaded                      503, with Retry-After
     ├── Stopping                        503, with Retry-After
+    ├── TooLargeForChroma               413
     └── ChromaError
         ├── ChromaFailed                502
         ├── ChromaUnavailable           503, with Retry-After
         └── ChromaTimeout               504
 
-Each class carries its status and title. `detail` is the sentence a caller reads; `problems` names the fields to blame.
+Each class has a status, a title and a `code`: the class's name in snake case, by which clients decide. `detail` is for
+people; `field_errors` names the fields to blame.
 No error text repeats a document's text, a metadata value or an embedding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from ragstore.kit.errors import (
+    BodyTooLarge,
     Conflict,
-    FieldProblem,
+    FieldError,
     InvalidRequest,
     NotFound,
     ServiceError,
+    error_classes,
 )
 
 
@@ -60,6 +69,21 @@ class InvalidDocuments(InvalidRequest):
     """Documents that cannot be stored."""
 
     title = "Invalid documents"
+
+
+class BatchTooLarge(InvalidDocuments):
+    """More documents than one request may write.
+
+    Args:
+        limit: maximum number of documents.
+        count: number of documents in the request.
+    """
+
+    title = "Invalid documents"
+
+    def __init__(self, limit: int, count: int) -> None:
+        message = f"At most {limit} documents fit in one request; this one has {count}"
+        super().__init__(message, [FieldError("$.documents", message)])
 
 
 class InvalidFilter(InvalidRequest):
@@ -134,12 +158,34 @@ class DocumentsExist(Conflict):
         more = f" and {rest} more" if rest > 0 else ""
         super().__init__(
             f"Documents already exist in collection '{collection}': {named}{more}",
-            [FieldProblem(f"$.documents[{place}].id", "This id is taken") for place in places],
+            [FieldError(f"$.documents[{place}].id", "This id is taken") for place in places],
         )
         self.ids = tuple(ids)
 
 
-class ChromaError(ServiceError):
+class LineTooLarge(BodyTooLarge):
+    """A line of a stream is larger than a body may be.
+
+    Args:
+        line: its number, counted from 1.
+        max_bytes: maximum size of a line.
+    """
+
+    title = "Line too large"
+
+    def __init__(self, line: int, max_bytes: int) -> None:
+        message = f"A line must not be larger than {max_bytes} bytes"
+        super().__init__(f"{message}: line {line}", [FieldError("$", message, line)])
+
+
+class TooLargeForChroma(ServiceError):
+    """The request to Chroma is larger than a Chroma server takes. Nothing was written."""
+
+    status = 413
+    title = "Too large for Chroma"
+
+
+class ChromaError(ServiceError, abstract=True):
     """Chroma did not do what it was asked. The caller is not to blame."""
 
     status = 502
@@ -163,3 +209,7 @@ class ChromaTimeout(ChromaError):
 
     status = 504
     title = "Chroma timed out"
+
+
+CODES: Final = tuple(sorted(kind.code for kind in error_classes(__name__) if not kind.abstract))
+"""The codes of all problem documents of the store."""

@@ -130,7 +130,7 @@ def test_every_alert_has_a_test() -> None:
 
 def test_the_operator_gets_the_same_rules() -> None:
     manifest = yaml.safe_load((MONITORING / "prometheusrule.yaml").read_text())
-    assert manifest["spec"] == RULES, "run: make rules"
+    assert manifest["spec"] == RULES, "run: make generate"
 
 
 def test_the_alerts_fire_for_what_they_are_for() -> None:

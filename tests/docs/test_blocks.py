@@ -15,7 +15,7 @@ import yaml
 
 from ragstore_client import Client
 from tests.client.corpus import chunk
-from tests.client.servers import Embeddings, LocalServer
+from tests.client.fake_servers import FakeEmbeddings, LocalServer
 from tests.support.page_output import values
 from tests.support.page_runner import Reader, run_with_make
 from tests.support.pages import ANSWER, LANGUAGES, PAGES, ROOT, RUN, Block, blocks_of
@@ -47,7 +47,7 @@ def emptied(service: Served) -> Served:
 @pytest.fixture
 def archives(emptied: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What the page of the Python client finds: an endpoint that embeds, and an archive."""
-    with LocalServer(Embeddings().respond) as server, Client(emptied.url) as store:
+    with LocalServer(FakeEmbeddings().respond) as server, Client(emptied.url) as store:
         monkeypatch.setenv("DOCPROC_TEI_EMBEDDINGS_URL", server.url)
         store.create_collection("repo_readme")
         store.upsert_documents(

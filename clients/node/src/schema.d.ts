@@ -492,8 +492,8 @@ export interface components {
             metadata: {
                 [key: string]: string | number | boolean;
             };
-            /** @description Documents in it. */
-            count: number;
+            /** @description Documents in it; null when Chroma fails to count them, as it does in a damaged collection. */
+            count: number | null;
             /** @description Of its embeddings; null until the first document came. */
             dimension: number | null;
             /**
@@ -511,6 +511,7 @@ export interface components {
             collection: string;
             /** @description The HTTP status that it alone would have got. */
             status: number;
+            code: components["schemas"]["ProblemCode"];
             /** @description Why. */
             detail: string;
         };
@@ -631,15 +632,15 @@ export interface components {
          */
         Embedding: number[] | string;
         /**
-         * FieldProblem
-         * @description One field that is to blame.
+         * FieldError
+         * @description A field that is to blame for an error.
          */
-        FieldProblem: {
-            /** @description Its place in the request, such as `$.documents[3].embedding`. */
+        FieldError: {
+            /** @description JSON path of the field in the request, such as `$.documents[3].embedding`. */
             path: string;
             /** @description What is wrong with it. */
             message: string;
-            /** @description In a stream: the line, counted from 1. `path` is then a place in its document. */
+            /** @description In a stream: the number of the line, from 1. `path` is then a path in its document. */
             line?: number;
         };
         /**
@@ -834,20 +835,26 @@ export interface components {
          * @description An error, as a problem document (RFC 9457).
          */
         Problem: {
-            /** @description Always `about:blank`: the status tells the kind. */
+            /** @description Always `about:blank`: there is no page about the kind of error. */
             type: string;
-            /** @description The kind of error. */
+            /** @description The kind of error, for people. */
             title: string;
             /** @description The HTTP status. */
             status: number;
-            /** @description What is wrong, for a person to read. */
+            code: components["schemas"]["ProblemCode"];
+            /** @description What is wrong, for people. */
             detail: string;
             /**
              * @description The fields to blame, where some are.
              * @default []
              */
-            errors?: components["schemas"]["FieldProblem"][];
+            errors?: components["schemas"]["FieldError"][];
         };
+        /**
+         * @description The kind of error, for programs. Stable within a major version; more may be added.
+         * @enum {string}
+         */
+        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_failed" | "chroma_timeout" | "chroma_unavailable" | "collection_exists" | "collection_not_found" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "forbidden" | "head_timeout" | "internal_error" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "stopping" | "too_large_for_chroma" | "unauthorized" | "unsupported_media_type";
         /**
          * QueryBody
          * @description A similarity query on one collection.

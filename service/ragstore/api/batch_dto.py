@@ -11,7 +11,7 @@ from ragstore.api.media_types import Decoded
 from ragstore.api.schemas import DocumentsBody
 from ragstore.errors import InvalidDocuments
 from ragstore.kit.decoding import decoded, decoders
-from ragstore.kit.errors import FieldProblem, InvalidRequest
+from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore.model.documents import Batch
 
 
@@ -44,7 +44,7 @@ class BatchDTO(Decoded[DocumentsBody]):
         """
         documents = self._envelope(value, format_).documents
         if not documents:
-            raise InvalidDocuments(REQUIRED, [FieldProblem("$.documents", REQUIRED)])
+            raise InvalidDocuments(REQUIRED, [FieldError("$.documents", REQUIRED)])
         batch = decode_batch(documents, format_)
         check_ids(batch.ids)
         return batch
@@ -54,6 +54,6 @@ class BatchDTO(Decoded[DocumentsBody]):
         try:
             return decoded(_ENVELOPE[format_], value, format_)
         except InvalidRequest as error:
-            if any(problem.path == "$.documents" for problem in error.problems):
-                raise InvalidDocuments(REQUIRED, [FieldProblem("$.documents", REQUIRED)]) from None
+            if any(problem.path == "$.documents" for problem in error.field_errors):
+                raise InvalidDocuments(REQUIRED, [FieldError("$.documents", REQUIRED)]) from None
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragstore.api.schemas import MultiQueryBody, Question
-from ragstore.kit.errors import FieldProblem, InvalidRequest
+from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore.model.filters.condition import Condition
 from ragstore.model.numbers import whole_number
 from ragstore.model.queries import Query
@@ -47,5 +47,5 @@ def resolve_collections(body: MultiQueryBody) -> list[str]:
     """
     if (body.collection is None) == (body.collections is None):
         message = "Either 'collection' or 'collections' must be given"
-        raise InvalidRequest(message, [FieldProblem("$", message)])
+        raise InvalidRequest(message, [FieldError("$", message)])
     return list(dict.fromkeys(body.collections or [body.collection or ""]))

@@ -85,7 +85,10 @@ class CollectionOut(Struct, frozen=True):
 
     name: Annotated[str, Meta(description="Its name.")]
     metadata: Annotated[CollectionMetadata, Meta(description="Its metadata.")]
-    count: Annotated[int, Meta(description="Documents in it.", ge=0)]
+    count: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="Documents in it; null when Chroma fails to count them, as it does in a damaged collection."),
+    ]
     dimension: Annotated[int | None, Meta(description="Of its embeddings; null until the first document came.")]
     distance: Annotated[Distance, Meta(description="How its embeddings are compared.")]
 

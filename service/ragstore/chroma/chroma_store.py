@@ -23,6 +23,8 @@ import asyncio
 import itertools
 import math
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Literal
 
 import numpy as np
 
@@ -48,15 +50,30 @@ from ragstore.chroma.operations import (
     UndoAdd,
     UpsertRecords,
 )
+from ragstore.chroma.query_groups import group_for_calls
 from ragstore.chroma.records import MAX_FLOAT32, Column, QueryResult, Records
 from ragstore.chroma.validation import validate_writes
-from ragstore.errors import CollectionNotFound, DimensionMismatch, DocumentsExist, InvalidMetadata
+from ragstore.errors import (
+    ChromaFailed,
+    CollectionNotFound,
+    DimensionMismatch,
+    DocumentsExist,
+    InvalidMetadata,
+    TooLargeForChroma,
+)
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.weak_registry import WeakRegistry
 from ragstore.model.collections import SPACE, Collection, Distance, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
-from ragstore.model.metadata import CollectionMetadata, Metadata, Scalar, without_nulls
-from ragstore.model.queries import Found, Hits, Query, group_by_filter
+from ragstore.model.metadata import (
+    MAX_COLLECTION_KEYS,
+    CollectionMetadata,
+    Metadata,
+    Scalar,
+    too_many_collection_keys,
+    without_nulls,
+)
+from ragstore.model.queries import Found, Hits, Query
 
 
 class ChromaStore:
@@ -110,6 +127,8 @@ class ChromaStore:
         async with self._locks.of(name):
             collection = await self.get_collection(name)
             updated = without_nulls({**collection.metadata, **metadata} if merge else metadata)
+            if len(updated) > MAX_COLLECTION_KEYS:
+                raise too_many_collection_keys(len(updated), "$.metadata")
             if updated.get(SPACE, collection.distance) != collection.distance:
                 raise InvalidMetadata.at(
                     f"$.metadata.{SPACE}", f"The distance of a collection cannot change: it is '{collection.distance}'"
@@ -123,7 +142,9 @@ class ChromaStore:
     async def delete_collection(self, name: str) -> None:
         """Delete a collection and its documents."""
         async with self._locks.of(name):
-            await self._cache.with_collection(name, self._delete_lists)
+            # A collection that Chroma cannot read or write must be deletable, so that its name can be used again.
+            with suppress(ChromaFailed):
+                await self._cache.with_collection(name, self._delete_lists)
             self._cache.discard(name)
             await self.backend.call(DeleteCollection(name))
 
@@ -214,16 +235,28 @@ class ChromaStore:
             return [outcome for write in writes for outcome in await self._write(collection, [write])]
         outcomes: list[ServiceError | None] = []
         for kind, alike in itertools.groupby(valid, key=lambda write: write.kind):
-            outcomes += await (self._add if kind == "add" else self._upsert)(collection, list(alike))
+            outcomes += await self._write_alike(collection, kind, list(alike))
         of_valid = iter(outcomes)
         return [next(of_valid) if error is None else error for error in errors]
+
+    async def _write_alike(
+        self, collection: Collection, kind: Literal["add", "upsert"], writes: list[Write]
+    ) -> list[ServiceError | None]:
+        """Execute adds, or upserts, as one; each by itself where they are too large together."""
+        try:
+            return await (self._add if kind == "add" else self._upsert)(collection, writes)
+        except TooLargeForChroma as error:
+            if len(writes) == 1:
+                return [error]
+            return [outcome for write in writes for outcome in await self._write_alike(collection, kind, [write])]
 
     async def _upsert(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
         """Execute upserts as one."""
         present = await self.backend.call(GetRecords(collection.id, _ids_of(writes), columns=("metadatas",)))
         before = dict(zip(present.ids, present.metadatas or [], strict=True))
         merged = merge(collection.name, writes, before)
-        await self.backend.call(UpsertRecords(collection.id, merged.records))
+        if merged.records.ids:
+            await self.backend.call(UpsertRecords(collection.id, merged.records))
         return merged.outcomes
 
     async def _add(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
@@ -270,7 +303,7 @@ class ChromaStore:
     async def _query(self, collection: Collection, queries: Sequence[Query]) -> list[Hits]:
         """Execute queries; those with the same filter in one call."""
         hits: dict[int, Hits] = {}
-        for indexes in group_by_filter(queries).values():
+        for indexes in group_for_calls(queries):
             first = queries[indexes[0]]
             results = await self.backend.call(
                 QueryRecords(

@@ -8,7 +8,7 @@ on.
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Final
+from typing import Final
 
 from ragstore.errors import (
     ChromaFailed,
@@ -37,7 +37,7 @@ class StaleCollectionId(Exception):
 class ConnectionLost(ChromaUnavailable):
     """The connection ended before the response, so the call may have been applied."""
 
-    code: ClassVar[str] = "chroma_unavailable"
+    code = ChromaUnavailable.code
 
 
 def translate_error(kind: str, text: str, *, collection_name: str = "") -> ServiceError | StaleCollectionId:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from ragstore.chroma.records import RecordBatch, UpsertMetadata
-from ragstore.errors import DocumentsExist
+from ragstore.errors import DocumentsExist, InvalidMetadata
 from ragstore.kit.errors import ServiceError
-from ragstore.model.documents import Write
+from ragstore.model.documents import Batch, Write
 from ragstore.model.metadata import Metadata
 from ragstore.model.vectors import Matrix
+
+MAX_REMOVED_KEYS: Final = 32_000
+"""Keys that an upsert may remove from a document that it replaces. Each is one of the 32,766 variables of an SQL
+statement: 32,765 fail this write and every later write to the collection (measured with Chroma 1.5.9). Only a document
+that other clients wrote, in several merging upserts, has so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +43,18 @@ def merge(collection: str, writes: Sequence[Write], before: Mapping[str, Metadat
         before: metadata of the documents that exist, by id, of all ids that the writes name.
 
     Returns:
-        The merged write. An add of an id that exists, or that an earlier write contains, is left out.
+        The merged write. An add of an id that exists, or that an earlier write contains, is left out, and so is an
+        upsert that would remove more than `MAX_REMOVED_KEYS` from a document.
     """
     outcomes: list[ServiceError | None] = []
     last: dict[str, tuple[int, int]] = {}
     for index, write in enumerate(writes):
         ids = write.batch.ids
-        taken = [] if write.kind == "upsert" else [row for row, key in enumerate(ids) if key in before or key in last]
-        outcomes.append(DocumentsExist(collection, [ids[row] for row in taken], taken) if taken else None)
-        if not taken:
+        error = (
+            _existing_ids(collection, ids, before, last) if write.kind == "add" else _too_many_keys(write.batch, before)
+        )
+        outcomes.append(error)
+        if error is None:
             last.update((document_id, (index, row)) for row, document_id in enumerate(ids))
     batches = [write.batch for write in writes]
     records = RecordBatch(
@@ -57,6 +66,24 @@ def merge(collection: str, writes: Sequence[Write], before: Mapping[str, Metadat
         ],
     )
     return Merged(records, outcomes)
+
+
+def _existing_ids(
+    collection: str, ids: list[str], before: Mapping[str, Metadata], earlier: Mapping[str, tuple[int, int]]
+) -> DocumentsExist | None:
+    """The error for an add of ids that exist."""
+    taken = [row for row, key in enumerate(ids) if key in before or key in earlier]
+    return DocumentsExist(collection, [ids[row] for row in taken], taken) if taken else None
+
+
+def _too_many_keys(batch: Batch, before: Mapping[str, Metadata]) -> InvalidMetadata | None:
+    """The error for an upsert that replaces a document with more keys than one write can remove."""
+    for row, document_id in enumerate(batch.ids):
+        present = before.get(document_id)
+        if present is not None and len(present) > MAX_REMOVED_KEYS:
+            message = f"The stored document has more than {MAX_REMOVED_KEYS} metadata keys; delete it first"
+            return InvalidMetadata.at(f"$.documents[{row}].metadata", message)
+    return None
 
 
 def _rows(matrices: list[Matrix], chosen: list[tuple[int, int]]) -> Matrix:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, ClassVar, Self
+import re
+from collections.abc import Iterator, Sequence
+from typing import Annotated, ClassVar, Final, Self
 
 import msgspec
 
 
-class FieldProblem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One field that is to blame."""
+class FieldError(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A field that is to blame for an error."""
 
-    path: Annotated[str, msgspec.Meta(description="Its place in the request, such as `$.documents[3].embedding`.")]
+    path: Annotated[
+        str, msgspec.Meta(description="JSON path of the field in the request, such as `$.documents[3].embedding`.")
+    ]
     message: Annotated[str, msgspec.Meta(description="What is wrong with it.")]
     line: Annotated[
         int | msgspec.UnsetType,
-        msgspec.Meta(description="In a stream: the line, counted from 1. `path` is then a place in its document."),
+        msgspec.Meta(description="In a stream: the number of the line, from 1. `path` is then a path in its document."),
     ] = msgspec.UNSET
 
 
 def without_value(message: str) -> str:
-    """What msgspec says is wrong, without the value that it repeats when it is none of a few words.
+    """A message of msgspec without the value of the request that it repeats.
 
     Args:
         message: such as "Invalid enum value 'euclid'".
@@ -31,37 +34,90 @@ def without_value(message: str) -> str:
     return "Invalid enum value" if message.startswith("Invalid enum value") else message
 
 
+class JsonPath(str):
+    """A JSON path in the detail of an error. A caller that knows a better name for the field can replace it."""
+
+    __slots__ = ()
+
+
 class ServiceError(Exception):
-    """Base of every error that a caller is told about.
+    """Base of every error that a caller sees as a problem document.
+
+    A subclass sets `status` and `title`. Its `code` is its name in snake case unless it sets one, and is part of the
+    service's contract: clients decide by it. A private subclass has its parent's.
 
     Args:
-        detail: one sentence or two for the caller.
-        problems: the fields to blame, if any.
+        detail: one sentence or two for the caller; in parts where some of it are paths.
+        field_errors: the fields to blame, if any.
     """
 
     status: ClassVar[int] = 500
     title: ClassVar[str] = "Internal error"
+    code: ClassVar[str] = "internal_error"
+    abstract: ClassVar[bool] = False
+    """Whether only its subclasses are raised."""
+
     retry_after: int | None = None
-    """Seconds after which trying again makes sense."""
+    """Seconds after which a retry makes sense."""
 
-    def __init__(self, detail: str, problems: Sequence[FieldProblem] = ()) -> None:
-        super().__init__(detail)
-        self.detail = detail
-        self.problems = tuple(problems)
-
-    def with_detail(self, detail: str, problems: Sequence[FieldProblem]) -> Self:
-        """The same error in other words. Several callers may have been told of one error, so it stays as it is.
+    def __init_subclass__(cls, *, abstract: bool = False) -> None:
+        """Set the code.
 
         Args:
-            detail: one sentence or two for the caller.
-            problems: the fields to blame, if any.
+            abstract: whether only subclasses of it are raised.
+        """
+        super().__init_subclass__()
+        cls.abstract = abstract
+        if "code" not in vars(cls) and not cls.__name__.startswith("_"):
+            cls.code = _CAPITAL.sub("_", cls.__name__).lower()
+
+    def __init__(self, detail: str | Sequence[str], field_errors: Sequence[FieldError] = ()) -> None:
+        self.parts = (detail,) if isinstance(detail, str) else tuple(detail)
+        self.detail = "".join(self.parts)
+        super().__init__(self.detail)
+        self.field_errors = tuple(field_errors)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that its response has beyond those of any problem document."""
+        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+
+    def with_detail(self, detail: str | Sequence[str], field_errors: Sequence[FieldError]) -> Self:
+        """A copy with another detail. Several requests may share one error, so it is never changed itself.
+
+        Args:
+            detail: one sentence or two for the caller; in parts where some of it are paths.
+            field_errors: the fields to blame, if any.
 
         Returns:
-            A copy.
+            The copy.
         """
-        copy = type(self).__new__(type(self), detail)
-        vars(copy).update(vars(self), detail=detail, problems=tuple(problems))
+        copy = type(self).__new__(type(self))
+        vars(copy).update(vars(self))
+        ServiceError.__init__(copy, detail, field_errors)
         return copy
+
+
+_CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+def error_classes(*modules: str) -> Iterator[type[ServiceError]]:
+    """The errors of a service, parents before children.
+
+    Args:
+        modules: names of the modules that define them. Those of this module always belong to it.
+
+    Yields:
+        `ServiceError` and its subclasses, the abstract ones included.
+    """
+
+    def below(kind: type[ServiceError]) -> Iterator[type[ServiceError]]:
+        yield kind
+        for child in kind.__subclasses__():
+            if child.__module__ in (__name__, *modules):
+                yield from below(child)
+
+    yield from below(ServiceError)
 
 
 class InvalidRequest(ServiceError):
@@ -81,18 +137,32 @@ class InvalidRequest(ServiceError):
         Returns:
             An error whose detail is the message and the path.
         """
-        return cls(f"{message}: {path}", [FieldProblem(path, message)])
+        return cls((message, ": ", JsonPath(path)), [FieldError(path, message)])
+
+
+class InvalidHttp(ServiceError):
+    """The bytes of a connection are not a request."""
+
+    status = 400
+    title = "Invalid request"
+
+
+class HeadTimeout(ServiceError):
+    """The request line and the headers did not arrive in time."""
+
+    status = 408
+    title = "Request timed out"
 
 
 class BodyTimeout(ServiceError):
-    """The request's body did not come in time. Nothing was written."""
+    """The request's body did not arrive in time. Nothing was written."""
 
     status = 408
     title = "Request timed out"
 
 
 class Unauthorized(ServiceError):
-    """The request shows no key, or none that is known."""
+    """The request has no key, or an unknown one."""
 
     status = 401
     title = "Unauthorized"
@@ -100,56 +170,59 @@ class Unauthorized(ServiceError):
     CHALLENGE: ClassVar[str] = 'Bearer realm="ragstore"'
     """What `WWW-Authenticate` says of the way to show a key."""
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """How to send a key."""
+        return {"WWW-Authenticate": self.CHALLENGE}
+
 
 class Forbidden(ServiceError):
-    """The key may not do this. It says nothing about what is there."""
+    """The key may not do this. The error does not reveal what exists."""
 
     status = 403
     title = "Forbidden"
 
 
 class NotFound(ServiceError):
-    """What was asked for is not there."""
+    """The requested resource does not exist."""
 
     status = 404
     title = "Not found"
 
 
+class MethodNotAllowed(ServiceError):
+    """The path has no such method."""
+
+    status = 405
+    title = "Method Not Allowed"
+
+
 class Conflict(ServiceError):
-    """What was to be created is there already. Nothing was written."""
+    """The resource to create exists already. Nothing was written."""
 
     status = 409
     title = "Conflict"
 
 
-class LineTooLarge(ServiceError):
-    """A line of a stream is larger than a body may be.
-
-    Args:
-        line: its number, counted from 1.
-        most: most bytes of a line.
-    """
+class BodyTooLarge(ServiceError):
+    """The request's body is larger than the service accepts."""
 
     status = 413
-    title = "Line too large"
-
-    def __init__(self, line: int, most: int) -> None:
-        message = f"A line must not be larger than {most} bytes"
-        super().__init__(f"{message}: line {line}", [FieldProblem("$", message, line)])
+    title = "Request Entity Too Large"
 
 
 class UnsupportedMediaType(ServiceError):
-    """A body of a media type that is not read here."""
+    """The body's media type is not supported."""
 
     status = 415
     title = "Unsupported media type"
 
 
 class RateLimited(ServiceError):
-    """The key has asked too often.
+    """The key exceeds its rate.
 
     Args:
-        seconds: until it may ask again.
+        seconds: when its next request is allowed.
     """
 
     status = 429
@@ -162,7 +235,7 @@ class RateLimited(ServiceError):
 
 
 class Overloaded(ServiceError):
-    """The service has as much to do as it takes on."""
+    """The service is at its limit of concurrent work."""
 
     status = 503
     title = "Service full"
@@ -170,7 +243,7 @@ class Overloaded(ServiceError):
 
 
 class Stopping(ServiceError):
-    """The service is stopping. Another replica, or the next one, takes the request."""
+    """The service is shutting down. Another replica, or the next start, can serve the request."""
 
     status = 503
     title = "Service stopping"

@@ -24,6 +24,17 @@ CollectionMetadata: TypeAlias = dict[str, Scalar]
 
 MIN_INT: Final = -(2**63)
 MAX_INT: Final = 2**63 - 1
+MAX_VALUES: Final = 5_000
+"""Values in a document's metadata; a list has as many as it has members.
+
+Chroma writes them in one SQL statement for the keys and one for the members of lists, with 6 variables each, of which
+SQLite takes 32,766: with 5,460 keys, or 5,462 members, a document fails that write and every later write to its
+collection (measured with 1.5.9; the text and the mark of an add take two of the 5,461 rows of keys).
+"""
+
+MAX_COLLECTION_KEYS: Final = 5_000
+"""Keys in a collection's metadata. Chroma refuses more than 5,461, for the same reason (measured with 1.5.9)."""
+
 RESERVED_PREFIXES: Final = ("chroma:", "#", "$")
 """Chroma keeps `chroma:` for itself and refuses or misreads the others (measured with 1.5.9)."""
 
@@ -51,7 +62,7 @@ def checked_document_metadata(given: dict[str, GivenValue] | None, path: str) ->
         The metadata to store. Lists of whole and other numbers become lists of floats.
 
     Raises:
-        InvalidMetadata: a key or a value cannot be stored.
+        InvalidMetadata: a key or a value cannot be stored, or there are more than `MAX_VALUES`.
     """
     stored: Metadata = {}
     for key, value in (given or {}).items():
@@ -63,6 +74,7 @@ def checked_document_metadata(given: dict[str, GivenValue] | None, path: str) ->
         else:
             _check_scalar(value, f"{path}.{key}")
             stored[key] = value
+    _check_number_of_values(stored, path)
     return stored
 
 
@@ -77,9 +89,11 @@ def checked_collection_metadata(given: dict[str, Scalar | None] | None, path: st
         The same metadata.
 
     Raises:
-        InvalidMetadata: a key or a value cannot be stored.
+        InvalidMetadata: a key or a value cannot be stored, or there are more than `MAX_COLLECTION_KEYS`.
     """
     given = given or {}
+    if len(given) > MAX_COLLECTION_KEYS:
+        raise too_many_collection_keys(len(given), path)
     for key, value in given.items():
         _check_key(key, path)
         if value is not None:
@@ -90,6 +104,29 @@ def checked_collection_metadata(given: dict[str, Scalar | None] | None, path: st
 def without_nulls(metadata: dict[str, Scalar | None]) -> CollectionMetadata:
     """Metadata less its nulls, which mean "absent"."""
     return {key: value for key, value in metadata.items() if value is not None}
+
+
+def too_many_collection_keys(count: int, path: str) -> InvalidMetadata:
+    """The error for a collection's metadata that has more than `MAX_COLLECTION_KEYS`.
+
+    Args:
+        count: how many keys it has.
+        path: its JSON path.
+
+    Returns:
+        The error, for the caller to raise.
+    """
+    return InvalidMetadata.at(path, f"A collection's metadata has at most {MAX_COLLECTION_KEYS} keys; this has {count}")
+
+
+def _check_number_of_values(metadata: Metadata, path: str) -> None:
+    count = len(metadata)
+    for value in metadata.values():
+        if isinstance(value, list):
+            count += len(value) - 1
+    if count > MAX_VALUES:
+        message = f"A document has at most {MAX_VALUES} metadata values, keys and list members together"
+        raise InvalidMetadata.at(path, f"{message}; this one has {count}")
 
 
 def _check_key(key: str, path: str) -> None:

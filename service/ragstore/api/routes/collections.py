@@ -21,10 +21,16 @@ from ragstore.api.schemas import (
     MetadataUpdated,
     MetadataValues,
 )
-from ragstore.errors import CollectionExists, CollectionNotFound, InvalidMetadata
+from ragstore.errors import ChromaFailed, CollectionExists, CollectionNotFound, InvalidMetadata
 from ragstore.kit.auth.middleware import ADMIN, READER, WRITER
 from ragstore.model.collections import DISTANCES, SPACE, Collection, Distance
-from ragstore.model.metadata import Scalar, checked_collection_metadata, without_nulls
+from ragstore.model.metadata import (
+    MAX_COLLECTION_KEYS,
+    Scalar,
+    checked_collection_metadata,
+    too_many_collection_keys,
+    without_nulls,
+)
 from ragstore.model.names import checked_new_name
 from ragstore.model.numbers import MAX_WHOLE
 from ragstore.operations.metadata_values import distinct_values
@@ -88,7 +94,7 @@ class CollectionsController(Controller):
     @get("/{collection_name:str}", operation_id="getCollection", summary="Look a collection up")
     async def look_up(self, store: StoreDependency, collection: CollectionName) -> CollectionOut:
         """Tell a collection's metadata, count, dimension and distance."""
-        found, count = await asyncio.gather(store.get_collection(collection), store.count(collection))
+        found, count = await asyncio.gather(store.get_collection(collection), _count(store, collection))
         return _described(found, count)
 
     @put(
@@ -152,12 +158,15 @@ def new_collection(body: CollectionBody) -> tuple[dict[str, Scalar], Distance]:
         Its metadata and its distance.
 
     Raises:
-        InvalidMetadata: the metadata cannot be stored, or its `hnsw:space` is no distance or not the one asked for.
+        InvalidMetadata: the metadata cannot be stored, has too many keys, or its `hnsw:space` is no distance or not the
+            one asked for.
     """
     metadata = without_nulls(checked_collection_metadata(body.metadata, "$.metadata"))
     for key, value in (("embedding_provider", body.embedding_provider), ("embedding_model", body.embedding_model)):
         if value is not None:
             metadata[key] = value
+    if len(metadata) > MAX_COLLECTION_KEYS:
+        raise too_many_collection_keys(len(metadata), "$.metadata")
     space = metadata.get(SPACE)
     if space is None:
         return metadata, body.distance or "cosine"
@@ -178,7 +187,18 @@ def _created(collection: Collection, status: str) -> CollectionCreated:
     )
 
 
-def _described(collection: Collection, count: int) -> CollectionOut:
+async def _count(store: Store, name: str) -> int | None:
+    """How many documents a collection holds; None when Chroma fails to count them.
+
+    One collection that Chroma cannot read must not hide the others, or its own name from those who would delete it.
+    """
+    try:
+        return await store.count(name)
+    except ChromaFailed:
+        return None
+
+
+def _described(collection: Collection, count: int | None) -> CollectionOut:
     return CollectionOut(collection.name, collection.metadata, count, collection.dimension, collection.distance)
 
 
@@ -186,6 +206,6 @@ async def _counted(store: Store, collection: Collection, gate: asyncio.Semaphore
     """A collection with its count, or None when it was deleted meanwhile."""
     async with gate:
         try:
-            return _described(collection, await store.count(collection.name))
+            return _described(collection, await _count(store, collection.name))
         except CollectionNotFound:
             return None

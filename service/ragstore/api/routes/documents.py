@@ -31,8 +31,8 @@ from ragstore.api.parameters import (
 from ragstore.api.schemas import CollectionEmptied, DeleteBody, DocumentsDeleted, DocumentsWritten, FilterBody
 from ragstore.errors import DocumentNotFound, InvalidDocuments
 from ragstore.kit.auth.middleware import READER, WRITER
-from ragstore.kit.errors import FieldProblem, InvalidRequest
-from ragstore.kit.problems import from_service_error, of_validation_exception, refusals
+from ragstore.kit.errors import FieldError, InvalidRequest
+from ragstore.kit.problems import from_service_error, from_validation_exception, invalid_parameters
 from ragstore.model.documents import EVERYTHING, Batch, DocumentList, DocumentOut, Selection, Write
 from ragstore.model.filters.condition import Condition
 from ragstore.model.numbers import whole_number
@@ -44,10 +44,10 @@ NOTHING_CHOSEN = "Either 'ids' or 'where' must be given"
 
 def documents_required(request: Request[Any, Any, Any], error: ValidationException) -> Response[Any]:
     """An empty body holds no documents either; it never reaches the decoder."""
-    if any(told.get("key") == "data" for told in refusals(error)):
-        missing = InvalidDocuments(REQUIRED, [FieldProblem("$.documents", REQUIRED)])
-        return from_service_error(missing).to_response(request)
-    return of_validation_exception(error).to_response(request)
+    if any(entry.get("key") == "data" for entry in invalid_parameters(error)):
+        missing = InvalidDocuments(REQUIRED, [FieldError("$.documents", REQUIRED)])
+        return from_service_error(request, missing)
+    return from_validation_exception(request, error)
 
 
 def read_operation(handler: object, method: object, path: list[str | PathParameterDefinition]) -> str:
@@ -191,5 +191,5 @@ class DocumentsController(Controller):
 async def _deleted(store: Store, collection: str, selection: Selection) -> DocumentsDeleted:
     """Delete what is chosen; a filter that chooses everything chooses nothing here."""
     if selection.is_everything:
-        raise InvalidRequest(NOTHING_CHOSEN, [FieldProblem("$", NOTHING_CHOSEN)])
+        raise InvalidRequest(NOTHING_CHOSEN, [FieldError("$", NOTHING_CHOSEN)])
     return DocumentsDeleted("deleted", collection, await store.delete(collection, selection))

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import structlog
 
+from chroma_repair.data_lock import DataInUse
 from ragstore.chroma.collection_config import SYNC_THRESHOLD
 from ragstore.chroma.embedded import process as chroma_process
-from ragstore.chroma.embedded.data_lock import DataInUse
 from ragstore.chroma.embedded.pool import processes_of
 from ragstore.chroma.errors import translate_error
 from ragstore.chroma.operations import GetMaxBatchSize, Operation
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
-from ragstore.kit.context import in_store
+from ragstore.kit.context import backend_timing
 
 if TYPE_CHECKING:
-    from ragstore.repair.repairing import Repaired
+    from chroma_repair.index_repair import RepairResult
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class EmbeddedBackend:
     ) -> None:
         self._data = (path, tenant, database, sync_threshold)
         self._timeout = timeout
-        self._running: tuple[ProcessPoolExecutor, Future[list[Repaired]]] | None = None
+        self._running: tuple[ProcessPoolExecutor, Future[list[RepairResult]]] | None = None
         self._max_batch_size: int | None = None
         self._in_flight: set[Future[object]] = set()
         self._slots = asyncio.Semaphore(MAX_CALLS)
@@ -102,7 +102,7 @@ class EmbeddedBackend:
         A caller that is cancelled while it waits leaves the queue. A call that was submitted is never cancelled: Python
         3.11's pool fails on cancelled calls when its process dies, and leaks a thread and eight files.
         """
-        with in_store():
+        with backend_timing():
             await self._slots.acquire()
         pool, opened = self._process()
         try:
@@ -117,21 +117,21 @@ class EmbeddedBackend:
                     self._slots.release()
             result = asyncio.wrap_future(submitted)
             result.add_done_callback(_retrieve_exception)
-            with in_store():
+            with backend_timing():
                 return await asyncio.shield(result)
         except BrokenProcessPool:
             self._drop(pool)
             raise ChromaUnavailable("Chroma's process ended; it is being restarted") from None
-        except DataInUse as error:
-            self._drop(pool)
-            raise ChromaUnavailable(str(error)) from None
         except chroma_process.ChromaProcessError as error:
             if opened.done() and not opened.cancelled() and opened.exception() is not None:
                 self._drop(pool)  # the obstacle may be temporary
-                raise ChromaUnavailable(f"The data cannot be opened ({error.kind})") from None
+                is_in_use = error.kind == DataInUse.__name__
+                raise ChromaUnavailable(
+                    error.text if is_in_use else f"The data cannot be opened ({error.kind})"
+                ) from None
             raise translate_error(error.kind, error.text, collection_name=operation.collection_name) from None
 
-    def _process(self) -> tuple[ProcessPoolExecutor, Future[list[Repaired]]]:
+    def _process(self) -> tuple[ProcessPoolExecutor, Future[list[RepairResult]]]:
         """Chroma's process, started when there is none, and the opening of the data."""
         if self._running is None:
             # Spawned, not forked: a fork would inherit the event loop and its sockets.
@@ -181,7 +181,7 @@ class EmbeddedBackend:
             pool.shutdown(wait=False)
 
 
-def _log_repairs(opened: Future[list[Repaired]]) -> None:
+def _log_repairs(opened: Future[list[RepairResult]]) -> None:
     """Log the damage that was found when the data was opened."""
     if opened.cancelled() or opened.exception() is not None:
         return
@@ -191,6 +191,7 @@ def _log_repairs(opened: Future[list[Repaired]]) -> None:
             "index repaired" if not found.problem else "index damaged",
             collection=found.collection,
             documents=found.documents,
+            removed=found.removed_entries or None,
             problem=found.problem or None,
         )
 

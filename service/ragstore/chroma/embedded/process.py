@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 from uuid import UUID
 
+from chroma_repair.data_lock import lock_data
+from chroma_repair.unclean_shutdown import DirtyMarker
 from ragstore.chroma.collection_config import EMPTY_METADATA, distance_of, index_configuration
 from ragstore.chroma.embedded.api import ChromaApi, ChromaCollection, GetResult, Scope, open_api
-from ragstore.chroma.embedded.data_lock import DataInUse, lock_data
 from ragstore.chroma.operations import (
     AddRecords,
     CountCollections,
@@ -44,10 +45,9 @@ from ragstore.chroma.operations import (
 )
 from ragstore.chroma.records import QueryResult, RecordBatch, Records, query_results, to_matrix, to_metadatas, to_texts
 from ragstore.model.collections import Collection, StoreStatus
-from ragstore.repair.after_kill import KillNote
 
 if TYPE_CHECKING:
-    from ragstore.repair.repairing import Repaired
+    from chroma_repair.index_repair import RepairResult
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -78,38 +78,38 @@ class _Chroma:
     """
 
     def __init__(self, path: str, tenant: str, database: str, sync_threshold: int) -> None:
-        self.lock = lock_data(path)
+        self.lock = lock_data(Path(path))
         self.path = path
         self.scope: Scope = {"tenant": tenant, "database": database}
         self.sync_threshold = sync_threshold
-        note = KillNote(Path(path))
-        self.repaired = note.repair()
-        note.write()
+        marker = DirtyMarker(Path(path))
+        self.repaired = marker.repair()
+        marker.write()
         self.api: ChromaApi = open_api(path)
         _ensure(lambda: self.api.get_tenant(tenant), lambda: self.api.create_tenant(tenant))
         _ensure(lambda: self.api.get_database(database, tenant), lambda: self.api.create_database(database, tenant))
-        if note.was_killed:
-            self._try_collections(note)
-        atexit.register(note.remove)
+        if marker.found:
+            self._try_collections(marker)
+        atexit.register(marker.remove)
 
-    def _try_collections(self, note: KillNote) -> None:
-        """After a kill, have Chroma open every index.
+    def _try_collections(self, marker: DirtyMarker) -> None:
+        """After an unclean shutdown, have Chroma open every index.
 
-        It rebuilds those that were repaired, which within a call would take longer than any caller waits. Some are
-        damaged in a way that their files do not show, and Chroma fails or crashes on them: this process ends then, and
-        the next one rebuilds the index that the note names.
+        It rebuilds the repaired ones, which would take longer than the timeout of a call. Some indexes are damaged in a
+        way that their files do not show, and Chroma fails or crashes on them: this process then ends, and the next one
+        rebuilds the index that the marker names.
         """
         from chromadb.errors import ChromaError
 
         for collection in self.api.list_collections(None, 0, **self.scope):
-            was_suspected = collection.name in note.suspects
-            note.write("" if was_suspected else collection.name)
+            was_suspected = collection.name in marker.suspect_collections
+            marker.write("" if was_suspected else collection.name)
             try:
                 _read(self, str(collection.id), ("embeddings",), limit=1)
             except ChromaError:
                 if not was_suspected:
                     os._exit(1)
-        note.write()
+        marker.write()
 
 
 def _ensure(look_up: Callable[[], object], create: Callable[[], object]) -> None:
@@ -148,7 +148,7 @@ def _translates_errors(function: Callable[P, T]) -> Callable[P, T]:
     def translating(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(*args, **kwargs)
-        except (ChromaProcessError, DataInUse):
+        except ChromaProcessError:
             raise
         # Chroma's Rust code panics on some input, and the panic is a BaseException.
         except BaseException as error:  # noqa: BLE001
@@ -158,7 +158,7 @@ def _translates_errors(function: Callable[P, T]) -> Callable[P, T]:
 
 
 @_translates_errors
-def open_chroma(path: str, tenant: str, database: str, sync_threshold: int) -> list[Repaired]:
+def open_chroma(path: str, tenant: str, database: str, sync_threshold: int) -> list[RepairResult]:
     """Open the data, once, and repair what a kill has damaged.
 
     Args:
@@ -171,8 +171,7 @@ def open_chroma(path: str, tenant: str, database: str, sync_threshold: int) -> l
         The collections that were damaged.
 
     Raises:
-        DataInUse: another process has locked the folder.
-        ChromaProcessError: the folder cannot be used.
+        ChromaProcessError: the folder cannot be used; its kind is `DataInUse` when another process has locked it.
     """
     global _chroma
     if _chroma is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import ClassVar, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 import aiohttp
@@ -18,9 +18,10 @@ import msgspec
 from yarl import URL
 
 from ragstore.chroma.errors import ConnectionLost, translate_error
+from ragstore.chroma.http.bodies import OVERSIZED, encode_body, payload
 from ragstore.chroma.http.responses import UNREADABLE, ErrorResponse, PreflightResponse
-from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable
-from ragstore.kit.context import in_store
+from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, TooLargeForChroma
+from ragstore.kit.context import backend_timing
 
 T = TypeVar("T")
 
@@ -29,14 +30,15 @@ CONNECT_SECONDS: Final = 5.0
 
 UNREACHABLE: Final = "Chroma cannot be reached"
 
+TOO_LARGE: Final = 413
+"""Status of a request whose body is larger than a server, or a proxy in front of it, accepts."""
+
 BUSY: Final = (429, 502, 503)
 """Statuses of Chroma, or of a proxy in front of it, that mean "later"."""
 
 
 class _DatabaseGone(ChromaFailed):
     """Chroma came back without the database, so it must be created again."""
-
-    code: ClassVar[str] = "chroma_failed"
 
 
 def disable_hidden_retry(session: aiohttp.ClientSession) -> None:
@@ -167,6 +169,8 @@ class ChromaConnection:
     ) -> T:
         """Send a request and decode its response, or raise the error that Chroma returned."""
         status, content = await self._exchange(method, path, body)
+        if status == TOO_LARGE:
+            raise TooLargeForChroma(OVERSIZED)
         if status >= 400:
             try:
                 error = msgspec.json.decode(content, type=ErrorResponse)
@@ -192,15 +196,17 @@ class ChromaConnection:
         """
         if self._session is None:
             raise ChromaUnavailable("The store was not started")
-        data = None if body is None else msgspec.json.encode(body)
+        data = None if body is None else encode_body(body)
         headers = {} if self._headers_of_call is None else self._headers_of_call()
         if data is not None:
             headers["Content-Type"] = "application/json"
         # encoded=True: the path is quoted already, and a second quoting would change names.
         url = URL(self._api + path, encoded=True)
-        request = self._session.request(method, url, data=data, headers=headers, allow_redirects=False)
+        request = self._session.request(
+            method, url, data=None if data is None else payload(data), headers=headers, allow_redirects=False
+        )
         try:
-            with in_store():
+            with backend_timing():
                 async with request as response:
                     status, content = response.status, await response.read()
         except TimeoutError:

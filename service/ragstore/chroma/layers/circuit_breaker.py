@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from typing import ClassVar, Final, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 from weakref import WeakSet
 
 import structlog
@@ -49,7 +49,7 @@ _log = structlog.get_logger(__name__)
 class CircuitOpen(ChromaUnavailable):
     """The call was rejected because the circuit is open."""
 
-    code: ClassVar[str] = "chroma_unavailable"
+    code = ChromaUnavailable.code
 
 
 class CircuitBreakerLayer(BackendLayer):

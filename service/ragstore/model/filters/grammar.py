@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from ragstore.errors import InvalidFilter
-from ragstore.kit.errors import FieldProblem
+from ragstore.kit.errors import FieldError
 
 MAX_DEPTH: Final = 32
 """Levels of `$and` and `$or`. Chroma's server refuses about 100 levels of JSON; what ragstore adds must fit below."""
@@ -70,8 +70,8 @@ class Complaint:
         """
         detail = f"Invalid '{self.parameter}' filter: {message}"
         if path is None:
-            return InvalidFilter(detail, [FieldProblem(self.root, message)])
-        return InvalidFilter(f"{detail} at {path}", [FieldProblem(path, message)])
+            return InvalidFilter(detail, [FieldError(self.root, message)])
+        return InvalidFilter(f"{detail} at {path}", [FieldError(path, message)])
 
 
 class Reader(ABC, Generic[C]):
