@@ -31,10 +31,11 @@ from ragstore.chroma.backend import Backend
 from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.embedded.backend import EmbeddedBackend
 from ragstore.chroma.http.backend import HttpBackend
-from ragstore.chroma.layers.circuit_breaker import CircuitBreakerBackend
-from ragstore.chroma.layers.consistent_reads import ConsistentReadBackend
-from ragstore.chroma.layers.metrics import MetricsBackend
-from ragstore.chroma.layers.retries import RetryingBackend
+from ragstore.chroma.layers.circuit_breaker import CircuitBreakerLayer
+from ragstore.chroma.layers.consistent_reads import ConsistentReadLayer
+from ragstore.chroma.layers.layered_backend import BackendLayer, LayeredBackend
+from ragstore.chroma.layers.metrics import MetricsLayer
+from ragstore.chroma.layers.retries import RetryLayer
 from ragstore.errors import ChromaTimeout
 from ragstore.kit.auth.keys import KeyRing
 from ragstore.kit.auth.middleware import READER, AuthMiddleware
@@ -113,15 +114,15 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     Returns:
         A store that was not started yet.
     """
-    backend: Backend = MetricsBackend(create_backend(settings, tracing))
+    # Embedded Chroma executes one call at a time, so no write overlaps a read.
+    layers: list[BackendLayer] = [ConsistentReadLayer()] if settings.store == "remote" else []
+    layers += [CircuitBreakerLayer(), RetryLayer(settings.chroma_timeout_seconds)]
     if tracing is not None:
-        from ragstore.chroma.layers.tracing import TracingBackend
+        from ragstore.chroma.layers.tracing import TracingLayer
 
-        backend = TracingBackend(backend, tracing.tracer)
-    backend = CircuitBreakerBackend(RetryingBackend(backend, settings.chroma_timeout_seconds))
-    if settings.store == "remote":
-        # Embedded Chroma does one thing at a time, so a read has no writes beside it.
-        backend = ConsistentReadBackend(backend)
+        layers.append(TracingLayer(tracing.tracer))
+    layers.append(MetricsLayer())
+    backend = LayeredBackend(create_backend(settings, tracing), layers)
     store: Store = ChromaStore(backend, settings.max_batch_size)
     if settings.planning:
         store = FilterPlanningStore(store)

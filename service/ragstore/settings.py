@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ragstore.chroma.backend import SYNC_THRESHOLD
+from ragstore.chroma.collection_config import SYNC_THRESHOLD
 
 PREFIX = "RAGSTORE_"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -27,6 +28,7 @@ from ragstore_client import (
     PayloadTooLarge,
     ProblemError,
     RagstoreError,
+    RequestTimeout,
     RetryPolicy,
     ServerError,
     TooManyRequests,
@@ -56,6 +58,7 @@ WRITTEN = Response(200, {"status": "upserted", "collection": "abc", "count": 1, 
         (401, Unauthorized),
         (403, Forbidden),
         (404, NotFound),
+        (408, RequestTimeout),
         (409, Conflict),
         (413, PayloadTooLarge),
         (415, UnsupportedMediaType),
@@ -179,6 +182,12 @@ def test_the_number_of_attempts_is_limited(make_client: ClientFactory) -> None:
     assert len(server.requests) == 3
 
 
+def test_a_long_budget_allows_any_number_of_attempts() -> None:
+    policy = RetryPolicy(attempts=10_000, base=0.01, cap=0.02, budget=3600).start(idempotent=True)
+    delays = [policy.next_delay(ConnectFailed("")) for _ in range(2000)]
+    assert all(delay is not None and delay <= 0.02 for delay in delays)
+
+
 def test_retry_after_is_honoured(make_client: ClientFactory) -> None:
     with scripted_server(Response(503, headers={"retry-after": "1"}), INFO) as server:
         started = time.monotonic()
@@ -219,8 +228,9 @@ def test_add_is_not_retried_once_it_may_have_been_applied(make_client: ClientFac
     assert len(server.requests) == 1
 
 
-def test_add_is_retried_after_a_rate_limit(make_client: ClientFactory) -> None:
-    with scripted_server(Response(429, headers={"retry-after": "0"}), WRITTEN) as server:
+@pytest.mark.parametrize("status", [408, 429])
+def test_add_is_retried_after_a_rejection_before_it_was_applied(make_client: ClientFactory, status: int) -> None:
+    with scripted_server(Response(status, headers={"retry-after": "0"}), WRITTEN) as server:
         make_client(server.url, retries=QUICK).add_documents("abc", [DOCUMENT])
     assert len(server.requests) == 2
 
@@ -288,6 +298,20 @@ async def test_an_httpx_client_that_was_given_stays_open() -> None:
             async with AsyncClient(server.url, http=async_http) as async_client:
                 await async_client.info()
             assert not async_http.is_closed
+
+
+def test_a_response_is_freed_without_the_garbage_collector(make_client: ClientFactory) -> None:
+    with scripted_server(INFO) as server:
+        client = make_client(server.url)
+        client.info()
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(3):
+                client.info()
+            assert [found for found in gc.get_objects() if isinstance(found, httpx.Response | httpx.Request)] == []
+        finally:
+            gc.enable()
 
 
 def test_a_description_for_logs_contains_no_text_of_a_server() -> None:

@@ -13,6 +13,7 @@
     │   ├── Unauthorized            401
     │   ├── Forbidden               403
     │   ├── NotFound                404
+    │   ├── RequestTimeout          408
     │   ├── Conflict                409
     │   ├── PayloadTooLarge         413
     │   ├── UnsupportedMediaType    415
@@ -165,6 +166,12 @@ class NotFound(ProblemError):
     """404: the collection or document does not exist, or the key has no access to it."""
 
     expected_status = 404
+
+
+class RequestTimeout(ProblemError):
+    """408: the request did not arrive completely within the time limit. Nothing was changed."""
+
+    expected_status = 408
 
 
 class Conflict(ProblemError):

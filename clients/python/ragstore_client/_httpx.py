@@ -27,6 +27,15 @@ def ssl_context() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
+def break_reference_cycle(response: httpx.Response) -> None:
+    """Let a response that was read be freed when it is no longer used.
+
+    httpx (0.28) binds a response to its stream and the stream to the response. Without this, responses and requests
+    stay in memory until the garbage collector runs, which a few responses of many megabytes do not trigger.
+    """
+    response.stream = httpx.ByteStream(b"")
+
+
 def from_httpx_error(error: httpx.HTTPError, timeout: float) -> RagstoreError:
     """Convert an error of httpx.
 

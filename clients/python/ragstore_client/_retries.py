@@ -1,9 +1,10 @@
 """When a call is retried, and after what delay.
 
 An idempotent call is retried when the connection fails or the service is busy, unavailable or too slow. Any other call
-is retried only when it cannot have been applied: no connection was made, or a rate limit rejected it. A 503 does not
-say whether Chroma applied the write before it became unavailable, so `add` is not retried after one: the second
-attempt could report the first one's documents as a conflict. `upsert` is the call to retry.
+is retried only when it cannot have been applied: no connection was made, the request did not arrive completely, or a
+rate limit rejected it. A 503 does not say whether Chroma applied the write before it became unavailable, so `add` is
+not retried after one: the second attempt could report the first one's documents as a conflict. `upsert` is the call to
+retry.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from ragstore_client._exceptions import (
     GatewayTimeout,
     ProblemError,
     RagstoreError,
+    RequestTimeout,
     TooManyRequests,
     TransportError,
     Unavailable,
 )
 
-_NOT_APPLIED = (ConnectFailed, TooManyRequests)
-_TRANSIENT = (TransportError, TooManyRequests, BadGateway, Unavailable, GatewayTimeout)
+_NOT_APPLIED = (ConnectFailed, RequestTimeout, TooManyRequests)
+_TRANSIENT = (TransportError, RequestTimeout, TooManyRequests, BadGateway, Unavailable, GatewayTimeout)
+_MAX_DOUBLINGS = 60
+"""A delay that doubles more often exceeds any cap, and in the end the range of a float."""
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +84,7 @@ class RetryState:
         """
         if self.attempt >= self._policy.attempts or not isinstance(error, self._retryable):
             return None
-        max_delay = min(self._policy.cap, self._policy.base * 2 ** (self.attempt - 1))
+        max_delay = min(self._policy.cap, self._policy.base * 2 ** min(self.attempt - 1, _MAX_DOUBLINGS))
         delay = random.uniform(0, max_delay)  # noqa: S311  # jitter need not be unpredictable
         if isinstance(error, ProblemError) and error.retry_after is not None:
             # The jitter is added, so that the callers that were rejected together do not all retry at the same time.

@@ -20,6 +20,9 @@ class WeakRegistry(Generic[T]):
         self._make = make
         self._kept: WeakValueDictionary[str, T] = WeakValueDictionary()
 
+    def __len__(self) -> int:
+        return len(self._kept)
+
     def of(self, key: str) -> T:
         """The thing of a collection.
 

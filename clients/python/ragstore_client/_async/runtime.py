@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, ParamSpec, Self, TypeAlias, TypeVar
 
 import httpx
 
+from ragstore_client._httpx import break_reference_cycle
+
 if TYPE_CHECKING:
     from ragstore_client._models import NewDocument
 
@@ -47,6 +49,7 @@ async def fetch(
     """
     async with asyncio.timeout(timeout_seconds):
         response = await http.send(request)
+    break_reference_cycle(response)
     return response, response.content
 
 

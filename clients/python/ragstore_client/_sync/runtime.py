@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, ParamSpec, Self, TypeAlias, TypeVar
 
 import httpx
 
+from ragstore_client._httpx import break_reference_cycle
+
 if TYPE_CHECKING:
     from ragstore_client._models import NewDocument
 
@@ -55,6 +57,7 @@ def fetch(http: httpx.Client, request: httpx.Request, timeout_seconds: float) ->
                 raise TimeoutError
     finally:
         response.close()
+    break_reference_cycle(response)
     return response, b"".join(pieces)
 
 
