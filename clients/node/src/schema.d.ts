@@ -822,12 +822,12 @@ export interface components {
         Number: number;
         /**
          * Probe
-         * @description An answer for a probe.
+         * @description The response to a probe.
          */
         Probe: {
             /** @enum {unknown} */
             status: "alive" | "ready" | "unready";
-            /** @description Why it is not ready. */
+            /** @description Why the service is not ready. */
             error?: string;
         };
         /**

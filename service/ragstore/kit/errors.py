@@ -162,18 +162,24 @@ class BodyTimeout(ServiceError):
 
 
 class Unauthorized(ServiceError):
-    """The request has no key, or an unknown one."""
+    """The request has no key, or an unknown one.
+
+    Args:
+        detail: one sentence or two for the caller.
+        realm: name of the service.
+    """
 
     status = 401
     title = "Unauthorized"
 
-    CHALLENGE: ClassVar[str] = 'Bearer realm="ragstore"'
-    """What `WWW-Authenticate` says of the way to show a key."""
+    def __init__(self, detail: str | Sequence[str], realm: str = "") -> None:
+        super().__init__(detail)
+        self.realm = realm
 
     @property
     def headers(self) -> dict[str, str]:
         """How to send a key."""
-        return {"WWW-Authenticate": self.CHALLENGE}
+        return {"WWW-Authenticate": f'Bearer realm="{self.realm}"'}
 
 
 class Forbidden(ServiceError):

@@ -23,7 +23,7 @@ from prometheus_client import Counter, Gauge
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.layers.intercepting import Asked, InterceptingBackend
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
-from ragstore.kit.rejections import REJECTIONS
+from ragstore.kit.metrics import rejections
 from ragstore.model.collections import StoreStatus
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ OPEN_SECONDS: Final = 1.0
 
 OPENED: Final = Counter("ragstore_circuit_openings_total", "Times that a circuit breaker opened.")
 
-_REFUSED: Final = REJECTIONS.labels("circuit_open")
+_REFUSED: Final = rejections("ragstore").labels("circuit_open")
 
 _log = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from ragstore.chroma.layers.intercepting import Asked, Operation, WatchingBackend
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
-from ragstore.kit.deferred_metrics import BUCKETS, note
+from ragstore.kit.deferred_metrics import BUCKETS, record
 from ragstore.kit.errors import ServiceError
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class MetricsBackend(WatchingBackend):
     ) -> T:
         """Make a call, and measure it."""
         started = time.perf_counter()
-        note(CHROMA_CALLS.inc)
+        record(CHROMA_CALLS.inc)
         try:
             return await call()
         except ChromaUnavailable:
@@ -70,5 +70,5 @@ class MetricsBackend(WatchingBackend):
                 _ERROR.inc()
             raise
         finally:
-            note(CHROMA_CALLS.dec)
-            note(self._seconds[asked.operation].observe, time.perf_counter() - started)
+            record(CHROMA_CALLS.dec)
+            record(self._seconds[asked.operation].observe, time.perf_counter() - started)
