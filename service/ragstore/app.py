@@ -1,4 +1,4 @@
-"""The one place that wires things together."""
+"""The composition root: assembles the service from its layers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ragstore.kit.tracing.tracing import Tracing
     from ragstore.store.batching.tracer import BatchTracer as BatchTracer
 
-BUILD: Final = Info("ragstore_build", "What runs: its version, which Chroma it uses, and Python's version.")
+BUILD: Final = Info("ragstore_build", "Version of the service, kind of Chroma, version of Python.")
 
 
 SERVICE: Final = Service("ragstore", __version__, PREFIX, backend="store", resource="collection")
@@ -59,14 +59,14 @@ METRICS: Final = request_metrics(SERVICE.name)
 
 
 def create_backend(settings: Settings, tracing: Tracing | None = None) -> Backend:
-    """Chroma as the settings say.
+    """The backend that the settings choose.
 
     Args:
         settings: the settings.
-        tracing: says which request a call to Chroma's server is for, if anybody is to know.
+        tracing: adds headers that continue a trace to calls of a Chroma server; None for none.
 
     Returns:
-        A backend that was not started yet.
+        The backend, not started yet.
     """
     if settings.store == "embedded":
         return EmbeddedBackend(
@@ -93,14 +93,14 @@ def create_backend(settings: Settings, tracing: Tracing | None = None) -> Backen
 
 
 def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
-    """The whole stack of stores.
+    """The store with all its layers.
 
     Args:
         settings: the settings.
-        tracing: follows what is asked down to Chroma; None for no traces.
+        tracing: makes traces; None for none.
 
     Returns:
-        A store that was not started yet.
+        The store, not started yet.
     """
     backend: Backend = MetricsBackend(create_backend(settings, tracing))
     if tracing is not None:
@@ -109,7 +109,7 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
         backend = TracingBackend(backend, tracing.tracer)
     backend = CircuitBreakerBackend(RetryingBackend(backend, settings.chroma_timeout_seconds))
     if settings.store == "remote":
-        # Embedded Chroma does one thing at a time, so a read has no writes beside it.
+        # Embedded Chroma runs one call at a time, so no write runs beside a read.
         backend = ConsistentReadBackend(backend)
     store: Store = ChromaStore(backend, settings.max_batch_size)
     if settings.planning:
@@ -126,7 +126,7 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
 
 
 def _batch_tracer(tracing: Tracing | None) -> BatchTracer | None:
-    """Spans of merged calls, where traces are exported."""
+    """Makes spans of batches, if traces are exported."""
     if tracing is None:
         return None
     from ragstore.store.batching.spans import SpanBatchTracer

@@ -65,18 +65,18 @@ def serve() -> None:
 
 @main.command()
 def check() -> None:
-    """Show the settings in force, secrets masked, and whether Chroma answers. Exit code 1 when it does not."""
+    """Show the settings in force, secrets masked, and whether Chroma is available. Exit code 1 if it is not."""
     chosen = loaded_settings()
     for name, value in settings.shown(chosen).items():
         click.echo(f"{name}={value}")
     for name in settings.unknown():
-        click.echo(f"{name} is set and is no setting of ragstore")
+        click.echo(f"{name} is set, but is not a setting of ragstore")
     _check_keys(chosen)
     try:
         status = asyncio.run(_status(chosen))
     except ServiceError as error:
-        raise click.ClickException(f"Chroma ({chosen.store}) does not answer: {error.detail}") from None
-    click.echo(f"Chroma ({chosen.store}) {status.chroma_version} answers: {status.collections_count} collections")
+        raise click.ClickException(f"Chroma ({chosen.store}) is not available: {error.detail}") from None
+    click.echo(f"Chroma ({chosen.store}) {status.chroma_version} is available: {status.collections_count} collections")
 
 
 @main.command("openapi")

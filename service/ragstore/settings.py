@@ -39,10 +39,9 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         chroma_connections: maximum number of connections to a Chroma server.
         max_batch_size: maximum number of documents in one write; Chroma's own limit applies where it is lower.
         sync_threshold: writes to a collection after which Chroma saves its index; for collections that are created from
-            then on. Lower values make single
-            writes faster, and make it more likely that a kill interrupts a save.
+            then on. Lower values make single writes faster, and make it more likely that a kill interrupts a save.
         coalescing: whether requests that wait at the same time leave for Chroma as one.
-        planning: whether a filtered query may be asked without its filter, which is then applied here.
+        planning: whether a filtered query may be sent without its filter, which is then applied here.
         queued_writes: maximum number of writes that wait for Chroma; a further one is 503.
         queued_bytes: maximum size in bytes of embeddings and texts that wait for Chroma; what exceeds them is 503.
     """
@@ -65,7 +64,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
 
     @property
     def store(self) -> Literal["embedded", "remote"]:
-        """Which kind of Chroma is used."""
+        """The kind of Chroma that is used."""
         return "remote" if self.chroma_url else "embedded"
 
 

@@ -217,7 +217,7 @@ async def test_nothing_is_kept_of_reads_and_writes_that_ended(
     with pytest.raises(ConnectionError):
         await read(untorn)
     await read(untorn)
-    assert not untorn.backend._traffic._kept
+    assert not untorn.backend._traffic
 
 
 @pytest.fixture(params=["stack-remote", "stack-embedded"])

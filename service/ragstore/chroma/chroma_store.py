@@ -111,7 +111,7 @@ class ChromaStore:
 
     async def update_metadata(self, name: str, metadata: dict[str, Scalar | None], *, merge: bool) -> Collection:
         """Replace a collection's metadata or merge into it."""
-        async with self._locks.of(name):
+        async with self._locks.get(name):
             collection = await self.get_collection(name)
             updated = without_nulls({**collection.metadata, **metadata} if merge else metadata)
             if len(updated) > MAX_COLLECTION_KEYS:
@@ -128,7 +128,7 @@ class ChromaStore:
 
     async def delete_collection(self, name: str) -> None:
         """Delete a collection and its documents."""
-        async with self._locks.of(name):
+        async with self._locks.get(name):
             # A collection that Chroma fails to read or to write must not keep its name for ever.
             with suppress(ChromaFailed):
                 await self._lookups.with_collection(name, self._delete_lists)
@@ -139,7 +139,7 @@ class ChromaStore:
 
     async def write(self, name: str, writes: Sequence[Write]) -> list[ServiceError | None]:
         """Write several batches as one, each with an outcome of its own."""
-        async with self._locks.of(name):
+        async with self._locks.get(name):
             return await self._lookups.with_collection(name, lambda collection: self._write(collection, writes))
 
     async def get(
@@ -191,7 +191,7 @@ class ChromaStore:
             await self._delete(collection, found)
             return len(found)
 
-        async with self._locks.of(name):
+        async with self._locks.get(name):
             return await self._lookups.with_collection(name, delete)
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:

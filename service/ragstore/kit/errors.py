@@ -15,7 +15,7 @@ class FieldError(msgspec.Struct, frozen=True, omit_defaults=True):
     path: Annotated[
         str, msgspec.Meta(description="JSON path of the field in the request, such as `$.documents[3].embedding`.")
     ]
-    message: Annotated[str, msgspec.Meta(description="What is wrong with it.")]
+    message: Annotated[str, msgspec.Meta(description="Why the field is rejected.")]
     line: Annotated[
         int | msgspec.UnsetType,
         msgspec.Meta(description="In a stream: the number of the line, from 1. `path` is then a path in its document."),

@@ -16,7 +16,7 @@ from typing import Final, Literal, TextIO, TypeAlias, get_args
 from prometheus_client import Counter
 
 Kind: TypeAlias = Literal["log", "audit"]
-"""What is written: events, or audit records."""
+"""Events, or audit records."""
 
 Event: TypeAlias = dict[str, object]
 """An event before it is rendered."""

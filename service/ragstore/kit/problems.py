@@ -28,7 +28,7 @@ class Problem(Struct, frozen=True, omit_defaults=True):
     title: Annotated[str, Meta(description="The kind of error, for people.")]
     status: Annotated[int, Meta(description="The HTTP status.", ge=400, le=599)]
     code: Annotated[str, schema(PROBLEM_CODE)]
-    detail: Annotated[str, Meta(description="What is wrong, for people.")]
+    detail: Annotated[str, Meta(description="The reason, for people.")]
     errors: Annotated[tuple[FieldError, ...], Meta(description="The fields to blame, where some are.")] = ()
 
 

@@ -47,7 +47,7 @@ class UntracedLitestar(Litestar):
 
 @dataclass(frozen=True)
 class Service:
-    """What identifies a service.
+    """The identity of a service.
 
     Attributes:
         name: prefix of its metrics, its `service.name` in traces, and its realm.
@@ -180,7 +180,7 @@ class Service:
         probe: Callable[[], Awaitable[Any]] | None = None,
         **options: Any,
     ) -> NoReturn:
-        """Serve until the process is told to stop: for a service that needs nothing special.
+        """Serve until a signal stops the process: for a service without a composition root of its own.
 
         Args:
             handlers: the service's routes.
@@ -208,7 +208,7 @@ class Service:
 
 
 def _cors(origins: list[str]) -> CORSConfig:
-    """Which web pages may call the service, and with what. Keys are sent in headers; cookies are never used."""
+    """The rules for web pages of other origins. Keys are sent in headers; cookies are never used."""
     return CORSConfig(
         allow_origins=origins,
         allow_methods=["GET", "POST", "PUT", "DELETE"],

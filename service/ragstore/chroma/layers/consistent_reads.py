@@ -85,7 +85,7 @@ class ConsistentReadBackend(InterceptingBackend):
         """Make a call; one that reads in two steps until nothing of what was found was written meanwhile."""
         if not two_step_read:
             return await call()
-        traffic = self._traffic.of(asked.collection)
+        traffic = self._traffic.get(asked.collection)
         for _ in range(ATTEMPTS):
             with traffic.read() as written:
                 answer = await call()
@@ -96,12 +96,12 @@ class ConsistentReadBackend(InterceptingBackend):
 
     async def add(self, collection_id: str, records: RecordBatch, marks: list[str]) -> set[str]:
         """Write those records whose ids are free."""
-        async with self._traffic.of(collection_id).write(records.ids):
+        async with self._traffic.get(collection_id).write(records.ids):
             return await super().add(collection_id, records, marks)
 
     async def upsert(self, collection_id: str, records: RecordBatch) -> None:
         """Write records in one transaction."""
-        async with self._traffic.of(collection_id).write(records.ids):
+        async with self._traffic.get(collection_id).write(records.ids):
             await super().upsert(collection_id, records)
 
 

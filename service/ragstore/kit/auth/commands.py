@@ -40,7 +40,7 @@ def key_commands(format_: KeyFormat[Any], variable: str, locate: Callable[[], st
 
     @keys.command("new")
     @click.argument("name")
-    @click.option("--role", type=click.Choice(format_.roles), required=True, help="What the key may do.")
+    @click.option("--role", type=click.Choice(format_.roles), required=True, help="Role of the key.")
     @file_option
     def new(name: str, path: str, **fields: Any) -> None:
         """Add the key NAME to the file, and print it: only this once, because it is not stored.

@@ -1,12 +1,12 @@
 """API keys, and the file that holds them.
 
-The file has one key per line, as JSON. Empty lines and lines that begin with `#` are ignored. What a key may do is its
-scope, one for each service that shares the file:
+The file has one key per line, as JSON. Empty lines and lines that begin with `#` are ignored. A key has a
+scope for each service that it is for:
 
     {"name": "ingest", "sha256": "9f86...", "scopes": {"store": {"role": "writer"}, "gateway": {"role": "user"}}}
 
 A service ignores the scopes of others; a key without a scope for it gets 403. One service may own the older form, in
-which the fields of its scope stand beside the name:
+which the fields of its scope are next to the name:
 
     {"name": "ingest", "role": "writer", "sha256": "9f86...", "collections": ["repo_*"], "created": "2026-11-21"}
 
@@ -46,7 +46,7 @@ class KeysError(Exception):
 
 
 class KeyScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a key may do in one service.
+    """The rights of a key in one service.
 
     A service subclasses it and narrows `role` to a `Literal` of its roles, in which each role includes those before it.
 

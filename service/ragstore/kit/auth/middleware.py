@@ -26,7 +26,7 @@ class AuthMiddleware:
     all checks here.
 
     Args:
-        keys: the keys in force; None admits everybody, with one rate for all together.
+        keys: the keys in force; without keys, every caller is admitted, with one rate for all of them.
         roles: the service's roles, each of which includes those before it.
         rate: requests per minute of each key; 0 sets no limit.
         local: whether only this machine may call, web pages of other origins excluded.

@@ -27,7 +27,7 @@ class TokenBuckets:
         """Take one token from a key's bucket.
 
         Args:
-            name: the key's name. Only names from the file come here, so there are no more buckets than keys were in it.
+            name: the key's name. Only names from the file come here, so the number of buckets is limited.
 
         Raises:
             RateLimited: the bucket is empty.

@@ -1,4 +1,4 @@
-"""Runs an application until the process is told to stop."""
+"""Runs an application until a signal stops the process."""
 
 from __future__ import annotations
 
