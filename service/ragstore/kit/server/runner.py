@@ -42,7 +42,7 @@ def run(
     """Serve until SIGTERM or SIGINT, and exit.
 
     On a signal the event is set, from then on the service is not ready and rejects requests; requests in flight get
-    `shutdown_seconds` to complete. The exit code is 0 after a signal, 1 if the service could not start.
+    `shutdown_seconds` to complete. The exit code is 0 after a signal, and not 0 if the service could not start.
 
     Args:
         create_app: makes the application; its argument is set when the service shuts down.
