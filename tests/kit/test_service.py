@@ -22,6 +22,8 @@ from tests.kit.tea_service import KEYS
 from tests.support.pages import ROOT
 from tests.support.servers import Served, free_port, inherited_environ, running, start_process
 
+pytestmark = pytest.mark.process
+
 IMPORTABLE = {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
 """The small service is a module of the tests."""
 
