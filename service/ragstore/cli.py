@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
+import os
+import sys
+from pathlib import Path
 
 import click
 import structlog
@@ -12,10 +14,11 @@ from ragstore import __version__, settings
 from ragstore.kit.auth.commands import key_commands
 from ragstore.kit.auth.keys import KeysError
 from ragstore.kit.errors import ServiceError
+from ragstore.kit.extras import MissingExtra, require_extra
 from ragstore.kit.logging import configure as configure_logging
 from ragstore.kit.settings import SettingsError
+from ragstore.kit.tracing.configured import is_configured
 from ragstore.model.collections import StoreStatus
-from ragstore.repair.commands import repair_folder
 from ragstore.settings import Settings
 from ragstore.store.key_scope import STORE_KEYS
 from ragstore.transfer import commands as transfer
@@ -57,8 +60,8 @@ def serve() -> None:
     configure_logging(chosen.log_level, chosen.log_format, SERVICE.name)
     for name in settings.unknown():
         structlog.get_logger(__name__).warning("unknown setting", variable=name)
+    _require_extras(chosen)
     if chosen.store == "embedded":
-        _require_chromadb()
         _refuse_shared_data(chosen.data_path)
     run(lambda stopping: create_app(chosen, stopping), chosen, METRICS)
 
@@ -72,6 +75,7 @@ def check() -> None:
     for name in settings.unknown():
         click.echo(f"{name} is set, but is not a setting of ragstore")
     _check_keys(chosen)
+    _require_extras(chosen)
     try:
         status = asyncio.run(_status(chosen))
     except ServiceError as error:
@@ -88,8 +92,16 @@ def print_openapi() -> None:
     click.echo(document(create_litestar(Settings())), nl=False)
 
 
+@main.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def repair(arguments: tuple[str, ...]) -> None:
+    """Repair Chroma's data folder after a kill; the same as `chroma-repair`."""
+    from chroma_repair import command
+
+    sys.exit(command.main(arguments, "ragstore repair"))
+
+
 main.add_command(key_commands(STORE_KEYS, "RAGSTORE_KEYS_FILE", lambda: loaded_settings().keys_file))
-main.add_command(repair_folder)
 for command in transfer.COMMANDS:
     main.add_command(command)
 
@@ -104,20 +116,26 @@ def _check_keys(chosen: Settings) -> None:
         raise click.ClickException(f"RAGSTORE_KEYS_FILE is wrong: {error}") from None
 
 
-def _require_chromadb() -> None:
-    """Exit where chromadb is not installed, as in the image for a Chroma server."""
-    if importlib.util.find_spec("chromadb") is None:
-        raise click.ClickException("Embedded Chroma needs chromadb, which is not installed: set RAGSTORE_CHROMA_URL")
+def _require_extras(chosen: Settings) -> None:
+    """Exit if the settings need an extra that is not installed."""
+    try:
+        if chosen.store == "embedded":
+            require_extra("ragstore[embedded]", "Embedded Chroma (RAGSTORE_CHROMA_URL is not set)", "chromadb")
+        if is_configured(os.environ):
+            modules = ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.instrumentation.asgi")
+            require_extra("ragstore[tracing]", "Tracing (OTEL_EXPORTER_OTLP_ENDPOINT is set)", *modules)
+    except MissingExtra as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _refuse_shared_data(path: str) -> None:
     """Exit when another process uses the data: Chroma itself would admit both, and lose data."""
-    from ragstore.chroma.embedded.process import Refusal, locked
+    from chroma_repair.data_lock import DataInUse, lock_data
 
     try:
-        locked(path).release()
-    except (Refusal, OSError) as error:
-        reason = error.text if isinstance(error, Refusal) else error.strerror
+        lock_data(Path(path)).release()
+    except (DataInUse, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
         raise click.ClickException(f"RAGSTORE_DATA_PATH cannot be used: {reason}") from None
 
 

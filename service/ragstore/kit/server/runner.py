@@ -61,6 +61,7 @@ def run(
             host=settings.host,
             port=settings.port,
             http=protocol(settings.request_timeout_seconds, metrics),
+            ws="none",
             lifespan="on",
             log_config=None,
             access_log=False,
