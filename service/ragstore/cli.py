@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import importlib.util
+import os
 import signal
 import sys
 import threading
+from pathlib import Path
 from types import FrameType
 
 import click
@@ -18,9 +19,10 @@ from ragstore import __version__, settings
 from ragstore.kit.auth.commands import KeysFile, keys
 from ragstore.kit.auth.keys import KeyRing, KeysError
 from ragstore.kit.errors import ServiceError
+from ragstore.kit.extras import MissingExtra, require_extra
 from ragstore.kit.logging import configure as configure_logging
+from ragstore.kit.tracing.configured import is_configured
 from ragstore.model.collections import StoreStatus
-from ragstore.repair.commands import repair_folder
 from ragstore.settings import Settings, SettingsError
 from ragstore.transfer import commands as transfer
 
@@ -60,8 +62,8 @@ def serve() -> None:
     configure_logging(chosen.log_level, chosen.log_format)
     for name in settings.unknown():
         structlog.get_logger(__name__).warning("unknown setting", variable=name)
+    _require_extras(chosen)
     if chosen.store == "embedded":
-        _require_chromadb()
         _refuse_shared_data(chosen.data_path)
     # uvicorn stops gracefully and then raises the signal again; a stop that was asked for is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -98,6 +100,7 @@ def check() -> None:
     for name in settings.unknown():
         click.echo(f"{name} is set and is no setting of ragstore")
     _check_keys(chosen)
+    _require_extras(chosen)
     try:
         status = asyncio.run(_status(chosen))
     except ServiceError as error:
@@ -114,8 +117,16 @@ def print_openapi() -> None:
     click.echo(document(create_litestar(Settings())), nl=False)
 
 
+@main.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def repair(arguments: tuple[str, ...]) -> None:
+    """Repair Chroma's data folder after a kill; the same as `chroma-repair`."""
+    from chroma_repair import command
+
+    sys.exit(command.main(arguments, "ragstore repair"))
+
+
 main.add_command(keys)
-main.add_command(repair_folder)
 for command in transfer.COMMANDS:
     main.add_command(command)
 
@@ -156,20 +167,26 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def _require_chromadb() -> None:
-    """Stop before serving where chromadb was left out, as in the image for a Chroma server."""
-    if importlib.util.find_spec("chromadb") is None:
-        raise click.ClickException("Embedded Chroma needs chromadb, which is not installed: set RAGSTORE_CHROMA_URL")
+def _require_extras(chosen: Settings) -> None:
+    """Stop if the settings need an extra that is not installed."""
+    try:
+        if chosen.store == "embedded":
+            require_extra("ragstore[embedded]", "Embedded Chroma (RAGSTORE_CHROMA_URL is not set)", "chromadb")
+        if is_configured(os.environ):
+            modules = ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.instrumentation.asgi")
+            require_extra("ragstore[tracing]", "Tracing (OTEL_EXPORTER_OTLP_ENDPOINT is set)", *modules)
+    except MissingExtra as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _refuse_shared_data(path: str) -> None:
     """Stop before serving when another process has the data: Chroma itself would let two in, and lose data."""
-    from ragstore.chroma.embedded.process import Refusal, locked
+    from chroma_repair.data_lock import DataInUse, lock_data
 
     try:
-        locked(path).release()
-    except (Refusal, OSError) as error:
-        reason = error.text if isinstance(error, Refusal) else error.strerror
+        lock_data(Path(path)).release()
+    except (DataInUse, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
         raise click.ClickException(f"RAGSTORE_DATA_PATH cannot be used: {reason}") from None
 
 

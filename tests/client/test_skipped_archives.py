@@ -42,7 +42,7 @@ def test_an_archive_of_another_dimension_is_skipped_with_a_warning(
     with caplog.at_level("WARNING", "ragstore_client"):
         results = make_retriever(good, other).search("Heizung")
     assert texts(results) == ["Heizung"]
-    assert reasons(results)[0] in (SkipReason.DIMENSION, SkipReason.FAILED)  # a service before 0.2 sends no code
+    assert reasons(results)[0] == SkipReason.DIMENSION
     assert f"Skipping archive Archiv 2 ({other.collection_name})" in caplog.text
 
 

@@ -83,8 +83,8 @@ def collection_error(collection: str, error: BaseException) -> CollectionError:
 
 
 def _start(search: Coroutine[object, object, MultiQueryResults]) -> asyncio.Task[MultiQueryResults]:
-    # A task may fail when its result is no longer awaited. asyncio would then log the exception, with a server's text
-    # in it.
+    # A task may still fail when its result is no longer awaited. asyncio would then log the exception, with a text
+    # of a server in it.
     task = asyncio.create_task(search)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar, cast
 
 import structlog
 
+from chroma_repair.data_lock import DataInUse
 from ragstore.chroma.backend import (
     CLEARED,
     SYNC_THRESHOLD,
@@ -31,7 +32,7 @@ from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.vectors import Matrix
 
 if TYPE_CHECKING:
-    from ragstore.repair.repairing import Repaired
+    from chroma_repair.index_repair import RepairResult
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -66,7 +67,7 @@ class EmbeddedBackend:
         self._place = (path, tenant, database)
         self._sync_threshold = sync_threshold
         self._timeout = timeout
-        self._running: tuple[ProcessPoolExecutor, Future[list[Repaired]]] | None = None
+        self._running: tuple[ProcessPoolExecutor, Future[list[RepairResult]]] | None = None
         self._max_batch_size: int | None = None
         self._calls: set[Future[object]] = set()
         self._turns = asyncio.Semaphore(TURNS)
@@ -240,11 +241,15 @@ class EmbeddedBackend:
         except chroma_process.Refusal as refusal:
             if opened.done() and not opened.cancelled() and opened.exception() is not None:
                 self._forget(pool)  # what keeps the data from being opened may pass
-                text = refusal.text if refusal.kind == "InUse" else f"The data cannot be opened ({refusal.kind})"
+                text = (
+                    refusal.text
+                    if refusal.kind == DataInUse.__name__
+                    else f"The data cannot be opened ({refusal.kind})"
+                )
                 raise ChromaUnavailable(text) from None
             raise meaning(refusal.kind, refusal.text, collection=name) from None
 
-    def _process(self) -> tuple[ProcessPoolExecutor, Future[list[Repaired]]]:
+    def _process(self) -> tuple[ProcessPoolExecutor, Future[list[RepairResult]]]:
         """Chroma's process, started when there is none, and the opening of the data."""
         if self._running is None:
             # Spawned, not forked: a fork would take the event loop and its sockets along.
@@ -294,7 +299,7 @@ class EmbeddedBackend:
             pool.shutdown(wait=False)
 
 
-def _tell_repairs(opened: Future[list[Repaired]]) -> None:
+def _tell_repairs(opened: Future[list[RepairResult]]) -> None:
     """Log what was damaged when the data was opened."""
     if opened.cancelled() or opened.exception() is not None:
         return
@@ -304,7 +309,7 @@ def _tell_repairs(opened: Future[list[Repaired]]) -> None:
             "index repaired" if not found.problem else "index damaged",
             collection=found.collection,
             documents=found.documents,
-            removed=found.removed or None,
+            removed=found.removed_entries or None,
             problem=found.problem or None,
         )
 

@@ -17,11 +17,11 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar, cast
 from uuid import UUID
 
-from filelock import FileLock, Timeout
-
+from chroma_repair.data_lock import lock_data
+from chroma_repair.unclean_shutdown import DirtyMarker
 from ragstore.chroma.backend import (
     ChromaFilter,
     QueryResult,
@@ -35,12 +35,11 @@ from ragstore.chroma.backend import (
 from ragstore.chroma.embedded.api import ChromaApi, FoundCollection, GetResult, Scope
 from ragstore.model.metadata import CollectionMetadata, Scalar
 from ragstore.model.vectors import Matrix
-from ragstore.repair.after_kill import KillNote
 
 if TYPE_CHECKING:
     from chromadb.api.client import Client
 
-    from ragstore.repair.repairing import Repaired
+    from chroma_repair.index_repair import RepairResult
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,16 +47,12 @@ T = TypeVar("T")
 Described: TypeAlias = tuple[str, str, CollectionMetadata | None, int | None, dict[str, object]]
 """A collection: id, name, metadata, dimension, configuration."""
 
-LOCK_NAME: Final = ".ragstore.lock"
-LOCK_SECONDS: Final = 5.0
-"""Wait for a predecessor to let go: one that was killed still finishes its write."""
-
 
 class Refusal(Exception):
     """Chroma raised an error.
 
     Args:
-        kind: its type's name, or `InUse` when another process has the data.
+        kind: its type's name, or `DataInUse` when another process has the data.
         text: what it said.
     """
 
@@ -80,61 +75,39 @@ class _Chroma:
         import chromadb
         from chromadb.config import Settings
 
-        self.lock = locked(path)
+        self.lock = lock_data(Path(path))
         self.path = path
         self.scope: Scope = {"tenant": tenant, "database": database}
-        note = KillNote(Path(path))
-        self.repaired = note.repair()
-        note.write()
+        marker = DirtyMarker(Path(path))
+        self.repaired = marker.repair()
+        marker.write()
         client = chromadb.PersistentClient(path=path, settings=Settings(anonymized_telemetry=False))
         # What chromadb's own Collection calls. Going there directly spares a lookup and a second validation a call.
         self.api = cast("ChromaApi", cast("Client", client)._server)
         _ensure(lambda: self.api.get_tenant(tenant), lambda: self.api.create_tenant(tenant))
         _ensure(lambda: self.api.get_database(database, tenant), lambda: self.api.create_database(database, tenant))
-        if note.was_killed:
-            self._try_collections(note)
-        atexit.register(note.remove)
+        if marker.found:
+            self._try_collections(marker)
+        atexit.register(marker.remove)
 
-    def _try_collections(self, note: KillNote) -> None:
-        """After a kill, have Chroma open every index.
+    def _try_collections(self, marker: DirtyMarker) -> None:
+        """After an unclean shutdown, have Chroma open every index.
 
-        It makes those anew that were repaired, which in a call would take longer than anybody waits. Some are damaged
-        in a way that their files do not show, and Chroma fails or crashes over them: this process ends then, and the
-        next one makes the index anew whose name it finds.
+        It rebuilds the repaired ones, which would take longer than the timeout of a call. Some indexes are damaged in a
+        way that their files do not show, and Chroma fails or crashes on them: this process then ends, and the next one
+        rebuilds the index that the marker names.
         """
         from chromadb.errors import ChromaError
 
         for collection in self.api.list_collections(None, 0, **self.scope):
-            was_suspected = collection.name in note.suspects
-            note.write("" if was_suspected else collection.name)
+            was_suspected = collection.name in marker.suspect_collections
+            marker.write("" if was_suspected else collection.name)
             try:
                 _read(self, str(collection.id), None, ("embeddings",), limit=1)
             except ChromaError:
                 if not was_suspected:
                     os._exit(1)
-        note.write()
-
-
-def locked(path: str) -> FileLock:
-    """Take a folder for this process. Chroma itself would let two in, and lose data.
-
-    Args:
-        path: the folder; made when it is not there.
-
-    Returns:
-        The lock that holds it.
-
-    Raises:
-        Refusal: another process has it.
-        OSError: it cannot be made or written.
-    """
-    os.makedirs(path, exist_ok=True)
-    lock = FileLock(os.path.join(path, LOCK_NAME))
-    try:
-        lock.acquire(timeout=LOCK_SECONDS)
-    except Timeout:
-        raise Refusal("InUse", "The data is in use by another process") from None
-    return lock
+        marker.write()
 
 
 def _ensure(look: Callable[[], object], create: Callable[[], object]) -> None:
@@ -186,7 +159,7 @@ def _end_with_parent() -> None:
 
 
 @_refusing
-def open_chroma(path: str, tenant: str, database: str) -> list[Repaired]:
+def open_chroma(path: str, tenant: str, database: str) -> list[RepairResult]:
     """Open the data, once, and repair what a kill has damaged.
 
     Args:
@@ -198,7 +171,7 @@ def open_chroma(path: str, tenant: str, database: str) -> list[Repaired]:
         The collections that were damaged.
 
     Raises:
-        Refusal: the folder cannot be used; its kind is `InUse` when another process has it.
+        Refusal: the folder cannot be used; its kind is `DataInUse` when another process has it.
     """
     global _chroma
     if _chroma is None:

@@ -1,40 +1,39 @@
-"""Finds entries of a collection's log that Chroma can never apply, and takes them out.
+"""Finds entries of a collection's log that Chroma can never apply, and removes them.
 
-A write is first an entry in Chroma's log for each document, then applied to the collection, in one transaction for all
-entries that are not applied yet. Chroma 1.5.9 writes the metadata of a document in SQL statements of 6 variables for
-each value. SQLite takes 32,766 variables, so an entry of more values fails; it stays in the log, and from then on fails
-every write and, after a restart, every read of its collection.
+Chroma first appends a write to its log, one entry per document, and then applies all entries that are not applied yet
+to the collection, in one transaction. Chroma 1.5.9 writes the metadata of a document in SQL statements with 6 variables
+per value. SQLite accepts 32,766 variables, so an entry with more values fails; it stays in the log, and from then on
+every write to its collection fails, and after a restart every read.
 
-No entry from the first that is not applied has been acknowledged, whatever came after it: each write applies the whole
-log before it succeeds. So they are all removed, and the collection is what it was after its last successful write.
+Neither the first unapplied entry nor any after it has been acknowledged: each write applies the whole log before it
+succeeds. So all of them are removed, and the collection is in the state after its last successful write.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from typing import Final
 from uuid import uuid4
 
-import msgspec
-
-from ragstore.repair.segments import DELETE, Segment
+from chroma_repair.segments import DELETE, Segment
 
 MAX_VARIABLES: Final = 32_766
-"""Variables that SQLite takes in one statement."""
+"""Maximum number of variables in an SQLite statement."""
 
 VALUE_VARIABLES: Final = 6
-"""Variables of a value that is written: id, key, and a column for each type."""
+"""Variables per value that is written: id, key, and a column for each type."""
 
 
 def remove_poison(database: sqlite3.Connection, segment: Segment) -> int:
-    """Remove what is not applied from the log of a collection, if an entry of it can never be.
+    """Remove the unapplied entries from a collection's log if one of them can never be applied.
 
     Args:
-        database: Chroma's.
+        database: Chroma's database.
         segment: the collection's index.
 
     Returns:
-        How many entries were removed; 0 when nothing was to be done.
+        The number of entries that were removed; 0 if there was nothing to remove.
     """
     entries = database.execute(
         "SELECT seq_id, metadata FROM embeddings_queue WHERE topic = ? AND seq_id > ? ORDER BY seq_id",
@@ -51,7 +50,7 @@ def remove_poison(database: sqlite3.Connection, segment: Segment) -> int:
             "DELETE FROM embeddings_queue WHERE topic = ? AND seq_id > ? AND seq_id < ?",
             (segment.topic, segment.applied, last),
         )
-        # Chroma numbers the next write after the largest number in its log, so the last entry stays, with no effect.
+        # Chroma numbers the next write after the largest number in its log, so the last entry stays, without effect.
         database.execute(
             "UPDATE embeddings_queue SET operation = ?, id = ?, vector = NULL, metadata = NULL WHERE seq_id = ?",
             (DELETE, uuid4().hex, last),
@@ -64,13 +63,16 @@ def _cannot_be_applied(metadata: str | None) -> bool:
     if metadata is None or len(metadata) < MAX_VARIABLES // VALUE_VARIABLES:
         return False
     try:
-        values = msgspec.json.decode(metadata, type=dict[str, object]).values()
-    except msgspec.MsgspecError:
+        content = json.loads(metadata)
+    except ValueError:
         return False
+    if not isinstance(content, dict):
+        return False
+    values = content.values()
     removed = sum(value is None for value in values)
     lists = [value for value in values if isinstance(value, list)]
     written = len(values) - removed - len(lists)
     members = sum(map(len, lists))
-    # A key is removed where its value becomes a list, and its members where it becomes another value.
+    # A key is removed when its value becomes a list, and its members when it becomes another value.
     statements = (written * VALUE_VARIABLES, members * VALUE_VARIABLES, removed + max(written, len(lists)) + 1)
     return max(statements) > MAX_VARIABLES
