@@ -8,8 +8,8 @@ from pathlib import Path
 
 from prometheus_client import REGISTRY
 
-import ragstore.app
-import ragstore.kit.server.http_protocol  # noqa: F401  # declares the metrics of the server
+import ragstore.app  # declares the service's metrics
+from ragstore.kit.metrics import dropped_lines, rejections
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/monitoring.md"
 HEAD = "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n"
@@ -37,6 +37,9 @@ SUFFIXES = {"counter": "_total", "info": "_info"}
 
 def exported() -> list[Exported]:
     """All metrics of ragstore, sorted by name."""
+    # The kit declares these when logging is configured and when the middleware is created.
+    dropped_lines(ragstore.app.SERVICE.name)
+    rejections(ragstore.app.SERVICE.name)
     found = {}
     for collector in set(REGISTRY._collector_to_names):
         for family in collector.collect():

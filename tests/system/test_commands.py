@@ -75,7 +75,7 @@ def test_check_masks_secrets(tmp_path: Path, chroma: Served) -> None:
 def test_check_fails_when_chroma_does_not_answer(tmp_path: Path) -> None:
     run = ragstore("check", folder=tmp_path, RAGSTORE_CHROMA_URL=f"http://127.0.0.1:{free_port()}")
     assert run.returncode == 1
-    assert "Chroma (remote) does not answer" in run.stderr
+    assert "Chroma (remote) is not available" in run.stderr
 
 
 def test_check_tells_of_a_variable_that_is_no_setting(tmp_path: Path) -> None:

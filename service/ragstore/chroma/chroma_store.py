@@ -124,7 +124,7 @@ class ChromaStore:
 
     async def update_metadata(self, name: str, metadata: dict[str, Scalar | None], *, merge: bool) -> Collection:
         """Replace a collection's metadata or merge into it."""
-        async with self._locks.of(name):
+        async with self._locks.get(name):
             collection = await self.get_collection(name)
             updated = without_nulls({**collection.metadata, **metadata} if merge else metadata)
             if len(updated) > MAX_COLLECTION_KEYS:
@@ -141,7 +141,7 @@ class ChromaStore:
 
     async def delete_collection(self, name: str) -> None:
         """Delete a collection and its documents."""
-        async with self._locks.of(name):
+        async with self._locks.get(name):
             # A collection that Chroma cannot read or write must be deletable, so that its name can be used again.
             with suppress(ChromaFailed):
                 await self._cache.with_collection(name, self._delete_lists)
@@ -152,7 +152,7 @@ class ChromaStore:
 
     async def write(self, name: str, writes: Sequence[Write]) -> list[ServiceError | None]:
         """Execute several writes as one; each has its own outcome."""
-        async with self._locks.of(name):
+        async with self._locks.get(name):
             return await self._cache.with_collection(name, lambda collection: self._write(collection, writes))
 
     async def get(
@@ -204,7 +204,7 @@ class ChromaStore:
             await self._delete(collection, found)
             return len(found)
 
-        async with self._locks.of(name):
+        async with self._locks.get(name):
             return await self._cache.with_collection(name, delete)
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:

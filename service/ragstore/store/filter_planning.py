@@ -21,7 +21,7 @@ from typing import Final, Literal, TypeAlias, get_args
 import numpy as np
 from prometheus_client import Counter
 
-from ragstore.kit.deferred_metrics import note
+from ragstore.kit.deferred_metrics import record
 from ragstore.model.filters import where as metadata_filter
 from ragstore.model.filters.condition import NO_CONDITION
 from ragstore.model.filters.grammar import Combination
@@ -165,7 +165,7 @@ class FilterPlanningStore(StoreLayer):
     async def _passed_on(self, name: str, queries: list[Query]) -> Found:
         """Ask queries whose filter, if any, is none to plan with."""
         found = await self._inner.query(name, queries)
-        note(_PLANS["unplanned"].inc, sum(not query.condition.is_none for query in queries))
+        record(_PLANS["unplanned"].inc, sum(not query.condition.is_none for query in queries))
         return found
 
     async def _planned(self, name: str, key: FilterKey, queries: list[Query]) -> Found:
@@ -176,7 +176,7 @@ class FilterPlanningStore(StoreLayer):
         fetched: Fetched | None = None
         if way == "filter":
             found = await self._inner.query(name, queries)
-            note(_PLANS["filter"].inc, len(queries))
+            record(_PLANS["filter"].inc, len(queries))
         else:
             fetched = await self._fetched(name, queries, known)
             found = fetched.found
@@ -205,7 +205,7 @@ class FilterPlanningStore(StoreLayer):
         found, share = await self._fetch(name, queries, neighbours)
         hits = found.hits
         short = _short(hits, queries)
-        note(_PLANS["fetch"].inc, len(queries) - len(short))
+        record(_PLANS["fetch"].inc, len(queries) - len(short))
         came = sum(len(hits[place].ids) for place in short)
         wider = replace(estimate, share=came / (neighbours * max(1, len(short)))).neighbours(top_k)
         if short and neighbours < wider < MAX_FETCH:
@@ -213,13 +213,13 @@ class FilterPlanningStore(StoreLayer):
             _fill(hits, short, more.hits)
             before = len(short)
             short = _short(hits, queries)
-            note(_PLANS["widened"].inc, before - len(short))
+            record(_PLANS["widened"].inc, before - len(short))
         if not short:
             return Fetched(found, share)
         started = self._clock()
         decided = await self._inner.query(name, [queries[place] for place in short])
         _fill(hits, short, decided.hits)
-        note(_PLANS["fell_back"].inc, len(short))
+        record(_PLANS["fell_back"].inc, len(short))
         return Fetched(found, share, (self._clock() - started) / len(short))
 
     async def _fetch(self, name: str, queries: list[Query], neighbours: int) -> tuple[Found, float]:

@@ -23,7 +23,7 @@ from prometheus_client import Counter, Gauge
 from ragstore.chroma.layers.layered_backend import BackendLayer, NextCall
 from ragstore.chroma.operations import Operation
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
-from ragstore.kit.rejections import REJECTIONS
+from ragstore.kit.metrics import rejections
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ OPEN_SECONDS: Final = 1.0
 
 OPENED: Final = Counter("ragstore_circuit_openings_total", "Times that a circuit breaker opened.")
 
-_REJECTED: Final = REJECTIONS.labels("circuit_open")
+_REJECTED: Final = rejections("ragstore").labels("circuit_open")
 
 _log = structlog.get_logger(__name__)
 

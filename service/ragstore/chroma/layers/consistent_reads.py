@@ -85,7 +85,7 @@ class ConsistentReadLayer(BackendLayer):
         """Execute a write under the collection's lock, or a read until no write tore it."""
         written = _written_ids(operation)
         if written is not None:
-            traffic = self._traffic.of(operation.collection)
+            traffic = self._traffic.get(operation.collection)
             async with traffic.lock:
                 traffic.begin_write(written)
                 try:
@@ -94,7 +94,7 @@ class ConsistentReadLayer(BackendLayer):
                     traffic.end_write()
         if not operation.is_two_step_read:
             return await next_call(operation)
-        traffic = self._traffic.of(operation.collection)
+        traffic = self._traffic.get(operation.collection)
         for _ in range(MAX_OPTIMISTIC_READS):
             overlapping = traffic.begin_read()
             try:

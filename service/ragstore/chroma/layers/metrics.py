@@ -10,7 +10,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from ragstore.chroma.layers.layered_backend import BackendLayer, NextCall
 from ragstore.chroma.operations import OPERATIONS, Operation
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
-from ragstore.kit.deferred_metrics import BUCKETS, note
+from ragstore.kit.deferred_metrics import BUCKETS, record
 from ragstore.kit.errors import ServiceError
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class MetricsLayer(BackendLayer):
     async def call(self, next_call: NextCall[T], operation: Operation[T]) -> T:
         """Execute an operation and measure it."""
         started = time.perf_counter()
-        note(CHROMA_CALLS.inc)
+        record(CHROMA_CALLS.inc)
         try:
             return await next_call(operation)
         except ChromaUnavailable:
@@ -60,5 +60,5 @@ class MetricsLayer(BackendLayer):
                 _ERROR.inc()
             raise
         finally:
-            note(CHROMA_CALLS.dec)
-            note(_SECONDS[type(operation)].observe, time.perf_counter() - started)
+            record(CHROMA_CALLS.dec)
+            record(_SECONDS[type(operation)].observe, time.perf_counter() - started)
