@@ -23,6 +23,8 @@ from tests.support.poisoning import POISON, poison
 from tests.support.servers import running, start_chroma
 from tests.support.stores import Place, embedded_backend, exact, http_backend
 
+pytestmark = pytest.mark.process
+
 POISONED = pytest.mark.parametrize("metadata", POISON.values(), ids=POISON)
 KINDS = pytest.mark.parametrize("kind", ["embedded", "remote"])
 
