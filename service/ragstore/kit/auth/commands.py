@@ -85,7 +85,7 @@ def _scope_options(format_: KeyFormat[Any]) -> list[click.Parameter]:
             continue
         described = get_args(field.type)[1:] if get_origin(field.type) is Annotated else ()
         meta = next((mark for mark in described if isinstance(mark, msgspec.Meta) and mark.description), msgspec.Meta())
-        multiple = "tuple" in str(field.type)
+        multiple = _has_tuple(field.type)
         options.append(
             click.Option(
                 [f"--{field.name.replace('_', '-')}"],
@@ -96,6 +96,10 @@ def _scope_options(format_: KeyFormat[Any]) -> list[click.Parameter]:
             )
         )
     return options
+
+
+def _has_tuple(kind: Any) -> bool:
+    return get_origin(kind) is tuple or any(_has_tuple(argument) for argument in get_args(kind))
 
 
 def _cell(value: str | tuple[str, ...] | None) -> str:
