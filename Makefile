@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 DEPLOY_VENV ?= .venv-deploy
 DEPLOY := $(DEPLOY_VENV)/bin
 AUDIT_VENV ?= .venv-audit
-# Tests wait for real processes much of the time, so two at once keep two cores busy; three took longer.
+# Tests wait for real processes much of the time, so two workers keep two cores busy; three took longer.
 JOBS ?= 2
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -33,7 +33,7 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
 	$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
 	@touch $@
 
-# What builds the pages is locked to fit what is there, and conf.py asks the service for its version.
+# The packages that build the pages are locked to fit the others, and conf.py imports the service for its version.
 $(VENV)/docs.stamp: requirements/docs.txt $(VENV)/dev.stamp
 	$(PIP_INSTALL) --no-compile --require-hashes -r requirements/docs.txt
 	@touch $@
