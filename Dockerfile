@@ -4,7 +4,7 @@
 #   docker build --tag ragstore:0.1.0-embedded --build-arg STORE=embedded . contains Chroma
 #
 # Both contain the extras `tracing` and `transfer`; the second also contains `embedded`.
-# A digest pins harder than a tag: --build-arg PYTHON_IMAGE=python@sha256:... if your registry has one.
+# A digest is more exact than a tag: use --build-arg PYTHON_IMAGE=python@sha256:... if your registry has one.
 ARG PYTHON_IMAGE=python:3.11.14-slim-bookworm
 ARG STORE=remote
 

@@ -1,4 +1,4 @@
-# Everything a contributor does, one target each. `make help` lists them.
+# The tasks of a contributor, one target each. `make help` lists them.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 DEPLOY_VENV ?= .venv-deploy
 DEPLOY := $(DEPLOY_VENV)/bin
 AUDIT_VENV ?= .venv-audit
-# Tests wait for real processes much of the time, so two workers keep two cores busy; three took longer.
+# Tests spend much of their time waiting for processes: two workers keep two cores busy, three took longer.
 JOBS ?= 2
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -18,7 +18,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-# -- what the other targets need ----------------------------------------------------------------
+# -- prerequisites of other targets -------------------------------------------------------------
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ragstore needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ...")'
@@ -33,7 +33,7 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
 	$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
 	@touch $@
 
-# The packages that build the pages are locked to fit the others, and conf.py imports the service for its version.
+# The lock of the documentation tools is constrained by the development lock; conf.py imports the service's version.
 $(VENV)/docs.stamp: requirements/docs.txt $(VENV)/dev.stamp
 	$(PIP_INSTALL) --no-compile --require-hashes -r requirements/docs.txt
 	@touch $@
@@ -53,7 +53,7 @@ clients/node/node_modules/.package-lock.json: clients/node/package.json clients/
 	@touch $@
 
 .PHONY: environments
-environments: $(VENV)/docs.stamp $(DEPLOY_VENV)/deploy.stamp $(AUDIT_VENV)/audit.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json ## install all that checks and tests need; with -j at the same time
+environments: $(VENV)/docs.stamp $(DEPLOY_VENV)/deploy.stamp $(AUDIT_VENV)/audit.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json ## install everything that checks and tests need; -j installs concurrently
 
 UV ?= uv
 # The client is installed from this tree.
@@ -78,13 +78,13 @@ run: $(VENV)/run.stamp ## serve on 127.0.0.1:8080 with embedded Chroma under ./d
 	$(BIN)/ragstore serve
 
 .PHONY: demo
-demo: $(VENV)/dev.stamp ## ingest the example handbook into a running service and ask it questions
+demo: $(VENV)/dev.stamp ## ingest the example handbook into a running service and query it
 	$(BIN)/python examples/demo.py
 
-# -- work on it ---------------------------------------------------------------------------------
+# -- development --------------------------------------------------------------------------------
 
 .PHONY: test
-test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp clients/node/node_modules/.package-lock.json ## run every test
+test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp clients/node/node_modules/.package-lock.json ## run all tests; make test TESTS=tests/unit runs some
 	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile $(TESTS)
 
 .PHONY: test-fast
@@ -100,12 +100,12 @@ fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores: make fuzz FUZZ="--
 	$(BIN)/python -m tests.fuzz.campaign $(FUZZ)
 
 .PHONY: soak
-soak: $(VENV)/dev.stamp ## a mixed load with faults, after which all is as it was: make soak SOAK="--minutes 30 --store remote"
+soak: $(VENV)/dev.stamp ## run a mixed load with faults and check for leaks: make soak SOAK="--minutes 30 --store remote"
 	$(BIN)/python -m tests.soak $(SOAK)
 
 .PHONY: bench
-bench: $(VENV)/dev.stamp ## compare with Chroma asked directly (needs wrk): make bench BENCH="--vectors FILE"
-	@command -v wrk > /dev/null || { echo "make bench needs wrk, which Debian has as a package of that name"; exit 1; }
+bench: $(VENV)/dev.stamp ## compare with direct calls to Chroma (needs wrk): make bench BENCH="--vectors FILE"
+	@command -v wrk > /dev/null || { echo "make bench needs wrk (Debian package wrk)"; exit 1; }
 	$(BIN)/python -m benchmarks.bench $(BENCH)
 
 .PHONY: generate
@@ -120,12 +120,12 @@ generate: $(VENV)/dev.stamp clients/node/node_modules/.package-lock.json ## rege
 	$(BIN)/python -m scripts.prometheus_rules > k8s/monitoring/prometheusrule.yaml
 
 .PHONY: format
-format: $(VENV)/dev.stamp ## bring the code into form
+format: $(VENV)/dev.stamp ## format the code and fix lint findings
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 .PHONY: check
-check: $(VENV)/dev.stamp node_modules/.package-lock.json node-check deploy-check docs ## formatting, lint, types, imports, the OpenAPI document, deployment, pages
+check: $(VENV)/dev.stamp node_modules/.package-lock.json node-check deploy-check docs ## check formatting, lint, types, imports, the OpenAPI document, deployment, pages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -135,27 +135,27 @@ check: $(VENV)/dev.stamp node_modules/.package-lock.json node-check deploy-check
 	REDOCLY_TELEMETRY=off npx --no-install redocly lint openapi/openapi.json
 	$(MAKE) --no-print-directory audit
 
-# --no-compile, here and for the other tools: most of what they bring is never imported.
-# pip-audit is no part of what the service needs, so it gets an environment of its own.
+# --no-compile, here and for the other tools: most of their modules are never imported.
+# pip-audit is not a dependency of the service, so it has an environment of its own.
 $(AUDIT_VENV)/audit.stamp: requirements/audit.txt | $(BIN)/python
 	$(PYTHON) -m venv --clear $(AUDIT_VENV)
 	$(AUDIT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/audit.txt
 	@touch $@
 
 .PHONY: audit
-audit: $(AUDIT_VENV)/audit.stamp ## known vulnerabilities of the pinned packages; AUDIT=required where there is a network
+audit: $(AUDIT_VENV)/audit.stamp ## look up known vulnerabilities of the pinned packages; AUDIT=required fails without network
 	$(AUDIT_VENV)/bin/python scripts/audit.py
 
 .PHONY: docs
-docs: $(VENV)/docs.stamp ## build the pages as a site into build/docs; a warning is an error
+docs: $(VENV)/docs.stamp ## build the documentation into build/docs; a warning is an error
 	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going --nitpicky --conf-dir docs --doctree-dir build/doctrees . build/docs
 
 .PHONY: node-check
-node-check: clients/node/node_modules/.package-lock.json ## the Node client's generated types, types and lint
+node-check: clients/node/node_modules/.package-lock.json ## check the Node client: generated types, types, lint
 	cd clients/node && npm run --silent check
 
 .PHONY: deploy-check
-deploy-check: $(DEPLOY_VENV)/deploy.stamp ## the Dockerfile, the compose file and the manifests
+deploy-check: $(DEPLOY_VENV)/deploy.stamp ## check the Dockerfile, the compose file and the manifests
 	$(DEPLOY)/hadolint Dockerfile
 	$(DEPLOY)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
 	$(DEPLOY)/python -m scripts.render_manifests build/k8s
@@ -166,5 +166,5 @@ deploy-check: $(DEPLOY_VENV)/deploy.stamp ## the Dockerfile, the compose file an
 	$(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework dockerfile --file Dockerfile
 
 .PHONY: clean
-clean: ## remove what the other targets made; ./data stays
+clean: ## remove everything that the other targets created, except ./data
 	rm -rf $(VENV) $(DEPLOY_VENV) $(AUDIT_VENV) build node_modules clients/node/{node_modules,dist,build} .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis

@@ -27,6 +27,7 @@ from ragstore.kit.decoding import (
     decoded,
     decoders,
 )
+from ragstore.model.vectors import to_bytes
 
 if TYPE_CHECKING:
     from litestar._openapi.schema_generation import SchemaCreator
@@ -104,7 +105,7 @@ def _json_embedding(value: object) -> object:
 
 def _msgpack_embedding(value: object) -> object:
     if isinstance(value, np.ndarray):
-        return value.astype("<f4", copy=False).tobytes()
+        return to_bytes(value)
     raise NotImplementedError
 
 

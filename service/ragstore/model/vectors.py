@@ -12,17 +12,29 @@ from ragstore.errors import InvalidDocuments
 
 Matrix: TypeAlias = NDArray[np.float32]
 
-
 Vector: TypeAlias = NDArray[np.float32]
 
-
 NOT_NUMBERS: Final = "Embedding must be an array of numbers"
-
 
 MAX_DIMENSION: Final = 65_536
 """Numbers in an embedding. Chroma allocates memory for 100 embeddings with the first one of a collection. Where that
 fails, so do all writes and reads of the collection: with 8 GiB, after one document of 6.3 million numbers (measured
 with 1.5.9)."""
+
+
+def to_bytes(vector: Vector) -> bytes:
+    """A vector as the bytes of little-endian float32."""
+    return vector.astype("<f4", copy=False).tobytes()
+
+
+def from_bytes(data: bytes) -> Vector:
+    """The vector of some bytes of little-endian float32, read-only.
+
+    Raises:
+        ValueError: their number is no multiple of four.
+    """
+    vector: Vector = np.frombuffer(data, dtype="<f4").astype(np.float32, copy=False)
+    return vector
 
 
 def parse_embedding(given: list[float] | bytes, path: str) -> Vector:
@@ -43,7 +55,7 @@ def parse_embedding(given: list[float] | bytes, path: str) -> Vector:
     if isinstance(given, bytes):
         if len(given) % 4:
             raise InvalidDocuments.at(path, f"{NOT_NUMBERS}; its bytes are not little-endian float32")
-        vector: Vector = np.frombuffer(given, dtype="<f4").astype(np.float32, copy=False)
+        vector = from_bytes(given)
     else:
         vector = _float32(given)
     if len(vector) > MAX_DIMENSION:

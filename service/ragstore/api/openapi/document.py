@@ -18,7 +18,7 @@ from ragstore import __version__
 from ragstore.api.openapi.components import JsonSchema, component_schemas, ref
 from ragstore.api.openapi.examples import BODIES, PARAMETERS
 from ragstore.api.openapi.streams import STREAM, answer_lines, document_lines
-from ragstore.kit.auth import middleware as access
+from ragstore.kit.auth.roles import PUBLIC as PUBLIC_ROUTE
 from ragstore.kit.decoding import JSON, MSGPACK
 from ragstore.kit.middleware.security_headers import with_policy
 from ragstore.model.numbers import MAX_WHOLE
@@ -112,7 +112,7 @@ def config() -> OpenAPIConfig:
             Tag(name="service", description="The service itself."),
         ],
         openapi_router=Router(
-            "/docs", route_handlers=[], include_in_schema=False, opt=access.PUBLIC, after_request=with_policy
+            "/docs", route_handlers=[], include_in_schema=False, opt=PUBLIC_ROUTE, after_request=with_policy
         ),
         render_plugins=[Docs(path="/")],
         use_handler_docstrings=True,

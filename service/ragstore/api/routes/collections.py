@@ -11,6 +11,7 @@ from litestar.params import JSONBody, QueryParameter
 
 from ragstore.api.media_types import Decoded, NegotiatedResponse
 from ragstore.api.parameters import MAX_OFFSET, CollectionName, Offset, StoreDependency, checked_query_string
+from ragstore.api.roles import ADMIN, READER, WRITER
 from ragstore.api.schemas import (
     CollectionBody,
     CollectionCreated,
@@ -22,7 +23,6 @@ from ragstore.api.schemas import (
     MetadataValues,
 )
 from ragstore.errors import ChromaFailed, CollectionExists, CollectionNotFound, InvalidMetadata
-from ragstore.kit.auth.middleware import ADMIN, READER, WRITER
 from ragstore.model.collections import DISTANCES, SPACE, Collection, Distance
 from ragstore.model.metadata import (
     MAX_COLLECTION_KEYS,

@@ -28,9 +28,9 @@ from ragstore.api.parameters import (
     checked_ids,
     checked_query_string,
 )
+from ragstore.api.roles import READER, WRITER
 from ragstore.api.schemas import CollectionEmptied, DeleteBody, DocumentsDeleted, DocumentsWritten, FilterBody
 from ragstore.errors import DocumentNotFound, InvalidDocuments
-from ragstore.kit.auth.middleware import READER, WRITER
 from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore.kit.problems import from_service_error, from_validation_exception, invalid_parameters
 from ragstore.model.documents import EVERYTHING, Batch, DocumentList, DocumentOut, Selection, Write

@@ -8,8 +8,8 @@ from litestar.params import JSONBody
 from ragstore.api.media_types import Decoded
 from ragstore.api.parameters import CollectionName, StoreDependency
 from ragstore.api.parse_query import parse_query, resolve_collections
+from ragstore.api.roles import READER
 from ragstore.api.schemas import MultiQueryBody, MultiQueryResults, QueryBody, QueryResults
-from ragstore.kit.auth.middleware import READER
 from ragstore.operations.search import search, search_many
 
 

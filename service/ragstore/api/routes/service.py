@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
@@ -13,15 +12,12 @@ from msgspec import UNSET
 from ragstore import __version__
 from ragstore.api.openapi.document import document
 from ragstore.api.parameters import StoreDependency
+from ragstore.api.roles import READER
 from ragstore.api.schemas import Health, HealthDetails, ServiceInfo
-from ragstore.kit.auth.middleware import PUBLIC, READER
-from ragstore.kit.errors import ServiceError
-from ragstore.kit.problems import Probe
+from ragstore.kit.auth.roles import PUBLIC
+from ragstore.kit.health import Probe, check, readiness
 from ragstore.model.collections import StoreStatus
 from ragstore.store.protocol import Store
-
-PROBE_SECONDS: Final = 2.0
-"""Longest wait for Chroma before a probe is answered: an orchestrator asks often and must not wait."""
 
 LINKS: Final = {
     "documentation": "/docs",
@@ -43,7 +39,7 @@ async def health(
     store: StoreDependency, store_kind: NamedDependency[Literal["embedded", "remote"]]
 ) -> Response[Health]:
     """Tell whether the service can do its work: 200 when it can, 503 when Chroma does not answer."""
-    status, error = await _ask(store)
+    status, error = await _status(store)
     return Response(
         Health(
             status="healthy" if status else "unhealthy",
@@ -77,23 +73,12 @@ def live() -> Probe:
 @get("/health/ready", opt=PUBLIC, operation_id="getReadiness", summary="Whether it can serve", tags=["service"])
 async def ready(store: StoreDependency) -> Response[Probe]:
     """Tell whether requests can be served: 200 when Chroma answers, 503 when it does not."""
-    status, error = await _ask(store)
-    return Response(
-        Probe("ready" if status else "unready", error or UNSET),
-        status_code=200 if status else 503,
-        headers={} if status else {"Retry-After": "1"},
-    )
+    return readiness((await _status(store))[1])
 
 
-async def _ask(store: Store) -> tuple[StoreStatus | None, str]:
+async def _status(store: Store) -> tuple[StoreStatus | None, str]:
     """Chroma's status, or why there is none."""
-    try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            return await store.status(), ""
-    except TimeoutError:
-        return None, "Chroma did not answer in time"
-    except ServiceError as error:
-        return None, error.detail
+    return await check(store.status(), "Chroma did not answer in time")
 
 
 @get("/openapi.json", opt=PUBLIC, include_in_schema=False, media_type="application/json", sync_to_thread=False)

@@ -11,9 +11,20 @@ from uuid import uuid4
 
 import pytest
 
-from ragstore.chroma.backend import Backend, RecordBatch, Records
-from ragstore.chroma.layers.consistent_reads import ATTEMPTS, ConsistentReadBackend
-from ragstore.chroma.layers.intercepting import Asked, InterceptingBackend
+from ragstore.chroma.backend import Backend
+from ragstore.chroma.layers.consistent_reads import MAX_OPTIMISTIC_READS, ConsistentReadLayer
+from ragstore.chroma.layers.layered_backend import LayeredBackend
+from ragstore.chroma.operations import (
+    AddRecords,
+    CreateCollection,
+    DeleteCollection,
+    DeleteRecords,
+    GetRecords,
+    Operation,
+    QueryRecords,
+    UpsertRecords,
+)
+from ragstore.chroma.records import RecordBatch, Records
 from ragstore.model.documents import EVERYTHING
 from ragstore.store.protocol import Store
 from tests.support.factories import asked, batch, matrix, upsert_documents
@@ -30,28 +41,39 @@ async def _nothing() -> None:
     """What happens most of the time."""
 
 
-class SteppingBackend(InterceptingBackend):
-    """A server that reads twice what it reads in two steps, and answers with a part of each.
+class TornReadBackend:
+    """A server that executes each read in two steps twice, and returns a part of each.
+
+    Args:
+        inner: the server.
 
     Attributes:
         between: what happens between the steps of the next reads.
-        reads: how many times it was read in two steps.
+        reads: number of reads in two steps.
     """
 
     def __init__(self, inner: Backend) -> None:
-        super().__init__(inner)
+        self._inner = inner
         self.between: list[Between] = []
         self.reads = 0
 
-    async def _through(
-        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, two_step_read: bool = False
-    ) -> T:
-        first = await call()
-        if not two_step_read:
+    @property
+    def has_conditional_add(self) -> bool:
+        return self._inner.has_conditional_add
+
+    async def start(self) -> None:
+        await self._inner.start()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    async def call(self, operation: Operation[T]) -> T:
+        first = await self._inner.call(operation)
+        if not operation.is_two_step_read:
             return first
         self.reads += 1
         await (self.between.pop(0) if self.between else _nothing)()
-        second = await call()
+        second = await self._inner.call(operation)
         if isinstance(first, Records):
             assert isinstance(second, Records)
             return replace(first, embeddings=second.embeddings)
@@ -64,160 +86,163 @@ class SteppingBackend(InterceptingBackend):
 
 
 @pytest.fixture
-async def stepping(place: Place) -> AsyncIterator[SteppingBackend]:
+async def torn(place: Place) -> AsyncIterator[TornReadBackend]:
     """Such a server."""
-    backend = SteppingBackend(http_backend(place.chroma_url, "stepping"))
+    backend = TornReadBackend(http_backend(place.chroma_url, "torn_reads"))
     await backend.start()
     yield backend
     await backend.close()
 
 
-def _made(*texts: str, ids: tuple[str, ...] = ("a",)) -> RecordBatch:
+def _records(*texts: str, ids: tuple[str, ...] = ("a",)) -> RecordBatch:
     """Records whose embeddings begin with the number that their text is."""
     return RecordBatch(
         list(ids), matrix(*([float(text), 0.0] for text in texts)), list(texts), [{"n": int(text)} for text in texts]
     )
 
 
-class Untorn:
-    """A collection over such a server, with the document `a`, whose text is 1 and whose embedding begins with 1."""
+class Consistent:
+    """A collection on such a server, read consistently, with the document `a`: text 1, embedding beginning with 1."""
 
     def __init__(self, backend: Backend, collection_id: str) -> None:
-        self.backend = ConsistentReadBackend(backend)
+        self.layer = ConsistentReadLayer()
+        self.backend = LayeredBackend(backend, [self.layer])
         self.id = collection_id
 
     async def write(self, text: str, document_id: str = "a") -> None:
         """Write a document."""
-        await self.backend.upsert(self.id, _made(text, ids=(document_id,)))
+        await self.backend.call(UpsertRecords(self.id, _records(text, ids=(document_id,))))
 
     async def get(self) -> tuple[str, float]:
         """The text of `a`, and the number that its embedding begins with."""
-        found = await self.backend.get(self.id, ids=["a"], include=("documents", "metadatas", "embeddings"))
+        found = await self.backend.call(GetRecords(self.id, ["a"], columns=("documents", "metadatas", "embeddings")))
         assert found.texts is not None
         assert found.embeddings is not None
         return found.texts[0], float(found.embeddings[0][0])
 
     async def query(self) -> tuple[str, float]:
         """The text of the nearest document, and the number that its embedding begins with, by its distance."""
-        (found,) = await self.backend.query(self.id, matrix([0.0, 0.0]), 1, include=("documents", "metadatas"))
+        (found,) = await self.backend.call(
+            QueryRecords(self.id, matrix([0.0, 0.0]), 1, columns=("documents", "metadatas"))
+        )
         assert found.texts is not None
         return found.texts[0], found.distances[0] ** 0.5
 
 
 @pytest.fixture
-async def untorn(stepping: SteppingBackend) -> AsyncIterator[Untorn]:
+async def consistent(torn: TornReadBackend) -> AsyncIterator[Consistent]:
     name = f"t-{uuid4().hex}"
-    made = Untorn(stepping, (await stepping.create_collection(name, {}, "l2")).id)
+    made = Consistent(torn, (await torn.call(CreateCollection(name, {}, "l2"))).id)
     await made.write("1")
     yield made
-    await stepping.delete_collection(name)
+    await torn.call(DeleteCollection(name))
 
 
-READS = pytest.mark.parametrize("read", [Untorn.get, Untorn.query], ids=["get", "query"])
-Read: TypeAlias = Callable[[Untorn], Awaitable[tuple[str, float]]]
+READS = pytest.mark.parametrize("read", [Consistent.get, Consistent.query], ids=["get", "query"])
+Read: TypeAlias = Callable[[Consistent], Awaitable[tuple[str, float]]]
 
 
 @READS
 async def test_a_document_that_was_written_between_the_steps_is_read_again(
-    read: Read, untorn: Untorn, stepping: SteppingBackend
+    read: Read, consistent: Consistent, torn: TornReadBackend
 ) -> None:
-    stepping.between = [lambda: untorn.write("2")]
-    assert await read(untorn) == ("2", 2.0)
-    assert stepping.reads == 2
+    torn.between = [lambda: consistent.write("2")]
+    assert await read(consistent) == ("2", 2.0)
+    assert torn.reads == 2
 
 
 @READS
 async def test_a_document_that_was_added_again_between_the_steps_is_read_again(
-    read: Read, untorn: Untorn, stepping: SteppingBackend
+    read: Read, consistent: Consistent, torn: TornReadBackend
 ) -> None:
     async def replace() -> None:
-        await untorn.backend.delete(untorn.id, ["a"])
-        await untorn.backend.add(untorn.id, _made("2"), ["mark"])
+        await consistent.backend.call(DeleteRecords(consistent.id, ["a"]))
+        await consistent.backend.call(AddRecords(consistent.id, _records("2"), ["token"]))
 
-    stepping.between = [replace]
-    assert await read(untorn) == ("2", 2.0)
-    assert stepping.reads == 2
+    torn.between = [replace]
+    assert await read(consistent) == ("2", 2.0)
+    assert torn.reads == 2
 
 
 @READS
 async def test_a_write_that_began_before_the_read_counts_too(
-    read: Read, untorn: Untorn, stepping: SteppingBackend
+    read: Read, consistent: Consistent, torn: TornReadBackend
 ) -> None:
     writes: list[asyncio.Task[None]] = []
 
     async def end_of_write() -> None:
         await asyncio.gather(*writes)
 
-    stepping.between = [end_of_write]
-    writes.append(asyncio.create_task(untorn.write("2")))
+    torn.between = [end_of_write]
+    writes.append(asyncio.create_task(consistent.write("2")))
     await turn()
-    assert await read(untorn) == ("2", 2.0)
+    assert await read(consistent) == ("2", 2.0)
 
 
 @READS
 async def test_a_write_of_another_document_costs_no_second_read(
-    read: Read, untorn: Untorn, stepping: SteppingBackend
+    read: Read, consistent: Consistent, torn: TornReadBackend
 ) -> None:
-    stepping.between = [lambda: untorn.write("7", document_id="b")]
-    assert await read(untorn) == ("1", 1.0)
-    assert stepping.reads == 1
+    torn.between = [lambda: consistent.write("7", document_id="b")]
+    assert await read(consistent) == ("1", 1.0)
+    assert torn.reads == 1
 
 
 @READS
 async def test_a_write_to_another_collection_costs_no_second_read(
-    read: Read, untorn: Untorn, stepping: SteppingBackend
+    read: Read, consistent: Consistent, torn: TornReadBackend
 ) -> None:
-    other = (await stepping.create_collection(f"t-{uuid4().hex}", {}, "l2")).id
-    stepping.between = [lambda: untorn.backend.upsert(other, _made("2"))]
-    assert await read(untorn) == ("1", 1.0)
-    assert stepping.reads == 1
+    other = (await torn.call(CreateCollection(f"t-{uuid4().hex}", {}, "l2"))).id
+    torn.between = [lambda: consistent.backend.call(UpsertRecords(other, _records("2")))]
+    assert await read(consistent) == ("1", 1.0)
+    assert torn.reads == 1
 
 
 @READS
 async def test_a_write_that_ended_before_the_read_costs_no_second_one(
-    read: Read, untorn: Untorn, stepping: SteppingBackend
+    read: Read, consistent: Consistent, torn: TornReadBackend
 ) -> None:
-    await untorn.write("2")
-    assert await read(untorn) == ("2", 2.0)
-    assert stepping.reads == 1
+    await consistent.write("2")
+    assert await read(consistent) == ("2", 2.0)
+    assert torn.reads == 1
 
 
 @READS
 async def test_a_document_that_is_always_being_written_is_read_while_its_writer_waits(
-    read: Read, untorn: Untorn, stepping: SteppingBackend
+    read: Read, consistent: Consistent, torn: TornReadBackend
 ) -> None:
     writers: list[asyncio.Task[None]] = []
 
     async def one_more() -> None:
-        writers.append(asyncio.create_task(untorn.write(str(len(writers) + 2))))
+        writers.append(asyncio.create_task(consistent.write(str(len(writers) + 2))))
         await asyncio.wait(writers, timeout=0.2)
 
-    stepping.between = [one_more] * (ATTEMPTS + 1)
-    text, number = await read(untorn)
+    torn.between = [one_more] * (MAX_OPTIMISTIC_READS + 1)
+    text, number = await read(consistent)
     assert float(text) == number
-    assert stepping.reads == ATTEMPTS + 1
+    assert torn.reads == MAX_OPTIMISTIC_READS + 1
     await asyncio.gather(*writers)
-    assert await untorn.get() == (str(len(writers) + 1), len(writers) + 1)
+    assert await consistent.get() == (str(len(writers) + 1), len(writers) + 1)
 
 
-async def test_what_is_read_in_one_step_is_read_once(untorn: Untorn, stepping: SteppingBackend) -> None:
-    await untorn.write("2")
-    assert (await untorn.backend.get(untorn.id, include=("documents",))).texts == ["2"]
-    assert stepping.reads == 0
+async def test_what_is_read_in_one_step_is_read_once(consistent: Consistent, torn: TornReadBackend) -> None:
+    await consistent.write("2")
+    assert (await consistent.backend.call(GetRecords(consistent.id, columns=("documents",)))).texts == ["2"]
+    assert torn.reads == 0
 
 
 @READS
 async def test_nothing_is_kept_of_reads_and_writes_that_ended(
-    read: Read, untorn: Untorn, stepping: SteppingBackend
+    read: Read, consistent: Consistent, torn: TornReadBackend
 ) -> None:
     async def fail() -> None:
         raise ConnectionError
 
-    stepping.between = [fail]
+    torn.between = [fail]
     with pytest.raises(ConnectionError):
-        await read(untorn)
-    await read(untorn)
-    assert not untorn.backend._traffic._kept
+        await read(consistent)
+    await read(consistent)
+    assert consistent.layer.active_collections == 0
 
 
 @pytest.fixture(params=["stack-remote", "stack-embedded"])
