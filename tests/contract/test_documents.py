@@ -46,6 +46,7 @@ UNUSUAL_IDS = [
     "all",
     "filter",
     "delete",
+    "stream",
     "documents",
     "all/",
     "/all",
@@ -367,7 +368,7 @@ def test_reading_includes_the_embedding_on_request(http: httpx.Client, collectio
     assert read(http, collection, include="embedding")["embedding"] == pytest.approx([3, 4])
 
 
-@pytest.mark.parametrize("document_id", ["never-there", "all", "filter", "delete", "a/b", "Ü"])
+@pytest.mark.parametrize("document_id", ["never-there", "all", "filter", "delete", "stream", "a/b", "Ü"])
 def test_an_unknown_document_is_404(http: httpx.Client, collection: str, document_id: str) -> None:
     problem = problem_of(http.get(document_path(collection, document_id)), 404)
 

@@ -112,6 +112,17 @@ def test_the_openapi_document_tells_every_route(http: httpx.Client) -> None:
     } <= set(document["paths"])
 
 
+def test_a_document_is_read_by_one_operation_of_the_openapi_document(http: httpx.Client) -> None:
+    paths = http.get("/openapi.json").json()["paths"]
+
+    reading = {
+        path: item["get"]["operationId"]
+        for path, item in paths.items()
+        if path.startswith("/collections/{collection_name}/documents/") and "get" in item
+    }
+    assert reading == {"/collections/{collection_name}/documents/{document_id}": "getDocument"}
+
+
 def test_the_documentation_is_a_page(http: httpx.Client) -> None:
     answer = http.get("/docs", follow_redirects=True)
 

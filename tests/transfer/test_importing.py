@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ragstore.api.schemas import CollectionOut
+from ragstore.api.schemas import Collection
 from ragstore.transfer.documents import Document
 from ragstore.transfer.failures import NotVerified
 from ragstore.transfer.files import opened
@@ -87,7 +87,7 @@ async def test_verifying_notices_a_document_that_is_not_what_was_sent(embedded: 
     wanted = [Document(f"d{number}", "text", {}, b"\0\0\x80?") for number in range(3)]
     async with connected(embedded.url, "", 120) as service:
         spoiling = Spoiling(embedded.url, service._session, 10)
-        importer = Importer(spoiling, CollectionOut(name, {}, 3, 1, "l2"), merge=False, verify=True)
+        importer = Importer(spoiling, Collection(name, {}, 3, 1, "l2"), merge=False, verify=True)
         await importer.begin()
         with pytest.raises(NotVerified, match="'d0' is not stored as it was sent"):
             await importer.write(wanted)

@@ -13,15 +13,15 @@ import type {
   Collection,
   CollectionCreated,
   CollectionDeleted,
-  CollectionEmptied,
-  CollectionList,
+  DeleteAllResult,
+  CollectionPage,
   CollectionMetadata,
   Document,
   DocumentFilter,
-  DocumentList,
+  DocumentPage,
   DocumentSelection,
-  DocumentsDeleted,
-  DocumentsWritten,
+  DeleteResult,
+  WriteResult,
   Health,
   MetadataUpdated,
   MetadataValues,
@@ -96,7 +96,7 @@ export class Client {
   async listCollections(
     page: { limit?: number; offset?: number } = {},
     options?: CallOptions,
-  ): Promise<CollectionList> {
+  ): Promise<CollectionPage> {
     return await this.#exchange.call(
       (init) => this.#api.GET("/collections", { ...init, params: { query: page } }),
       options,
@@ -162,7 +162,7 @@ export class Client {
     collection: string,
     documents: Iterable<NewDocument>,
     options?: CallOptions,
-  ): Promise<DocumentsWritten> {
+  ): Promise<WriteResult> {
     return await this.#write("add", collection, documentsBody(Array.from(documents, encodeDocument)), options);
   }
 
@@ -171,7 +171,7 @@ export class Client {
     collection: string,
     documents: Iterable<NewDocument>,
     options?: CallOptions,
-  ): Promise<DocumentsWritten> {
+  ): Promise<WriteResult> {
     return await this.#write("upsert", collection, documentsBody(Array.from(documents, encodeDocument)), options);
   }
 
@@ -220,7 +220,7 @@ export class Client {
   }
 
   /** A page of documents in insertion order; `total` counts all matches. */
-  async listDocuments(collection: string, filter: DocumentFilter = {}, options?: CallOptions): Promise<DocumentList> {
+  async listDocuments(collection: string, filter: DocumentFilter = {}, options?: CallOptions): Promise<DocumentPage> {
     const path = inCollection(collection);
     const { where, where_document, ids, ...page } = filter;
     if ((where ?? where_document ?? ids) == null) {
@@ -231,7 +231,7 @@ export class Client {
       );
     }
     // Filters may be too long for a URL.
-    const body = filter as Schemas["FilterBody"];
+    const body = filter as Schemas["DocumentFilter"];
     return await this.#exchange.call(
       (init) => this.#api.POST("/collections/{collection_name}/documents/filter", { ...init, params: { path }, body }),
       options,
@@ -288,9 +288,9 @@ export class Client {
     collection: string,
     selection: DocumentSelection,
     options?: CallOptions,
-  ): Promise<DocumentsDeleted> {
+  ): Promise<DeleteResult> {
     const params = { path: inCollection(collection) };
-    const body = selection as Schemas["DeleteBody"];
+    const body = selection as Schemas["DeleteRequest"];
     return await this.#exchange.call(
       (init) => this.#api.POST("/collections/{collection_name}/documents/delete", { ...init, params, body }),
       options,
@@ -298,7 +298,7 @@ export class Client {
   }
 
   /** Delete all documents; metadata, dimension and distance stay. */
-  async emptyCollection(collection: string, options?: CallOptions): Promise<CollectionEmptied> {
+  async emptyCollection(collection: string, options?: CallOptions): Promise<DeleteAllResult> {
     const params = { path: inCollection(collection) };
     return await this.#exchange.call(
       (init) => this.#api.DELETE("/collections/{collection_name}/documents/all", { ...init, params }),
@@ -315,7 +315,7 @@ export class Client {
     { signal, timeoutMs, ...query }: QueryOptions & CallOptions = {},
   ): Promise<QueryResults> {
     const params = { path: inCollection(collection) };
-    const body = { ...query, query_embedding: toBase64(embedding) } as Schemas["QueryBody"];
+    const body = { ...query, query_embedding: toBase64(embedding) } as Schemas["QueryRequest"];
     return await this.#exchange.call(
       (init) => this.#api.POST("/collections/{collection_name}/query", { ...init, params, body }),
       given({ signal, timeoutMs }),
@@ -328,7 +328,7 @@ export class Client {
     embedding: Embedding,
     { signal, timeoutMs, ...query }: QueryOptions & CallOptions = {},
   ): Promise<MultiQueryResults> {
-    const body = { ...query, collections, query_embedding: toBase64(embedding) } as Schemas["MultiQueryBody"];
+    const body = { ...query, collections, query_embedding: toBase64(embedding) } as Schemas["MultiQueryRequest"];
     return await this.#exchange.call(
       (init) => this.#api.POST("/query", { ...init, body }),
       given({ signal, timeoutMs }),
@@ -361,7 +361,7 @@ export class Client {
     collection: string,
     encoded: string,
     options?: CallOptions,
-  ): Promise<DocumentsWritten> {
+  ): Promise<WriteResult> {
     const request = {
       params: { path: inCollection(collection) },
       body: { documents: [] },

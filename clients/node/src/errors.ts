@@ -23,7 +23,7 @@
  *             └── GatewayTimeout      504
  */
 
-import type { FieldProblem } from "./types.js";
+import type { FieldError } from "./types.js";
 
 /** Base of every error that this package throws on purpose. */
 export class RagstoreError extends Error {
@@ -64,7 +64,7 @@ export interface ProblemDetails {
   type?: string;
   title?: string;
   detail?: string;
-  errors?: readonly FieldProblem[];
+  errors?: readonly FieldError[];
   requestId?: string | undefined;
   retryAfterMs?: number | undefined;
 }
@@ -80,7 +80,7 @@ export class ProblemError extends RagstoreError {
   /** What is wrong, for the caller to read. */
   readonly detail: string;
   /** The fields to blame, if any. */
-  readonly errors: readonly FieldProblem[];
+  readonly errors: readonly FieldError[];
   /** The id under which the service logged the request. */
   readonly requestId: string | undefined;
   /** Milliseconds after which trying again makes sense, when the service said so. */
@@ -177,7 +177,7 @@ function members(body: unknown): Omit<ProblemDetails, "status"> {
     ...(typeof type === "string" && { type }),
     ...(typeof title === "string" && { title }),
     ...(typeof detail === "string" && { detail }),
-    ...(Array.isArray(errors) && { errors: errors as FieldProblem[] }),
+    ...(Array.isArray(errors) && { errors: errors as FieldError[] }),
   };
 }
 

@@ -118,11 +118,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Read a document
-         * @description Read one document.
-         */
-        get: operations["getDocumentNamedAll"];
+        get?: never;
         put?: never;
         post?: never;
         /**
@@ -142,11 +138,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Read a document
-         * @description Read one document.
-         */
-        get: operations["getDocumentNamedDelete"];
+        get?: never;
         put?: never;
         /**
          * Delete documents by a filter in the body
@@ -166,11 +158,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Read a document
-         * @description Read one document.
-         */
-        get: operations["getDocumentNamedFilter"];
+        get?: never;
         put?: never;
         /**
          * List documents by a filter in the body
@@ -190,11 +178,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Read a document
-         * @description Read one document.
-         */
-        get: operations["getDocumentNamedStream"];
+        get?: never;
         put?: never;
         /**
          * Write a stream of documents
@@ -220,8 +204,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read a document
-         * @description Read one document.
+         * Get a document
+         * @description Get one document.
          */
         get: operations["getDocument"];
         put?: never;
@@ -379,36 +363,25 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
-         * CollectionBody
-         * @description A collection to create.
+         * Collection
+         * @description A collection as it stands.
          */
-        CollectionBody: {
-            /**
-             * @description A collection name has 3 to 512 characters from [a-zA-Z0-9._-], begins and ends with a letter or digit, holds no '..' and is no IPv4 address.
-             * @example handbook
-             */
+        Collection: {
+            /** @description Its name. */
             name: string;
-            metadata?: components["schemas"]["CollectionMetadata"] | null;
+            /** @description Its metadata. */
+            metadata: {
+                [key: string]: string | number | boolean;
+            };
+            /** @description Documents in it. */
+            count: number;
+            /** @description Of its embeddings; null until the first document came. */
+            dimension: number | null;
             /**
-             * @description Stored as metadata `embedding_provider`, whatever it says; wins over that key.
-             * @default null
+             * @description How its embeddings are compared.
+             * @enum {unknown}
              */
-            embedding_provider?: string | null;
-            /**
-             * @description Stored as metadata `embedding_model`, whatever it says; wins over that key.
-             * @default null
-             */
-            embedding_model?: string | null;
-            /**
-             * @description How embeddings are compared, for good. `cosine` unless metadata `hnsw:space` says otherwise.
-             * @default null
-             */
-            distance?: ("cosine" | "ip" | "l2") | null;
-            /**
-             * @description Answer 200 instead of 409 when the collection exists.
-             * @default false
-             */
-            get_or_create?: boolean;
+            distance: "cosine" | "ip" | "l2";
         };
         /**
          * CollectionCreated
@@ -445,28 +418,16 @@ export interface components {
             name: string;
         };
         /**
-         * CollectionEmptied
-         * @description All documents of a collection were deleted.
+         * CollectionError
+         * @description A collection that did not answer.
          */
-        CollectionEmptied: {
-            /** @enum {unknown} */
-            status: "emptied";
-            /** @description The collection. */
+        CollectionError: {
+            /** @description Its name. */
             collection: string;
-            /** @description Documents that were there and are no more. */
-            count_deleted: number;
-        };
-        /**
-         * CollectionList
-         * @description Collections, a page of them or all.
-         */
-        CollectionList: {
-            /** @description The page. */
-            collections: components["schemas"]["CollectionOut"][];
-            /** @description Collections in this page. */
-            count: number;
-            /** @description Collections altogether. */
-            total: number;
+            /** @description The HTTP status that it alone would have got. */
+            status: number;
+            /** @description Why. */
+            detail: string;
         };
         /**
          * @description A collection's metadata. Values are strings, numbers or booleans; null means absent. Keys are not empty and do not begin with `chroma:`, `#` or `$`. `hnsw:space` names the distance.
@@ -482,43 +443,34 @@ export interface components {
             [key: string]: components["schemas"]["Scalar"] | null;
         };
         /**
-         * CollectionOut
-         * @description A collection as it stands.
+         * CollectionPage
+         * @description Collections, a page of them or all.
          */
-        CollectionOut: {
-            /** @description Its name. */
-            name: string;
-            /** @description Its metadata. */
-            metadata: {
-                [key: string]: string | number | boolean;
-            };
-            /** @description Documents in it. */
+        CollectionPage: {
+            /** @description The page. */
+            collections: components["schemas"]["Collection"][];
+            /** @description Collections in this page. */
             count: number;
-            /** @description Of its embeddings; null until the first document came. */
-            dimension: number | null;
-            /**
-             * @description How its embeddings are compared.
-             * @enum {unknown}
-             */
-            distance: "cosine" | "ip" | "l2";
+            /** @description Collections altogether. */
+            total: number;
         };
         /**
-         * CollectionProblem
-         * @description A collection that did not answer.
+         * DeleteAllResult
+         * @description All documents of a collection were deleted.
          */
-        CollectionProblem: {
-            /** @description Its name. */
+        DeleteAllResult: {
+            /** @enum {unknown} */
+            status: "emptied";
+            /** @description The collection. */
             collection: string;
-            /** @description The HTTP status that it alone would have got. */
-            status: number;
-            /** @description Why. */
-            detail: string;
+            /** @description Documents that were there and are no more. */
+            count_deleted: number;
         };
         /**
-         * DeleteBody
+         * DeleteRequest
          * @description Which documents to delete: those with these ids that the filter selects. One of the two must be given.
          */
-        DeleteBody: {
+        DeleteRequest: {
             /** @default null */
             ids?: string[] | null;
             where?: components["schemas"]["Where"] | null;
@@ -528,51 +480,22 @@ export interface components {
             where: Record<string, never>;
         };
         /**
-         * DocumentBody
-         * @description A document to store.
+         * DeleteResult
+         * @description Documents were deleted.
          */
-        DocumentBody: {
-            /** @description The text. */
-            text: string;
-            embedding: components["schemas"]["Embedding"];
-            /**
-             * @description Made up when absent.
-             * @default null
-             */
-            id?: string | null;
-            metadata?: components["schemas"]["DocumentMetadata"] | null;
-        };
-        /**
-         * DocumentList
-         * @description A page of documents, in insertion order.
-         */
-        DocumentList: {
-            /** @description The page. */
-            documents: components["schemas"]["DocumentOut"][];
-            /** @description Documents in this page. */
+        DeleteResult: {
+            /** @enum {unknown} */
+            status: "deleted";
+            /** @description The collection. */
+            collection: string;
+            /** @description Documents that were there and are no more. */
             count: number;
-            /** @description Matches altogether, exactly; null when not asked for. */
-            total: number | null;
         };
         /**
-         * @description A document's metadata. Values are strings, numbers, booleans, or non-empty lists of one of these; null means absent. Keys are not empty and do not begin with `chroma:`, `#` or `$`.
-         * @example {
-         *       "layer": "chunk",
-         *       "page_number": 3,
-         *       "tags": [
-         *         "heating",
-         *         "boiler"
-         *       ]
-         *     }
-         */
-        DocumentMetadata: {
-            [key: string]: components["schemas"]["Scalar"] | string[] | boolean[] | components["schemas"]["Number"][] | null;
-        };
-        /**
-         * DocumentOut
+         * Document
          * @description A document as stored.
          */
-        DocumentOut: {
+        Document: {
             /** @description Its id. */
             id: string;
             /** @description Its text. */
@@ -584,69 +507,10 @@ export interface components {
             embedding?: components["schemas"]["StoredEmbedding"];
         };
         /**
-         * DocumentsBody
-         * @description Documents to store: all of them or, if anything is wrong, none.
-         */
-        DocumentsBody: {
-            /** @description At most 5,461 by default. Embeddings of one dimension, ids all different. */
-            documents: components["schemas"]["DocumentBody"][];
-        };
-        /**
-         * DocumentsDeleted
-         * @description Documents were deleted.
-         */
-        DocumentsDeleted: {
-            /** @enum {unknown} */
-            status: "deleted";
-            /** @description The collection. */
-            collection: string;
-            /** @description Documents that were there and are no more. */
-            count: number;
-        };
-        /**
-         * DocumentsWritten
-         * @description Documents were written.
-         */
-        DocumentsWritten: {
-            /**
-             * @description What was done.
-             * @enum {unknown}
-             */
-            status: "added" | "upserted";
-            /** @description The collection. */
-            collection: string;
-            /** @description Documents written. */
-            count: number;
-            /** @description Their ids, in the order of the request. */
-            ids: string[];
-        };
-        /**
-         * @description An embedding: numbers that are finite as float32, or the base64 of their little-endian float32 bytes; in MessagePack also the bytes themselves.
-         * @example [
-         *       0.1,
-         *       0.2,
-         *       0.3
-         *     ]
-         * @example zczMPc3MTD6amZk+
-         */
-        Embedding: number[] | string;
-        /**
-         * FieldProblem
-         * @description One field that is to blame.
-         */
-        FieldProblem: {
-            /** @description Its place in the request, such as `$.documents[3].embedding`. */
-            path: string;
-            /** @description What is wrong with it. */
-            message: string;
-            /** @description In a stream: the line, counted from 1. `path` is then a place in its document. */
-            line?: number;
-        };
-        /**
-         * FilterBody
+         * DocumentFilter
          * @description Which documents to list; what is absent does not restrict.
          */
-        FilterBody: {
+        DocumentFilter: {
             where?: components["schemas"]["Where"] | null;
             where_document?: components["schemas"]["WhereDocument"] | null;
             /** @default null */
@@ -671,6 +535,54 @@ export interface components {
              * @default true
              */
             total?: boolean;
+        };
+        /**
+         * @description A document's metadata. Values are strings, numbers, booleans, or non-empty lists of one of these; null means absent. Keys are not empty and do not begin with `chroma:`, `#` or `$`.
+         * @example {
+         *       "layer": "chunk",
+         *       "page_number": 3,
+         *       "tags": [
+         *         "heating",
+         *         "boiler"
+         *       ]
+         *     }
+         */
+        DocumentMetadata: {
+            [key: string]: components["schemas"]["Scalar"] | string[] | boolean[] | components["schemas"]["Number"][] | null;
+        };
+        /**
+         * DocumentPage
+         * @description A page of documents, in insertion order.
+         */
+        DocumentPage: {
+            /** @description The page. */
+            documents: components["schemas"]["Document"][];
+            /** @description Documents in this page. */
+            count: number;
+            /** @description Matches altogether, exactly; null when not asked for. */
+            total: number | null;
+        };
+        /**
+         * @description An embedding: numbers that are finite as float32, or the base64 of their little-endian float32 bytes; in MessagePack also the bytes themselves.
+         * @example [
+         *       0.1,
+         *       0.2,
+         *       0.3
+         *     ]
+         * @example zczMPc3MTD6amZk+
+         */
+        Embedding: number[] | string;
+        /**
+         * FieldError
+         * @description One field that is to blame.
+         */
+        FieldError: {
+            /** @description Its place in the request, such as `$.documents[3].embedding`. */
+            path: string;
+            /** @description What is wrong with it. */
+            message: string;
+            /** @description In a stream: the line, counted from 1. `path` is then a place in its document. */
+            line?: number;
         };
         /**
          * Health
@@ -706,10 +618,10 @@ export interface components {
             storage_bytes: number | null;
         };
         /**
-         * Hit
+         * Match
          * @description A document that a query found.
          */
-        Hit: {
+        Match: {
             /** @description Its id. */
             id: string;
             /** @description Its text. */
@@ -727,10 +639,10 @@ export interface components {
             embedding?: components["schemas"]["StoredEmbedding"];
         };
         /**
-         * MetadataBody
+         * MetadataUpdate
          * @description New metadata of a collection.
          */
-        MetadataBody: {
+        MetadataUpdate: {
             metadata: components["schemas"]["CollectionMetadata"];
         };
         /**
@@ -762,10 +674,10 @@ export interface components {
             count: number;
         };
         /**
-         * MultiQueryBody
+         * MultiQueryRequest
          * @description A similarity query on one `collection`, or on several `collections` at once.
          */
-        MultiQueryBody: {
+        MultiQueryRequest: {
             query_embedding: components["schemas"]["Embedding"];
             /**
              * @description Most results.
@@ -807,7 +719,7 @@ export interface components {
          */
         MultiQueryResults: {
             /** @description The hits, each naming its collection. */
-            results: components["schemas"]["Hit"][];
+            results: components["schemas"]["Match"][];
             /** @description How many. */
             count: number;
             /** @description The collection's metadata, when one `collection` was asked. */
@@ -815,7 +727,62 @@ export interface components {
                 [key: string]: string | number | boolean;
             };
             /** @description The collections that failed, when several were asked. */
-            errors?: components["schemas"]["CollectionProblem"][];
+            errors?: components["schemas"]["CollectionError"][];
+        };
+        /**
+         * NewCollection
+         * @description A collection to create.
+         */
+        NewCollection: {
+            /**
+             * @description A collection name has 3 to 512 characters from [a-zA-Z0-9._-], begins and ends with a letter or digit, holds no '..' and is no IPv4 address.
+             * @example handbook
+             */
+            name: string;
+            metadata?: components["schemas"]["CollectionMetadata"] | null;
+            /**
+             * @description Stored as metadata `embedding_provider`, whatever it says; wins over that key.
+             * @default null
+             */
+            embedding_provider?: string | null;
+            /**
+             * @description Stored as metadata `embedding_model`, whatever it says; wins over that key.
+             * @default null
+             */
+            embedding_model?: string | null;
+            /**
+             * @description How embeddings are compared, for good. `cosine` unless metadata `hnsw:space` says otherwise.
+             * @default null
+             */
+            distance?: ("cosine" | "ip" | "l2") | null;
+            /**
+             * @description Answer 200 instead of 409 when the collection exists.
+             * @default false
+             */
+            get_or_create?: boolean;
+        };
+        /**
+         * NewDocument
+         * @description A document to store.
+         */
+        NewDocument: {
+            /** @description The text. */
+            text: string;
+            embedding: components["schemas"]["Embedding"];
+            /**
+             * @description Made up when absent.
+             * @default null
+             */
+            id?: string | null;
+            metadata?: components["schemas"]["DocumentMetadata"] | null;
+        };
+        /**
+         * NewDocuments
+         * @description Documents to store: all of them or, if anything is wrong, none.
+         */
+        NewDocuments: {
+            /** @description At most 5,461 by default. Embeddings of one dimension, ids all different. */
+            documents: components["schemas"]["NewDocument"][];
         };
         /** @description A 64-bit integer or a finite float. */
         Number: number;
@@ -846,13 +813,13 @@ export interface components {
              * @description The fields to blame, where some are.
              * @default []
              */
-            errors?: components["schemas"]["FieldProblem"][];
+            errors?: components["schemas"]["FieldError"][];
         };
         /**
-         * QueryBody
+         * QueryRequest
          * @description A similarity query on one collection.
          */
-        QueryBody: {
+        QueryRequest: {
             query_embedding: components["schemas"]["Embedding"];
             /**
              * @description Most results.
@@ -883,7 +850,7 @@ export interface components {
          */
         QueryResults: {
             /** @description The hits. */
-            results: components["schemas"]["Hit"][];
+            results: components["schemas"]["Match"][];
             /** @description How many. */
             count: number;
             /** @description The collection's metadata. */
@@ -1018,6 +985,23 @@ export interface components {
             $lte?: components["schemas"]["Number"];
             $in?: string[] | boolean[] | components["schemas"]["Number"][];
             $nin?: string[] | boolean[] | components["schemas"]["Number"][];
+        };
+        /**
+         * WriteResult
+         * @description Documents were written.
+         */
+        WriteResult: {
+            /**
+             * @description What was done.
+             * @enum {unknown}
+             */
+            status: "added" | "upserted";
+            /** @description The collection. */
+            collection: string;
+            /** @description Documents written. */
+            count: number;
+            /** @description Their ids, in the order of the request. */
+            ids: string[];
         };
     };
     responses: {
@@ -1195,8 +1179,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["CollectionList"];
-                    "application/msgpack": components["schemas"]["CollectionList"];
+                    "application/json": components["schemas"]["CollectionPage"];
+                    "application/msgpack": components["schemas"]["CollectionPage"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -1228,8 +1212,8 @@ export interface operations {
                  *       "get_or_create": true
                  *     }
                  */
-                "application/json": components["schemas"]["CollectionBody"];
-                "application/msgpack": components["schemas"]["CollectionBody"];
+                "application/json": components["schemas"]["NewCollection"];
+                "application/msgpack": components["schemas"]["NewCollection"];
             };
         };
         responses: {
@@ -1290,8 +1274,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["CollectionOut"];
-                    "application/msgpack": components["schemas"]["CollectionOut"];
+                    "application/json": components["schemas"]["Collection"];
+                    "application/msgpack": components["schemas"]["Collection"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -1377,8 +1361,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DocumentList"];
-                    "application/msgpack": components["schemas"]["DocumentList"];
+                    "application/json": components["schemas"]["DocumentPage"];
+                    "application/msgpack": components["schemas"]["DocumentPage"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -1427,8 +1411,8 @@ export interface operations {
                  *       ]
                  *     }
                  */
-                "application/json": components["schemas"]["DocumentsBody"];
-                "application/msgpack": components["schemas"]["DocumentsBody"];
+                "application/json": components["schemas"]["NewDocuments"];
+                "application/msgpack": components["schemas"]["NewDocuments"];
             };
         };
         responses: {
@@ -1438,8 +1422,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DocumentsWritten"];
-                    "application/msgpack": components["schemas"]["DocumentsWritten"];
+                    "application/json": components["schemas"]["WriteResult"];
+                    "application/msgpack": components["schemas"]["WriteResult"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -1490,8 +1474,8 @@ export interface operations {
                  *       ]
                  *     }
                  */
-                "application/json": components["schemas"]["DocumentsBody"];
-                "application/msgpack": components["schemas"]["DocumentsBody"];
+                "application/json": components["schemas"]["NewDocuments"];
+                "application/msgpack": components["schemas"]["NewDocuments"];
             };
         };
         responses: {
@@ -1501,8 +1485,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DocumentsWritten"];
-                    "application/msgpack": components["schemas"]["DocumentsWritten"];
+                    "application/json": components["schemas"]["WriteResult"];
+                    "application/msgpack": components["schemas"]["WriteResult"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -1546,47 +1530,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DocumentsDeleted"];
-                    "application/msgpack": components["schemas"]["DocumentsDeleted"];
-                };
-            };
-            400: components["responses"]["Problem400"];
-            401: components["responses"]["Problem401"];
-            403: components["responses"]["Problem403"];
-            404: components["responses"]["Problem404"];
-            429: components["responses"]["Problem429"];
-            500: components["responses"]["Problem500"];
-            502: components["responses"]["Problem502"];
-            503: components["responses"]["Problem503"];
-            504: components["responses"]["Problem504"];
-        };
-    };
-    getDocumentNamedAll: {
-        parameters: {
-            query?: {
-                /** @description `embedding`: documents carry their embeddings. */
-                include?: "embedding"[];
-            };
-            header?: never;
-            path: {
-                /**
-                 * @description The collection's name.
-                 * @example handbook
-                 */
-                collection_name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DocumentOut"];
-                    "application/msgpack": components["schemas"]["DocumentOut"];
+                    "application/json": components["schemas"]["DeleteResult"];
+                    "application/msgpack": components["schemas"]["DeleteResult"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -1621,47 +1566,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["CollectionEmptied"];
-                    "application/msgpack": components["schemas"]["CollectionEmptied"];
-                };
-            };
-            400: components["responses"]["Problem400"];
-            401: components["responses"]["Problem401"];
-            403: components["responses"]["Problem403"];
-            404: components["responses"]["Problem404"];
-            429: components["responses"]["Problem429"];
-            500: components["responses"]["Problem500"];
-            502: components["responses"]["Problem502"];
-            503: components["responses"]["Problem503"];
-            504: components["responses"]["Problem504"];
-        };
-    };
-    getDocumentNamedDelete: {
-        parameters: {
-            query?: {
-                /** @description `embedding`: documents carry their embeddings. */
-                include?: "embedding"[];
-            };
-            header?: never;
-            path: {
-                /**
-                 * @description The collection's name.
-                 * @example handbook
-                 */
-                collection_name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DocumentOut"];
-                    "application/msgpack": components["schemas"]["DocumentOut"];
+                    "application/json": components["schemas"]["DeleteAllResult"];
+                    "application/msgpack": components["schemas"]["DeleteAllResult"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -1697,8 +1603,8 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["DeleteBody"];
-                "application/msgpack": components["schemas"]["DeleteBody"];
+                "application/json": components["schemas"]["DeleteRequest"];
+                "application/msgpack": components["schemas"]["DeleteRequest"];
             };
         };
         responses: {
@@ -1708,8 +1614,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DocumentsDeleted"];
-                    "application/msgpack": components["schemas"]["DocumentsDeleted"];
+                    "application/json": components["schemas"]["DeleteResult"];
+                    "application/msgpack": components["schemas"]["DeleteResult"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -1719,45 +1625,6 @@ export interface operations {
             408: components["responses"]["Problem408"];
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
-            429: components["responses"]["Problem429"];
-            500: components["responses"]["Problem500"];
-            502: components["responses"]["Problem502"];
-            503: components["responses"]["Problem503"];
-            504: components["responses"]["Problem504"];
-        };
-    };
-    getDocumentNamedFilter: {
-        parameters: {
-            query?: {
-                /** @description `embedding`: documents carry their embeddings. */
-                include?: "embedding"[];
-            };
-            header?: never;
-            path: {
-                /**
-                 * @description The collection's name.
-                 * @example handbook
-                 */
-                collection_name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DocumentOut"];
-                    "application/msgpack": components["schemas"]["DocumentOut"];
-                };
-            };
-            400: components["responses"]["Problem400"];
-            401: components["responses"]["Problem401"];
-            403: components["responses"]["Problem403"];
-            404: components["responses"]["Problem404"];
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             502: components["responses"]["Problem502"];
@@ -1793,8 +1660,8 @@ export interface operations {
                  *       "limit": 50
                  *     }
                  */
-                "application/json": components["schemas"]["FilterBody"];
-                "application/msgpack": components["schemas"]["FilterBody"];
+                "application/json": components["schemas"]["DocumentFilter"];
+                "application/msgpack": components["schemas"]["DocumentFilter"];
             };
         };
         responses: {
@@ -1804,8 +1671,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DocumentList"];
-                    "application/msgpack": components["schemas"]["DocumentList"];
+                    "application/json": components["schemas"]["DocumentPage"];
+                    "application/msgpack": components["schemas"]["DocumentPage"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -1815,45 +1682,6 @@ export interface operations {
             408: components["responses"]["Problem408"];
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
-            429: components["responses"]["Problem429"];
-            500: components["responses"]["Problem500"];
-            502: components["responses"]["Problem502"];
-            503: components["responses"]["Problem503"];
-            504: components["responses"]["Problem504"];
-        };
-    };
-    getDocumentNamedStream: {
-        parameters: {
-            query?: {
-                /** @description `embedding`: documents carry their embeddings. */
-                include?: "embedding"[];
-            };
-            header?: never;
-            path: {
-                /**
-                 * @description The collection's name.
-                 * @example handbook
-                 */
-                collection_name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DocumentOut"];
-                    "application/msgpack": components["schemas"]["DocumentOut"];
-                };
-            };
-            400: components["responses"]["Problem400"];
-            401: components["responses"]["Problem401"];
-            403: components["responses"]["Problem403"];
-            404: components["responses"]["Problem404"];
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             502: components["responses"]["Problem502"];
@@ -1904,7 +1732,7 @@ export interface operations {
                  *       }
                  *     ]
                  */
-                "application/x-ndjson": components["schemas"]["DocumentBody"][];
+                "application/x-ndjson": components["schemas"]["NewDocument"][];
             };
         };
         responses: {
@@ -1979,8 +1807,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DocumentOut"];
-                    "application/msgpack": components["schemas"]["DocumentOut"];
+                    "application/json": components["schemas"]["Document"];
+                    "application/msgpack": components["schemas"]["Document"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -2020,8 +1848,8 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["MetadataBody"];
-                "application/msgpack": components["schemas"]["MetadataBody"];
+                "application/json": components["schemas"]["MetadataUpdate"];
+                "application/msgpack": components["schemas"]["MetadataUpdate"];
             };
         };
         responses: {
@@ -2121,8 +1949,8 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["QueryBody"];
-                "application/msgpack": components["schemas"]["QueryBody"];
+                "application/json": components["schemas"]["QueryRequest"];
+                "application/msgpack": components["schemas"]["QueryRequest"];
             };
         };
         responses: {
@@ -2264,8 +2092,8 @@ export interface operations {
                  *       "top_k": 3
                  *     }
                  */
-                "application/json": components["schemas"]["MultiQueryBody"];
-                "application/msgpack": components["schemas"]["MultiQueryBody"];
+                "application/json": components["schemas"]["MultiQueryRequest"];
+                "application/msgpack": components["schemas"]["MultiQueryRequest"];
             };
         };
         responses: {

@@ -5,25 +5,25 @@ import type { components } from "./schema.js";
 
 export type Schemas = components["schemas"];
 
-export type Collection = Schemas["CollectionOut"];
+export type Collection = Schemas["Collection"];
 export type CollectionCreated = Schemas["CollectionCreated"];
 export type CollectionDeleted = Schemas["CollectionDeleted"];
-export type CollectionEmptied = Schemas["CollectionEmptied"];
-export type CollectionList = Schemas["CollectionList"];
+export type DeleteAllResult = Schemas["DeleteAllResult"];
+export type CollectionPage = Schemas["CollectionPage"];
 export type CollectionMetadata = Schemas["CollectionMetadata"];
-export type CollectionProblem = Schemas["CollectionProblem"];
-export type Document = Schemas["DocumentOut"];
-export type DocumentList = Schemas["DocumentList"];
+export type CollectionError = Schemas["CollectionError"];
+export type Document = Schemas["Document"];
+export type DocumentPage = Schemas["DocumentPage"];
 export type DocumentMetadata = Schemas["DocumentMetadata"];
-export type DocumentsDeleted = Schemas["DocumentsDeleted"];
-export type DocumentsWritten = Schemas["DocumentsWritten"];
-export type FieldProblem = Schemas["FieldProblem"];
+export type DeleteResult = Schemas["DeleteResult"];
+export type WriteResult = Schemas["WriteResult"];
+export type FieldError = Schemas["FieldError"];
 export type Health = Schemas["Health"];
-export type Hit = Schemas["Hit"];
+export type Match = Schemas["Match"];
 export type MetadataUpdated = Schemas["MetadataUpdated"];
 export type MetadataValues = Schemas["MetadataValues"];
 export type MultiQueryResults = Schemas["MultiQueryResults"];
-export type NewCollection = Schemas["CollectionBody"];
+export type NewCollection = Schemas["NewCollection"];
 export type Probe = Schemas["Probe"];
 export type Problem = Schemas["Problem"];
 export type QueryResults = Schemas["QueryResults"];
@@ -49,13 +49,13 @@ type Filtered<T extends { where?: unknown }> = Omit<T, "where"> & {
 };
 
 /** A document to store. */
-export type NewDocument = Omit<Schemas["DocumentBody"], "embedding"> & { embedding: Embedding };
+export type NewDocument = Omit<Schemas["NewDocument"], "embedding"> & { embedding: Embedding };
 
 /** Which documents to list, and how much of them. */
-export type DocumentFilter = Filtered<Schemas["FilterBody"]>;
+export type DocumentFilter = Filtered<Schemas["DocumentFilter"]>;
 
 /** Which documents to delete: `ids`, `where`, or those of `ids` that `where` selects. */
 export type DocumentSelection = { ids: readonly string[]; where?: Where } | { where: Where };
 
 /** What a similarity query asks for besides being near. */
-export type QueryOptions = Omit<Filtered<Schemas["QueryBody"]>, "query_embedding">;
+export type QueryOptions = Omit<Filtered<Schemas["QueryRequest"]>, "query_embedding">;

@@ -8,7 +8,7 @@ import msgspec
 
 from ragstore.api.decode_documents import REQUIRED, check_ids, decode_batch
 from ragstore.api.media_types import Decoded
-from ragstore.api.schemas import DocumentsBody
+from ragstore.api.schemas import NewDocuments
 from ragstore.errors import InvalidDocuments
 from ragstore.kit.decoding import decoded, decoders
 from ragstore.kit.errors import FieldProblem, InvalidRequest
@@ -24,7 +24,7 @@ class _Envelope(msgspec.Struct):
 _ENVELOPE: Final = decoders(_Envelope)
 
 
-class BatchDTO(Decoded[DocumentsBody]):
+class BatchDTO(Decoded[NewDocuments]):
     """The DTO of a handler that takes `data: Batch`."""
 
     def decode(self, value: bytes, format_: str) -> Batch:

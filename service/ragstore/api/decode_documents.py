@@ -13,7 +13,7 @@ from uuid import uuid4
 import msgspec
 import numpy as np
 
-from ragstore.api.schemas import DocumentBody
+from ragstore.api.schemas import NewDocument
 from ragstore.errors import DimensionMismatch, InvalidDocuments
 from ragstore.kit.decoding import Decoder, decoded, decoders
 from ragstore.kit.errors import FieldProblem, InvalidRequest
@@ -34,7 +34,7 @@ class _EmbeddingOnly(msgspec.Struct):
     embedding: msgspec.Raw | None = None
 
 
-_DOCUMENT: Final = decoders(DocumentBody)
+_DOCUMENT: Final = decoders(NewDocument)
 _EMBEDDING_ONLY: Final = decoders(_EmbeddingOnly)
 
 
@@ -100,8 +100,8 @@ class _Rows:
         return self._matrix
 
 
-def _decoded_documents(documents: Sequence[Undecoded], format_: str) -> Iterator[DocumentBody]:
-    decoder: Decoder[DocumentBody] = _DOCUMENT[format_]
+def _decoded_documents(documents: Sequence[Undecoded], format_: str) -> Iterator[NewDocument]:
+    decoder: Decoder[NewDocument] = _DOCUMENT[format_]
     for place, raw in enumerate(documents):
         try:
             yield decoded(decoder, raw, format_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragstore.api.schemas import MultiQueryBody, Question
+from ragstore.api.schemas import MultiQueryRequest, QueryBase
 from ragstore.kit.errors import FieldProblem, InvalidRequest
 from ragstore.model.filters.condition import Condition
 from ragstore.model.numbers import whole_number
@@ -10,7 +10,7 @@ from ragstore.model.queries import Query
 from ragstore.model.vectors import parse_embedding
 
 
-def parse_query(body: Question) -> Query:
+def parse_query(body: QueryBase) -> Query:
     """The query that a request means.
 
     Args:
@@ -33,7 +33,7 @@ def parse_query(body: Question) -> Query:
     )
 
 
-def resolve_collections(body: MultiQueryBody) -> list[str]:
+def resolve_collections(body: MultiQueryRequest) -> list[str]:
     """The collections that a request means, each once.
 
     Args:

@@ -15,7 +15,7 @@ from ragstore.model.collections import Distance
 from ragstore.model.metadata import CollectionMetadata, GivenValue, Scalar
 from ragstore.model.names import NAME_PATTERN, NAME_RULES
 from ragstore.model.numbers import MAX_WHOLE
-from ragstore.model.queries import CollectionProblem, Hit
+from ragstore.model.queries import CollectionError, Match
 
 MAX_TOP_K: Final = 1000
 MAX_IDS: Final = 10_000
@@ -54,7 +54,7 @@ Included: TypeAlias = Literal["embedding"]
 # -- collections ------------------------------------------------------------------------------
 
 
-class CollectionBody(Struct, frozen=True):
+class NewCollection(Struct, frozen=True):
     """A collection to create."""
 
     name: Name
@@ -74,13 +74,13 @@ class CollectionBody(Struct, frozen=True):
     get_or_create: Annotated[bool, Meta(description="Answer 200 instead of 409 when the collection exists.")] = False
 
 
-class MetadataBody(Struct, frozen=True):
+class MetadataUpdate(Struct, frozen=True):
     """New metadata of a collection."""
 
     metadata: Annotated[dict[str, Scalar | None], schema("CollectionMetadata")]
 
 
-class CollectionOut(Struct, frozen=True):
+class Collection(Struct, frozen=True):
     """A collection as it stands."""
 
     name: Annotated[str, Meta(description="Its name.")]
@@ -100,10 +100,10 @@ class CollectionCreated(Struct, frozen=True):
     distance: Annotated[Distance, Meta(description="How its embeddings are compared.")]
 
 
-class CollectionList(Struct, frozen=True):
+class CollectionPage(Struct, frozen=True):
     """Collections, a page of them or all."""
 
-    collections: Annotated[list[CollectionOut], Meta(description="The page.")]
+    collections: Annotated[list[Collection], Meta(description="The page.")]
     count: Annotated[int, Meta(description="Collections in this page.", ge=0)]
     total: Annotated[int, Meta(description="Collections altogether.", ge=0)]
 
@@ -135,7 +135,7 @@ class MetadataValues(Struct, frozen=True):
 # -- documents --------------------------------------------------------------------------------
 
 
-class DocumentBody(Struct, frozen=True):
+class NewDocument(Struct, frozen=True):
     """A document to store."""
 
     text: Annotated[str, Meta(description="The text.")]
@@ -144,16 +144,16 @@ class DocumentBody(Struct, frozen=True):
     metadata: GivenMetadata = None
 
 
-class DocumentsBody(Struct, frozen=True):
+class NewDocuments(Struct, frozen=True):
     """Documents to store: all of them or, if anything is wrong, none."""
 
     documents: Annotated[
-        list[DocumentBody],
+        list[NewDocument],
         Meta(min_length=1, description="At most 5,461 by default. Embeddings of one dimension, ids all different."),
     ]
 
 
-class DocumentsWritten(Struct, frozen=True):
+class WriteResult(Struct, frozen=True):
     """Documents were written."""
 
     status: Annotated[Literal["added", "upserted"], Meta(description="What was done.")]
@@ -162,7 +162,7 @@ class DocumentsWritten(Struct, frozen=True):
     ids: Annotated[list[str], Meta(description="Their ids, in the order of the request.")]
 
 
-class FilterBody(Struct, frozen=True):
+class DocumentFilter(Struct, frozen=True):
     """Which documents to list; what is absent does not restrict."""
 
     where: GivenWhere = UNSET
@@ -174,14 +174,14 @@ class FilterBody(Struct, frozen=True):
     total: Annotated[bool, Meta(description="Whether to count all matches.")] = True
 
 
-class DeleteBody(Struct, frozen=True):
+class DeleteRequest(Struct, frozen=True):
     """Which documents to delete: those with these ids that the filter selects. One of the two must be given."""
 
     ids: GivenIds | None = None
     where: GivenWhere = UNSET
 
 
-class DocumentsDeleted(Struct, frozen=True):
+class DeleteResult(Struct, frozen=True):
     """Documents were deleted."""
 
     status: Literal["deleted"]
@@ -189,7 +189,7 @@ class DocumentsDeleted(Struct, frozen=True):
     count: Annotated[int, Meta(description="Documents that were there and are no more.", ge=0)]
 
 
-class CollectionEmptied(Struct, frozen=True):
+class DeleteAllResult(Struct, frozen=True):
     """All documents of a collection were deleted."""
 
     status: Literal["emptied"]
@@ -200,7 +200,7 @@ class CollectionEmptied(Struct, frozen=True):
 # -- query ------------------------------------------------------------------------------------
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class QueryBase(Struct, frozen=True, kw_only=True):
     """What a query asks, wherever it asks it."""
 
     query_embedding: GivenEmbedding
@@ -212,11 +212,11 @@ class Question(Struct, frozen=True, kw_only=True):
     include: Annotated[list[Included], Meta(description="`embedding`: results carry theirs.")] = []
 
 
-class QueryBody(Question, frozen=True, kw_only=True):
+class QueryRequest(QueryBase, frozen=True, kw_only=True):
     """A similarity query on one collection."""
 
 
-class MultiQueryBody(Question, frozen=True, kw_only=True):
+class MultiQueryRequest(QueryBase, frozen=True, kw_only=True):
     """A similarity query on one `collection`, or on several `collections` at once."""
 
     collection: Annotated[str | None, Meta(description="The collection.")] = None
@@ -232,7 +232,7 @@ class MultiQueryBody(Question, frozen=True, kw_only=True):
 class QueryResults(Struct, frozen=True):
     """What a query found, nearest first."""
 
-    results: Annotated[list[Hit], Meta(description="The hits.")]
+    results: Annotated[list[Match], Meta(description="The hits.")]
     count: Annotated[int, Meta(description="How many.", ge=0)]
     collection_metadata: Annotated[CollectionMetadata, Meta(description="The collection's metadata.")]
 
@@ -240,13 +240,13 @@ class QueryResults(Struct, frozen=True):
 class MultiQueryResults(Struct, frozen=True, omit_defaults=True):
     """What a query found in one or several collections, nearest first."""
 
-    results: Annotated[list[Hit], Meta(description="The hits, each naming its collection.")]
+    results: Annotated[list[Match], Meta(description="The hits, each naming its collection.")]
     count: Annotated[int, Meta(description="How many.", ge=0)]
     collection_metadata: Annotated[
         CollectionMetadata | UnsetType, Meta(description="The collection's metadata, when one `collection` was asked.")
     ] = UNSET
     errors: Annotated[
-        list[CollectionProblem] | UnsetType,
+        list[CollectionError] | UnsetType,
         Meta(description="The collections that failed, when several were asked."),
     ] = UNSET
 

@@ -92,7 +92,7 @@ class Documents:
     embeddings: Matrix | None
 
 
-class DocumentOut(Struct, frozen=True, omit_defaults=True):
+class Document(Struct, frozen=True, omit_defaults=True):
     """A document as stored."""
 
     id: Annotated[str, Meta(description="Its id.")]
@@ -101,9 +101,9 @@ class DocumentOut(Struct, frozen=True, omit_defaults=True):
     embedding: Annotated[Vector | UnsetType, schema("StoredEmbedding")] = UNSET
 
 
-class DocumentList(Struct, frozen=True):
+class DocumentPage(Struct, frozen=True):
     """A page of documents, in insertion order."""
 
-    documents: Annotated[list[DocumentOut], Meta(description="The page.")]
+    documents: Annotated[list[Document], Meta(description="The page.")]
     count: Annotated[int, Meta(description="Documents in this page.", ge=0)]
     total: Annotated[int | None, Meta(description="Matches altogether, exactly; null when not asked for.")]

@@ -67,7 +67,7 @@ class Found:
     hits: list[Hits]
 
 
-class Hit(Struct, frozen=True, omit_defaults=True):
+class Match(Struct, frozen=True, omit_defaults=True):
     """A document that a query found."""
 
     id: Annotated[str, Meta(description="Its id.")]
@@ -79,7 +79,7 @@ class Hit(Struct, frozen=True, omit_defaults=True):
     embedding: Annotated[Vector | UnsetType, schema("StoredEmbedding")] = UNSET
 
 
-class CollectionProblem(Struct, frozen=True):
+class CollectionError(Struct, frozen=True):
     """A collection that did not answer."""
 
     collection: Annotated[str, Meta(description="Its name.")]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ragstore.model.documents import DocumentList, DocumentOut, Documents, Selection
+from ragstore.model.documents import Document, DocumentPage, Documents, Selection
 from ragstore.store.protocol import Store
 
 
@@ -27,7 +27,7 @@ class Page(msgspec.Struct, frozen=True):
     with_total: bool
 
 
-async def list_page(store: Store, collection: str, selection: Selection, page: Page) -> DocumentList:
+async def list_page(store: Store, collection: str, selection: Selection, page: Page) -> DocumentPage:
     """Read a page, and the number of all matches where it is wanted.
 
     Args:
@@ -54,12 +54,12 @@ async def list_page(store: Store, collection: str, selection: Selection, page: P
     return _list(found, await store.count(collection, selection) if full else len(found.ids))
 
 
-async def _cut_from_ids(store: Store, collection: str, selection: Selection, page: Page) -> DocumentList:
+async def _cut_from_ids(store: Store, collection: str, selection: Selection, page: Page) -> DocumentPage:
     """A page beyond the first: the ids of all matches tell the total and the page, so the filter works only once."""
     ids = await store.get_ids(collection, selection)
     wanted = tuple(ids[page.offset : page.offset + page.limit])
     if not wanted:
-        return DocumentList([], 0, len(ids))
+        return DocumentPage([], 0, len(ids))
     found = await store.get(collection, Selection(ids=wanted), with_embeddings=page.with_embeddings)
     return _list(found, len(ids))
 
@@ -70,15 +70,15 @@ async def _read(store: Store, collection: str, selection: Selection, page: Page)
     )
 
 
-def _list(found: Documents, total: int | None) -> DocumentList:
+def _list(found: Documents, total: int | None) -> DocumentPage:
     documents = list(to_documents(found))
-    return DocumentList(documents, len(documents), total)
+    return DocumentPage(documents, len(documents), total)
 
 
-def to_documents(found: Documents) -> Iterator[DocumentOut]:
+def to_documents(found: Documents) -> Iterator[Document]:
     """Documents by columns, one by one."""
     for place, document_id in enumerate(found.ids):
-        document = DocumentOut(document_id, found.texts[place], found.metadatas[place])
+        document = Document(document_id, found.texts[place], found.metadatas[place])
         if found.embeddings is not None:
-            document = DocumentOut(document.id, document.text, document.metadata, found.embeddings[place])
+            document = Document(document.id, document.text, document.metadata, found.embeddings[place])
         yield document

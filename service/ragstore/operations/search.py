@@ -12,14 +12,14 @@ from msgspec import UNSET, UnsetType
 from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import Collection, Distance
 from ragstore.model.names import checked_name
-from ragstore.model.queries import CollectionProblem, Hit, Hits, Query
+from ragstore.model.queries import CollectionError, Hits, Match, Query
 from ragstore.store.protocol import Store
 
 SEARCHING: Final = 16
 """Collections searched at a time."""
 
 
-async def search(store: Store, name: str, query: Query, *, named: bool = False) -> tuple[Collection, list[Hit]]:
+async def search(store: Store, name: str, query: Query, *, named: bool = False) -> tuple[Collection, list[Match]]:
     """Search one collection.
 
     Args:
@@ -40,7 +40,7 @@ async def search(store: Store, name: str, query: Query, *, named: bool = False) 
     return found.collection, list(_within(_hits(found.hits[0], found.collection.distance, shown), query))
 
 
-async def search_many(store: Store, names: list[str], query: Query) -> tuple[list[Hit], list[CollectionProblem]]:
+async def search_many(store: Store, names: list[str], query: Query) -> tuple[list[Match], list[CollectionError]]:
     """Search several collections at once.
 
     Args:
@@ -53,17 +53,17 @@ async def search_many(store: Store, names: list[str], query: Query) -> tuple[lis
     """
     gate = asyncio.Semaphore(SEARCHING)
 
-    async def one(name: str) -> list[Hit] | CollectionProblem:
+    async def one(name: str) -> list[Match] | CollectionError:
         async with gate:
             try:
                 return (await search(store, name, query, named=True))[1]
             except ServiceError as error:
-                return CollectionProblem(name, error.status, error.detail)
+                return CollectionError(name, error.status, error.detail)
 
     answers = await asyncio.gather(*(one(name) for name in names))
     merged = heapq.merge(*(answer for answer in answers if isinstance(answer, list)), key=lambda hit: hit.distance)
     nearest = [hit for hit, _ in zip(merged, range(query.top_k), strict=False)]
-    return nearest, [answer for answer in answers if isinstance(answer, CollectionProblem)]
+    return nearest, [answer for answer in answers if isinstance(answer, CollectionError)]
 
 
 def score_of(distance: float, kind: Distance) -> float:
@@ -79,10 +79,10 @@ def score_of(distance: float, kind: Distance) -> float:
     return 1.0 / (1.0 + distance) if kind == "l2" else 1.0 - distance
 
 
-def _hits(found: Hits, kind: Distance, collection: str | UnsetType) -> Iterator[Hit]:
+def _hits(found: Hits, kind: Distance, collection: str | UnsetType) -> Iterator[Match]:
     for place, document_id in enumerate(found.ids):
         distance = found.distances[place]
-        yield Hit(
+        yield Match(
             id=document_id,
             text=found.texts[place],
             metadata=found.metadatas[place],
@@ -93,7 +93,7 @@ def _hits(found: Hits, kind: Distance, collection: str | UnsetType) -> Iterator[
         )
 
 
-def _within(hits: Iterator[Hit], query: Query) -> Iterator[Hit]:
+def _within(hits: Iterator[Match], query: Query) -> Iterator[Match]:
     """Hits within the bounds that a request sets."""
     for hit in hits:
         too_far = query.max_distance is not None and hit.distance > query.max_distance

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from ragstore.api.schemas import CollectionOut
+from ragstore.api.schemas import Collection
 from ragstore.cosine import sendable
 from ragstore.transfer.documents import Document, likeness, matrix_of
 from ragstore.transfer.failures import NotVerified, TransferFailed
@@ -47,7 +47,7 @@ class Importer:
         verify: whether each batch is read back and compared.
     """
 
-    def __init__(self, service: Service, collection: CollectionOut, *, merge: bool, verify: bool) -> None:
+    def __init__(self, service: Service, collection: Collection, *, merge: bool, verify: bool) -> None:
         self._service = service
         self._collection = collection
         self._merge = merge

@@ -13,7 +13,7 @@ import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, wait_random_exponential
 from yarl import URL
 
-from ragstore.api.schemas import CollectionBody, CollectionCreated, CollectionList, CollectionOut, DocumentsWritten
+from ragstore.api.schemas import Collection, CollectionCreated, CollectionPage, NewCollection, WriteResult
 from ragstore.kit.problems import Problem
 from ragstore.transfer.documents import Document
 from ragstore.transfer.failures import TransferFailed
@@ -76,15 +76,15 @@ class Service:
         self._session = session
         self._patience = patience
 
-    async def collections(self) -> list[CollectionOut]:
+    async def collections(self) -> list[Collection]:
         """All collections, by name."""
-        return (await self._ask(CollectionList, "GET", "/collections")).collections
+        return (await self._ask(CollectionPage, "GET", "/collections")).collections
 
-    async def collection(self, name: str) -> CollectionOut:
+    async def collection(self, name: str) -> Collection:
         """A collection as it stands."""
-        return await self._ask(CollectionOut, "GET", _path(name))
+        return await self._ask(Collection, "GET", _path(name))
 
-    async def create(self, described: CollectionOut) -> bool:
+    async def create(self, described: Collection) -> bool:
         """Create a collection.
 
         Args:
@@ -93,7 +93,7 @@ class Service:
         Returns:
             False when there is one of that name.
         """
-        body = CollectionBody(described.name, dict(described.metadata), distance=described.distance)
+        body = NewCollection(described.name, dict(described.metadata), distance=described.distance)
         try:
             # An answer that was lost on its way would make the second attempt find the collection of the first.
             await self._ask(CollectionCreated, "POST", "/collections", body, repeatable=False)
@@ -140,7 +140,7 @@ class Service:
             documents: one or more documents.
         """
         try:
-            await self._ask(DocumentsWritten, "PUT", f"{_path(name)}/documents", _Body(documents))
+            await self._ask(WriteResult, "PUT", f"{_path(name)}/documents", _Body(documents))
         except ServiceFailed as failure:
             if len(documents) == 1 or not _too_many(failure):
                 raise

@@ -6,7 +6,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from ragstore.api.schemas import CollectionOut
+from ragstore.api.schemas import Collection
 from ragstore.model.collections import Distance
 
 FLOAT_BYTES = 4
@@ -52,7 +52,7 @@ class Stats(msgspec.Struct, frozen=True):
     total_embedding_bytes: int
 
 
-def stats_of(address: str, collections: list[CollectionOut]) -> Stats:
+def stats_of(address: str, collections: list[Collection]) -> Stats:
     """Count.
 
     Args:

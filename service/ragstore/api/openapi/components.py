@@ -149,27 +149,27 @@ _IDS_OR_WHERE: Final[JsonSchema] = {
 _STRUCTS: Final = (
     problems.Problem,
     FieldProblem,
-    schemas.CollectionBody,
-    schemas.MetadataBody,
-    schemas.CollectionOut,
+    schemas.NewCollection,
+    schemas.MetadataUpdate,
+    schemas.Collection,
     schemas.CollectionCreated,
-    schemas.CollectionList,
+    schemas.CollectionPage,
     schemas.MetadataUpdated,
     schemas.CollectionDeleted,
     schemas.MetadataValues,
-    schemas.DocumentsBody,
-    documents.DocumentOut,
-    schemas.DocumentsWritten,
+    schemas.NewDocuments,
+    documents.Document,
+    schemas.WriteResult,
     stream_lines.StreamStored,
     stream_lines.StreamDone,
     stream_lines.StreamFailed,
-    documents.DocumentList,
-    schemas.FilterBody,
-    schemas.DeleteBody,
-    schemas.DocumentsDeleted,
-    schemas.CollectionEmptied,
-    schemas.QueryBody,
-    schemas.MultiQueryBody,
+    documents.DocumentPage,
+    schemas.DocumentFilter,
+    schemas.DeleteRequest,
+    schemas.DeleteResult,
+    schemas.DeleteAllResult,
+    schemas.QueryRequest,
+    schemas.MultiQueryRequest,
     schemas.QueryResults,
     schemas.MultiQueryResults,
     schemas.ServiceInfo,
@@ -185,8 +185,10 @@ def component_schemas() -> dict[str, JsonSchema]:
         Schemas by their names.
     """
     _, derived = msgspec.json.schema_components(_STRUCTS, schema_hook=_numpy, ref_template=REF)
-    derived["MultiQueryBody"] |= _EXACTLY_ONE_TARGET
-    derived["DeleteBody"] |= _IDS_OR_WHERE
+    # The class is renamed together with `ragstore.kit.errors`; the published name is FieldError in any case.
+    derived = msgspec.json.decode(msgspec.json.encode(derived).replace(b"FieldProblem", b"FieldError"))
+    derived["MultiQueryRequest"] |= _EXACTLY_ONE_TARGET
+    derived["DeleteRequest"] |= _IDS_OR_WHERE
     plain = {name: _finished(schema) for name, schema in derived.items()}
     return dict(sorted({**plain, **BY_HAND}.items()))
 

@@ -23,7 +23,7 @@ _ANSWER: Final = [
 
 def document_lines() -> JsonSchema:
     """The body: documents, one a line. Where there is none, there are no documents, which is fine."""
-    schema = {"type": "array", "items": ref("DocumentBody"), "description": "A document a line, not an array of them."}
+    schema = {"type": "array", "items": ref("NewDocument"), "description": "A document a line, not an array of them."}
     return {"required": False, "content": {NDJSON: {"schema": schema, "example": LINES[STREAM]}}}
 
 

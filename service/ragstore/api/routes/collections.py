@@ -12,18 +12,18 @@ from litestar.params import JSONBody, QueryParameter
 from ragstore.api.media_types import Decoded, NegotiatedResponse
 from ragstore.api.parameters import MAX_OFFSET, CollectionName, Offset, StoreDependency, checked_query_string
 from ragstore.api.schemas import (
-    CollectionBody,
+    Collection,
     CollectionCreated,
     CollectionDeleted,
-    CollectionList,
-    CollectionOut,
-    MetadataBody,
+    CollectionPage,
+    MetadataUpdate,
     MetadataUpdated,
     MetadataValues,
+    NewCollection,
 )
 from ragstore.errors import CollectionExists, CollectionNotFound, InvalidMetadata
 from ragstore.kit.auth.middleware import ADMIN, READER, WRITER
-from ragstore.model.collections import DISTANCES, SPACE, Collection, Distance
+from ragstore.model import collections as model
 from ragstore.model.metadata import Scalar, checked_collection_metadata, without_nulls
 from ragstore.model.names import checked_new_name
 from ragstore.model.numbers import MAX_WHOLE
@@ -43,14 +43,14 @@ class CollectionsController(Controller):
     before_request = staticmethod(checked_query_string)
 
     @post(
-        dto=Decoded[CollectionBody],
+        dto=Decoded[NewCollection],
         return_dto=None,
         opt=WRITER,
         operation_id="createCollection",
         summary="Create a collection",
         raises=[],
     )
-    async def create(self, store: StoreDependency, data: JSONBody[CollectionBody]) -> Response[CollectionCreated]:
+    async def create(self, store: StoreDependency, data: JSONBody[NewCollection]) -> Response[CollectionCreated]:
         """Create a collection.
 
         `embedding_provider` and `embedding_model` are stored as metadata and win over the same keys in `metadata`; no
@@ -76,24 +76,24 @@ class CollectionsController(Controller):
             int, QueryParameter(ge=1, le=MAX_WHOLE, description="Most collections in the page; all when absent.")
         ] = MAX_WHOLE,
         offset: Offset = 0,
-    ) -> CollectionList:
+    ) -> CollectionPage:
         """List collections with their counts, by name."""
         window = (None if limit == MAX_WHOLE else min(limit, MAX_OFFSET), min(offset, MAX_OFFSET))
         found, total = await asyncio.gather(store.list_collections(*window), store.count_collections())
         gate = asyncio.Semaphore(COUNTING)
         described = await asyncio.gather(*(_counted(store, collection, gate) for collection in found))
         collections = [collection for collection in described if collection is not None]
-        return CollectionList(collections, len(collections), total)
+        return CollectionPage(collections, len(collections), total)
 
     @get("/{collection_name:str}", operation_id="getCollection", summary="Look a collection up")
-    async def look_up(self, store: StoreDependency, collection: CollectionName) -> CollectionOut:
+    async def look_up(self, store: StoreDependency, collection: CollectionName) -> Collection:
         """Tell a collection's metadata, count, dimension and distance."""
         found, count = await asyncio.gather(store.get_collection(collection), store.count(collection))
         return _described(found, count)
 
     @put(
         "/{collection_name:str}/metadata",
-        dto=Decoded[MetadataBody],
+        dto=Decoded[MetadataUpdate],
         return_dto=None,
         opt=WRITER,
         operation_id="updateCollectionMetadata",
@@ -103,7 +103,7 @@ class CollectionsController(Controller):
         self,
         store: StoreDependency,
         collection: CollectionName,
-        data: JSONBody[MetadataBody],
+        data: JSONBody[MetadataUpdate],
         merge: Annotated[bool, QueryParameter(description="Merge by RFC 7396, where null removes a key.")] = False,
     ) -> MetadataUpdated:
         """Replace a collection's metadata or merge into it. The distance stays what it is."""
@@ -142,7 +142,7 @@ class CollectionsController(Controller):
         return MetadataValues(field, values, len(values))
 
 
-def new_collection(body: CollectionBody) -> tuple[dict[str, Scalar], Distance]:
+def new_collection(body: NewCollection) -> tuple[dict[str, Scalar], model.Distance]:
     """What a new collection is created with.
 
     Args:
@@ -158,17 +158,19 @@ def new_collection(body: CollectionBody) -> tuple[dict[str, Scalar], Distance]:
     for key, value in (("embedding_provider", body.embedding_provider), ("embedding_model", body.embedding_model)):
         if value is not None:
             metadata[key] = value
-    space = metadata.get(SPACE)
+    space = metadata.get(model.SPACE)
     if space is None:
         return metadata, body.distance or "cosine"
-    if space not in DISTANCES:
-        raise InvalidMetadata.at(f"$.metadata.{SPACE}", "A distance is 'cosine', 'l2' or 'ip'")
+    if space not in model.DISTANCES:
+        raise InvalidMetadata.at(f"$.metadata.{model.SPACE}", "A distance is 'cosine', 'l2' or 'ip'")
     if body.distance not in (None, space):
-        raise InvalidMetadata.at(f"$.metadata.{SPACE}", "'distance' and metadata 'hnsw:space' name different distances")
-    return metadata, DISTANCES[space]
+        raise InvalidMetadata.at(
+            f"$.metadata.{model.SPACE}", "'distance' and metadata 'hnsw:space' name different distances"
+        )
+    return metadata, model.DISTANCES[space]
 
 
-def _created(collection: Collection, status: str) -> CollectionCreated:
+def _created(collection: model.Collection, status: str) -> CollectionCreated:
     return CollectionCreated(
         "created" if status == "created" else "exists",
         collection.name,
@@ -178,11 +180,11 @@ def _created(collection: Collection, status: str) -> CollectionCreated:
     )
 
 
-def _described(collection: Collection, count: int) -> CollectionOut:
-    return CollectionOut(collection.name, collection.metadata, count, collection.dimension, collection.distance)
+def _described(collection: model.Collection, count: int) -> Collection:
+    return Collection(collection.name, collection.metadata, count, collection.dimension, collection.distance)
 
 
-async def _counted(store: Store, collection: Collection, gate: asyncio.Semaphore) -> CollectionOut | None:
+async def _counted(store: Store, collection: model.Collection, gate: asyncio.Semaphore) -> Collection | None:
     """A collection with its count, or None when it was deleted meanwhile."""
     async with gate:
         try:

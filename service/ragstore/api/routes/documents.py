@@ -8,7 +8,6 @@ from litestar import Controller, Request, Response, delete, get, post, put
 from litestar.di import NamedDependency
 from litestar.exceptions import ValidationException
 from litestar.params import JSONBody, PathParameter
-from litestar.types.internal_types import PathParameterDefinition
 
 from ragstore.api.batch_dto import BatchDTO
 from ragstore.api.decode_documents import REQUIRED
@@ -28,12 +27,12 @@ from ragstore.api.parameters import (
     checked_ids,
     checked_query_string,
 )
-from ragstore.api.schemas import CollectionEmptied, DeleteBody, DocumentsDeleted, DocumentsWritten, FilterBody
+from ragstore.api.schemas import DeleteAllResult, DeleteRequest, DeleteResult, DocumentFilter, WriteResult
 from ragstore.errors import DocumentNotFound, InvalidDocuments
 from ragstore.kit.auth.middleware import READER, WRITER
 from ragstore.kit.errors import FieldProblem, InvalidRequest
 from ragstore.kit.problems import from_service_error, of_validation_exception, refusals
-from ragstore.model.documents import EVERYTHING, Batch, DocumentList, DocumentOut, Selection, Write
+from ragstore.model.documents import EVERYTHING, Batch, Document, DocumentPage, Selection, Write
 from ragstore.model.filters.condition import Condition
 from ragstore.model.numbers import whole_number
 from ragstore.operations.list_documents import Page, list_page, to_documents
@@ -48,11 +47,6 @@ def documents_required(request: Request[Any, Any, Any], error: ValidationExcepti
         missing = InvalidDocuments(REQUIRED, [FieldProblem("$.documents", REQUIRED)])
         return from_service_error(missing).to_response(request)
     return of_validation_exception(error).to_response(request)
-
-
-def read_operation(handler: object, method: object, path: list[str | PathParameterDefinition]) -> str:
-    """The OpenAPI operation of reading a document, which has a path of its own for each claimed word."""
-    return f"getDocumentNamed{path[-1].title()}" if isinstance(path[-1], str) else "getDocument"
 
 
 class DocumentsController(Controller):
@@ -71,13 +65,13 @@ class DocumentsController(Controller):
         operation_id="addDocuments",
         summary="Add documents",
     )
-    async def add(self, store: StoreDependency, collection: CollectionName, data: JSONBody[Batch]) -> DocumentsWritten:
+    async def add(self, store: StoreDependency, collection: CollectionName, data: JSONBody[Batch]) -> WriteResult:
         """Add documents with their embeddings: all of them, or none.
 
         An id that is taken is answered with 409 and changes nothing. Documents without an id get one.
         """
         await write_batch(store, collection, Write("add", data))
-        return DocumentsWritten("added", collection, len(data), data.ids)
+        return WriteResult("added", collection, len(data), data.ids)
 
     @put(
         dto=BatchDTO,
@@ -87,15 +81,13 @@ class DocumentsController(Controller):
         operation_id="upsertDocuments",
         summary="Add or replace documents",
     )
-    async def upsert(
-        self, store: StoreDependency, collection: CollectionName, data: JSONBody[Batch]
-    ) -> DocumentsWritten:
+    async def upsert(self, store: StoreDependency, collection: CollectionName, data: JSONBody[Batch]) -> WriteResult:
         """Add documents, or replace whole those whose ids are taken: all of them, or none.
 
         Doing it again changes nothing more, so this is the call to retry.
         """
         await write_batch(store, collection, Write("upsert", data))
-        return DocumentsWritten("upserted", collection, len(data), data.ids)
+        return WriteResult("upserted", collection, len(data), data.ids)
 
     @get(operation_id="listDocuments", summary="List documents")
     async def list_matching(
@@ -109,7 +101,7 @@ class DocumentsController(Controller):
         offset: Offset = 0,
         include: Include = None,
         total: Total = True,
-    ) -> DocumentList:
+    ) -> DocumentPage:
         """List documents in insertion order, with the exact number of all that match."""
         selection = Selection(checked_ids(ids), Condition.parse_text(where, where_document))
         page = Page(min(limit, MAX_PAGE), min(offset, MAX_OFFSET), bool(include), total)
@@ -118,14 +110,14 @@ class DocumentsController(Controller):
     @post(
         "/filter",
         status_code=200,
-        dto=Decoded[FilterBody],
+        dto=Decoded[DocumentFilter],
         return_dto=None,
         operation_id="filterDocuments",
         summary="List documents by a filter in the body",
     )
     async def filter_matching(
-        self, store: StoreDependency, collection: CollectionName, data: JSONBody[FilterBody]
-    ) -> DocumentList:
+        self, store: StoreDependency, collection: CollectionName, data: JSONBody[DocumentFilter]
+    ) -> DocumentPage:
         """List documents as GET does, for filters too long for a URL."""
         selection = Selection(checked_ids(data.ids), Condition.parse(data.where, data.where_document))
         page = Page(
@@ -136,12 +128,7 @@ class DocumentsController(Controller):
         )
         return await list_page(store, collection, selection, page)
 
-    # Ids may be words that other routes claim; without the further paths GET on them would be a 405.
-    @get(
-        ["/{document_id:path}", "/all", "/delete", "/filter", "/stream"],
-        operation_id=read_operation,
-        summary="Read a document",
-    )
+    @get("/{document_id:path}", operation_id="getDocument", summary="Get a document")
     async def read(
         self,
         store: StoreDependency,
@@ -149,19 +136,28 @@ class DocumentsController(Controller):
         wanted_id: NamedDependency[str],
         document_id: Annotated[
             str, PathParameter(description="The document's id, percent-encoded; it may hold slashes.")
-        ] = "",
+        ],
         include: Include = None,
-    ) -> DocumentOut:
-        """Read one document."""
-        found = await store.get(collection, Selection(ids=(wanted_id,)), limit=1, with_embeddings=bool(include))
-        for document in to_documents(found):
-            return document
-        raise DocumentNotFound(collection, wanted_id)
+    ) -> Document:
+        """Get one document."""
+        return await _document(store, collection, wanted_id, include)
+
+    # An id may be a word that another route uses as its last segment. Without these routes, GET would return 405.
+    @get(["/all", "/delete", "/filter", "/stream"], include_in_schema=False)
+    async def read_reserved(
+        self,
+        store: StoreDependency,
+        collection: CollectionName,
+        wanted_id: NamedDependency[str],
+        include: Include = None,
+    ) -> Document:
+        """Get a document whose id is the last segment of another route."""
+        return await _document(store, collection, wanted_id, include)
 
     @delete(status_code=200, opt=WRITER, operation_id="deleteDocuments", summary="Delete documents")
     async def remove(
         self, store: StoreDependency, collection: CollectionName, ids: Ids = None, where: Where = None
-    ) -> DocumentsDeleted:
+    ) -> DeleteResult:
         """Delete the documents with these ids that the filter selects. One of the two must be given."""
         condition = Condition.parse_text(where)
         return await _deleted(store, collection, Selection(checked_ids(ids), condition))
@@ -169,27 +165,34 @@ class DocumentsController(Controller):
     @post(
         "/delete",
         status_code=200,
-        dto=Decoded[DeleteBody],
+        dto=Decoded[DeleteRequest],
         return_dto=None,
         opt=WRITER,
         operation_id="deleteDocumentsByBody",
         summary="Delete documents by a filter in the body",
     )
     async def remove_by_body(
-        self, store: StoreDependency, collection: CollectionName, data: JSONBody[DeleteBody]
-    ) -> DocumentsDeleted:
+        self, store: StoreDependency, collection: CollectionName, data: JSONBody[DeleteRequest]
+    ) -> DeleteResult:
         """Delete documents as DELETE does, for ids and filters too long for a URL."""
         selection = Selection(checked_ids(data.ids), Condition.parse(data.where))
         return await _deleted(store, collection, selection)
 
     @delete("/all", status_code=200, opt=WRITER, operation_id="emptyCollection", summary="Delete all documents")
-    async def empty(self, store: StoreDependency, collection: CollectionName) -> CollectionEmptied:
+    async def empty(self, store: StoreDependency, collection: CollectionName) -> DeleteAllResult:
         """Delete all documents. The collection stays, with its metadata, dimension and distance."""
-        return CollectionEmptied("emptied", collection, await store.delete(collection, EVERYTHING))
+        return DeleteAllResult("emptied", collection, await store.delete(collection, EVERYTHING))
 
 
-async def _deleted(store: Store, collection: str, selection: Selection) -> DocumentsDeleted:
+async def _document(store: Store, collection: str, document_id: str, include: Include) -> Document:
+    found = await store.get(collection, Selection(ids=(document_id,)), limit=1, with_embeddings=bool(include))
+    for document in to_documents(found):
+        return document
+    raise DocumentNotFound(collection, document_id)
+
+
+async def _deleted(store: Store, collection: str, selection: Selection) -> DeleteResult:
     """Delete what is chosen; a filter that chooses everything chooses nothing here."""
     if selection.is_everything:
         raise InvalidRequest(NOTHING_CHOSEN, [FieldProblem("$", NOTHING_CHOSEN)])
-    return DocumentsDeleted("deleted", collection, await store.delete(collection, selection))
+    return DeleteResult("deleted", collection, await store.delete(collection, selection))

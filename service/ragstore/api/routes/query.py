@@ -8,7 +8,7 @@ from litestar.params import JSONBody
 from ragstore.api.media_types import Decoded
 from ragstore.api.parameters import CollectionName, StoreDependency
 from ragstore.api.parse_query import parse_query, resolve_collections
-from ragstore.api.schemas import MultiQueryBody, MultiQueryResults, QueryBody, QueryResults
+from ragstore.api.schemas import MultiQueryRequest, MultiQueryResults, QueryRequest, QueryResults
 from ragstore.kit.auth.middleware import READER
 from ragstore.operations.search import search, search_many
 
@@ -16,7 +16,7 @@ from ragstore.operations.search import search, search_many
 @post(
     "/collections/{collection_name:str}/query",
     status_code=200,
-    dto=Decoded[QueryBody],
+    dto=Decoded[QueryRequest],
     return_dto=None,
     opt=READER,
     operation_id="queryCollection",
@@ -24,7 +24,7 @@ from ragstore.operations.search import search, search_many
     tags=["query"],
 )
 async def query_collection(
-    store: StoreDependency, collection: CollectionName, data: JSONBody[QueryBody]
+    store: StoreDependency, collection: CollectionName, data: JSONBody[QueryRequest]
 ) -> QueryResults:
     """Find the documents nearest to an embedding, nearest first. An empty collection gives an empty list."""
     found, hits = await search(store, collection, parse_query(data))
@@ -34,14 +34,14 @@ async def query_collection(
 @post(
     "/query",
     status_code=200,
-    dto=Decoded[MultiQueryBody],
+    dto=Decoded[MultiQueryRequest],
     return_dto=None,
     opt=READER,
     operation_id="query",
     summary="Find the nearest documents of one collection or several",
     tags=["query"],
 )
-async def query(store: StoreDependency, data: JSONBody[MultiQueryBody]) -> MultiQueryResults:
+async def query(store: StoreDependency, data: JSONBody[MultiQueryRequest]) -> MultiQueryResults:
     """Find the documents nearest to an embedding in one `collection`, or in several `collections` at once.
 
     Several are searched at the same time and merged by distance. One that fails stands in `errors`; the others answer.
