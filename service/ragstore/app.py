@@ -42,7 +42,7 @@ from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.middleware.limits import LimitsMiddleware
 from ragstore.kit.middleware.metrics import MetricsMiddleware
 from ragstore.kit.middleware.request_context import RequestContextMiddleware
-from ragstore.kit.problems import from_unhandled, problem_details
+from ragstore.kit.problems import EXCEPTION_HANDLERS
 from ragstore.kit.tracing.configured import is_configured
 from ragstore.operations.stream.session import Streaming
 from ragstore.settings import Settings
@@ -207,8 +207,8 @@ def create_litestar(
         on_shutdown=[stores.close] if tracing is None else [stores.close, tracing.close],
         lifespan=[] if keys is None else [keys.watched],
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
-        plugins=[problem_details(), openapi.StructSchemas()],
-        exception_handlers={Exception: from_unhandled},
+        plugins=[openapi.StructSchemas()],
+        exception_handlers=EXCEPTION_HANDLERS,
         middleware=access if tracing is None else [tracing.middleware(), *access],
         cors_config=_cors(settings.origins) if settings.origins else None,
         response_class=NegotiatedResponse,

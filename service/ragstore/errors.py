@@ -5,18 +5,23 @@
     │   ├── InvalidName                 400
     │   ├── InvalidMetadata             400
     │   ├── InvalidDocuments            400
+    │   │   └── BatchTooLarge           400
     │   ├── InvalidFilter               400
     │   └── DimensionMismatch           400
+    ├── InvalidHttp                     400
+    ├── HeadTimeout                     408
     ├── BodyTimeout                     408
     ├── Unauthorized                    401
     ├── Forbidden                       403
     ├── NotFound                        404
     │   ├── CollectionNotFound          404
     │   └── DocumentNotFound            404
+    ├── MethodNotAllowed                405
     ├── Conflict                        409
     │   ├── CollectionExists            409
     │   └── DocumentsExist              409
-    ├── LineTooLarge                    413
+    ├── BodyTooLarge                    413
+    │   └── LineTooLarge                413
     ├── UnsupportedMediaType            415
     ├── RateLimited                     429, with Retry-After
     ├── Overloaded                      503, with Retry-After
@@ -26,21 +31,24 @@
         ├── ChromaUnavailable           503, with Retry-After
         └── ChromaTimeout               504
 
-Each class carries its status and title. `detail` is the sentence a caller reads; `problems` names the fields to blame.
+Each class has a status, a title and a `code`: the class's name in snake case, by which clients decide. `detail` is for
+people; `problems` names the fields to blame.
 No error text repeats a document's text, a metadata value or an embedding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from ragstore.kit.errors import (
+    BodyTooLarge,
     Conflict,
     FieldProblem,
     InvalidRequest,
     NotFound,
     ServiceError,
+    error_classes,
 )
 
 
@@ -60,6 +68,21 @@ class InvalidDocuments(InvalidRequest):
     """Documents that cannot be stored."""
 
     title = "Invalid documents"
+
+
+class BatchTooLarge(InvalidDocuments):
+    """More documents than one request may write.
+
+    Args:
+        limit: maximum number of documents.
+        count: number of documents in the request.
+    """
+
+    title = "Invalid documents"
+
+    def __init__(self, limit: int, count: int) -> None:
+        message = f"At most {limit} documents fit in one request; this one has {count}"
+        super().__init__(message, [FieldProblem("$.documents", message)])
 
 
 class InvalidFilter(InvalidRequest):
@@ -139,7 +162,22 @@ class DocumentsExist(Conflict):
         self.ids = tuple(ids)
 
 
-class ChromaError(ServiceError):
+class LineTooLarge(BodyTooLarge):
+    """A line of a stream is larger than a body may be.
+
+    Args:
+        line: its number, counted from 1.
+        max_bytes: maximum size of a line.
+    """
+
+    title = "Line too large"
+
+    def __init__(self, line: int, max_bytes: int) -> None:
+        message = f"A line must not be larger than {max_bytes} bytes"
+        super().__init__(f"{message}: line {line}", [FieldProblem("$", message, line)])
+
+
+class ChromaError(ServiceError, abstract=True):
     """Chroma did not do what it was asked. The caller is not to blame."""
 
     status = 502
@@ -163,3 +201,7 @@ class ChromaTimeout(ChromaError):
 
     status = 504
     title = "Chroma timed out"
+
+
+CODES: Final = tuple(sorted(kind.code for kind in error_classes(__name__) if not kind.abstract))
+"""The codes of all problem documents of the store."""

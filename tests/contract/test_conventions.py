@@ -123,6 +123,7 @@ def test_errors_are_problem_documents(http: httpx.Client) -> None:
         "type": "about:blank",
         "title": "Collection not found",
         "status": 404,
+        "code": "collection_not_found",
         "detail": "Collection 'nobody-knows' not found",
     }
 

@@ -163,6 +163,7 @@ def test_an_id_that_is_taken_ends_an_add_and_all_lines_before_its_batch_are_stor
         "type": "about:blank",
         "title": "Documents exist",
         "status": 409,
+        "code": "documents_exist",
         "detail": f"Documents already exist in collection '{collection}': 'doc-{MANY - 1}'",
         "errors": [{"path": "$.id", "message": "This id is taken", "line": MANY}],
     }

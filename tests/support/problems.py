@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import httpx
 
+from ragstore import errors
+from ragstore.kit.errors import error_classes
+
 Problem: TypeAlias = dict[str, Any]
+
+CODES_OF_STATUS: Final[dict[int, set[str]]] = {}
+"""The codes that problem documents of a status may carry."""
+for _kind in error_classes(errors.__name__):
+    CODES_OF_STATUS.setdefault(_kind.status, set()).add(_kind.code)
 
 
 def problem_of(answer: httpx.Response, status: int) -> Problem:
@@ -25,6 +33,7 @@ def problem_of(answer: httpx.Response, status: int) -> Problem:
     assert problem["status"] == status
     assert isinstance(problem["type"], str)
     assert problem["title"]
+    assert problem["code"] in CODES_OF_STATUS[status]
     assert problem["detail"]
     assert "Traceback" not in answer.text
     assert ".py" not in answer.text

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from collections.abc import Iterator
 
 import pytest
 
+import ragstore
 from ragstore import errors
 from ragstore.errors import ChromaUnavailable, CollectionExists, CollectionNotFound, DocumentNotFound, DocumentsExist
-from ragstore.kit.errors import FieldProblem, InvalidRequest, ServiceError
+from ragstore.kit.errors import FieldProblem, InvalidRequest, JsonPath, ServiceError, error_classes
 
 _LINE = re.compile(r"^ {4}((?:│ {3}| {4})*)(?:[├└]── )?(\w+)(?: +(\d{3})(, with Retry-After)?)?$")
 
@@ -24,11 +27,9 @@ def _drawn() -> list[tuple[int, str, int | None, bool]]:
     return lines
 
 
-def _classes(base: type[ServiceError] = ServiceError, depth: int = 0) -> Iterator[tuple[int, type[ServiceError]]]:
-    yield depth, base
-    for below in base.__subclasses__():
-        if below.__module__ in (errors.__name__, ServiceError.__module__):
-            yield from _classes(below, depth + 1)
+def _classes() -> Iterator[tuple[int, type[ServiceError]]]:
+    for kind in error_classes(errors.__name__):
+        yield kind.__mro__.index(ServiceError), kind
 
 
 def test_the_drawing_in_the_docstring_is_the_tree_of_classes() -> None:
@@ -52,6 +53,35 @@ def test_every_error_has_a_status_a_title_and_a_docstring(kind: type[ServiceErro
     assert 400 <= kind.status < 600
     assert kind.title
     assert kind.__doc__
+
+
+def test_every_error_has_a_code_of_its_own() -> None:
+    codes = [kind.code for _, kind in _classes()]
+    assert len(set(codes)) == len(codes)
+    assert all(re.fullmatch("[a-z]+(_[a-z]+)*", code) for code in codes)
+
+
+def test_the_codes_are_those_of_the_errors_that_are_raised() -> None:
+    assert list(errors.CODES) == sorted(kind.code for _, kind in _classes() if not kind.abstract)
+    assert {"internal_error", "batch_too_large", "method_not_allowed", "invalid_http"} <= set(errors.CODES)
+    assert "chroma_error" not in errors.CODES
+
+
+def test_errors_that_are_defined_elsewhere_have_the_code_of_their_public_parent() -> None:
+    modules = {
+        module.name for module in pkgutil.walk_packages(ragstore.__path__, "ragstore.") if "__main__" not in module.name
+    }
+    for module in modules:
+        importlib.import_module(module)
+    elsewhere = set(error_classes(*modules)) - {kind for _, kind in _classes()}
+    assert {kind.code for kind in elsewhere} == {"chroma_failed", "chroma_unavailable"}
+
+
+def test_a_detail_may_name_paths_that_can_be_replaced() -> None:
+    error = InvalidRequest.at("$.a", "is wrong")
+    assert [part for part in error.parts if isinstance(part, JsonPath)] == ["$.a"]
+    assert error.with_detail("other", ()).detail == "other"
+    assert str(error) == "is wrong: $.a"
 
 
 def test_an_error_keeps_its_detail_and_the_fields_to_blame() -> None:

@@ -426,6 +426,7 @@ export interface components {
             collection: string;
             /** @description The HTTP status that it alone would have got. */
             status: number;
+            code: components["schemas"]["ProblemCode"];
             /** @description Why. */
             detail: string;
         };
@@ -801,13 +802,14 @@ export interface components {
          * @description An error, as a problem document (RFC 9457).
          */
         Problem: {
-            /** @description Always `about:blank`: the status tells the kind. */
+            /** @description Always `about:blank`: there is no page about the kind of error. */
             type: string;
-            /** @description The kind of error. */
+            /** @description The kind of error, for people. */
             title: string;
             /** @description The HTTP status. */
             status: number;
-            /** @description What is wrong, for a person to read. */
+            code: components["schemas"]["ProblemCode"];
+            /** @description What is wrong, for people. */
             detail: string;
             /**
              * @description The fields to blame, where some are.
@@ -815,6 +817,11 @@ export interface components {
              */
             errors?: components["schemas"]["FieldError"][];
         };
+        /**
+         * @description The kind of error, for programs. Stable within a major version; more may be added.
+         * @enum {string}
+         */
+        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_failed" | "chroma_timeout" | "chroma_unavailable" | "collection_exists" | "collection_not_found" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "forbidden" | "head_timeout" | "internal_error" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "stopping" | "unauthorized" | "unsupported_media_type";
         /**
          * QueryRequest
          * @description A similarity query on one collection.

@@ -16,7 +16,7 @@ import numpy as np
 from ragstore.api.schemas import NewDocument
 from ragstore.errors import DimensionMismatch, InvalidDocuments
 from ragstore.kit.decoding import Decoder, decoded, decoders
-from ragstore.kit.errors import FieldProblem, InvalidRequest
+from ragstore.kit.errors import FieldProblem, InvalidRequest, JsonPath
 from ragstore.model.documents import Batch
 from ragstore.model.metadata import Metadata, checked_document_metadata
 from ragstore.model.vectors import NOT_NUMBERS, Matrix, parse_embedding
@@ -39,14 +39,18 @@ _EMBEDDING_ONLY: Final = decoders(_EmbeddingOnly)
 
 
 def decode_batch(
-    documents: Sequence[Undecoded], format_: str, made_id: Callable[[int], str] = lambda _: str(uuid4())
+    documents: Sequence[Undecoded],
+    format_: str,
+    made_id: Callable[[int], str] = lambda _: str(uuid4()),
+    subject: str = "body",
 ) -> Batch:
     """Decode documents one by one into a batch.
 
     Args:
         documents: one or more undecoded documents.
         format_: `JSON` or `MSGPACK`.
-        made_id: makes the id of a document without one, by its place.
+        made_id: makes the id of a document without one, by its index.
+        subject: what holds a document, for the errors' texts.
 
     Returns:
         The batch, whose ids may still repeat; documents without an id have got one.
@@ -60,7 +64,7 @@ def decode_batch(
     texts: list[str] = []
     metadatas: list[Metadata] = []
     rows = _Rows(len(documents))
-    for place, document in enumerate(_decoded_documents(documents, format_)):
+    for place, document in enumerate(_decoded_documents(documents, format_, subject)):
         rows.append(document.embedding)
         ids.append(document.id or made_id(place))
         texts.append(document.text)
@@ -87,11 +91,10 @@ class _Rows:
         if self._filled == 0:
             self._matrix = np.empty((self._count, len(row)), dtype=np.float32)
         if len(row) != self._matrix.shape[1]:
-            message = (
-                f"Embedding dimensions differ: $.documents[0].embedding has {self._matrix.shape[1]}, "
-                f"{path} has {len(row)}"
-            )
-            raise DimensionMismatch(message, [FieldProblem(path, message)])
+            first = JsonPath("$.documents[0].embedding")
+            columns = self._matrix.shape[1]
+            detail = ("Embedding dimensions differ: ", first, f" has {columns}, ", JsonPath(path), f" has {len(row)}")
+            raise DimensionMismatch(detail, [FieldProblem(path, "".join(detail))])
         self._matrix[self._filled] = row
         self._filled += 1
 
@@ -100,11 +103,11 @@ class _Rows:
         return self._matrix
 
 
-def _decoded_documents(documents: Sequence[Undecoded], format_: str) -> Iterator[NewDocument]:
+def _decoded_documents(documents: Sequence[Undecoded], format_: str, subject: str) -> Iterator[NewDocument]:
     decoder: Decoder[NewDocument] = _DOCUMENT[format_]
     for place, raw in enumerate(documents):
         try:
-            yield decoded(decoder, raw, format_)
+            yield decoded(decoder, raw, format_, subject)
         except InvalidRequest as error:
             raise _blamed(error, documents, place, format_) from None
 
@@ -130,7 +133,7 @@ def _blamed(error: InvalidRequest, documents: Sequence[Undecoded], place: int, f
     path, message = problems[0].path, problems[0].message
     if path.startswith(f"$.documents[{place}].embedding"):
         return InvalidDocuments.at(path, NOT_NUMBERS)
-    return InvalidDocuments(f"{message}: {path}", problems)
+    return InvalidDocuments((message, ": ", JsonPath(path)), problems)
 
 
 def _lacks_embedding(raw: Undecoded, format_: str) -> bool:

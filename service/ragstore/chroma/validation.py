@@ -9,8 +9,8 @@ import numpy as np
 
 from ragstore.chroma.backend import MAX_FLOAT32
 from ragstore.chroma.errors import wrong_dimension
-from ragstore.errors import InvalidDocuments
-from ragstore.kit.errors import FieldProblem, ServiceError
+from ragstore.errors import BatchTooLarge, InvalidDocuments
+from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import Collection
 from ragstore.model.documents import Batch, Write
 from ragstore.model.vectors import Matrix
@@ -43,8 +43,7 @@ def validate_writes(collection: Collection, writes: Sequence[Write], limit: int)
 def _refusal(collection: Collection, batch: Batch, dimension: int | None, limit: int) -> ServiceError | None:
     if len(batch) > limit:
         # One write is one transaction of Chroma's, so what does not fit in one is refused.
-        message = f"At most {limit} documents fit in one request; this one has {len(batch)}"
-        return InvalidDocuments(message, [FieldProblem("$.documents", message)])
+        return BatchTooLarge(limit, len(batch))
     if dimension not in (None, batch.dimension):
         return wrong_dimension(dimension, batch.dimension, "$.documents[0].embedding")
     if collection.distance == "cosine":

@@ -6,7 +6,7 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
-from ragstore.kit.errors import FieldProblem, InvalidRequest, UnsupportedMediaType, without_value
+from ragstore.kit.errors import InvalidRequest, UnsupportedMediaType, without_value
 
 T = TypeVar("T")
 
@@ -85,13 +85,14 @@ def _media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def decoded(decoder: Decoder[T], content: bytes | msgspec.Raw, format_: str) -> T:
+def decoded(decoder: Decoder[T], content: bytes | msgspec.Raw, format_: str, subject: str = "body") -> T:
     """Decode a body or a part of one.
 
     Args:
         decoder: of the wanted type.
         content: the bytes.
         format_: `JSON` or `MSGPACK`, for the error's text.
+        subject: what the bytes are, for the error's text.
 
     Returns:
         The decoded value.
@@ -102,11 +103,11 @@ def decoded(decoder: Decoder[T], content: bytes | msgspec.Raw, format_: str) -> 
     try:
         return decoder.decode(content)
     except RecursionError:
-        raise InvalidRequest("The body nests too deeply") from None
+        raise InvalidRequest(f"The {subject} nests too deeply") from None
     except msgspec.ValidationError as error:
         raise _misfit(str(error)) from None
     except (msgspec.MsgspecError, UnicodeError):
-        raise InvalidRequest(f"The body is not valid {'JSON' if format_ == JSON else 'MessagePack'}") from None
+        raise InvalidRequest(f"The {subject} is not valid {'JSON' if format_ == JSON else 'MessagePack'}") from None
 
 
 def _misfit(text: str) -> InvalidRequest:
@@ -114,4 +115,4 @@ def _misfit(text: str) -> InvalidRequest:
     message, _, place = text.rpartition(" - at ") if " - at " in text else (text, "", "")
     message = without_value(message)
     path = place.rpartition(" in ")[2].strip("`") or "$"
-    return InvalidRequest(f"{message}: {path}", [FieldProblem(path, message)])
+    return InvalidRequest.at(path, message)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, ClassVar, Self
+import re
+from collections.abc import Iterator, Sequence
+from typing import Annotated, ClassVar, Final, Self
 
 import msgspec
 
@@ -31,37 +32,90 @@ def without_value(message: str) -> str:
     return "Invalid enum value" if message.startswith("Invalid enum value") else message
 
 
+class JsonPath(str):
+    """A JSON path within the detail of an error, so that who knows a better name for its target can replace it."""
+
+    __slots__ = ()
+
+
 class ServiceError(Exception):
-    """Base of every error that a caller is told about.
+    """Base of every error that a caller sees as a problem document.
+
+    A subclass sets `status` and `title`. Its `code` is its name in snake case unless it sets one, and is part of the
+    service's contract: clients decide by it. A private subclass has its parent's.
 
     Args:
-        detail: one sentence or two for the caller.
+        detail: one sentence or two for the caller; in parts where some of it are paths.
         problems: the fields to blame, if any.
     """
 
     status: ClassVar[int] = 500
     title: ClassVar[str] = "Internal error"
+    code: ClassVar[str] = "internal_error"
+    abstract: ClassVar[bool] = False
+    """Whether only its subclasses are raised."""
+
     retry_after: int | None = None
-    """Seconds after which trying again makes sense."""
+    """Seconds after which a retry makes sense."""
 
-    def __init__(self, detail: str, problems: Sequence[FieldProblem] = ()) -> None:
-        super().__init__(detail)
-        self.detail = detail
-        self.problems = tuple(problems)
-
-    def with_detail(self, detail: str, problems: Sequence[FieldProblem]) -> Self:
-        """The same error in other words. Several callers may have been told of one error, so it stays as it is.
+    def __init_subclass__(cls, *, abstract: bool = False) -> None:
+        """Set the code.
 
         Args:
-            detail: one sentence or two for the caller.
+            abstract: whether only subclasses of it are raised.
+        """
+        super().__init_subclass__()
+        cls.abstract = abstract
+        if "code" not in vars(cls) and not cls.__name__.startswith("_"):
+            cls.code = _CAPITAL.sub("_", cls.__name__).lower()
+
+    def __init__(self, detail: str | Sequence[str], problems: Sequence[FieldProblem] = ()) -> None:
+        self.parts = (detail,) if isinstance(detail, str) else tuple(detail)
+        self.detail = "".join(self.parts)
+        super().__init__(self.detail)
+        self.problems = tuple(problems)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that its response has beyond those of any problem document."""
+        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+
+    def with_detail(self, detail: str | Sequence[str], problems: Sequence[FieldProblem]) -> Self:
+        """A copy with another detail. Several requests may share one error, so it is never changed itself.
+
+        Args:
+            detail: one sentence or two for the caller; in parts where some of it are paths.
             problems: the fields to blame, if any.
 
         Returns:
-            A copy.
+            The copy.
         """
-        copy = type(self).__new__(type(self), detail)
-        vars(copy).update(vars(self), detail=detail, problems=tuple(problems))
+        copy = type(self).__new__(type(self))
+        vars(copy).update(vars(self))
+        ServiceError.__init__(copy, detail, problems)
         return copy
+
+
+_CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+def error_classes(*modules: str) -> Iterator[type[ServiceError]]:
+    """The errors of a service, parents before children.
+
+    Args:
+        modules: names of the modules that define them. Those of this module always belong to it.
+
+    Yields:
+        `ServiceError` and its subclasses, the abstract ones included.
+    """
+
+    def below(kind: type[ServiceError]) -> Iterator[type[ServiceError]]:
+        yield kind
+        for child in kind.__subclasses__():
+            if child.__module__ in (__name__, *modules):
+                yield from below(child)
+
+    yield from below(ServiceError)
 
 
 class InvalidRequest(ServiceError):
@@ -81,7 +135,21 @@ class InvalidRequest(ServiceError):
         Returns:
             An error whose detail is the message and the path.
         """
-        return cls(f"{message}: {path}", [FieldProblem(path, message)])
+        return cls((message, ": ", JsonPath(path)), [FieldProblem(path, message)])
+
+
+class InvalidHttp(ServiceError):
+    """The bytes of a connection are not a request."""
+
+    status = 400
+    title = "Invalid request"
+
+
+class HeadTimeout(ServiceError):
+    """The request line and the headers did not arrive in time."""
+
+    status = 408
+    title = "Request timed out"
 
 
 class BodyTimeout(ServiceError):
@@ -100,6 +168,11 @@ class Unauthorized(ServiceError):
     CHALLENGE: ClassVar[str] = 'Bearer realm="ragstore"'
     """What `WWW-Authenticate` says of the way to show a key."""
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """How to send a key."""
+        return {"WWW-Authenticate": self.CHALLENGE}
+
 
 class Forbidden(ServiceError):
     """The key may not do this. It says nothing about what is there."""
@@ -115,6 +188,13 @@ class NotFound(ServiceError):
     title = "Not found"
 
 
+class MethodNotAllowed(ServiceError):
+    """The path has no such method."""
+
+    status = 405
+    title = "Method Not Allowed"
+
+
 class Conflict(ServiceError):
     """What was to be created is there already. Nothing was written."""
 
@@ -122,20 +202,11 @@ class Conflict(ServiceError):
     title = "Conflict"
 
 
-class LineTooLarge(ServiceError):
-    """A line of a stream is larger than a body may be.
-
-    Args:
-        line: its number, counted from 1.
-        most: most bytes of a line.
-    """
+class BodyTooLarge(ServiceError):
+    """The request's body is larger than the service accepts."""
 
     status = 413
-    title = "Line too large"
-
-    def __init__(self, line: int, most: int) -> None:
-        message = f"A line must not be larger than {most} bytes"
-        super().__init__(f"{message}: line {line}", [FieldProblem("$", message, line)])
+    title = "Request Entity Too Large"
 
 
 class UnsupportedMediaType(ServiceError):

@@ -1,103 +1,34 @@
-"""How errors become problem documents: what Litestar's problem-details plugin is told."""
+"""Problem documents (RFC 9457): every error that a caller sees is made and encoded here."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import structlog
-from litestar import Request
+from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
-from litestar.plugins.problem_details import ProblemDetailsConfig, ProblemDetailsException, ProblemDetailsPlugin
+from litestar.types import ExceptionHandlersMap, Send
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ragstore.kit.errors import FieldProblem, InvalidRequest, ServiceError, Unauthorized, without_value
+from ragstore.kit import errors
+from ragstore.kit.errors import FieldProblem, InvalidRequest, ServiceError, without_value
+from ragstore.kit.schema_marks import PROBLEM_CODE, schema
 
-BLANK = "about:blank"
-"""RFC 9457: the status tells the kind, there is no page about it."""
+MEDIA_TYPE: Final = "application/problem+json"
 
 _log = structlog.get_logger(__name__)
-
-
-def from_service_error(error: ServiceError) -> ProblemDetailsException:
-    """A problem document for one of our own errors."""
-    extra: dict[str, Any] | None = None
-    if error.problems:
-        extra = {"errors": msgspec.to_builtins(error.problems)}
-    headers = None if error.retry_after is None else {"Retry-After": str(error.retry_after)}
-    return ProblemDetailsException(
-        detail=error.detail,
-        status_code=error.status,
-        title=error.title,
-        type_=BLANK,
-        headers={"WWW-Authenticate": error.CHALLENGE} if isinstance(error, Unauthorized) else headers,
-        extra=extra,
-    )
-
-
-def refusals(error: ValidationException) -> list[dict[str, Any]]:
-    """What Litestar refused, each with `message` and `key`."""
-    return [told for told in error.extra or () if isinstance(told, dict)]
-
-
-def of_validation_exception(error: ValidationException) -> ProblemDetailsException:
-    """A problem document for parameters that Litestar refused."""
-    problems = []
-    for told in refusals(error):
-        message, key = without_value(str(told.get("message", "is not valid"))), str(told.get("key", ""))
-        if key == "data":
-            message = "A body is required"
-        problems.append(FieldProblem(f"$.{key}" if key and key != "data" else "$", message))
-    if not problems:  # a required parameter is missing; what follows "for" repeats the URL
-        return from_service_error(InvalidRequest(error.detail.partition(" for ")[0] or "The request is not valid"))
-    detail = "; ".join(f"{problem.message}: {problem.path}" for problem in problems)
-    return from_service_error(InvalidRequest(detail, problems))
-
-
-def of_http_exception(error: HTTPException) -> ProblemDetailsException:
-    """A problem document for what Litestar itself answers: no such route, wrong method, body too large."""
-    title = HTTPStatus(error.status_code).phrase
-    return ProblemDetailsException(
-        detail=error.detail or title,
-        status_code=error.status_code,
-        title=title,
-        type_=BLANK,
-        headers=error.headers,
-    )
-
-
-def from_unhandled(request: Request[Any, Any, Any], error: Exception) -> Any:
-    """The answer to an error that nobody foresaw. The log gets its type and place, never its text."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = "" if trace is None else f"{trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}"
-    _log.error("defect", error=type(error).__name__, place=place)
-    problem = from_service_error(ServiceError("The service failed; the fault is not the request's"))
-    return problem.to_response(request)
-
-
-def problem_details() -> ProblemDetailsPlugin:
-    """Litestar's plugin, told of all our errors."""
-    return ProblemDetailsPlugin(
-        ProblemDetailsConfig(
-            exception_to_problem_detail_map={
-                ServiceError: from_service_error,
-                ValidationException: of_validation_exception,
-                HTTPException: of_http_exception,
-            }
-        )
-    )
 
 
 class Problem(Struct, frozen=True, omit_defaults=True):
     """An error, as a problem document (RFC 9457)."""
 
-    type: Annotated[str, Meta(description="Always `about:blank`: the status tells the kind.")]
-    title: Annotated[str, Meta(description="The kind of error.")]
+    type: Annotated[str, Meta(description="Always `about:blank`: there is no page about the kind of error.")]
+    title: Annotated[str, Meta(description="The kind of error, for people.")]
     status: Annotated[int, Meta(description="The HTTP status.", ge=400, le=599)]
-    detail: Annotated[str, Meta(description="What is wrong, for a person to read.")]
+    code: Annotated[str, schema(PROBLEM_CODE)]
+    detail: Annotated[str, Meta(description="What is wrong, for people.")]
     errors: Annotated[tuple[FieldProblem, ...], Meta(description="The fields to blame, where some are.")] = ()
 
 
@@ -106,3 +37,104 @@ class Probe(Struct, frozen=True, omit_defaults=True):
 
     status: Literal["alive", "ready", "unready"]
     error: Annotated[str | UnsetType, Meta(description="Why it is not ready.")] = UNSET
+
+
+def problem_of(error: ServiceError) -> Problem:
+    """The problem document of an error."""
+    return Problem("about:blank", error.title, error.status, error.code, error.detail, error.problems)
+
+
+def encode_problem(error: ServiceError) -> bytes:
+    """The problem document of an error, as the body of a response."""
+    return msgspec.json.encode(problem_of(error))
+
+
+async def send_problem(send: Send, error: ServiceError) -> None:
+    """Respond with an error from outside Litestar.
+
+    Args:
+        send: the ASGI callable.
+        error: the error.
+    """
+    body = encode_problem(error)
+    headers = {"content-type": MEDIA_TYPE, "content-length": str(len(body)), **error.headers}
+    await send(
+        {
+            "type": "http.response.start",
+            "status": error.status,
+            "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        }
+    )
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _response(problem: Problem, headers: dict[str, str]) -> Response[bytes]:
+    return Response(msgspec.json.encode(problem), status_code=problem.status, media_type=MEDIA_TYPE, headers=headers)
+
+
+def from_service_error(_: Request[Any, Any, Any], error: ServiceError) -> Response[bytes]:
+    """The response to one of the service's own errors."""
+    return _response(problem_of(error), error.headers)
+
+
+def invalid_parameters(error: ValidationException) -> list[dict[str, Any]]:
+    """The parameters that Litestar rejects, each with `message` and `key`."""
+    return [entry for entry in error.extra or () if isinstance(entry, dict)]
+
+
+def from_validation_exception(request: Request[Any, Any, Any], error: ValidationException) -> Response[bytes]:
+    """The response to parameters that Litestar rejects."""
+    problems = []
+    for entry in invalid_parameters(error):
+        message, key = without_value(str(entry.get("message", "is not valid"))), str(entry.get("key", ""))
+        if key == "data":
+            message = "A body is required"
+        problems.append(FieldProblem(f"$.{key}" if key and key != "data" else "$", message))
+    if not problems:  # a required parameter is missing; what follows "for" repeats the URL
+        missing = error.detail.partition(" for ")[0]
+        return from_service_error(request, InvalidRequest(missing or "The request is not valid"))
+    detail = "; ".join(f"{problem.message}: {problem.path}" for problem in problems)
+    return from_service_error(request, InvalidRequest(detail, problems))
+
+
+_OF_STATUS: Final[dict[int, type[ServiceError]]] = {
+    kind.status: kind
+    for kind in (
+        errors.InvalidRequest,
+        errors.Unauthorized,
+        errors.Forbidden,
+        errors.NotFound,
+        errors.MethodNotAllowed,
+        errors.BodyTooLarge,
+        errors.UnsupportedMediaType,
+        errors.RateLimited,
+        errors.Overloaded,
+    )
+}
+
+
+def from_http_exception(_: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
+    """The response to Litestar's own errors: no such route, wrong method, body too large."""
+    other = InvalidRequest if error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR else ServiceError
+    kind = _OF_STATUS.get(error.status_code, other)
+    problem = Problem("about:blank", kind.title, error.status_code, kind.code, error.detail)
+    return _response(problem, error.headers or {})
+
+
+def from_unhandled(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """The response to an exception that nothing handled. The log gets its type and location, never its text."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    location = "" if trace is None else f"{trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}"
+    _log.error("defect", error=type(error).__name__, place=location)
+    return from_service_error(request, ServiceError("The service failed; the fault is not the request's"))
+
+
+EXCEPTION_HANDLERS: Final[ExceptionHandlersMap] = {
+    ServiceError: from_service_error,
+    ValidationException: from_validation_exception,
+    HTTPException: from_http_exception,
+    Exception: from_unhandled,
+}
+"""For Litestar: every exception becomes a problem document."""

@@ -6,6 +6,9 @@ from typing import Final
 
 from msgspec import Meta
 
+PROBLEM_CODE: Final = "ProblemCode"
+"""The component that lists the codes of a service's problem documents."""
+
 COMPONENT: Final = "x-component"
 
 

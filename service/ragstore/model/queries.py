@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ragstore.kit.schema_marks import schema
+from ragstore.kit.schema_marks import PROBLEM_CODE, schema
 from ragstore.model.collections import Collection
 from ragstore.model.filters.condition import NO_CONDITION, Condition
 from ragstore.model.metadata import Metadata
@@ -84,4 +84,5 @@ class CollectionError(Struct, frozen=True):
 
     collection: Annotated[str, Meta(description="Its name.")]
     status: Annotated[int, Meta(description="The HTTP status that it alone would have got.")]
+    code: Annotated[str, schema(PROBLEM_CODE)]
     detail: Annotated[str, Meta(description="Why.")]

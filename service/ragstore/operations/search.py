@@ -58,7 +58,7 @@ async def search_many(store: Store, names: list[str], query: Query) -> tuple[lis
             try:
                 return (await search(store, name, query, named=True))[1]
             except ServiceError as error:
-                return CollectionError(name, error.status, error.detail)
+                return CollectionError(name, error.status, error.code, error.detail)
 
     answers = await asyncio.gather(*(one(name) for name in names))
     merged = heapq.merge(*(answer for answer in answers if isinstance(answer, list)), key=lambda hit: hit.distance)

@@ -8,9 +8,10 @@ import msgspec
 import numpy as np
 
 from ragstore.api import schemas
+from ragstore.errors import CODES
 from ragstore.kit import problems
 from ragstore.kit.errors import FieldProblem
-from ragstore.kit.schema_marks import COMPONENT, EXACTLY, OPTIONAL
+from ragstore.kit.schema_marks import COMPONENT, EXACTLY, OPTIONAL, PROBLEM_CODE
 from ragstore.model import documents
 from ragstore.model.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
 from ragstore.model.filters.where_document import MAX_TEXT
@@ -51,6 +52,11 @@ _OPERANDS: Final[dict[str, JsonSchema]] = {
 }
 
 BY_HAND: Final[dict[str, JsonSchema]] = {
+    PROBLEM_CODE: {
+        "description": "The kind of error, for programs. Stable within a major version; more may be added.",
+        "type": "string",
+        "enum": list(CODES),
+    },
     "Number": {"description": "A 64-bit integer or a finite float.", "type": "number"},
     "Scalar": {
         "description": "A metadata value that is not a list.",

@@ -31,7 +31,7 @@ from ragstore.api.schemas import DeleteAllResult, DeleteRequest, DeleteResult, D
 from ragstore.errors import DocumentNotFound, InvalidDocuments
 from ragstore.kit.auth.middleware import READER, WRITER
 from ragstore.kit.errors import FieldProblem, InvalidRequest
-from ragstore.kit.problems import from_service_error, of_validation_exception, refusals
+from ragstore.kit.problems import from_service_error, from_validation_exception, invalid_parameters
 from ragstore.model.documents import EVERYTHING, Batch, Document, DocumentPage, Selection, Write
 from ragstore.model.filters.condition import Condition
 from ragstore.model.numbers import whole_number
@@ -43,10 +43,10 @@ NOTHING_CHOSEN = "Either 'ids' or 'where' must be given"
 
 def documents_required(request: Request[Any, Any, Any], error: ValidationException) -> Response[Any]:
     """An empty body holds no documents either; it never reaches the decoder."""
-    if any(told.get("key") == "data" for told in refusals(error)):
+    if any(entry.get("key") == "data" for entry in invalid_parameters(error)):
         missing = InvalidDocuments(REQUIRED, [FieldProblem("$.documents", REQUIRED)])
-        return from_service_error(missing).to_response(request)
-    return of_validation_exception(error).to_response(request)
+        return from_service_error(request, missing)
+    return from_validation_exception(request, error)
 
 
 class DocumentsController(Controller):

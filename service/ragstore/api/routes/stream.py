@@ -67,4 +67,4 @@ async def stream_documents(
 
 
 def _decode_lines(lines: Sequence[bytes], made_id: Callable[[int], str]) -> Batch:
-    return decode_batch(lines, JSON, made_id)
+    return decode_batch(lines, JSON, made_id, subject="line")

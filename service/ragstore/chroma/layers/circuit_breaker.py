@@ -47,6 +47,8 @@ _log = structlog.get_logger(__name__)
 class CircuitOpen(ChromaUnavailable):
     """Chroma failed too often to be asked now."""
 
+    code = ChromaUnavailable.code
+
 
 class CircuitBreakerBackend(InterceptingBackend):
     """A backend that spares a dead Chroma; see `Backend` for what each method does.

@@ -16,7 +16,7 @@ from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Rece
 
 from ragstore.kit.context import set_deadline
 from ragstore.kit.errors import BodyTimeout, Overloaded, ServiceError, Stopping
-from ragstore.kit.problems import Probe, Problem
+from ragstore.kit.problems import Probe, send_problem
 from ragstore.kit.rejections import REJECTIONS
 
 READY: Final = "/health/ready"
@@ -64,15 +64,15 @@ class LimitsMiddleware:
             await self._app(scope, receive, send)
         elif scope["path"] in ALWAYS_ANSWERED:
             if self._stopping.is_set() and scope["path"] == READY:
-                await _send(send, 503, _UNREADY, b"application/json", 1)
+                await _send_unready(send)
             else:
                 await self._in_time(scope, receive, send)
         elif self._stopping.is_set():
             _STOPPING.inc()
-            await _refuse(send, Stopping("The service is stopping"))
+            await send_problem(send, Stopping("The service is stopping"))
         elif self._running >= self._most:
             _FULL.inc()
-            await _refuse(send, Overloaded("Too many requests are under way"))
+            await send_problem(send, Overloaded("Too many requests are under way"))
         else:
             self._running += 1
             try:
@@ -112,26 +112,22 @@ class LimitsMiddleware:
         except TimeoutError:
             if started:
                 raise
-            await _refuse(send, self._too_long)
+            await send_problem(send, self._too_long)
         except asyncio.CancelledError:
             # The grace period is over. This is the task's outermost part, so nobody above waits for the cancellation.
             if started or not self._stopping.is_set():
                 raise
-            await _refuse(send, Stopping("The service stopped before this was done"))
+            await send_problem(send, Stopping("The service stopped before this was done"))
 
 
 _UNREADY: Final = msgspec.json.encode(Probe("unready", "The service is stopping"))
 
 
-async def _refuse(send: Send, error: ServiceError) -> None:
-    """Answer with a problem document."""
-    problem = Problem("about:blank", error.title, error.status, error.detail)
-    await _send(send, error.status, msgspec.json.encode(problem), b"application/problem+json", error.retry_after)
-
-
-async def _send(send: Send, status: int, body: bytes, media_type: bytes, retry_after: int | None) -> None:
-    headers = [(b"content-type", media_type), (b"content-length", str(len(body)).encode())]
-    if retry_after is not None:
-        headers.append((b"retry-after", str(retry_after).encode()))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+async def _send_unready(send: Send) -> None:
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(_UNREADY)).encode()),
+        (b"retry-after", b"1"),
+    ]
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": _UNREADY, "more_body": False})

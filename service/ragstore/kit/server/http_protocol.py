@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import suppress
+from http import HTTPStatus
 from typing import ClassVar, Final
 
-import msgspec
 import structlog
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from ragstore.kit.errors import HeadTimeout, InvalidHttp, ServiceError
 from ragstore.kit.middleware.metrics import count_unparsed
 from ragstore.kit.middleware.security_headers import STRICT
-from ragstore.kit.problems import Problem
+from ragstore.kit.problems import MEDIA_TYPE, encode_problem
 
 if sys.platform != "win32":
     import fcntl
@@ -33,20 +34,23 @@ LOOKS: Final = 4
 _log = structlog.get_logger(__name__)
 
 
-def _answer(status: int, reason: str, title: str, detail: str) -> bytes:
-    body = msgspec.json.encode(Problem("about:blank", title, status, detail))
-    return (
-        b"HTTP/1.1 %d %s\r\ncontent-type: application/problem+json\r\ncontent-length: %d\r\n%sconnection: close\r\n\r\n"
-    ) % (status, reason.encode(), len(body), b"".join(b"%s: %s\r\n" % header for header in STRICT)) + body
+def _response(error: ServiceError) -> bytes:
+    """An error as the bytes of a whole response, which closes the connection."""
+    body = encode_problem(error)
+    headers = {"content-type": MEDIA_TYPE, "content-length": str(len(body)), **error.headers}
+    lines = [
+        f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}".encode(),
+        *(f"{name}: {value}".encode() for name, value in headers.items()),
+        *(b"%s: %s" % header for header in STRICT),
+        b"connection: close",
+    ]
+    return b"\r\n".join([*lines, b"", body])
 
 
-_NO_HTTP: Final = _answer(
-    400,
-    "Bad Request",
-    "Invalid request",
-    "This is not a valid HTTP request; its request line and headers must stay below 64 KiB",
+_INVALID_HTTP: Final = _response(
+    InvalidHttp("This is not a valid HTTP request; its request line and headers must stay below 64 KiB")
 )
-_TOO_SLOW: Final = _answer(408, "Request Timeout", "Request timed out", "The request's head did not come in time")
+_HEAD_TIMEOUT: Final = _response(HeadTimeout("The request's head did not come in time"))
 
 
 class ProblemProtocol(HttpToolsProtocol):
@@ -120,7 +124,7 @@ class ProblemProtocol(HttpToolsProtocol):
             msg: uvicorn's own text, which is not used.
         """
         count_unparsed(400)
-        self.transport.write(_NO_HTTP)
+        self.transport.write(_INVALID_HTTP)
         self._wait_for_reader()
         self.transport.close()
 
@@ -138,7 +142,7 @@ class ProblemProtocol(HttpToolsProtocol):
         earlier: RequestResponseCycle | None = self.cycle
         if earlier is None or earlier.response_complete:
             count_unparsed(408)
-            self.transport.write(_TOO_SLOW)
+            self.transport.write(_HEAD_TIMEOUT)
             self._wait_for_reader()
         self.transport.close()
 

@@ -6,20 +6,14 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
-from ragstore.errors import DimensionMismatch
-from ragstore.kit.errors import FieldProblem, ServiceError
-
-BODY: Final = "The body "
-"""How a text begins that is of a line here."""
+from ragstore.kit.errors import FieldProblem, JsonPath, ServiceError
 
 DOCUMENT: Final = re.compile(r"\$\.documents\[(\d+)\]")
-"""A document's place in a batch."""
+"""The path of a document of a batch."""
 
 
 def with_line_numbers(error: ServiceError, numbers: Sequence[int]) -> ServiceError:
-    """An error of a batch, told by the lines that it came in.
+    """An error of a batch, in terms of the lines that it came in.
 
     Args:
         error: the error, with paths such as `$.documents[3].embedding`.
@@ -29,29 +23,21 @@ def with_line_numbers(error: ServiceError, numbers: Sequence[int]) -> ServiceErr
         The same error with paths within a document, such as `$.embedding`, and the line.
     """
 
-    def lines_named(text: str) -> str:
-        return DOCUMENT.sub(lambda place: f"line {numbers[int(place[1])]}, $", text)
+    def line_named(part: str) -> str:
+        found = DOCUMENT.match(part) if isinstance(part, JsonPath) else None
+        return part if found is None else f"line {numbers[int(found[1])]}, ${part[found.end() :]}"
 
-    problems = [_by_line(problem, numbers) for problem in error.problems]
-    if isinstance(error, DimensionMismatch):  # repeats nothing that was sent, so what looks like a place is one
-        named = [FieldProblem(problem.path, lines_named(problem.message), problem.line) for problem in problems]
-        return error.with_detail(lines_named(error.detail), named)
-    detail = error.detail
-    if problems and problems[0].line is not msgspec.UNSET:
-        place = error.problems[0].path
-        if detail.endswith(f": {place}"):
-            detail = f"{detail.removesuffix(place)}line {problems[0].line}, {problems[0].path}"
-        elif detail.startswith(BODY):
-            detail = f"{_of_line(detail)}: line {problems[0].line}"
+    detail = "".join(line_named(part) for part in error.parts)
+    problems: list[FieldProblem] = []
+    for problem in error.problems:
+        found = DOCUMENT.match(problem.path)
+        message = detail if problem.message == error.detail else problem.message
+        if found is None:
+            problems.append(FieldProblem(problem.path, message))
+            continue
+        number = numbers[int(found[1])]
+        path = f"${problem.path[found.end() :]}"
+        problems.append(FieldProblem(path, message, number))
+        if path == "$" and detail == message:  # a whole document, and nothing says yet which
+            detail = f"{detail}: line {number}"
     return error.with_detail(detail, problems)
-
-
-def _by_line(problem: FieldProblem, numbers: Sequence[int]) -> FieldProblem:
-    place = DOCUMENT.match(problem.path)
-    if place is None:
-        return problem
-    return FieldProblem(f"${problem.path[place.end() :]}", _of_line(problem.message), numbers[int(place[1])])
-
-
-def _of_line(text: str) -> str:
-    return text.replace(BODY, "The line ", 1) if text.startswith(BODY) else text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
-from ragstore.kit.errors import LineTooLarge
+from ragstore.errors import LineTooLarge
 
 BLANK: Final = b" \t\r"
 

@@ -21,7 +21,7 @@ from ragstore.kit import context
 from ragstore.kit.context import renew_deadline
 from ragstore.kit.decoding import NDJSON
 from ragstore.kit.errors import ServiceError, Stopping
-from ragstore.kit.problems import Problem
+from ragstore.kit.problems import problem_of
 from ragstore.model.documents import Batch, Write
 from ragstore.operations.stream.events import StreamDone, StreamFailed, StreamStored
 from ragstore.operations.stream.line_errors import with_line_numbers
@@ -274,10 +274,8 @@ class DocumentStream:
         """Answer that the stream has failed: as any request where nothing was stored, else as the last line."""
         if not self._started:
             raise failure
-        problem = Problem("about:blank", failure.title, failure.status, failure.detail, failure.problems)
-        await self._answer(
-            StreamFailed("failed", self._collection, self._last_line, self._count, self._batches, problem), more=True
-        )
+        counts = (self._collection, self._last_line, self._count, self._batches)
+        await self._answer(StreamFailed("failed", *counts, problem_of(failure)), more=True)
         await self._drain()
         await self._send(_body(b"", more=False))
 
