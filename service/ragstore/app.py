@@ -44,7 +44,7 @@ from ragstore.kit.middleware.metrics import MetricsMiddleware
 from ragstore.kit.middleware.request_context import RequestContextMiddleware
 from ragstore.kit.problems import EXCEPTION_HANDLERS
 from ragstore.kit.tracing.configured import is_configured
-from ragstore.operations.stream.session import Streaming
+from ragstore.operations.stream.session import StreamConfig
 from ragstore.settings import Settings
 from ragstore.store.audit import AuditStore
 from ragstore.store.batching.store import BatchingStore
@@ -177,7 +177,7 @@ def create_litestar(
         return AuditStore(create_store(placed, tracing))
 
     stores = StoreRegistry(create_stack, (settings.chroma_tenant, settings.chroma_database))
-    streaming = Streaming(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
+    stream_config = StreamConfig(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
     local = keys is None and not settings.allow_open
     guarded = local or keys is not None or settings.rate_limit
     access = [AuthMiddleware(keys, settings.rate_limit, local=local, origins=settings.origins)] if guarded else []
@@ -200,8 +200,8 @@ def create_litestar(
             "store": Provide(stores.own, sync_to_thread=False) if keys is None else Provide(stores.seen),
             "store_kind": Provide(lambda: settings.store, sync_to_thread=False),
             "collection": Provide(parameters.collection, sync_to_thread=False),
-            "streaming": Provide(lambda: streaming, sync_to_thread=False),
-            "wanted_id": Provide(parameters.wanted_id, sync_to_thread=False),
+            "stream_config": Provide(lambda: stream_config, sync_to_thread=False),
+            "requested_id": Provide(parameters.requested_id, sync_to_thread=False),
         },
         on_startup=[stores.start],
         on_shutdown=[stores.close] if tracing is None else [stores.close, tracing.close],

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragstore.errors import InvalidFilter
 from ragstore.model.filters import where, where_document
-from ragstore.model.filters.grammar import GROUP, MAX_CLAUSES, MAX_DEPTH, MAX_VALUES, joined
+from ragstore.model.filters.grammar import MAX_CLAUSES, MAX_DEPTH, MAX_SIBLINGS, MAX_VALUES, combine
 from tests.support.filter_oracle import Json, Value, selects
 from tests.support.filter_strategies import filters, metadatas
 
@@ -170,4 +170,4 @@ def _width(clause: object) -> int:
 
 @given(count=st.integers(1, MAX_CLAUSES))
 def test_what_chroma_is_sent_is_never_wider_than_a_group(count: int) -> None:
-    assert _width(joined("$and", [{"a": place} for place in range(count)])) <= GROUP
+    assert _width(combine("$and", [{"a": place} for place in range(count)])) <= MAX_SIBLINGS

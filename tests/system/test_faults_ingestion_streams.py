@@ -21,7 +21,7 @@ from litestar.types import HTTPReceiveMessage, Message, Scope
 from ragstore.api.decode_documents import decode_batch
 from ragstore.app import create_store
 from ragstore.kit.decoding import JSON
-from ragstore.operations.stream.session import BATCH_DOCUMENTS, DocumentStream, Streaming
+from ragstore.operations.stream.session import MAX_BATCH_DOCUMENTS, DocumentStream, StreamConfig
 from ragstore.settings import Settings
 from tests.support.documents import NDJSON_HEADERS, document, documents, lines_of
 from tests.support.ledger import PATIENCE, everything_in, until
@@ -149,7 +149,7 @@ def test_a_line_whose_sender_vanishes_before_its_end_is_not_stored(small: Served
         sender.send(lines_of(document("half")).rstrip())  # as it is, it might be a whole line
         sender.connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # with a reset
     ended = ended_streams(small, taken)
-    assert [(line["end"], line["last_line"], line["count"]) for line in ended] == [("left", 1, 1)]
+    assert [(line["end"], line["last_line"], line["count"]) for line in ended] == [("disconnected", 1, 1)]
     assert ids_in(small, taken) == ["whole"]
 
 
@@ -159,7 +159,7 @@ def test_a_body_that_is_shorter_than_it_said_is_no_whole_stream(small: Served, t
     with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
         head = f"POST {stream_path(taken)} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(line) + 1}\r\n\r\n"
         connection.sendall(head.encode() + line)
-    assert [told["end"] for told in ended_streams(small, taken)] == ["left"]
+    assert [told["end"] for told in ended_streams(small, taken)] == ["disconnected"]
     assert ids_in(small, taken) == []
 
 
@@ -186,7 +186,7 @@ async def test_nothing_is_read_on_while_one_batch_is_written_and_one_waits(chrom
         nonlocal given
         given += 100
         lines = lines_of(*(document(f"doc-{given}-{number}") for number in range(100)))
-        return {"type": "http.request", "body": lines, "more_body": given < 10 * BATCH_DOCUMENTS}
+        return {"type": "http.request", "body": lines, "more_body": given < 10 * MAX_BATCH_DOCUMENTS}
 
     async def send(message: Message) -> None:
         stuck.set()  # a caller that does not read holds the acknowledgement up, and with it the batch
@@ -197,7 +197,7 @@ async def test_nothing_is_read_on_while_one_batch_is_written_and_one_waits(chrom
         store,
         name,
         "add",
-        Streaming(BATCH_DOCUMENTS, 10**6, threading.Event()),
+        StreamConfig(MAX_BATCH_DOCUMENTS, 10**6, threading.Event()),
         lambda lines, made_id: decode_batch(lines, JSON, made_id),
     )
     running = asyncio.create_task(stream(scope, receive, send))
@@ -208,10 +208,10 @@ async def test_nothing_is_read_on_while_one_batch_is_written_and_one_waits(chrom
         while before != given:
             before = given
             await asyncio.sleep(0.5)
-        assert given <= 2 * BATCH_DOCUMENTS + 100
+        assert given <= 2 * MAX_BATCH_DOCUMENTS + 100
         go_on.set()
         await running
-        assert await store.count(name) == given == 10 * BATCH_DOCUMENTS
+        assert await store.count(name) == given == 10 * MAX_BATCH_DOCUMENTS
     finally:
         running.cancel()
         await store.delete_collection(name)
@@ -298,7 +298,7 @@ def check(service: Served, collection: str, streaming: Endless) -> None:
     """Every acknowledged line is there; of what follows there is at most one batch, and no gap."""
     there = ids_in(service, collection)
     assert there == [f"doc-{number}" for number in range(1, len(there) + 1)]
-    assert streaming.acknowledged <= len(there) <= streaming.acknowledged + BATCH_DOCUMENTS
+    assert streaming.acknowledged <= len(there) <= streaming.acknowledged + MAX_BATCH_DOCUMENTS
 
 
 @pytest.mark.parametrize("kind", ["embedded", "remote"])

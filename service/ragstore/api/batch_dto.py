@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from ragstore.api.decode_documents import REQUIRED, check_ids, decode_batch
+from ragstore.api.decode_documents import REQUIRED, decode_batch, validate_distinct_ids
 from ragstore.api.media_types import Decoded
 from ragstore.api.schemas import NewDocuments
 from ragstore.errors import InvalidDocuments
@@ -16,7 +16,7 @@ from ragstore.model.documents import Batch
 
 
 class _Envelope(msgspec.Struct):
-    """A request whose documents are left undecoded."""
+    """A request body whose documents are not decoded yet."""
 
     documents: list[msgspec.Raw] | None = None
 
@@ -25,7 +25,7 @@ _ENVELOPE: Final = decoders(_Envelope)
 
 
 class BatchDTO(Decoded[NewDocuments]):
-    """The DTO of a handler that takes `data: Batch`."""
+    """The DTO of a handler with `data: Batch`."""
 
     def decode(self, value: bytes, format_: str) -> Batch:
         """Decode documents into a batch.
@@ -34,19 +34,16 @@ class BatchDTO(Decoded[NewDocuments]):
             value: the body.
             format_: `JSON` or `MSGPACK`.
 
-        Returns:
-            The batch.
-
         Raises:
-            InvalidDocuments: something is wrong with the documents; it says what and where.
-            InvalidMetadata: something is wrong with a document's metadata.
-            DimensionMismatch: the embeddings are of different dimensions.
+            InvalidDocuments: a document is invalid; the error has its path.
+            InvalidMetadata: a document's metadata is invalid.
+            DimensionMismatch: the embeddings have different dimensions.
         """
         documents = self._envelope(value, format_).documents
         if not documents:
             raise InvalidDocuments(REQUIRED, [FieldProblem("$.documents", REQUIRED)])
         batch = decode_batch(documents, format_)
-        check_ids(batch.ids)
+        validate_distinct_ids(batch.ids)
         return batch
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Errors of a batch that came in lines: which line is to blame, and where in it."""
+"""Errors of a stream's batch, in terms of its lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DOCUMENT: Final = re.compile(r"\$\.documents\[(\d+)\]")
 
 
 def with_line_numbers(error: ServiceError, numbers: Sequence[int]) -> ServiceError:
-    """An error of a batch, in terms of the lines that it came in.
+    """An error of a batch, in terms of the stream's lines.
 
     Args:
         error: the error, with paths such as `$.documents[3].embedding`.
@@ -38,6 +38,6 @@ def with_line_numbers(error: ServiceError, numbers: Sequence[int]) -> ServiceErr
         number = numbers[int(found[1])]
         path = f"${problem.path[found.end() :]}"
         problems.append(FieldProblem(path, message, number))
-        if path == "$" and detail == message:  # a whole document, and nothing says yet which
+        if path == "$" and detail == message:  # the whole document, and the detail has no line yet
             detail = f"{detail}: line {number}"
     return error.with_detail(detail, problems)
