@@ -1,8 +1,14 @@
-"""What all tests share: a Chroma server, and the service over each kind of store."""
+"""Fixtures of all tests: a Chroma server, and the service over each kind of store. Also the fast tier.
+
+`pytest --fast` runs the tests that start no process; starting one is then an error. `make test-fast` does that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import multiprocessing.util
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from uuid import uuid4
 
 import httpx
@@ -11,6 +17,53 @@ import pytest
 from tests.support.servers import Served, running, start_chroma, start_service
 
 STORES = ("embedded", "remote")
+
+PROCESS_FIXTURES = frozenset({"chroma", "service", "place", "watched", "keyed", "embedded_service", "shelf"})
+"""Fixtures that start a process. Each other one that does so depends on one of these."""
+
+PROCESS_FOLDERS = frozenset({"system", "soak", "fuzz", "node", "deploy", "transfer", "chroma_quirks", "hostile"})
+"""Folders whose tests start processes of their own."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--fast`."""
+    parser.addoption("--fast", action="store_true", help="run only tests that start no process")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker, and forbid processes in the fast tier."""
+    config.addinivalue_line("markers", "process: the test starts a process")
+    if config.getoption("--fast"):
+        sys.addaudithook(_refuse_processes)
+        multiprocessing.util.spawnv_passfds = _refuse_spawning
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests that start processes, in the fast tier."""
+    if not config.getoption("--fast"):
+        return
+    slow = [item for item in items if _starts_processes(item)]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item not in set(slow)]
+
+
+def _starts_processes(item: pytest.Item) -> bool:
+    folder = item.path.relative_to(Path(__file__).parent).parts[0]
+    fixtures: list[str] = getattr(item, "fixturenames", [])
+    return (
+        folder in PROCESS_FOLDERS
+        or item.get_closest_marker("process") is not None
+        or not PROCESS_FIXTURES.isdisjoint(fixtures)
+    )
+
+
+def _refuse_processes(event: str, arguments: tuple[object, ...]) -> None:
+    if event in ("subprocess.Popen", "os.posix_spawn", "os.fork"):
+        raise RuntimeError("A test of the fast tier starts a process: mark it with pytest.mark.process")
+
+
+def _refuse_spawning(path: bytes, args: Sequence[object], passfds: Sequence[int]) -> int:
+    raise RuntimeError("A test of the fast tier starts a process: mark it with pytest.mark.process")
 
 
 @pytest.fixture(scope="session")

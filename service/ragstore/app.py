@@ -250,7 +250,9 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
         stopping,
         ChromaTimeout("The request took too long"),
     )
-    return RequestContextMiddleware(MetricsMiddleware(bounded, settings.max_requests))
+    return RequestContextMiddleware(
+        MetricsMiddleware(bounded, settings.max_requests), backend="store", resource="collection"
+    )
 
 
 def _tracing() -> Tracing | None:

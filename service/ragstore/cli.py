@@ -75,6 +75,7 @@ def serve() -> None:
             host=chosen.host,
             port=chosen.port,
             http=protocol(chosen.request_timeout_seconds),
+            ws="none",
             lifespan="on",
             log_config=None,
             access_log=False,

@@ -26,13 +26,14 @@
     ├── RateLimited                     429, with Retry-After
     ├── Overloaded                      503, with Retry-After
     ├── Stopping                        503, with Retry-After
+    ├── TooLargeForChroma               413
     └── ChromaError
         ├── ChromaFailed                502
         ├── ChromaUnavailable           503, with Retry-After
         └── ChromaTimeout               504
 
 Each class has a status, a title and a `code`: the class's name in snake case, by which clients decide. `detail` is for
-people; `problems` names the fields to blame.
+people; `field_errors` names the fields to blame.
 No error text repeats a document's text, a metadata value or an embedding.
 """
 
@@ -44,7 +45,7 @@ from typing import ClassVar, Final
 from ragstore.kit.errors import (
     BodyTooLarge,
     Conflict,
-    FieldProblem,
+    FieldError,
     InvalidRequest,
     NotFound,
     ServiceError,
@@ -82,7 +83,7 @@ class BatchTooLarge(InvalidDocuments):
 
     def __init__(self, limit: int, count: int) -> None:
         message = f"At most {limit} documents fit in one request; this one has {count}"
-        super().__init__(message, [FieldProblem("$.documents", message)])
+        super().__init__(message, [FieldError("$.documents", message)])
 
 
 class InvalidFilter(InvalidRequest):
@@ -157,7 +158,7 @@ class DocumentsExist(Conflict):
         more = f" and {rest} more" if rest > 0 else ""
         super().__init__(
             f"Documents already exist in collection '{collection}': {named}{more}",
-            [FieldProblem(f"$.documents[{place}].id", "This id is taken") for place in places],
+            [FieldError(f"$.documents[{place}].id", "This id is taken") for place in places],
         )
         self.ids = tuple(ids)
 
@@ -174,7 +175,14 @@ class LineTooLarge(BodyTooLarge):
 
     def __init__(self, line: int, max_bytes: int) -> None:
         message = f"A line must not be larger than {max_bytes} bytes"
-        super().__init__(f"{message}: line {line}", [FieldProblem("$", message, line)])
+        super().__init__(f"{message}: line {line}", [FieldError("$", message, line)])
+
+
+class TooLargeForChroma(ServiceError):
+    """The request to Chroma is larger than a Chroma server takes. Nothing was written."""
+
+    status = 413
+    title = "Too large for Chroma"
 
 
 class ChromaError(ServiceError, abstract=True):

@@ -201,7 +201,7 @@ def test_a_caller_may_stop_early(client: Client, collection: str) -> None:
     for outcome in client.ingest(collection, documents(100), limits=BatchLimits(documents=5), concurrency=2):
         if outcome.index == 7:
             break
-    assert client.get_collection(collection).count < 100
+    assert (client.get_collection(collection).count or 0) < 100
 
 
 def test_the_source_is_read_no_further_than_the_window(connect: Connect) -> None:

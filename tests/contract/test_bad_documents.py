@@ -159,3 +159,13 @@ def test_metadata_values_of_messagepack_are_those_of_json(refused: Refused, valu
     sent = {"documents": [{"text": "x", "embedding": [1, 0], "metadata": {"a": value}}]}
 
     refused("POST", "/collections/COLLECTION/documents", msgspec.msgpack.encode(sent), MSGPACK)
+
+
+@pytest.mark.parametrize("method", WRITES)
+def test_an_embedding_of_more_numbers_than_one_may_have(refused: Refused, method: str) -> None:
+    sent = msgspec.msgpack.encode({"documents": [{"text": "x", "embedding": b"\0\0\x80?" * 65_537}]})
+
+    problem = refused(method, "/collections/COLLECTION/documents", sent, MSGPACK)
+
+    assert "at most 65536 numbers" in problem["detail"]
+    assert paths_of(problem) == ["$.documents[0].embedding"]

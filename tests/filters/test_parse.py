@@ -38,7 +38,7 @@ def _refusal(parse: Callable[[Any], object], value: object) -> InvalidFilter | N
 def test_parse_raises_nothing_but_invalid_filter(parse: Callable[[object], object], value: object) -> None:
     error = _refusal(parse, value)
     assert error is None or error.detail.startswith("Invalid 'where")
-    assert error is None or error.problems[0].path.startswith("$.where")
+    assert error is None or error.field_errors[0].path.startswith("$.where")
 
 
 @pytest.mark.parametrize("parse", [where.parse_text, where_document.parse_text])
@@ -111,7 +111,7 @@ def test_what_is_wrong_is_told_with_its_place(given: object, message: str) -> No
     with pytest.raises(InvalidFilter) as refused:
         where.parse(given)
     assert refused.value.detail == f"Invalid 'where' filter: {message}"
-    assert refused.value.problems[0].path == message.rpartition(" at ")[2]
+    assert refused.value.field_errors[0].path == message.rpartition(" at ")[2]
 
 
 @pytest.mark.parametrize("text", ["", "{", "a", "{'a': 1}", '{"a": 1}}', '{"a": NaN}', '{"a": 1e999}', "\ud800"])

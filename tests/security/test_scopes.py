@@ -106,7 +106,7 @@ def test_a_query_over_several_collections_reports_hidden_ones_as_absent(guest: h
 
     assert [hit["id"] for hit in answer["results"]] == ["repo_a"]
     assert answer["errors"] == [
-        {"collection": name, "status": 404, "detail": f"Collection '{name}' not found"}
+        {"collection": name, "status": 404, "code": "collection_not_found", "detail": f"Collection '{name}' not found"}
         for name in ("secret", "repo_b", "absent")
     ]
 

@@ -169,3 +169,12 @@ async def test_a_filter_is_put_in_chroma_s_form_once_on_its_way_down(
     query = asked(1.0, 0.0, where_given={"shelf": 1}, text_given={"$contains": "green"})
     assert [hits.ids for hits in (await store.query(points, [query])).hits] == [["1"]]
     assert made == [query.condition.where, query.condition.where_document]
+
+
+async def test_queries_that_leave_together_may_want_more_results_than_chroma_gives_in_a_call(
+    store: Store, collection: str
+) -> None:
+    """33 queries of 1,000 results each fail in one call of Chroma's."""
+    await add_documents(store, collection, batch(*(f"d{number}" for number in range(1000))))
+    found = await store.query(collection, [asked(number, 1, top_k=1000) for number in range(40)])
+    assert [len(hits.ids) > 900 for hits in found.hits] == [True] * 40

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import httpx
 import msgspec
@@ -15,13 +16,20 @@ import pytest
 
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.layers.retries import RetryingBackend
-from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, CollectionNotFound, DocumentsExist
-from ragstore.model.documents import EVERYTHING
+from ragstore.errors import (
+    ChromaFailed,
+    ChromaTimeout,
+    ChromaUnavailable,
+    CollectionNotFound,
+    DocumentsExist,
+    TooLargeForChroma,
+)
+from ragstore.model.documents import EVERYTHING, Write
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, asked, batch, upsert_documents
 from tests.support.fake_servers import answering, between, listening, read_message, with_content
 from tests.support.servers import Served, free_port, running, start_chroma
-from tests.support.stores import TENANT, exact, http_backend
+from tests.support.stores import TENANT, Place, exact, http_backend
 
 
 @asynccontextmanager
@@ -188,7 +196,7 @@ async def test_an_add_of_one_document_whose_id_is_taken_tells_where_it_stands(ch
         await upsert_documents(store, name, batch("a"))
         with pytest.raises(DocumentsExist) as refusal:
             await add_documents(store, name, batch("a"))
-        assert (refusal.value.ids, [problem.path for problem in refusal.value.problems]) == (
+        assert (refusal.value.ids, [problem.path for problem in refusal.value.field_errors]) == (
             ("a",),
             ["$.documents[0].id"],
         )
@@ -364,3 +372,18 @@ async def test_a_chroma_that_comes_back_empty_gets_its_tenant_and_database_again
             await store.create_collection(name, {}, "l2")
             await add_documents(store, name, batch("b"))
             assert (await store.get(name, EVERYTHING)).ids == ["b"]
+
+
+async def test_what_a_chroma_server_does_not_take_is_refused_and_nothing_is_written(place: Place) -> None:
+    """A server takes bodies of 40 MiB. Writes that are larger together are made one by one."""
+    store = exact(http_backend(place.chroma_url, place.database))
+    await store.start()
+    name = f"t-{uuid4().hex}"
+    await store.create_collection(name, {}, "l2")
+    large = [Write("upsert", batch(document_id, text="x" * (15 * 2**20))) for document_id in "abc"]
+    outcomes = await store.write(name, [*large, Write("upsert", batch("d", text="x" * (41 * 2**20)))])
+    assert outcomes[:3] == [None, None, None]
+    assert isinstance(outcomes[3], TooLargeForChroma)
+    assert sorted(await store.get_ids(name, EVERYTHING)) == ["a", "b", "c"]
+    await store.delete_collection(name)
+    await store.close()

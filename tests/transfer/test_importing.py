@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ragstore.api.schemas import Collection
+from ragstore.transfer.counted import CountedCollection
 from ragstore.transfer.documents import Document
 from ragstore.transfer.failures import NotVerified
 from ragstore.transfer.files import opened
@@ -87,7 +87,7 @@ async def test_verifying_notices_a_document_that_is_not_what_was_sent(embedded: 
     wanted = [Document(f"d{number}", "text", {}, b"\0\0\x80?") for number in range(3)]
     async with connected(embedded.url, "", 120) as service:
         spoiling = Spoiling(embedded.url, service._session, 10)
-        importer = Importer(spoiling, Collection(name, {}, 3, 1, "l2"), merge=False, verify=True)
+        importer = Importer(spoiling, CountedCollection(name, {}, 3, 1, "l2"), merge=False, verify=True)
         await importer.begin()
         with pytest.raises(NotVerified, match="'d0' is not stored as it was sent"):
             await importer.write(wanted)
@@ -100,3 +100,20 @@ def test_the_service_s_limits_are_kept(embedded: Store, filled: str, tmp_path: P
         run = ragstore("import", tmp_path / "x.jsonl", "--url", small.url, "--verify")
         assert run.exit_code == 0, run.output
         assert exported(small, filled, tmp_path / "y.jsonl") == whole
+
+
+def test_a_document_of_more_metadata_values_than_are_taken_is_named(
+    embedded: Store, filled: str, tmp_path: Path
+) -> None:
+    exported(embedded, filled, tmp_path / "x.jsonl")
+    with opened(str(tmp_path / "x.jsonl")) as file:
+        reader = ExportReader(file)
+        documents = list(reader.documents())
+    documents[3] = msgspec.structs.replace(documents[3], metadata={"list": [*range(5001)]})
+    checksum = Checksum()
+    lines = [checksum.header(reader.collection), *(checksum.document(each) for each in documents)]
+    (tmp_path / "large.jsonl").write_bytes(b"".join([*lines, checksum.trailer()]))
+    run = ragstore("import", tmp_path / "large.jsonl", "--url", embedded.url, "--into", f"{filled}-2")
+    assert run.exit_code == 1
+    assert "at most 5000 metadata values" in run.stderr
+    assert "$.documents[3].metadata (400)" in run.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from ragstore.api.schemas import Collection
+from ragstore.transfer.counted import CountedCollection
 from ragstore.transfer.documents import Document
 from ragstore.transfer.format import Checksum
 from tests.support.transfers import Store, exported, ragstore, start
@@ -58,7 +58,7 @@ def test_every_kind_of_value_survives(embedded: Store, remote: Store, name: str,
 
 def test_floats_that_chroma_rounds_are_counted(embedded: Store, name: str, tmp_path: Path) -> None:
     checksum = Checksum()
-    collection = Collection(name, {}, 200, 1, "l2")
+    collection = CountedCollection(name, {}, 200, 1, "l2")
     documents = [Document(f"d{number}", "", {"share": number / 997}, b"\0\0\x80?") for number in range(200)]
     lines = [checksum.header(collection), *map(checksum.document, documents), checksum.trailer()]
     (tmp_path / "x.jsonl").write_bytes(b"".join(lines))

@@ -12,7 +12,7 @@ import pytest
 import ragstore
 from ragstore import errors
 from ragstore.errors import ChromaUnavailable, CollectionExists, CollectionNotFound, DocumentNotFound, DocumentsExist
-from ragstore.kit.errors import FieldProblem, InvalidRequest, JsonPath, ServiceError, error_classes
+from ragstore.kit.errors import FieldError, InvalidRequest, JsonPath, ServiceError, error_classes
 
 _LINE = re.compile(r"^ {4}((?:│ {3}| {4})*)(?:[├└]── )?(\w+)(?: +(\d{3})(, with Retry-After)?)?$")
 
@@ -85,16 +85,16 @@ def test_a_detail_may_name_paths_that_can_be_replaced() -> None:
 
 
 def test_an_error_keeps_its_detail_and_the_fields_to_blame() -> None:
-    problems = [FieldProblem("$.a", "is wrong"), FieldProblem("$.b", "too")]
+    problems = [FieldError("$.a", "is wrong"), FieldError("$.b", "too")]
     error = InvalidRequest("Both are wrong", problems)
-    assert (str(error), error.detail, error.problems) == ("Both are wrong", "Both are wrong", tuple(problems))
-    assert ServiceError("x").problems == ()
+    assert (str(error), error.detail, error.field_errors) == ("Both are wrong", "Both are wrong", tuple(problems))
+    assert ServiceError("x").field_errors == ()
 
 
 def test_an_error_can_blame_one_field() -> None:
     error = InvalidRequest.at("$.documents[3].id", "An id must not be empty")
     assert error.detail == "An id must not be empty: $.documents[3].id"
-    assert error.problems == (FieldProblem("$.documents[3].id", "An id must not be empty"),)
+    assert error.field_errors == (FieldError("$.documents[3].id", "An id must not be empty"),)
 
 
 def test_the_details_of_the_contract_are_to_the_letter() -> None:

@@ -61,14 +61,14 @@ def test_a_number_that_cannot_be_stored_is_refused_with_its_place(value: NewMeta
     with pytest.raises(InvalidMetadata) as refused:
         validate_document_metadata({"ok": 1, "bad": value}, "$.documents[2].metadata")
     assert refused.value.detail == f"{message}: $.documents[2].metadata.bad"
-    assert refused.value.problems[0].path == "$.documents[2].metadata.bad"
+    assert refused.value.field_errors[0].path == "$.documents[2].metadata.bad"
 
 
 @pytest.mark.parametrize(("value", "message"), NOT_STORABLE)
 def test_a_number_that_cannot_be_stored_is_refused_in_a_list_and_in_a_collection(value: Scalar, message: str) -> None:
     with pytest.raises(InvalidMetadata, match=message) as refused:
         validate_document_metadata({"bad": [value]}, "$.metadata")
-    assert refused.value.problems[0].path == "$.metadata.bad[0]"
+    assert refused.value.field_errors[0].path == "$.metadata.bad[0]"
     with pytest.raises(InvalidMetadata, match=message):
         validate_collection_metadata({"bad": value}, "$.metadata")
 
@@ -127,6 +127,6 @@ def test_other_names_are_refused_with_the_rules_and_are_nobodys(name: str) -> No
     assert not is_name(name)
     with pytest.raises(InvalidName) as refused:
         validate_new_name(name)
-    assert (refused.value.detail, refused.value.problems[0].path) == (NAME_RULES, "$.name")
+    assert (refused.value.detail, refused.value.field_errors[0].path) == (NAME_RULES, "$.name")
     with pytest.raises(CollectionNotFound):
         validate_name(name)

@@ -374,8 +374,8 @@ export interface components {
             metadata: {
                 [key: string]: string | number | boolean;
             };
-            /** @description Number of documents. */
-            count: number;
+            /** @description Number of documents; null if Chroma fails to count them, as in a damaged collection. */
+            count: number | null;
             /** @description Dimension of its embeddings; null until the first document is stored. */
             dimension: number | null;
             /**
@@ -576,14 +576,14 @@ export interface components {
         Embedding: number[] | string;
         /**
          * FieldError
-         * @description One field that is to blame.
+         * @description A field that is to blame for an error.
          */
         FieldError: {
-            /** @description Its place in the request, such as `$.documents[3].embedding`. */
+            /** @description JSON path of the field in the request, such as `$.documents[3].embedding`. */
             path: string;
             /** @description What is wrong with it. */
             message: string;
-            /** @description In a stream: the line, counted from 1. `path` is then a place in its document. */
+            /** @description In a stream: the number of the line, from 1. `path` is then a path in its document. */
             line?: number;
         };
         /**
@@ -822,7 +822,7 @@ export interface components {
          * @description The kind of error, for programs. Stable within a major version; more may be added.
          * @enum {string}
          */
-        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_failed" | "chroma_timeout" | "chroma_unavailable" | "collection_exists" | "collection_not_found" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "forbidden" | "head_timeout" | "internal_error" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "stopping" | "unauthorized" | "unsupported_media_type";
+        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_failed" | "chroma_timeout" | "chroma_unavailable" | "collection_exists" | "collection_not_found" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "forbidden" | "head_timeout" | "internal_error" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "stopping" | "too_large_for_chroma" | "unauthorized" | "unsupported_media_type";
         /**
          * QueryRequest
          * @description A similarity query on one collection.

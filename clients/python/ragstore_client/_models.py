@@ -87,14 +87,14 @@ class Collection(msgspec.Struct, frozen=True):
     Attributes:
         name: its name.
         metadata: its metadata.
-        count: how many documents it holds.
+        count: how many documents it holds; None when Chroma fails to count them, as it does in a damaged collection.
         dimension: length of its vectors; None while it has never held one.
         distance: how it measures: `cosine`, `l2` or `ip`.
     """
 
     name: str
     metadata: StoredMetadata = {}
-    count: int = 0
+    count: int | None = 0
     dimension: int | None = None
     distance: str = "cosine"
 

@@ -11,7 +11,7 @@ from ragstore.api.media_types import Decoded
 from ragstore.api.schemas import NewDocuments
 from ragstore.errors import InvalidDocuments
 from ragstore.kit.decoding import decoded, decoders
-from ragstore.kit.errors import FieldProblem, InvalidRequest
+from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore.model.documents import Batch
 
 
@@ -41,7 +41,7 @@ class BatchDTO(Decoded[NewDocuments]):
         """
         documents = self._envelope(value, format_).documents
         if not documents:
-            raise InvalidDocuments(REQUIRED, [FieldProblem("$.documents", REQUIRED)])
+            raise InvalidDocuments(REQUIRED, [FieldError("$.documents", REQUIRED)])
         batch = decode_batch(documents, format_)
         validate_distinct_ids(batch.ids)
         return batch
@@ -51,6 +51,6 @@ class BatchDTO(Decoded[NewDocuments]):
         try:
             return decoded(_ENVELOPE[format_], value, format_)
         except InvalidRequest as error:
-            if any(problem.path == "$.documents" for problem in error.problems):
-                raise InvalidDocuments(REQUIRED, [FieldProblem("$.documents", REQUIRED)]) from None
+            if any(field.path == "$.documents" for field in error.field_errors):
+                raise InvalidDocuments(REQUIRED, [FieldError("$.documents", REQUIRED)]) from None
             raise

@@ -16,7 +16,7 @@ import numpy as np
 from ragstore.api.schemas import NewDocument
 from ragstore.errors import DimensionMismatch, InvalidDocuments
 from ragstore.kit.decoding import Decoder, decoded, decoders
-from ragstore.kit.errors import FieldProblem, InvalidRequest, JsonPath
+from ragstore.kit.errors import FieldError, InvalidRequest, JsonPath
 from ragstore.model.documents import Batch
 from ragstore.model.metadata import Metadata, validate_document_metadata
 from ragstore.model.vectors import NOT_NUMBERS, Matrix, parse_embedding
@@ -99,7 +99,7 @@ class _MatrixBuilder:
             first = JsonPath("$.documents[0].embedding")
             columns = self._matrix.shape[1]
             detail = ("Embedding dimensions differ: ", first, f" has {columns}, ", JsonPath(path), f" has {len(row)}")
-            raise DimensionMismatch(detail, [FieldProblem(path, "".join(detail))])
+            raise DimensionMismatch(detail, [FieldError(path, "".join(detail))])
         self._matrix[self._filled] = row
         self._filled += 1
 
@@ -126,22 +126,21 @@ def _invalid_documents(
     message for it.
     """
     missing = [
-        FieldProblem(f"$.documents[{position}].embedding", WITHOUT_EMBEDDING)
+        FieldError(f"$.documents[{position}].embedding", WITHOUT_EMBEDDING)
         for position, raw in enumerate(documents)
         if _lacks_embedding(raw, format_)
     ]
     if missing:
         return InvalidDocuments(WITHOUT_EMBEDDING, missing)
-    problems = [
-        FieldProblem(f"$.documents[{index}]{problem.path.removeprefix('$')}", problem.message)
-        for problem in error.problems
+    field_errors = [
+        FieldError(f"$.documents[{index}]{field.path.removeprefix('$')}", field.message) for field in error.field_errors
     ]
-    if not problems:
-        return InvalidDocuments(error.detail, [FieldProblem(f"$.documents[{index}]", error.detail)])
-    path, message = problems[0].path, problems[0].message
+    if not field_errors:
+        return InvalidDocuments(error.detail, [FieldError(f"$.documents[{index}]", error.detail)])
+    path, message = field_errors[0].path, field_errors[0].message
     if path.startswith(f"$.documents[{index}].embedding"):
         return InvalidDocuments.at(path, NOT_NUMBERS)
-    return InvalidDocuments((message, ": ", JsonPath(path)), problems)
+    return InvalidDocuments((message, ": ", JsonPath(path)), field_errors)
 
 
 def _lacks_embedding(raw: RawDocument, format_: str) -> bool:

@@ -10,7 +10,7 @@ from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 
 from ragstore.api.schemas import Included
-from ragstore.kit.errors import FieldProblem, InvalidRequest
+from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore.model.names import NAME_PATTERN, validate_name
 from ragstore.model.numbers import MAX_WHOLE
 from ragstore.store.protocol import Store
@@ -70,7 +70,7 @@ def decode_path_parameter(text: str, parameter: str) -> str:
         return unquote_to_bytes(text).decode()
     except UnicodeDecodeError:
         message = "A path must be UTF-8, percent-encoded"
-        raise InvalidRequest(message, [FieldProblem(f"$.{parameter}", message)]) from None
+        raise InvalidRequest(message, [FieldError(f"$.{parameter}", message)]) from None
 
 
 async def validate_query_string(request: Request[Any, Any, Any]) -> None:

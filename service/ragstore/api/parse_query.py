@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragstore.api.schemas import MultiQueryRequest, QueryBase
-from ragstore.kit.errors import FieldProblem, InvalidRequest
+from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore.model.filters.condition import Condition
 from ragstore.model.numbers import whole_number
 from ragstore.model.queries import Query
@@ -35,5 +35,5 @@ def resolve_collections(request: MultiQueryRequest) -> list[str]:
     """
     if (request.collection is None) == (request.collections is None):
         message = "Either 'collection' or 'collections' must be given"
-        raise InvalidRequest(message, [FieldProblem("$", message)])
+        raise InvalidRequest(message, [FieldError("$", message)])
     return list(dict.fromkeys(request.collections or [request.collection or ""]))

@@ -84,7 +84,10 @@ class Collection(Struct, frozen=True):
 
     name: Annotated[str, Meta(description="Its name.")]
     metadata: Annotated[CollectionMetadata, Meta(description="Its metadata.")]
-    count: Annotated[int, Meta(description="Number of documents.", ge=0)]
+    count: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="Number of documents; null if Chroma fails to count them, as in a damaged collection."),
+    ]
     dimension: Annotated[
         int | None, Meta(description="Dimension of its embeddings; null until the first document is stored.")
     ]

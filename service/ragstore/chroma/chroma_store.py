@@ -23,6 +23,8 @@ import asyncio
 import itertools
 import math
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Literal
 
 import numpy as np
 
@@ -36,13 +38,28 @@ from ragstore.chroma.backend import (
 from ragstore.chroma.collection_cache import CollectionCache
 from ragstore.chroma.errors import wrong_dimension
 from ragstore.chroma.merging import merge
+from ragstore.chroma.query_groups import in_calls
 from ragstore.chroma.validation import validate_writes
-from ragstore.errors import CollectionNotFound, DimensionMismatch, DocumentsExist, InvalidMetadata
+from ragstore.errors import (
+    ChromaFailed,
+    CollectionNotFound,
+    DimensionMismatch,
+    DocumentsExist,
+    InvalidMetadata,
+    TooLargeForChroma,
+)
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.weak_registry import WeakRegistry
 from ragstore.model.collections import SPACE, Collection, Distance, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
-from ragstore.model.metadata import CollectionMetadata, Metadata, Scalar, without_nulls
+from ragstore.model.metadata import (
+    MAX_COLLECTION_KEYS,
+    CollectionMetadata,
+    Metadata,
+    Scalar,
+    too_many_collection_keys,
+    without_nulls,
+)
 from ragstore.model.queries import Found, Hits, Query
 
 
@@ -97,6 +114,8 @@ class ChromaStore:
         async with self._locks.of(name):
             collection = await self.get_collection(name)
             updated = without_nulls({**collection.metadata, **metadata} if merge else metadata)
+            if len(updated) > MAX_COLLECTION_KEYS:
+                raise too_many_collection_keys(len(updated), "$.metadata")
             if updated.get(SPACE, collection.distance) != collection.distance:
                 raise InvalidMetadata.at(
                     f"$.metadata.{SPACE}", f"The distance of a collection cannot change: it is '{collection.distance}'"
@@ -110,7 +129,9 @@ class ChromaStore:
     async def delete_collection(self, name: str) -> None:
         """Delete a collection and its documents."""
         async with self._locks.of(name):
-            await self._lookups.with_collection(name, self._delete_lists)
+            # A collection that Chroma fails to read or to write must not keep its name for ever.
+            with suppress(ChromaFailed):
+                await self._lookups.with_collection(name, self._delete_lists)
             self._lookups.forget(name)
             await self._backend.delete_collection(name)
 
@@ -201,9 +222,20 @@ class ChromaStore:
             return [outcome for write in writes for outcome in await self._write(collection, [write])]
         outcomes: list[ServiceError | None] = []
         for kind, alike in itertools.groupby(fitting, key=lambda write: write.kind):
-            outcomes += await (self._add if kind == "add" else self._upsert)(collection, list(alike))
+            outcomes += await self._written(collection, kind, list(alike))
         told = iter(outcomes)
         return [next(told) if refusal is None else refusal for refusal in refusals]
+
+    async def _written(
+        self, collection: Collection, kind: Literal["add", "upsert"], writes: list[Write]
+    ) -> list[ServiceError | None]:
+        """Write adds, or upserts, as one; each by itself where they are too large together."""
+        try:
+            return await (self._add if kind == "add" else self._upsert)(collection, writes)
+        except TooLargeForChroma as error:
+            if len(writes) == 1:
+                return [error]
+            return [outcome for write in writes for outcome in await self._written(collection, kind, [write])]
 
     async def _upsert(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
         """Write upserts as one."""
@@ -211,7 +243,8 @@ class ChromaStore:
         present = await self._backend.get(collection.id, ids=ids, include=("metadatas",))
         before = dict(zip(present.ids, present.metadatas or [], strict=True))
         merged = merge(collection.name, writes, before)
-        await self._backend.upsert(collection.id, merged.records)
+        if merged.records.ids:
+            await self._backend.upsert(collection.id, merged.records)
         return merged.outcomes
 
     async def _add(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
@@ -249,11 +282,8 @@ class ChromaStore:
 
     async def _ask(self, collection: Collection, queries: Sequence[Query]) -> list[Hits]:
         """Queries with the same filters leave as one."""
-        groups: dict[tuple[bytes, bool], list[int]] = {}
-        for position, query in enumerate(queries):
-            groups.setdefault((query.condition.key, query.with_embeddings), []).append(position)
         answers: dict[int, Hits] = {}
-        for positions in groups.values():
+        for positions in in_calls(queries):
             first = queries[positions[0]]
             neighbours = await self._backend.query(
                 collection.id,

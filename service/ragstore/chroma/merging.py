@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from ragstore.chroma.backend import RecordBatch, WrittenMetadata
-from ragstore.errors import DocumentsExist
+from ragstore.errors import DocumentsExist, InvalidMetadata
 from ragstore.kit.errors import ServiceError
-from ragstore.model.documents import Write
+from ragstore.model.documents import Batch, Write
 from ragstore.model.metadata import Metadata
 from ragstore.model.vectors import Matrix
+
+MAX_REMOVED_KEYS: Final = 32_000
+"""Keys that an upsert may remove from a document that it replaces. Each is one of the 32,766 variables of an SQL
+statement: 32,765 fail this write and every later write to the collection (measured with Chroma 1.5.9). Only a document
+that others wrote, in several merging upserts, has so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +43,16 @@ def merge(collection: str, writes: Sequence[Write], before: Mapping[str, Metadat
         before: metadata of the documents that exist, by id, of all ids that the writes name.
 
     Returns:
-        The merged write. An add of an id that exists, or that an earlier write brings, is no part of it.
+        The merged write. An add of an id that exists, or that an earlier write brings, is no part of it, nor is an
+        upsert that would remove more than `MAX_REMOVED_KEYS` from a document.
     """
     outcomes: list[ServiceError | None] = []
     last: dict[str, tuple[int, int]] = {}
     for place, write in enumerate(writes):
         ids = write.batch.ids
-        taken = [] if write.kind == "upsert" else [row for row, key in enumerate(ids) if key in before or key in last]
-        outcomes.append(DocumentsExist(collection, [ids[row] for row in taken], taken) if taken else None)
-        if not taken:
+        refusal = _taken(collection, ids, before, last) if write.kind == "add" else _irremovable(write.batch, before)
+        outcomes.append(refusal)
+        if refusal is None:
             last.update((document_id, (place, row)) for row, document_id in enumerate(ids))
     batches = [write.batch for write in writes]
     records = RecordBatch(
@@ -55,6 +62,24 @@ def merge(collection: str, writes: Sequence[Write], before: Mapping[str, Metadat
         metadatas=[_written(batches[place].metadatas[row], before.get(key)) for key, (place, row) in last.items()],
     )
     return Merged(records, outcomes)
+
+
+def _taken(
+    collection: str, ids: list[str], before: Mapping[str, Metadata], earlier: Mapping[str, tuple[int, int]]
+) -> DocumentsExist | None:
+    """The refusal of an add whose ids are taken, some or all."""
+    taken = [row for row, key in enumerate(ids) if key in before or key in earlier]
+    return DocumentsExist(collection, [ids[row] for row in taken], taken) if taken else None
+
+
+def _irremovable(batch: Batch, before: Mapping[str, Metadata]) -> InvalidMetadata | None:
+    """The refusal of an upsert that replaces a document of more keys than one write can remove."""
+    for row, document_id in enumerate(batch.ids):
+        present = before.get(document_id)
+        if present is not None and len(present) > MAX_REMOVED_KEYS:
+            message = f"The stored document has more than {MAX_REMOVED_KEYS} metadata keys; delete it first"
+            return InvalidMetadata.at(f"$.documents[{row}].metadata", message)
+    return None
 
 
 def _rows(matrices: list[Matrix], chosen: list[tuple[int, int]]) -> Matrix:

@@ -1,4 +1,8 @@
-"""What belongs to the request in progress: its deadline, the time it spends in the store, and its audit record."""
+"""The context of the request in progress: its id, deadline, time spent in the backend, and audit record.
+
+Middleware begins a request; code at any depth reads and writes its context without having it passed through. Code that
+runs outside of a request, such as a command or a test, may call all of these functions, too: they do nothing then.
+"""
 
 from __future__ import annotations
 
@@ -10,90 +14,26 @@ from contextvars import ContextVar
 
 
 class AuditRecord:
-    """What the stores tell of one request.
+    """What the audit log gets to know of one request.
 
     Attributes:
-        told: whether there is something to tell.
-        collection: the collection that was written to, or refused.
-        count: how many documents were written or deleted, or how many collections refused; None when not known.
-        status: how it ended, where that was known only after the answer had begun; else None.
+        recorded: whether there is anything to log.
+        resource: name of the resource that was written to, or denied.
+        count: number of items written or deleted, or of resources denied; None when not known.
+        status: final status, where it was known only after the response had begun; else None.
     """
 
-    __slots__ = ("collection", "count", "status", "told")
+    __slots__ = ("count", "recorded", "resource", "status")
 
     def __init__(self) -> None:
-        self.told = False
-        self.collection = ""
+        self.recorded = False
+        self.resource = ""
         self.count: int | None = None
         self.status: int | None = None
 
 
-_trail: ContextVar[AuditRecord | None] = ContextVar("audit_trail", default=None)
-
-
-def new_audit_record() -> AuditRecord:
-    """Begin a request.
-
-    Returns:
-        The trail that `wrote` and `refused` fill from now on, in this task and in those it starts.
-    """
-    trail = AuditRecord()
-    _trail.set(trail)
-    return trail
-
-
-def wrote(collection: str, count: int | None = None) -> None:
-    """Tell of a write, before it is tried or once it is done.
-
-    Args:
-        collection: the collection's name.
-        count: how many documents; None when not known.
-    """
-    trail = _trail.get()
-    if trail is not None:
-        trail.told = True
-        trail.collection = collection
-        trail.count = count
-
-
-def wrote_more(collection: str, count: int) -> None:
-    """Tell of one of the batches of a request, before it is tried.
-
-    Args:
-        collection: the collection's name.
-        count: how many documents.
-    """
-    trail = _trail.get()
-    if trail is not None:
-        wrote(collection, (trail.count or 0) + count)
-
-
-def ended(status: int) -> None:
-    """Tell how a request ended whose answer had begun before.
-
-    Args:
-        status: the status that it would have had.
-    """
-    trail = _trail.get()
-    if trail is not None:
-        trail.status = status
-
-
-def refused(collection: str) -> None:
-    """Tell that a collection was kept from a key.
-
-    Args:
-        collection: the collection's name; of several the first is told.
-    """
-    trail = _trail.get()
-    if trail is not None:
-        trail.told = True
-        trail.collection = trail.collection or collection
-        trail.count = (trail.count or 0) + 1
-
-
-class StoreClock:
-    """Adds up the time of one request in the store. Calls that overlap count once."""
+class BackendTimer:
+    """Adds up the time that one request spends in the backend. Overlapping calls count once."""
 
     __slots__ = ("_running", "_started", "seconds")
 
@@ -102,52 +42,129 @@ class StoreClock:
         self._running = 0
         self._started = 0.0
 
-    def enter(self) -> None:
+    def start(self) -> None:
         """A call begins."""
         if self._running == 0:
             self._started = time.perf_counter()
         self._running += 1
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """A call ends."""
         self._running -= 1
         if self._running == 0:
             self.seconds += time.perf_counter() - self._started
 
 
-_clock: ContextVar[StoreClock | None] = ContextVar("store_clock", default=None)
+class RequestContext:
+    """What belongs to one request.
+
+    Args:
+        request_id: id of the request, the caller's own where it sent one.
+
+    Attributes:
+        backend: time spent in the backend.
+        audit: record for the audit log.
+    """
+
+    __slots__ = ("audit", "backend", "request_id")
+
+    def __init__(self, request_id: str) -> None:
+        self.request_id = request_id
+        self.backend = BackendTimer()
+        self.audit = AuditRecord()
 
 
-def new_clock() -> StoreClock:
-    """Begin a request.
+_request: ContextVar[RequestContext | None] = ContextVar("request", default=None)
+
+
+def begin_request(request_id: str) -> RequestContext:
+    """Begin a request, in this task and in those it starts.
+
+    Args:
+        request_id: id of the request.
 
     Returns:
-        The clock that `in_store` runs from now on, in this task and in those it starts.
+        Its context.
     """
-    clock = StoreClock()
-    _clock.set(clock)
-    return clock
+    request = RequestContext(request_id)
+    _request.set(request)
+    return request
+
+
+def current_request() -> RequestContext | None:
+    """The request in progress, if there is one."""
+    return _request.get()
 
 
 @contextmanager
-def in_store() -> Iterator[None]:
-    """Count the time of the block for the request at hand, if there is one."""
-    clock = _clock.get()
-    if clock is None:
+def backend_timing() -> Iterator[None]:
+    """Count the time of the block as the backend's."""
+    request = _request.get()
+    if request is None:
         yield
         return
-    clock.enter()
+    request.backend.start()
     try:
         yield
     finally:
-        clock.leave()
+        request.backend.stop()
+
+
+def record_write(resource: str, count: int | None = None) -> None:
+    """Record a write for the audit log, before it is tried or once it is done.
+
+    Args:
+        resource: name of the resource.
+        count: number of items; None when not known.
+    """
+    request = _request.get()
+    if request is not None:
+        request.audit.recorded = True
+        request.audit.resource = resource
+        request.audit.count = count
+
+
+def record_batch(resource: str, count: int) -> None:
+    """Record one of several batches of a request for the audit log, before it is tried.
+
+    Args:
+        resource: name of the resource.
+        count: number of items in the batch.
+    """
+    request = _request.get()
+    if request is not None:
+        record_write(resource, (request.audit.count or 0) + count)
+
+
+def record_status(status: int) -> None:
+    """Record for the audit log how a request ended whose response had begun before.
+
+    Args:
+        status: status that it would have had.
+    """
+    request = _request.get()
+    if request is not None:
+        request.audit.status = status
+
+
+def record_denied(resource: str) -> None:
+    """Record for the audit log that a resource was denied to a key.
+
+    Args:
+        resource: name of the resource; the first one is logged if there are several.
+    """
+    request = _request.get()
+    if request is not None:
+        request.audit.recorded = True
+        request.audit.resource = request.audit.resource or resource
+        request.audit.count = (request.audit.count or 0) + 1
 
 
 class Budget:
-    """How long a request, or the step that it is at, may still take.
+    """The time that a request, or the current step of a stream, may still take.
 
     Args:
-        seconds: how long it lasts.
+        seconds: its length.
 
     Attributes:
         ends: when it ends, in the event loop's time.
@@ -159,7 +176,7 @@ class Budget:
         self.ends = asyncio.get_running_loop().time() + seconds
 
     def renew(self) -> None:
-        """Begin it anew, also for what it limits already."""
+        """Start over, also for the blocks that it limits already."""
         self.ends = asyncio.get_running_loop().time() + self._seconds
         for limit, grace in self._limits.items():
             if not limit.expired():
@@ -167,13 +184,13 @@ class Budget:
 
     @asynccontextmanager
     async def limit(self, grace: float = 0.0) -> AsyncIterator[asyncio.Timeout]:
-        """End the block when the budget ends, later where it is renewed before.
+        """End the block when the budget ends, which is later if the budget is renewed.
 
         Args:
             grace: seconds that the block gets beyond.
 
         Yields:
-            The timeout, which tells whether it has expired.
+            The timeout, which knows whether it has expired.
 
         Raises:
             TimeoutError: the budget is used up.
@@ -193,7 +210,7 @@ def set_deadline(seconds: float) -> Budget:
     """Begin a budget for this task and those it starts.
 
     Args:
-        seconds: how long it lasts.
+        seconds: its length.
 
     Returns:
         The budget.
@@ -203,8 +220,13 @@ def set_deadline(seconds: float) -> Budget:
     return budget
 
 
+def current_budget() -> Budget | None:
+    """The budget of the request in progress, if it has one."""
+    return _budget.get()
+
+
 def renew_deadline() -> None:
-    """Begin the budget of the request at hand anew, if it has one."""
+    """Start the budget of the request in progress over, if it has one."""
     budget = _budget.get()
     if budget is not None:
         budget.renew()

@@ -9,19 +9,21 @@ from typing import Annotated, ClassVar, Final, Self
 import msgspec
 
 
-class FieldProblem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One field that is to blame."""
+class FieldError(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A field that is to blame for an error."""
 
-    path: Annotated[str, msgspec.Meta(description="Its place in the request, such as `$.documents[3].embedding`.")]
+    path: Annotated[
+        str, msgspec.Meta(description="JSON path of the field in the request, such as `$.documents[3].embedding`.")
+    ]
     message: Annotated[str, msgspec.Meta(description="What is wrong with it.")]
     line: Annotated[
         int | msgspec.UnsetType,
-        msgspec.Meta(description="In a stream: the line, counted from 1. `path` is then a place in its document."),
+        msgspec.Meta(description="In a stream: the number of the line, from 1. `path` is then a path in its document."),
     ] = msgspec.UNSET
 
 
 def without_value(message: str) -> str:
-    """What msgspec says is wrong, without the value that it repeats when it is none of a few words.
+    """A message of msgspec without the value of the request that it repeats.
 
     Args:
         message: such as "Invalid enum value 'euclid'".
@@ -33,7 +35,7 @@ def without_value(message: str) -> str:
 
 
 class JsonPath(str):
-    """A JSON path within the detail of an error, so that who knows a better name for its target can replace it."""
+    """A JSON path in the detail of an error. A caller that knows a better name for the field can replace it."""
 
     __slots__ = ()
 
@@ -46,7 +48,7 @@ class ServiceError(Exception):
 
     Args:
         detail: one sentence or two for the caller; in parts where some of it are paths.
-        problems: the fields to blame, if any.
+        field_errors: the fields to blame, if any.
     """
 
     status: ClassVar[int] = 500
@@ -69,30 +71,30 @@ class ServiceError(Exception):
         if "code" not in vars(cls) and not cls.__name__.startswith("_"):
             cls.code = _CAPITAL.sub("_", cls.__name__).lower()
 
-    def __init__(self, detail: str | Sequence[str], problems: Sequence[FieldProblem] = ()) -> None:
+    def __init__(self, detail: str | Sequence[str], field_errors: Sequence[FieldError] = ()) -> None:
         self.parts = (detail,) if isinstance(detail, str) else tuple(detail)
         self.detail = "".join(self.parts)
         super().__init__(self.detail)
-        self.problems = tuple(problems)
+        self.field_errors = tuple(field_errors)
 
     @property
     def headers(self) -> dict[str, str]:
         """The headers that its response has beyond those of any problem document."""
         return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
 
-    def with_detail(self, detail: str | Sequence[str], problems: Sequence[FieldProblem]) -> Self:
+    def with_detail(self, detail: str | Sequence[str], field_errors: Sequence[FieldError]) -> Self:
         """A copy with another detail. Several requests may share one error, so it is never changed itself.
 
         Args:
             detail: one sentence or two for the caller; in parts where some of it are paths.
-            problems: the fields to blame, if any.
+            field_errors: the fields to blame, if any.
 
         Returns:
             The copy.
         """
         copy = type(self).__new__(type(self))
         vars(copy).update(vars(self))
-        ServiceError.__init__(copy, detail, problems)
+        ServiceError.__init__(copy, detail, field_errors)
         return copy
 
 
@@ -135,7 +137,7 @@ class InvalidRequest(ServiceError):
         Returns:
             An error whose detail is the message and the path.
         """
-        return cls((message, ": ", JsonPath(path)), [FieldProblem(path, message)])
+        return cls((message, ": ", JsonPath(path)), [FieldError(path, message)])
 
 
 class InvalidHttp(ServiceError):
@@ -153,14 +155,14 @@ class HeadTimeout(ServiceError):
 
 
 class BodyTimeout(ServiceError):
-    """The request's body did not come in time. Nothing was written."""
+    """The request's body did not arrive in time. Nothing was written."""
 
     status = 408
     title = "Request timed out"
 
 
 class Unauthorized(ServiceError):
-    """The request shows no key, or none that is known."""
+    """The request has no key, or an unknown one."""
 
     status = 401
     title = "Unauthorized"
@@ -175,14 +177,14 @@ class Unauthorized(ServiceError):
 
 
 class Forbidden(ServiceError):
-    """The key may not do this. It says nothing about what is there."""
+    """The key may not do this. The error does not reveal what exists."""
 
     status = 403
     title = "Forbidden"
 
 
 class NotFound(ServiceError):
-    """What was asked for is not there."""
+    """The requested resource does not exist."""
 
     status = 404
     title = "Not found"
@@ -196,7 +198,7 @@ class MethodNotAllowed(ServiceError):
 
 
 class Conflict(ServiceError):
-    """What was to be created is there already. Nothing was written."""
+    """The resource to create exists already. Nothing was written."""
 
     status = 409
     title = "Conflict"
@@ -210,17 +212,17 @@ class BodyTooLarge(ServiceError):
 
 
 class UnsupportedMediaType(ServiceError):
-    """A body of a media type that is not read here."""
+    """The body's media type is not supported."""
 
     status = 415
     title = "Unsupported media type"
 
 
 class RateLimited(ServiceError):
-    """The key has asked too often.
+    """The key exceeds its rate.
 
     Args:
-        seconds: until it may ask again.
+        seconds: when its next request is allowed.
     """
 
     status = 429
@@ -233,7 +235,7 @@ class RateLimited(ServiceError):
 
 
 class Overloaded(ServiceError):
-    """The service has as much to do as it takes on."""
+    """The service is at its limit of concurrent work."""
 
     status = 503
     title = "Service full"
@@ -241,7 +243,7 @@ class Overloaded(ServiceError):
 
 
 class Stopping(ServiceError):
-    """The service is stopping. Another replica, or the next one, takes the request."""
+    """The service is shutting down. Another replica, or the next start, can serve the request."""
 
     status = 503
     title = "Service stopping"

@@ -13,7 +13,7 @@ from litestar.types import ExceptionHandlersMap, Send
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragstore.kit import errors
-from ragstore.kit.errors import FieldProblem, InvalidRequest, ServiceError, without_value
+from ragstore.kit.errors import FieldError, InvalidRequest, ServiceError, without_value
 from ragstore.kit.schema_marks import PROBLEM_CODE, schema
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -29,7 +29,7 @@ class Problem(Struct, frozen=True, omit_defaults=True):
     status: Annotated[int, Meta(description="The HTTP status.", ge=400, le=599)]
     code: Annotated[str, schema(PROBLEM_CODE)]
     detail: Annotated[str, Meta(description="What is wrong, for people.")]
-    errors: Annotated[tuple[FieldProblem, ...], Meta(description="The fields to blame, where some are.")] = ()
+    errors: Annotated[tuple[FieldError, ...], Meta(description="The fields to blame, where some are.")] = ()
 
 
 class Probe(Struct, frozen=True, omit_defaults=True):
@@ -41,7 +41,7 @@ class Probe(Struct, frozen=True, omit_defaults=True):
 
 def problem_of(error: ServiceError) -> Problem:
     """The problem document of an error."""
-    return Problem("about:blank", error.title, error.status, error.code, error.detail, error.problems)
+    return Problem("about:blank", error.title, error.status, error.code, error.detail, error.field_errors)
 
 
 def encode_problem(error: ServiceError) -> bytes:
@@ -84,17 +84,17 @@ def invalid_parameters(error: ValidationException) -> list[dict[str, Any]]:
 
 def from_validation_exception(request: Request[Any, Any, Any], error: ValidationException) -> Response[bytes]:
     """The response to parameters that Litestar rejects."""
-    problems = []
+    field_errors = []
     for entry in invalid_parameters(error):
         message, key = without_value(str(entry.get("message", "is not valid"))), str(entry.get("key", ""))
         if key == "data":
             message = "A body is required"
-        problems.append(FieldProblem(f"$.{key}" if key and key != "data" else "$", message))
-    if not problems:  # a required parameter is missing; what follows "for" repeats the URL
+        field_errors.append(FieldError(f"$.{key}" if key and key != "data" else "$", message))
+    if not field_errors:  # a required parameter is missing; what follows "for" repeats the URL
         missing = error.detail.partition(" for ")[0]
         return from_service_error(request, InvalidRequest(missing or "The request is not valid"))
-    detail = "; ".join(f"{problem.message}: {problem.path}" for problem in problems)
-    return from_service_error(request, InvalidRequest(detail, problems))
+    detail = "; ".join(f"{error.message}: {error.path}" for error in field_errors)
+    return from_service_error(request, InvalidRequest(detail, field_errors))
 
 
 _OF_STATUS: Final[dict[int, type[ServiceError]]] = {

@@ -24,6 +24,18 @@ CollectionMetadata: TypeAlias = dict[str, Scalar]
 
 MIN_INT: Final = -(2**63)
 MAX_INT: Final = 2**63 - 1
+MAX_VALUES: Final = 5_000
+"""Maximum number of values in a document's metadata. Each item of a list counts.
+
+Chroma writes them in one SQL statement for the keys and one for the items of lists, with 6 variables per value. SQLite
+accepts 32,766 variables: with 5,460 keys, or 5,462 items, a document fails that write and every later write to its
+collection (measured with 1.5.9; the text and the write token of an add take two of the 5,461 rows of keys).
+"""
+
+MAX_COLLECTION_KEYS: Final = 5_000
+"""Maximum number of keys in a collection's metadata. Chroma rejects more than 5,461, for the same reason (measured with
+1.5.9)."""
+
 RESERVED_PREFIXES: Final = ("chroma:", "#", "$")
 """Chroma reserves `chroma:`, and rejects or misreads the others (measured with 1.5.9)."""
 
@@ -44,7 +56,7 @@ def validate_document_metadata(metadata: dict[str, NewMetadataValue] | None, pat
         The metadata to store. A list of integers and floats becomes a list of floats.
 
     Raises:
-        InvalidMetadata: a key or a value cannot be stored.
+        InvalidMetadata: a key or a value cannot be stored, or there are more than `MAX_VALUES`.
     """
     stored: Metadata = {}
     for key, value in (metadata or {}).items():
@@ -56,6 +68,7 @@ def validate_document_metadata(metadata: dict[str, NewMetadataValue] | None, pat
         else:
             _check_scalar(value, f"{path}.{key}")
             stored[key] = value
+    _check_value_count(stored, path)
     return stored
 
 
@@ -70,9 +83,11 @@ def validate_collection_metadata(metadata: dict[str, Scalar | None] | None, path
         The metadata; empty if None.
 
     Raises:
-        InvalidMetadata: a key or a value cannot be stored.
+        InvalidMetadata: a key or a value cannot be stored, or there are more than `MAX_COLLECTION_KEYS`.
     """
     metadata = metadata or {}
+    if len(metadata) > MAX_COLLECTION_KEYS:
+        raise too_many_collection_keys(len(metadata), path)
     for key, value in metadata.items():
         _check_key(key, path)
         if value is not None:
@@ -83,6 +98,26 @@ def validate_collection_metadata(metadata: dict[str, Scalar | None] | None, path
 def without_nulls(metadata: dict[str, Scalar | None]) -> CollectionMetadata:
     """Metadata without nulls, which mean "absent"."""
     return {key: value for key, value in metadata.items() if value is not None}
+
+
+def too_many_collection_keys(count: int, path: str) -> InvalidMetadata:
+    """The error for a collection's metadata with more than `MAX_COLLECTION_KEYS` keys, for the caller to raise.
+
+    Args:
+        count: the number of keys.
+        path: the metadata's JSON path.
+    """
+    return InvalidMetadata.at(path, f"A collection's metadata has at most {MAX_COLLECTION_KEYS} keys; this has {count}")
+
+
+def _check_value_count(metadata: Metadata, path: str) -> None:
+    count = len(metadata)
+    for value in metadata.values():
+        if isinstance(value, list):
+            count += len(value) - 1
+    if count > MAX_VALUES:
+        message = f"A document has at most {MAX_VALUES} metadata values, keys and list members together"
+        raise InvalidMetadata.at(path, f"{message}; this one has {count}")
 
 
 def _check_key(key: str, path: str) -> None:

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from ragstore.errors import CollectionNotFound, InvalidName
-from ragstore.kit.errors import FieldProblem
+from ragstore.kit.errors import FieldError
 
 NAME_RULES: Final = (
     "A collection name has 3 to 512 characters from [a-zA-Z0-9._-], begins and ends with a letter or digit, "
@@ -30,7 +30,7 @@ def validate_new_name(text: str) -> str:
         InvalidName: Chroma does not accept it; the message states the rules.
     """
     if not is_name(text):
-        raise InvalidName(NAME_RULES, [FieldProblem("$.name", NAME_RULES)])
+        raise InvalidName(NAME_RULES, [FieldError("$.name", NAME_RULES)])
     return text
 
 

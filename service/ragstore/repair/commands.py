@@ -18,7 +18,7 @@ DAMAGED: Final = 4
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--collection", "names", metavar="NAME", multiple=True, help="Make its index anew in any case.")
 def repair_folder(folder: Path, names: tuple[str, ...]) -> None:
-    """Repair in FOLDER what a kill of Chroma has damaged.
+    """Repair in FOLDER what a kill of Chroma, or a document with too many metadata values, has damaged.
 
     Nothing may run on the folder meanwhile: stop the Chroma server, or the service, first. Embedded Chroma is repaired
     by the service itself when it starts after a kill. Exit code 4 when a collection is damaged and cannot be repaired.
@@ -41,7 +41,10 @@ def repair_folder(folder: Path, names: tuple[str, ...]) -> None:
         raise click.ClickException(f"{folder} cannot be read and written: {error}") from None
     for found in repaired:
         place = f"{found.collection} ({found.documents} documents, tenant {found.tenant}, database {found.database})"
-        click.echo(f"{place}: {found.problem or 'repaired; Chroma makes its index when it is next used'}")
+        if found.removed:
+            click.echo(f"{place}: removed {found.removed} failed writes from its log, which Chroma cannot apply")
+        if found.index:
+            click.echo(f"{place}: {found.problem or 'repaired; Chroma makes its index when it is next used'}")
     if not repaired:
         click.echo("No index is damaged")
     if any(found.problem for found in repaired):

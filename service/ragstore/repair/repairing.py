@@ -10,6 +10,8 @@ taken away. Chroma makes a new one of them when it opens the collection, which t
 
 Where the ids of the elements were lost, their order tells them: Chroma numbers the elements of an index, and the rows
 of its database, in the order in which documents came. Nothing is changed unless all documents get their embedding.
+
+A log that Chroma can never apply is repaired here, too: see `poisoned_log`.
 """
 
 from __future__ import annotations
@@ -26,19 +28,17 @@ from uuid import uuid4
 import msgspec
 
 from ragstore.repair.log_entries import ADD, Lacking, lacking
+from ragstore.repair.poisoned_log import remove_poison
 from ragstore.repair.saved_index import read_index
-from ragstore.repair.segments import NotRepairable, Segment, configuration, segments
+from ragstore.repair.segments import DELETE, NotRepairable, Segment, configuration, segments
 
 DATABASE: Final = "chroma.sqlite3"
-DELETE: Final = 3
-"""What the log calls a deletion."""
-
 ASIDE: Final = ".damaged"
 """Follows the name of an index's folder while its log is being made whole. A repair that was cut off goes on there."""
 
 
 class Repaired(msgspec.Struct, frozen=True):
-    """A collection whose index was damaged.
+    """A collection whose index or log was damaged.
 
     Attributes:
         collection: its name.
@@ -46,7 +46,9 @@ class Repaired(msgspec.Struct, frozen=True):
         tenant: Chroma tenant.
         database: Chroma database.
         documents: how many documents it has.
-        problem: why it could not be repaired; empty when it was.
+        problem: why its index could not be repaired; empty when it was, or was not damaged.
+        removed: entries of its log that were removed, since Chroma can never apply one of them.
+        index: whether its index was damaged, or named.
     """
 
     collection: str
@@ -55,10 +57,12 @@ class Repaired(msgspec.Struct, frozen=True):
     database: str
     documents: int
     problem: str = ""
+    removed: int = 0
+    index: bool = True
 
 
 def repair(folder: Path, names: Collection[str] = ()) -> list[Repaired]:
-    """Repair what a kill has damaged. Chroma must not be running on the folder.
+    """Repair what a kill, or a write that Chroma cannot apply, has damaged. Chroma must not be running on the folder.
 
     Args:
         folder: where Chroma keeps its data.
@@ -76,17 +80,28 @@ def repair(folder: Path, names: Collection[str] = ()) -> list[Repaired]:
     repaired: list[Repaired] = []
     with closing(sqlite3.connect(folder / DATABASE)) as database:
         for segment in segments(database):
+            removed = remove_poison(database, segment)
+            problem, index = "", True
             try:
-                if not _repair(database, folder, segment, forced=segment.name in names):
-                    continue
-                problem = ""
+                index = _repair(database, folder, segment, forced=segment.name in names)
             except NotRepairable as error:
                 problem = str(error)
+            if not index and not removed:
+                continue
             (documents,) = database.execute(
                 "SELECT count(*) FROM embeddings WHERE segment_id = ?", (segment.rows,)
             ).fetchone()
             repaired.append(
-                Repaired(segment.name, segment.collection_id, segment.tenant, segment.database, documents, problem)
+                Repaired(
+                    segment.name,
+                    segment.collection_id,
+                    segment.tenant,
+                    segment.database,
+                    documents,
+                    problem,
+                    removed,
+                    index,
+                )
             )
     return repaired
 

@@ -12,6 +12,10 @@ TOPIC: Final = "persistent://default/default/"
 """Stands before a collection's id in the log."""
 
 
+DELETE: Final = 3
+"""What the log calls a deletion."""
+
+
 class NotRepairable(Exception):
     """An embedding cannot be found. The text says why."""
 

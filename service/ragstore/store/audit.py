@@ -17,27 +17,27 @@ class AuditStore(StoreLayer):
 
     async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
         """Create a collection."""
-        context.wrote(name)
+        context.record_write(name)
         return await self._inner.create_collection(name, metadata, distance)
 
     async def update_metadata(self, name: str, metadata: dict[str, Scalar | None], *, merge: bool) -> Collection:
         """Replace a collection's metadata or merge into it."""
-        context.wrote(name)
+        context.record_write(name)
         return await self._inner.update_metadata(name, metadata, merge=merge)
 
     async def delete_collection(self, name: str) -> None:
         """Delete a collection and its documents."""
-        context.wrote(name)
+        context.record_write(name)
         await self._inner.delete_collection(name)
 
     async def write(self, name: str, writes: Sequence[Write]) -> list[ServiceError | None]:
         """Write several batches, each with an outcome of its own."""
-        context.wrote_more(name, sum(len(write.batch) for write in writes))
+        context.record_batch(name, sum(len(write.batch) for write in writes))
         return await self._inner.write(name, writes)
 
     async def delete(self, name: str, selection: Selection) -> int:
         """Delete documents. How many is known afterwards."""
-        context.wrote(name)
+        context.record_write(name)
         deleted = await self._inner.delete(name, selection)
-        context.wrote(name, deleted)
+        context.record_write(name, deleted)
         return deleted

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from ragstore.errors import ChromaTimeout
-from ragstore.kit.context import _budget
+from ragstore.kit.context import current_budget
 from ragstore.store.layer import StoreLayer, StoreOperation
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ async def in_time() -> AsyncIterator[None]:
         ChromaTimeout: the budget is used up.
     """
     try:
-        budget = _budget.get()
+        budget = current_budget()
         async with asyncio.timeout_at(None if budget is None else budget.ends):
             yield
     except TimeoutError:

@@ -39,7 +39,7 @@ class ScopedStore(StoreLayer):
             CollectionNotFound: it does not.
         """
         if name is not None and not self._fits(name):
-            context.refused(name)
+            context.record_denied(name)
             raise CollectionNotFound(name)
         return await call()
 
@@ -55,7 +55,7 @@ class ScopedStore(StoreLayer):
             Forbidden: the name does not fit; it may be taken or not.
         """
         if not self._fits(name):
-            context.refused(name)
+            context.record_denied(name)
             raise Forbidden("The key may not create a collection of this name")
         return await self._inner.create_collection(name, metadata, distance)
 

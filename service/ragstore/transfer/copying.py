@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragstore.api.schemas import Collection
+from ragstore.transfer.counted import CountedCollection
 from ragstore.transfer.importing import Imported, Importer, batches
 from ragstore.transfer.progress import TransferProgress
 from ragstore.transfer.reading import pages
@@ -10,7 +10,7 @@ from ragstore.transfer.remote import Service
 
 
 async def copy_collection(
-    source: Service, collection: Collection, importer: Importer, size: int, progress: TransferProgress
+    source: Service, collection: CountedCollection, importer: Importer, size: int, progress: TransferProgress
 ) -> Imported:
     """Copy a collection.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ragstore.api.schemas import Collection
+from ragstore.transfer.counted import CountedCollection
 from ragstore.transfer.documents import Document
 from ragstore.transfer.failures import CollectionChanged
 from ragstore.transfer.files import PartialFile, Sink, StandardOutput
@@ -44,7 +44,7 @@ class _Begun:
         keep: bytes of the file that are kept.
     """
 
-    collection: Collection
+    collection: CountedCollection
     checksum: Checksum = field(default_factory=Checksum)
     last_id: str = ""
     keep: int = 0
@@ -115,7 +115,7 @@ async def _write(service: Service, sink: Sink, begun: _Begun, size: int, progres
     sink.write(checksum.trailer())
 
 
-def _left_of(file: PartialFile, now: Collection) -> _Begun | None:
+def _left_of(file: PartialFile, now: CountedCollection) -> _Begun | None:
     """What an earlier export of the same collection has left, or None where that cannot be used."""
     lines = file.whole_lines()
     checksum = Checksum()

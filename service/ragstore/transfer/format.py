@@ -17,7 +17,7 @@ from typing import Final, Literal, Protocol, Self
 
 import msgspec
 
-from ragstore.api.schemas import Collection
+from ragstore.transfer.counted import CountedCollection
 from ragstore.transfer.documents import Document, encoded
 from ragstore.transfer.failures import NotVerified
 
@@ -36,7 +36,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     format: Literal["ragstore-export"]
     version: Literal[1]
-    collection: Collection
+    collection: CountedCollection
 
 
 class Trailer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,7 +65,7 @@ class Checksum:
         self._sum = hashlib.sha256()
         self.documents = 0
 
-    def header(self, collection: Collection) -> bytes:
+    def header(self, collection: CountedCollection) -> bytes:
         """The first line."""
         return self._passed(encoded(Header("ragstore-export", 1, collection)) + b"\n")
 

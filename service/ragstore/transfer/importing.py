@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from ragstore.api.schemas import Collection
 from ragstore.cosine import sendable
+from ragstore.transfer.counted import CountedCollection
 from ragstore.transfer.documents import Document, likeness, matrix_of
 from ragstore.transfer.failures import NotVerified, TransferFailed
 from ragstore.transfer.format import ExportReader
@@ -47,7 +47,7 @@ class Importer:
         verify: whether each batch is read back and compared.
     """
 
-    def __init__(self, service: Service, collection: Collection, *, merge: bool, verify: bool) -> None:
+    def __init__(self, service: Service, collection: CountedCollection, *, merge: bool, verify: bool) -> None:
         self._service = service
         self._collection = collection
         self._merge = merge

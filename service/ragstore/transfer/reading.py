@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from ragstore.api.schemas import Collection
+from ragstore.transfer.counted import CountedCollection
 from ragstore.transfer.documents import Document
 from ragstore.transfer.failures import CollectionChanged
 from ragstore.transfer.remote import Service
 
 
 async def pages(
-    service: Service, collection: Collection, size: int, passed: int = 0, last_id: str = ""
+    service: Service, collection: CountedCollection, size: int, passed: int = 0, last_id: str = ""
 ) -> AsyncIterator[list[Document]]:
     """The documents that a collection held, in insertion order.
 

@@ -13,8 +13,15 @@ import msgspec
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, wait_random_exponential
 from yarl import URL
 
-from ragstore.api.schemas import Collection, CollectionCreated, CollectionPage, NewCollection, WriteResult
+from ragstore.api.schemas import (
+    Collection,
+    CollectionCreated,
+    CollectionPage,
+    NewCollection,
+    WriteResult,
+)
 from ragstore.kit.problems import Problem
+from ragstore.transfer.counted import CountedCollection
 from ragstore.transfer.documents import Document
 from ragstore.transfer.failures import TransferFailed
 
@@ -80,11 +87,18 @@ class Service:
         """All collections, by name."""
         return (await self._ask(CollectionPage, "GET", "/collections")).collections
 
-    async def collection(self, name: str) -> Collection:
-        """A collection as it stands."""
-        return await self._ask(Collection, "GET", _path(name))
+    async def collection(self, name: str) -> CountedCollection:
+        """A collection as it stands.
 
-    async def create(self, described: Collection) -> bool:
+        Raises:
+            TransferFailed: the service cannot count its documents, so it could not be read or written either.
+        """
+        found = await self._ask(Collection, "GET", _path(name))
+        if found.count is None:
+            raise TransferFailed(f"{self.address}: Collection '{name}' is damaged: Chroma cannot count its documents")
+        return CountedCollection(found.name, found.metadata, found.count, found.dimension, found.distance)
+
+    async def create(self, described: CountedCollection) -> bool:
         """Create a collection.
 
         Args:

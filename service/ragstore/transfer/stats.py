@@ -19,15 +19,15 @@ class CollectionStats(msgspec.Struct, frozen=True):
 
     Attributes:
         name: its name.
-        count: documents in it.
+        count: documents in it; None in a damaged collection, whose documents Chroma cannot count.
         dimension: of its embeddings; None until the first document came.
         distance: how they are compared.
-        embedding_bytes: what its embeddings take, as float32.
+        embedding_bytes: what its embeddings take, as float32; 0 for a damaged collection.
         metadata_keys: keys of its metadata; not their values.
     """
 
     name: str
-    count: int
+    count: int | None
     dimension: int | None
     distance: Distance
     embedding_bytes: int
@@ -41,7 +41,7 @@ class Stats(msgspec.Struct, frozen=True):
         address: its address.
         collections: its collections, by name.
         total_collections: how many.
-        total_documents: in all of them.
+        total_documents: in all of them that could be counted.
         total_embedding_bytes: in all of them.
     """
 
@@ -68,12 +68,14 @@ def stats_of(address: str, collections: list[Collection]) -> Stats:
             found.count,
             found.dimension,
             found.distance,
-            found.count * (found.dimension or 0) * FLOAT_BYTES,
+            (found.count or 0) * (found.dimension or 0) * FLOAT_BYTES,
             sorted(found.metadata),
         )
         for found in collections
     ]
-    return Stats(address, told, len(told), sum(each.count for each in told), sum(each.embedding_bytes for each in told))
+    return Stats(
+        address, told, len(told), sum(each.count or 0 for each in told), sum(each.embedding_bytes for each in told)
+    )
 
 
 def show(stats: Stats) -> None:
@@ -86,7 +88,8 @@ def show(stats: Stats) -> None:
     table.add_column("EMBEDDINGS", _mebibytes(stats.total_embedding_bytes), justify="right", no_wrap=True)
     for each in stats.collections:
         dimension = "-" if each.dimension is None else str(each.dimension)
-        table.add_row(each.name, str(each.count), dimension, each.distance, _mebibytes(each.embedding_bytes))
+        count = "damaged" if each.count is None else str(each.count)
+        table.add_row(each.name, count, dimension, each.distance, _mebibytes(each.embedding_bytes))
     console = Console(markup=False, highlight=False)
     if not console.is_terminal:
         console = Console(markup=False, highlight=False, width=WIDEST)

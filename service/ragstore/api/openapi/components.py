@@ -10,7 +10,7 @@ import numpy as np
 from ragstore.api import schemas
 from ragstore.errors import CODES
 from ragstore.kit import problems
-from ragstore.kit.errors import FieldProblem
+from ragstore.kit.errors import FieldError
 from ragstore.kit.schema_marks import COMPONENT, EXACTLY, OPTIONAL, PROBLEM_CODE
 from ragstore.model import documents
 from ragstore.model.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
@@ -154,7 +154,7 @@ _IDS_OR_WHERE: Final[JsonSchema] = {
 
 _STRUCTS: Final = (
     problems.Problem,
-    FieldProblem,
+    FieldError,
     schemas.NewCollection,
     schemas.MetadataUpdate,
     schemas.Collection,
@@ -187,8 +187,6 @@ _STRUCTS: Final = (
 def component_schemas() -> dict[str, JsonSchema]:
     """All schemas of the document, by name."""
     _, derived = msgspec.json.schema_components(_STRUCTS, schema_hook=_array_schema, ref_template=REF)
-    # The class is renamed together with `ragstore.kit.errors`; the published name is FieldError in any case.
-    derived = msgspec.json.decode(msgspec.json.encode(derived).replace(b"FieldProblem", b"FieldError"))
     derived["MultiQueryRequest"] |= _EXACTLY_ONE_TARGET
     derived["DeleteRequest"] |= _IDS_OR_WHERE
     resolved = {name: _without_marks(schema) for name, schema in derived.items()}

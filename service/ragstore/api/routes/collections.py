@@ -24,10 +24,16 @@ from ragstore.api.schemas import (
     MetadataValues,
     NewCollection,
 )
-from ragstore.errors import CollectionExists, CollectionNotFound, InvalidMetadata
+from ragstore.errors import ChromaFailed, CollectionExists, CollectionNotFound, InvalidMetadata
 from ragstore.kit.auth.middleware import ADMIN, READER, WRITER
 from ragstore.model import collections as model
-from ragstore.model.metadata import Scalar, validate_collection_metadata, without_nulls
+from ragstore.model.metadata import (
+    MAX_COLLECTION_KEYS,
+    Scalar,
+    too_many_collection_keys,
+    validate_collection_metadata,
+    without_nulls,
+)
 from ragstore.model.names import validate_new_name
 from ragstore.model.numbers import MAX_WHOLE
 from ragstore.operations.metadata_values import distinct_values
@@ -102,7 +108,7 @@ class CollectionsController(Controller):
     @get("/{collection_name:str}", operation_id="getCollection", summary="Get a collection")
     async def read(self, store: StoreDependency, collection: CollectionName) -> Collection:
         """Get a collection's metadata, number of documents, dimension and distance function."""
-        found, count = await asyncio.gather(store.get_collection(collection), store.count(collection))
+        found, count = await asyncio.gather(store.get_collection(collection), _count(store, collection))
         return _with_count(found, count)
 
     @put(
@@ -160,12 +166,14 @@ def metadata_and_distance(request: NewCollection) -> tuple[dict[str, Scalar], mo
     """The metadata and the distance function of a new collection.
 
     Raises:
-        InvalidMetadata: the metadata cannot be stored, or its `hnsw:space` is not a distance function, or contradicts
-            `distance`.
+        InvalidMetadata: the metadata cannot be stored or has too many keys, or its `hnsw:space` is not a distance
+            function or contradicts `distance`.
     """
     metadata = without_nulls(validate_collection_metadata(request.metadata, "$.metadata"))
     fields = (("embedding_provider", request.embedding_provider), ("embedding_model", request.embedding_model))
     metadata |= {key: value for key, value in fields if value is not None}
+    if len(metadata) > MAX_COLLECTION_KEYS:
+        raise too_many_collection_keys(len(metadata), "$.metadata")
     space = metadata.get(model.SPACE)
     if space is None:
         return metadata, request.distance or "cosine"
@@ -187,7 +195,19 @@ def _created(collection: model.Collection, status: str) -> CollectionCreated:
     )
 
 
-def _with_count(collection: model.Collection, count: int) -> Collection:
+async def _count(store: Store, name: str) -> int | None:
+    """The number of documents in a collection; None if Chroma fails to count them.
+
+    A collection that Chroma cannot read must not make a list of collections fail, and must remain visible to clients
+    that want to delete it.
+    """
+    try:
+        return await store.count(name)
+    except ChromaFailed:
+        return None
+
+
+def _with_count(collection: model.Collection, count: int | None) -> Collection:
     return Collection(collection.name, collection.metadata, count, collection.dimension, collection.distance)
 
 
@@ -195,6 +215,6 @@ async def _counted(store: Store, collection: model.Collection, semaphore: asynci
     """A collection with its count, or None if it was deleted in the meantime."""
     async with semaphore:
         try:
-            return _with_count(collection, await store.count(collection.name))
+            return _with_count(collection, await _count(store, collection.name))
         except CollectionNotFound:
             return None

@@ -31,7 +31,7 @@ from ragstore.api.route_options import store_errors
 from ragstore.api.schemas import DeleteAllResult, DeleteRequest, DeleteResult, DocumentFilter, WriteResult
 from ragstore.errors import CollectionNotFound, DocumentNotFound, DocumentsExist, InvalidDocuments
 from ragstore.kit.auth.middleware import READER, WRITER
-from ragstore.kit.errors import FieldProblem, InvalidRequest
+from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore.kit.problems import from_service_error, from_validation_exception, invalid_parameters
 from ragstore.model.documents import EVERYTHING, Batch, Document, DocumentPage, Selection, Write
 from ragstore.model.filters.condition import Condition
@@ -45,7 +45,7 @@ NOTHING_SELECTED: Final = "Either 'ids' or 'where' must be given"
 def documents_required(request: Request[Any, Any, Any], error: ValidationException) -> Response[Any]:
     """Respond to an empty body, which Litestar rejects before it is decoded, as to a body without documents."""
     if any(entry.get("key") == "data" for entry in invalid_parameters(error)):
-        missing = InvalidDocuments(REQUIRED, [FieldProblem("$.documents", REQUIRED)])
+        missing = InvalidDocuments(REQUIRED, [FieldError("$.documents", REQUIRED)])
         return from_service_error(request, missing)
     return from_validation_exception(request, error)
 
@@ -202,5 +202,5 @@ async def _delete(store: Store, collection: str, selection: Selection) -> Delete
         InvalidRequest: neither ids nor a filter restrict the selection.
     """
     if selection.is_everything:
-        raise InvalidRequest(NOTHING_SELECTED, [FieldProblem("$", NOTHING_SELECTED)])
+        raise InvalidRequest(NOTHING_SELECTED, [FieldError("$", NOTHING_SELECTED)])
     return DeleteResult("deleted", collection, await store.delete(collection, selection))

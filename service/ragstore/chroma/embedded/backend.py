@@ -25,7 +25,7 @@ from ragstore.chroma.backend import (
 from ragstore.chroma.embedded import process as chroma_process
 from ragstore.chroma.errors import meaning
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
-from ragstore.kit.context import in_store
+from ragstore.kit.context import backend_timing
 from ragstore.model.collections import Collection, Distance, StoreStatus
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.vectors import Matrix
@@ -217,7 +217,7 @@ class EmbeddedBackend:
         Whoever leaves before the turn comes is forgotten. What was handed over is never taken back: Python 3.11's pool
         stumbles over calls that were when its process dies, and leaves a thread and eight files behind.
         """
-        with in_store():
+        with backend_timing():
             await self._turns.acquire()
         pool, opened = self._process()
         try:
@@ -232,7 +232,7 @@ class EmbeddedBackend:
                     self._turns.release()
             answer = asyncio.wrap_future(call)
             answer.add_done_callback(_looked_at)
-            with in_store():
+            with backend_timing():
                 return await asyncio.shield(answer)
         except BrokenProcessPool:
             self._forget(pool)
@@ -304,6 +304,7 @@ def _tell_repairs(opened: Future[list[Repaired]]) -> None:
             "index repaired" if not found.problem else "index damaged",
             collection=found.collection,
             documents=found.documents,
+            removed=found.removed or None,
             problem=found.problem or None,
         )
 

@@ -36,6 +36,7 @@ from ragstore.chroma.backend import (
     present_texts,
 )
 from ragstore.chroma.errors import meaning
+from ragstore.chroma.http.bodies import OVERSIZED, encoded, payload
 from ragstore.chroma.http.responses import (
     UNREADABLE,
     ChromaProblem,
@@ -49,8 +50,8 @@ from ragstore.chroma.http.responses import (
     require_columns,
     require_neighbours,
 )
-from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, CollectionNotFound
-from ragstore.kit.context import in_store
+from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, CollectionNotFound, TooLargeForChroma
+from ragstore.kit.context import backend_timing
 from ragstore.model.collections import Collection, Distance, StoreStatus
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.vectors import Matrix
@@ -61,6 +62,9 @@ CONNECT_SECONDS: Final = 5.0
 """Longest wait for a connection. Longer means that Chroma is away, not that it is busy."""
 
 AWAY: Final = "Chroma cannot be reached"
+
+TOO_LARGE: Final = 413
+"""Status of a request whose body is larger than a server, or a proxy before it, takes."""
 
 BUSY: Final = (429, 502, 503)
 """Answers of Chroma, or of a proxy before it, that mean "later"."""
@@ -321,6 +325,8 @@ class HttpBackend:
 
     async def _send(self, kind: type[T], method: str, path: str, body: object = None, *, name: str = "") -> T:
         status, content = await self._exchange(method, path, body)
+        if status == TOO_LARGE:
+            raise TooLargeForChroma(OVERSIZED)
         if status >= 400:
             try:
                 problem = msgspec.json.decode(content, type=ChromaProblem)
@@ -340,7 +346,7 @@ class HttpBackend:
         A kept connection may have been closed by Chroma meanwhile. The request is then sent once more, unless it
         creates or deletes a collection: one that did arrive would fail the second time.
         """
-        data = None if body is None else msgspec.json.encode(body)
+        data = None if body is None else encoded(body)
         repeatable = method != "DELETE" and not (method == "POST" and path.endswith("/collections"))
         try:
             status, content = await self._once(method, path, data)
@@ -360,9 +366,11 @@ class HttpBackend:
             headers["Content-Type"] = "application/json"
         # encoded=True: the path is quoted already, and a second quoting would change names.
         url = URL(self._api + path, encoded=True)
-        request = self._session.request(method, url, data=data, headers=headers, allow_redirects=False)
+        request = self._session.request(
+            method, url, data=None if data is None else payload(data), headers=headers, allow_redirects=False
+        )
         try:
-            with in_store():
+            with backend_timing():
                 async with request as answer:
                     return answer.status, await answer.read()
         except TimeoutError:

@@ -1,6 +1,6 @@
-"""What wraps the application: paths as they were sent, request ids, timings and the access log.
+"""Request ids, timings, the access log and the audit log.
 
-These stand outside Litestar so that they also cover what it answers before it finds a route.
+This middleware is outermost, so that it also covers what Litestar responds before it finds a route.
 """
 
 from __future__ import annotations
@@ -17,34 +17,38 @@ import structlog
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-from ragstore.kit.auth.keys import Key
-from ragstore.kit.context import AuditRecord, new_audit_record, new_clock
+from ragstore.kit.context import RequestContext, begin_request
 from ragstore.kit.logging import AUDIT
 from ragstore.kit.middleware.security_headers import ALWAYS, STRICT
 
 REQUEST_ID: Final = re.compile(rb"[!-~]{1,128}")
 """A caller's request id is echoed when it is printable ASCII without spaces, and not too long for a log line."""
 
-REFUSALS: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
-"""Statuses by which a request is refused for who sent it."""
+DENIALS: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
+"""Statuses of requests that are rejected for who sent them. These have an audit record, too."""
 
 _log = structlog.get_logger(__name__)
 
 _audit_log: Any = structlog.wrap_logger(
     None, wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET), logger_factory_args=(AUDIT,)
 )
-"""Passes everything on: the level of the log leaves out what happens, not who did it."""
+"""Logs at every level: the log level is about events, not about the audit log."""
 
 
 class RequestContextMiddleware:
-    """Gives each request an id and a line in the log, and each answer its `X-Request-ID` and `Server-Timing`.
+    """Gives each request an id and a log line, and each response its `X-Request-ID` and `Server-Timing`.
 
     Args:
         app: the application.
+        backend: name of the backend whose time is measured: in `Server-Timing`, and as `<backend>_ms` in the log.
+        resource: name of the field that holds the resource in an audit record. Where a request records none, it is the
+            path parameter `<resource>_name`.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, backend: str = "backend", resource: str = "resource") -> None:
         self._app = app
+        self._backend = backend
+        self._resource = resource
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
@@ -52,29 +56,28 @@ class RequestContextMiddleware:
             await self._app(scope, receive, send)
             return
         request_id = _request_id(scope["headers"])
-        clock = new_clock()
-        trail = new_audit_record()
-        structlog.contextvars.bind_contextvars(request_id=request_id.decode())
+        request = begin_request(request_id.decode())
+        structlog.contextvars.bind_contextvars(request_id=request.request_id)
         method, path = scope["method"], scope["path"]
         started = time.perf_counter()
         status = 0
 
-        async def observed(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 total = time.perf_counter() - started
-                timing = f"store;dur={clock.seconds * 1000:.2f}, total;dur={total * 1000:.2f}"
+                timing = f"{self._backend};dur={request.backend.seconds * 1000:.2f}, total;dur={total * 1000:.2f}"
                 message["headers"] = [
                     *message["headers"],
-                    *_hardening(path, message["headers"]),
+                    *_security_headers(path, message["headers"]),
                     (b"x-request-id", request_id),
                     (b"server-timing", timing.encode()),
                 ]
             await send(message)
 
         try:
-            await self._app(scope, receive, observed)
+            await self._app(scope, receive, send_with_headers)
         finally:
             _log.info(
                 "request",
@@ -82,31 +85,31 @@ class RequestContextMiddleware:
                 path=path,
                 status=status,
                 ms=round((time.perf_counter() - started) * 1000, 2),
-                store_ms=round(clock.seconds * 1000, 2),
+                **{f"{self._backend}_ms": round(request.backend.seconds * 1000, 2)},
             )
-            if trail.told or status in REFUSALS:
-                _audit(scope, trail, trail.status or status)
+            if request.audit.recorded or status in DENIALS:
+                self._write_audit_record(scope, request, request.audit.status or status)
             structlog.contextvars.clear_contextvars()
 
+    def _write_audit_record(self, scope: Scope, request: RequestContext, status: int) -> None:
+        """Log who wrote or was rejected: key, operation, resource, count, status. Never content."""
+        handler = scope.get("route_handler")
+        key = scope.get("user")
+        resource = request.audit.resource or scope.get("path_params", {}).get(f"{self._resource}_name", "")
+        _audit_log.info(
+            "audit",
+            who="anonymous" if key is None else key.name,
+            operation=getattr(handler, "operation_id", None) or f"{scope.get('method')} {scope.get('path_template')}",
+            **{self._resource: resource},
+            count=request.audit.count,
+            status=status,
+        )
 
-def _hardening(path: str, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The headers that harden an answer. The documentation page has a policy of its own."""
+
+def _security_headers(path: str, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The security headers of a response. The documentation page has a policy of its own."""
     own = path.startswith("/docs") and any(name == b"content-security-policy" for name, _ in headers)
     return ALWAYS if own else STRICT
-
-
-def _audit(scope: Scope, trail: AuditRecord, status: int) -> None:
-    """Tell who wrote or was refused: who, what, how many, and how it ended. Never content."""
-    handler = scope.get("route_handler")
-    key: Key | None = scope.get("user")
-    _audit_log.info(
-        "audit",
-        who="anonymous" if key is None else key.name,
-        operation=getattr(handler, "operation_id", None) or f"{scope.get('method')} {scope.get('path_template')}",
-        collection=trail.collection or scope.get("path_params", {}).get("collection_name", ""),
-        count=trail.count,
-        status=status,
-    )
 
 
 def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> bytes:

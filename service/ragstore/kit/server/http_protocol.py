@@ -1,7 +1,7 @@
-"""The HTTP/1.1 protocol of uvicorn, with what it lacks: problem documents, and an end to callers that never go on.
+"""The HTTP/1.1 protocol of uvicorn with problem documents, and with limits for slow, silent and endless callers.
 
-uvicorn waits for ever for the head of a request, for the rest of a body that was answered early, and for a caller to
-read its answer. Each holds a connection, and the last one the answer, too, so each gets a limit.
+uvicorn limits neither the size of a head, nor the time for it, nor the time for the rest of a body after an early
+response, nor the time for a caller to read its response. Each holds a connection and memory, so each has a limit here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import ClassVar, Final
 
 import structlog
+from httptools import HttpParserError, HttpParserUpgrade
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -20,13 +21,24 @@ from ragstore.kit.errors import HeadTimeout, InvalidHttp, ServiceError
 from ragstore.kit.middleware.metrics import count_unparsed
 from ragstore.kit.middleware.security_headers import STRICT
 from ragstore.kit.problems import MEDIA_TYPE, encode_problem
+from ragstore.kit.server.request_meter import (
+    MALFORMED,
+    OVERLAP_BYTES,
+    RejectedRequest,
+    RequestMeter,
+    check_head,
+    check_header_count,
+)
 
 if sys.platform != "win32":
     import fcntl
     import termios
 
 LINGER_SECONDS: Final = 5.0
-"""How long the rest of a body is read and dropped after an early answer, so that its caller gets to read it."""
+"""Time for which the rest of a request is read and dropped after an early response.
+
+Closing a socket with unread input resets the connection, and the caller may lose the response.
+"""
 
 LOOKS: Final = 4
 """How often within the limit it is looked whether a caller reads; it is cut at most one look later than the limit."""
@@ -47,20 +59,45 @@ def _response(error: ServiceError) -> bytes:
     return b"\r\n".join([*lines, b"", body])
 
 
-_INVALID_HTTP: Final = _response(
-    InvalidHttp("This is not a valid HTTP request; its request line and headers must stay below 64 KiB")
-)
 _HEAD_TIMEOUT: Final = _response(HeadTimeout("The request's head did not come in time"))
+
+MAX_SLICES: Final = 4
+"""Maximum number of slices parsed before other connections get their turn."""
 
 
 class ProblemProtocol(HttpToolsProtocol):
-    """Answers requests that cannot be parsed as uvicorn does, but with a body that our callers understand."""
+    """Parses requests within limits, and responds to invalid ones with a problem document.
+
+    A request is parsed when the response before the last one is complete: a caller that pipelines thousands of requests
+    costs the memory of its input and of two requests.
+    """
 
     limit_seconds: ClassVar[float] = 30.0
     """Longest time for the head of a request, and for a caller to read nothing of an answer."""
 
+    _meter: RequestMeter
+    """Counts the bytes of the current request."""
+
+    _input = b""
+    """Input that is not parsed yet."""
+
+    _parsed = b""
+    """The last bytes of the input that was parsed."""
+
+    _turn: asyncio.Handle | None = None
+    """Continues to parse after other connections had their turn."""
+
+    _finished = False
+    """Whether all further input is dropped."""
+
+    _lingers = False
+    """Whether the connection closes after the response, but not before the rest of the request was dropped."""
+
+    _stopping = False
+    """Whether the service is shutting down."""
+
     _waiting: asyncio.TimerHandle | None = None
-    """Ends the connection unless what is waited for comes: a head, or the end of a body that was answered early."""
+    """Closes the connection unless a head, or the end of a body after an early response, comes in time."""
 
     _looking: asyncio.TimerHandle | None = None
     """The next look at whether the caller reads; None while there is nothing for it to read."""
@@ -72,13 +109,16 @@ class ProblemProtocol(HttpToolsProtocol):
     """When the caller last got on, in the event loop's time."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-        """A caller connects, and is to send a head."""
+        """A caller has connected; its first head has a time limit."""
         super().connection_made(transport)
+        self._meter = RequestMeter()
         self.app = self._in_step(self.app)
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
+        self._finished = True
+        self._input = b""
         self._wait_no_more()
         if self._looking is not None:
             self._looking.cancel()
@@ -94,39 +134,159 @@ class ProblemProtocol(HttpToolsProtocol):
         super().resume_writing()
         self._wait_for_reader()
 
-    def on_message_begin(self) -> None:
-        """The first byte of a request came."""
-        super().on_message_begin()
-        if self._waiting is None:
-            self._wait_for_head()
+    def shutdown(self) -> None:
+        """The service is shutting down: only responses in flight are completed."""
+        self._stopping = True
+        super().shutdown()
+        if self._finished and self._waiting is not None:
+            self.transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse input, or keep it while an earlier request has to be completed first."""
+        if self._finished:
+            return
+        self._unset_keepalive_if_required()
+        self._input += data
+        if self.pipeline or self._turn is not None:
+            self.flow.pause_reading()
+        else:
+            self._parse()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header or a trailer was parsed. uvicorn would append a trailer to the headers of the request."""
+        if not self._meter.in_body:
+            check_header_count(len(self.headers) + 1)
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The head of a request came."""
+        """A head was parsed."""
+        length = check_head(self.parser.get_http_version(), self.headers)
+        if length != 0 and self.parser.should_upgrade():
+            # httptools drops the body of such a request, or parses it as the next request.
+            raise RejectedRequest("A request with a body must not have an Upgrade header")
+        self._meter.head_complete(length)
         self._wait_no_more()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """The end of a request's body came."""
+        """The end of a request was parsed."""
+        self._meter.request_complete()
         self._wait_no_more()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """A request was answered, maybe before its body had come."""
+        """A response is complete, maybe before the body of its request."""
         super().on_response_complete()
-        if self.cycle.response_complete and self.cycle.more_body and not self.transport.is_closing():
+        if self._lingers:
+            self._finish()
+        elif self.cycle.response_complete and self.cycle.more_body and not self.transport.is_closing():
             self._waiting = self.loop.call_later(LINGER_SECONDS, self.transport.close)
+        if self._input and not self.pipeline:
+            self._continue_later()
         self._wait_for_reader()
 
-    def send_400_response(self, msg: str) -> None:
-        """Answer and close.
+    def _should_upgrade(self) -> bool:
+        return False  # The service has no WebSockets; uvicorn would use a library that happens to be installed.
+
+    def _parse(self) -> None:
+        """Parse input slice by slice, up to the next request that has to wait for the response before it."""
+        data, start = self._parsed + self._input, len(self._parsed)
+        for _ in range(MAX_SLICES):
+            end = self._parse_slice(data, start)
+            needs_more = end in (start, len(data))
+            start = end
+            if needs_more or self.pipeline or self._finished:
+                break
+        else:
+            self._continue_later()
+        if not self._finished:
+            self._parsed, self._input = data[max(0, start - OVERLAP_BYTES) : start], data[start:]
+
+    def _continue_later(self) -> None:
+        if self._turn is None and not self._finished:
+            self.flow.pause_reading()
+            self._turn = self.loop.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._turn = None
+        if not self._finished:
+            self._unset_keepalive_if_required()
+            self.flow.resume_reading()
+            self._parse()
+
+    def _parse_slice(self, data: bytes, start: int) -> int:
+        """Parse a slice of the input.
+
+        Returns:
+            Index of the first byte after it; `start` if more input is needed.
+        """
+        in_body, before = self._meter.in_body, self.cycle
+        if not in_body and self._waiting is None:
+            self._wait_for_head()
+        try:
+            end = self._meter.cut(data, start)
+            # A request for an upgrade has no body, and is processed as one of HTTP/1.1.
+            with suppress(HttpParserUpgrade):
+                self.parser.feed_data(memoryview(data)[start:end])
+        except (RejectedRequest, HttpParserError) as error:
+            rejected = error if isinstance(error, RejectedRequest) else error.__context__
+            self.logger.warning("Invalid HTTP request received.")
+            self._reject(
+                rejected.detail if isinstance(rejected, RejectedRequest) else MALFORMED,
+                own=self.cycle if in_body or self.cycle is not before else None,
+                earlier=None if in_body else before,
+            )
+            return len(data)
+        return end
+
+    def _reject(self, detail: str, own: RequestResponseCycle | None, earlier: RequestResponseCycle | None) -> None:
+        """Respond with 400 where that is still possible, and close the connection.
 
         Args:
-            msg: uvicorn's own text, which is not used.
+            detail: what is wrong with the request.
+            own: its cycle, if its head was complete.
+            earlier: the cycle of the request before it.
         """
-        count_unparsed(400)
-        self.transport.write(_INVALID_HTTP)
+        if own is not None:
+            # As after a lost connection, the application sees a disconnect and its response is dropped.
+            self.pipeline.clear()
+            own.disconnected = True
+            own.waiting_for_100_continue = False
+            own.message_event.set()
+        if self._closes_after(earlier):
+            return
+        if own is None or not own.response_started:
+            count_unparsed(400)
+            self.transport.write(_response(InvalidHttp(detail)))
+        self._finish()
         self._wait_for_reader()
-        self.transport.close()
+
+    def _closes_after(self, earlier: RequestResponseCycle | None) -> bool:
+        """Let the response in flight be the last one of the connection.
+
+        Nothing else can be written before it is complete: the caller would take it for a part of that response.
+
+        Returns:
+            Whether there is one.
+        """
+        if earlier is None or earlier.response_complete:
+            return False
+        self._finished = True
+        self._input = b""
+        self._wait_no_more()
+        earlier.keep_alive = False
+        return True
+
+    def _finish(self) -> None:
+        """End the connection's responses, and drop further input for a while before it is closed."""
+        self._finished = True
+        self._input = b""
+        self._wait_no_more()
+        self._unset_keepalive_if_required()
+        if not self.transport.is_closing():
+            self.transport.write_eof()
+            self.flow.resume_reading()
+            self._waiting = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     def _wait_for_head(self) -> None:
         self._waiting = self.loop.call_later(self.limit_seconds, self._head_is_late)
@@ -138,13 +298,11 @@ class ProblemProtocol(HttpToolsProtocol):
 
     def _head_is_late(self) -> None:
         self._waiting = None
-        # A request before this one may still wait for its answer; what is written now would be taken for it.
-        earlier: RequestResponseCycle | None = self.cycle
-        if earlier is None or earlier.response_complete:
+        if not self._closes_after(self.cycle):
             count_unparsed(408)
             self.transport.write(_HEAD_TIMEOUT)
             self._wait_for_reader()
-        self.transport.close()
+            self.transport.close()
 
     def _in_step(self, app: ASGIApp) -> ASGIApp:
         """The application, held back to the pace of its caller.
@@ -155,12 +313,25 @@ class ProblemProtocol(HttpToolsProtocol):
 
         async def in_step(scope: Scope, receive: Receive, send: Send) -> None:
             async def sending(message: Message) -> None:
+                if message["type"] == "http.response.body" and not message.get("more_body", False):
+                    self._linger_after(scope)
                 await send(message)
                 await self.flow.drain()
 
             await app(scope, receive, sending)
 
         return in_step
+
+    def _linger_after(self, scope: Scope) -> None:
+        """Keep uvicorn from closing the connection with the last byte of a response while a request is still coming.
+
+        The header `connection: close` has been sent by then.
+        """
+        cycle = self.cycle
+        current: object = cycle.scope
+        # A later request can only be there when the body of this one is complete.
+        if current is scope and cycle.more_body and not (cycle.keep_alive or self._stopping):
+            cycle.keep_alive = self._lingers = True
 
     def _wait_for_reader(self) -> None:
         """Begin, or go on, to look whether the caller reads what waits for it."""
@@ -178,7 +349,8 @@ class ProblemProtocol(HttpToolsProtocol):
             return
         cycle: RequestResponseCycle | None = self.cycle
         # While more is being written nothing can be told from the amount; it will be when there is no more room.
-        writing = cycle is not None and not cycle.response_complete and not self.flow.write_paused
+        responding = cycle is not None and not (cycle.response_complete or cycle.disconnected)
+        writing = responding and not self.flow.write_paused
         if writing or waiting + self._in_system() < self._unread:
             self._wait_for_reader()
         elif self.loop.time() - self._progress >= self.limit_seconds:

@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from ragstore.errors import InvalidFilter
-from ragstore.kit.errors import FieldProblem
+from ragstore.kit.errors import FieldError
 
 MAX_DEPTH: Final = 32
 """Levels of `$and` and `$or`. Chroma's server rejects about 100 levels of JSON, and ragstore adds some."""
@@ -67,8 +67,8 @@ class FilterErrors:
         """
         detail = f"Invalid '{self.parameter}' filter: {message}"
         if path is None:
-            return InvalidFilter(detail, [FieldProblem(self.root, message)])
-        return InvalidFilter(f"{detail} at {path}", [FieldProblem(path, message)])
+            return InvalidFilter(detail, [FieldError(self.root, message)])
+        return InvalidFilter(f"{detail} at {path}", [FieldError(path, message)])
 
 
 class FilterParser(ABC, Generic[C]):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ragstore.kit.errors import FieldProblem, JsonPath, ServiceError
+from ragstore.kit.errors import FieldError, JsonPath, ServiceError
 
 DOCUMENT: Final = re.compile(r"\$\.documents\[(\d+)\]")
 """The path of a document of a batch."""
@@ -28,16 +28,16 @@ def with_line_numbers(error: ServiceError, numbers: Sequence[int]) -> ServiceErr
         return part if found is None else f"line {numbers[int(found[1])]}, ${part[found.end() :]}"
 
     detail = "".join(line_named(part) for part in error.parts)
-    problems: list[FieldProblem] = []
-    for problem in error.problems:
-        found = DOCUMENT.match(problem.path)
-        message = detail if problem.message == error.detail else problem.message
+    field_errors: list[FieldError] = []
+    for field in error.field_errors:
+        found = DOCUMENT.match(field.path)
+        message = detail if field.message == error.detail else field.message
         if found is None:
-            problems.append(FieldProblem(problem.path, message))
+            field_errors.append(FieldError(field.path, message))
             continue
         number = numbers[int(found[1])]
-        path = f"${problem.path[found.end() :]}"
-        problems.append(FieldProblem(path, message, number))
+        path = f"${field.path[found.end() :]}"
+        field_errors.append(FieldError(path, message, number))
         if path == "$" and detail == message:  # the whole document, and the detail has no line yet
             detail = f"{detail}: line {number}"
-    return error.with_detail(detail, problems)
+    return error.with_detail(detail, field_errors)

@@ -308,7 +308,7 @@ class DocumentStream:
             batches=self._batches,
         )
         if end == "failed":
-            context.ended(status)
+            context.record_status(status)
 
 
 def _body(content: bytes, *, more: bool) -> HTTPResponseBodyEvent:

@@ -20,7 +20,7 @@ from typing import Final, Generic, TypeVar, get_args
 from prometheus_client import Histogram
 
 from ragstore.errors import ChromaTimeout, ChromaUnavailable, DimensionMismatch, InvalidFilter
-from ragstore.kit.context import in_store
+from ragstore.kit.context import backend_timing
 from ragstore.kit.deferred_metrics import note
 from ragstore.kit.errors import NotFound
 from ragstore.store.batching.tracer import BatchTracer, Kind
@@ -140,7 +140,7 @@ class Line(Generic[Asked, Told]):
             task = asyncio.create_task(self._work(), context=contextvars.Context())
             self._tasks.add(task)
         try:
-            with in_store():
+            with backend_timing():
                 return await waiter.answer
         finally:
             if waiter.answer.cancelled():
