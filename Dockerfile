@@ -1,7 +1,7 @@
 # The service as an image.
 #
-#   docker build --tag ragstore:0.1.0 .                                     speaks to a Chroma server
-#   docker build --tag ragstore:0.1.0-embedded --build-arg STORE=embedded . brings Chroma along
+#   docker build --tag ragstore:0.2.0 .                                     speaks to a Chroma server
+#   docker build --tag ragstore:0.2.0-embedded --build-arg STORE=embedded . brings Chroma along
 #
 # A digest pins harder than a tag: --build-arg PYTHON_IMAGE=python@sha256:... where a registry can be asked for one.
 ARG PYTHON_IMAGE=python:3.11.14-slim-bookworm
@@ -29,7 +29,7 @@ RUN python -m pip wheel --no-build-isolation --no-deps --wheel-dir dist . \
 FROM ${PYTHON_IMAGE}
 ARG PYTHON_IMAGE
 ARG STORE
-ARG VERSION=0.1.0
+ARG VERSION=0.2.0
 ARG REVISION=unknown
 ARG CREATED=unknown
 LABEL org.opencontainers.image.title="ragstore" \

@@ -1,7 +1,8 @@
 export { Client, type ClientOptions } from "./client.js";
-export { type Embedding, toBase64 } from "./embeddings.js";
+export { toBase64 } from "./embeddings.js";
 export {
   BadGateway,
+  BadRequest,
   CallTimeout,
   Conflict,
   ConnectFailed,
@@ -9,7 +10,6 @@ export {
   Forbidden,
   GatewayTimeout,
   InvalidInput,
-  InvalidRequest,
   NotFound,
   PayloadTooLarge,
   type ProblemDetails,
@@ -23,8 +23,8 @@ export {
   UnexpectedResponse,
   UnsupportedMediaType,
 } from "./errors.js";
-export type { CallOptions, Fetch } from "./exchange.js";
 export type { Documents, IngestOptions, IngestSummary, Outcome, Progress } from "./ingest.js";
 export { DEFAULT_RETRIES, type RetryPolicy } from "./retry.js";
 export type { components, operations, paths } from "./schema.js";
+export type { CallOptions, Fetch } from "./transport.js";
 export type * from "./types.js";

@@ -1731,7 +1731,7 @@ export interface operations {
                  *         }
                  *       },
                  *       {
-                 *         "text": "Bicycles stand in the yard.",
+                 *         "text": "Bicycles belong in the yard.",
                  *         "embedding": [
                  *           0.3,
                  *           0.1,

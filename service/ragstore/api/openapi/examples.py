@@ -50,7 +50,7 @@ LINES: Final[dict[str, list[JsonSchema]]] = {
             "embedding": [0.2, 0.1, 0.3],
             "metadata": {"layer": "chunk", "section_id": "windows", "page_number": 5},
         },
-        {"text": "Bicycles stand in the yard.", "embedding": [0.3, 0.1, 0.2]},
+        {"text": "Bicycles belong in the yard.", "embedding": [0.3, 0.1, 0.2]},
     ]
 }
 """Lines of streams by operation."""
