@@ -27,7 +27,7 @@ from tests.support.documents import NDJSON_HEADERS, document, documents, lines_o
 from tests.support.ledger import PATIENCE, everything_in, until
 from tests.support.problems import problem_of
 from tests.support.servers import Served, free_port, running, start_chroma, start_service
-from tests.support.streams import Duplex, duplex, stream_path, told
+from tests.support.streams import Duplex, duplex, response_lines, stream_path
 
 BUDGET: Final = 2.0
 MAX_LINE: Final = 50_000
@@ -72,16 +72,16 @@ def test_a_stream_may_be_larger_than_a_body_may_be(small: Served, taken: str) ->
 
     answer = httpx.post(small.url + stream_path(taken), content=lines, headers=NDJSON_HEADERS)
 
-    assert told(answer)[-1]["count"] == 5
+    assert response_lines(answer)[-1]["count"] == 5
 
 
 @pytest.mark.parametrize("complete", [True, False])
 def test_a_line_that_is_too_large_is_413_whether_it_ends_or_not(small: Served, taken: str, complete: bool) -> None:
     with duplex(small.url, taken) as sender:
         sender.send(lines_of(document("a", text="x" * MAX_LINE))[: None if complete else -1])
-        answer = sender.answer
-        problem = json.loads(answer.read())
-    assert answer.status == 413
+        response = sender.response
+        problem = json.loads(response.read())
+    assert response.status == 413
     assert problem["errors"] == [
         {"path": "$", "message": f"A line must not be larger than {MAX_LINE} bytes", "line": 1}
     ]
@@ -124,7 +124,7 @@ def test_a_line_that_trickles_in_counts_as_silence(small: Served, taken: str) ->
                     break
             except TimeoutError:
                 continue
-        assert sender.answer.status == 408
+        assert sender.response.status == 408
 
 
 def test_a_caller_that_reads_only_at_the_end_learns_of_a_failure_in_the_middle(small: Served, taken: str) -> None:
@@ -133,7 +133,7 @@ def test_a_caller_that_reads_only_at_the_end_learns_of_a_failure_in_the_middle(s
 
     answer = httpx.post(small.url + stream_path(taken), content=iter(lines), headers=NDJSON_HEADERS, timeout=60)
 
-    *stored, failed = told(answer)
+    *stored, failed = response_lines(answer)
     assert stored
     assert failed["problem"]["detail"] == "The line is not valid JSON: line 1501"
     assert ids_in(small, taken) == [f"doc-{number}" for number in range(failed["last_line"])]
@@ -228,7 +228,7 @@ def test_the_memory_of_a_stream_does_not_grow_with_it(chroma: Served, name: str,
             """Stream so many lines of 64 KB, which is room between two fields, and tell the service's peak in bytes."""
             lines = (lines_of(document(f"{count}-{number}")).replace(b", ", room, 1) for number in range(count))
             answer = httpx.post(service.url + stream_path(name), content=lines, headers=NDJSON_HEADERS, timeout=120)
-            assert told(answer)[-1]["count"] == count
+            assert response_lines(answer)[-1]["count"] == count
             status = Path(f"/proc/{service.process.pid}/status").read_text()
             return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) * 1024
 
@@ -351,7 +351,7 @@ async def test_when_chroma_is_killed_the_sender_is_told_the_last_line_and_goes_o
             rest = lines_of(*(document(f"doc-{number}") for number in range(failed["last_line"] + 1, 3000)))
             async with httpx.AsyncClient(base_url=service.url, timeout=60) as http:
                 answer = await http.post(stream_path(name, "upsert"), content=rest, headers=NDJSON_HEADERS)
-            assert told(answer)[-1]["status"] == "done"
+            assert response_lines(answer)[-1]["status"] == "done"
             assert sorted(ids_in(service, name)) == sorted(f"doc-{number}" for number in range(1, 3000))
 
 
