@@ -1,20 +1,21 @@
 # The service as an image.
 #
-#   docker build --tag ragstore:0.2.0 .                                     speaks to a Chroma server
-#   docker build --tag ragstore:0.2.0-embedded --build-arg STORE=embedded . brings Chroma along
+#   docker build --tag ragstore:0.2.0 .                                     for a Chroma server
+#   docker build --tag ragstore:0.2.0-embedded --build-arg STORE=embedded . contains Chroma
 #
-# A digest pins harder than a tag: --build-arg PYTHON_IMAGE=python@sha256:... where a registry can be asked for one.
+# Both contain the extras `tracing` and `transfer`; the second also contains `embedded`.
+# A digest is more exact than a tag: use --build-arg PYTHON_IMAGE=python@sha256:... if your registry has one.
 ARG PYTHON_IMAGE=python:3.11.14-slim-bookworm
 ARG STORE=remote
 
-# -- build: leaves nothing in the result but /opt/ragstore -------------------------------------
+# -- build: only /opt/ragstore gets into the image ---------------------------------------------
 FROM ${PYTHON_IMAGE} AS build
 ARG STORE
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /build
-# Without pip: the environment is filled from outside.
+# Without pip: packages are installed from outside the environment.
 RUN python -m venv --without-pip /opt/ragstore
-# Dependencies before the code, so that a change of the code does not fetch them again.
+# Dependencies before the code, so that a change of the code does not download them again.
 # Wheels only: nothing is compiled, so no compiler is needed.
 COPY requirements/build.txt requirements/
 RUN python -m pip install --require-hashes --only-binary :all: -r requirements/build.txt
@@ -22,7 +23,8 @@ COPY requirements/${STORE}.txt requirements/
 RUN python -m pip --python /opt/ragstore/bin/python install --require-hashes --only-binary :all: -r requirements/${STORE}.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY service service
-RUN python -m pip wheel --no-build-isolation --no-deps --wheel-dir dist . \
+COPY clients/python clients/python
+RUN python -m pip wheel --no-build-isolation --no-deps --wheel-dir dist . ./clients/python \
  && python -m pip --python /opt/ragstore/bin/python install --no-index --no-deps dist/*.whl
 
 # -- the image ---------------------------------------------------------------------------------
@@ -40,15 +42,15 @@ LABEL org.opencontainers.image.title="ragstore" \
       org.opencontainers.image.created="${CREATED}" \
       org.opencontainers.image.base.name="${PYTHON_IMAGE}" \
       ragstore.store="${STORE}"
-# What installs packages has no use here, except to an intruder.
+# Package installers are of no use here, except to an intruder.
 RUN python -m pip uninstall --yes --root-user-action ignore setuptools wheel pip \
  && rm -rf /usr/local/lib/python3.11/ensurepip
-# The number is what Kubernetes' runAsNonRoot can check. /data is for embedded Chroma: mount a volume there.
+# A numeric user, so that Kubernetes' runAsNonRoot can check it. /data is for embedded Chroma: mount a volume there.
 RUN groupadd --gid 65532 ragstore \
  && useradd --uid 65532 --gid 65532 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin ragstore \
  && install --directory --owner 65532 --group 65532 --mode 0750 /data
 COPY --from=build /opt/ragstore /opt/ragstore
-# Nothing is written but /data and /tmp, so the root file system may be read-only.
+# Only /data and /tmp are written, so the root file system may be read-only.
 ENV PATH=/opt/ragstore/bin:/usr/local/bin:/usr/bin:/bin \
     HOME=/tmp \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -60,8 +62,8 @@ WORKDIR /opt/ragstore
 USER 65532:65532
 EXPOSE 8080
 STOPSIGNAL SIGTERM
-# http.client, not urllib.request: a proxy in the environment must not be asked for this address.
+# http.client, not urllib.request, which would use a proxy from the environment.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
   CMD ["python", "-c", "import http.client, os, sys; c = http.client.HTTPConnection('127.0.0.1', int(os.environ['RAGSTORE_PORT']), timeout=2); c.request('GET', '/health/live'); sys.exit(c.getresponse().status != 200)"]
-# The exec form: the service itself is process 1 and gets the signals.
+# The exec form: the service itself is process 1 and receives the signals.
 CMD ["ragstore", "serve"]

@@ -1,1 +1,1 @@
-"""Comparisons with Chroma itself: `make bench`."""
+"""Benchmarks: comparisons with Chroma (`make bench`), sizes, limits and streams."""

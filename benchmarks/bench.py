@@ -1,7 +1,7 @@
-"""Compares the service with Chroma asked directly: same run, same records, same compiled load generator.
+"""Compare the service with direct calls to Chroma: same run, same records, same compiled load generator.
 
-`make bench` runs it; `make bench BENCH="--vectors FILE"` takes real vectors from a file of numpy arrays `vectors` and
-`queries`. It needs wrk. The ratios are what counts: the machine's speed drifts, and both sides drift with it.
+`make bench` runs it; `make bench BENCH="--vectors FILE"` reads real vectors from a file of numpy arrays `vectors` and
+`queries`. It needs wrk. The ratios matter: the machine's speed drifts, and both sides drift with it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from benchmarks.corpus import Corpus, load_corpus
 from benchmarks.fill import load_chroma, load_service
 from benchmarks.load import Measured, load
 from benchmarks.recall import recall_table
-from benchmarks.rows import Places, Row, rows
+from benchmarks.rows import Row, Targets, rows
 from tests.support.servers import Served, running, start_chroma, start_service
 
 
 @contextmanager
 def served(folder: Path, store: str) -> Iterator[tuple[Served, Served]]:
-    """A Chroma server, and the service over a store: that server, or a Chroma of its own."""
-    for part in ("chroma", "service"):
-        (folder / part).mkdir()
+    """Start a Chroma server, and the service over a store: that server, or embedded Chroma."""
+    for name in ("chroma", "service"):
+        (folder / name).mkdir()
     with running(start_chroma(folder / "chroma")) as chroma:
         quiet = {"RAGSTORE_LOG_LEVEL": "warning"}
         environ = quiet | ({"RAGSTORE_CHROMA_URL": chroma.url} if store == "remote" else {})
@@ -41,31 +41,31 @@ def served(folder: Path, store: str) -> Iterator[tuple[Served, Served]]:
 
 
 def measured(row: Row, seconds: float, rounds: int) -> tuple[float, float, int]:
-    """Measure a row, Chroma and service in turn.
+    """Measure a row, alternating between Chroma and the service.
 
     Args:
         row: the row.
         seconds: time for each measurement.
-        rounds: how often.
+        rounds: number of measurements of each side.
 
     Returns:
-        Chroma's figure and the service's, each the median, and the failures.
+        The median figure of Chroma, the median figure of the service, and the number of failures.
     """
     direct: list[float] = []
     ours: list[float] = []
     failures = 0
     for _ in range(rounds):
-        answers = [load(work, seconds) for work in row.chroma]
-        figures = [_figure(row, answer) for answer in answers]
+        results = [load(work, seconds) for work in row.chroma]
+        figures = [_figure(row, result) for result in results]
         direct.append(max(figures) if row.together else sum(figures))
-        answer = load(row.service, seconds)
-        ours.append(_figure(row, answer))
-        failures += answer.failures + sum(told.failures for told in answers)
+        result = load(row.service, seconds)
+        ours.append(_figure(row, result))
+        failures += result.failures + sum(direct_result.failures for direct_result in results)
     return statistics.median(direct), statistics.median(ours), failures
 
 
-def _figure(row: Row, answer: Measured) -> float:
-    return answer.rate if row.figure == "rate" else answer.p50_ms
+def _figure(row: Row, result: Measured) -> float:
+    return result.rate if row.figure == "rate" else result.p50_ms
 
 
 def table(store: str, corpus: Corpus, options: argparse.Namespace) -> None:
@@ -73,10 +73,10 @@ def table(store: str, corpus: Corpus, options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as name, served(Path(name), store) as (chroma, service):
         collections = load_chroma(chroma.url, corpus)
         load_service(service.url, corpus)
-        places = Places(collections, service.url, Path(name))
+        targets = Targets(collections, service.url, Path(name))
         print(f"\n## {store} store\n", flush=True)
-        print("| work | Chroma | service | ratio | reach |\n| --- | --- | --- | --- | --- |")
-        for row in rows(places, corpus):
+        print("| work | Chroma | service | ratio | target |\n| --- | --- | --- | --- | --- |")
+        for row in rows(targets, corpus):
             if options.only and options.only not in row.title:
                 continue
             direct, ours, failures = measured(row, options.seconds, options.rounds)
@@ -86,11 +86,11 @@ def table(store: str, corpus: Corpus, options: argparse.Namespace) -> None:
             print(f"| {row.title}{note} | {direct:.1f}{unit} | {ours:.1f}{unit} | {ratio} | {row.goal} |", flush=True)
         if not options.only:
             print(recall_table(collections["corpus"], service.url, corpus), flush=True)
-        print(f"\nmemory of the service after it: {resident_mib(service.process.pid):.0f} MiB")
+        print(f"\nmemory of the service afterwards: {resident_mib(service.process.pid):.0f} MiB")
 
 
 def resident_mib(pid: int) -> float:
-    """Memory of a process and its children, in MiB."""
+    """Resident memory of a process and its children, in MiB."""
     total = 0.0
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
@@ -103,7 +103,7 @@ def resident_mib(pid: int) -> float:
 
 
 def idle(folder: Path) -> None:
-    """Print how soon the service is ready, and its memory when idle, over a Chroma server."""
+    """Print the start-up time of the service, and its memory when idle, over a Chroma server."""
     with running(start_chroma(folder)) as chroma:
         started = time.perf_counter()
         with running(start_service(folder, {"RAGSTORE_CHROMA_URL": chroma.url})) as service:
@@ -115,13 +115,13 @@ def idle(folder: Path) -> None:
 
 
 def main() -> None:
-    """Compare the service with Chroma asked directly."""
+    """Compare the service with direct calls to Chroma."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--vectors", type=Path, help="file of numpy arrays `vectors` and `queries`")
     parser.add_argument("--store", choices=("remote", "embedded", "both"), default="both")
     parser.add_argument("--seconds", type=float, default=4, help="time for each measurement (default: 4)")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each row (default: 3)")
-    parser.add_argument("--only", help="only rows whose title holds this")
+    parser.add_argument("--only", help="measure only rows whose title contains this text")
     options = parser.parse_args()
     corpus = load_corpus(options.vectors)
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}")

@@ -1,4 +1,4 @@
-"""What the benchmark loads: records with vectors that behave like users' vectors do."""
+"""The records of the benchmark, with vectors that have near neighbours, as real embeddings do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Corpus:
-    """Records and questions.
+    """Records and query vectors.
 
     Attributes:
         vectors: matrix of shape (n, dimension), float32.
@@ -38,8 +38,8 @@ def load_corpus(path: Path | None, seed: int = 1) -> Corpus:
     """Make the corpus.
 
     Args:
-        path: file of numpy arrays `vectors` and `queries`; None makes clustered vectors, 18,000 of 384 dimensions.
-        seed: makes it the same every time.
+        path: file of numpy arrays `vectors` and `queries`; None generates 18,000 clustered vectors of 384 dimensions.
+        seed: the seed of the random generator; the same seed gives the same corpus.
 
     Returns:
         The corpus.
@@ -51,17 +51,17 @@ def load_corpus(path: Path | None, seed: int = 1) -> Corpus:
         with np.load(path) as arrays:
             vectors, queries = (np.ascontiguousarray(arrays[name], dtype=np.float32) for name in ("vectors", "queries"))
     draws = rng.random((len(vectors), 2))
-    metadatas = [metadata(place, layer < CHUNK_SHARE, rare < RARE_SHARE) for place, (layer, rare) in enumerate(draws)]
+    metadatas = [metadata(index, layer < CHUNK_SHARE, rare < RARE_SHARE) for index, (layer, rare) in enumerate(draws)]
     return Corpus(vectors, queries, metadatas)
 
 
 def clustered(rng: np.random.Generator, count: int, dimension: int) -> Vectors:
-    """Normalised vectors around common centres. Random ones without centres have no near neighbours to find.
+    """Normalised vectors around common centres. Random vectors without centres have no near neighbours to find.
 
     Args:
-        rng: the source of chance; the centres are the same for every call.
-        count: how many.
-        dimension: numbers in each.
+        rng: draws the vectors; the centres are the same for every call.
+        count: number of vectors.
+        dimension: number of components of each vector.
 
     Returns:
         Matrix of shape (count, dimension).
@@ -72,18 +72,18 @@ def clustered(rng: np.random.Generator, count: int, dimension: int) -> Vectors:
     return normalised
 
 
-def metadata(place: int, chunk: bool, rare: bool) -> dict[str, str | int]:
-    """Metadata as the platform's ingestion writes it."""
+def metadata(index: int, chunk: bool, rare: bool) -> dict[str, str | int]:
+    """Metadata with the fields that the platform's ingestion writes."""
     return {
-        "document_id": f"document-{place // 40}",
+        "document_id": f"document-{index // 40}",
         "repository_id": "repository-1",
         "organization_id": "organization-1",
         "layer": "chunk" if chunk else "section",
-        "section_id": "rare" if rare else f"section-{place // 12}",
-        "char_start": place * 600,
-        "char_end": place * 600 + 600,
+        "section_id": "rare" if rare else f"section-{index // 12}",
+        "char_start": index * 600,
+        "char_end": index * 600 + 600,
         "token_count": 150,
-        "page_number": place % 30,
+        "page_number": index % 30,
     }
 
 

@@ -1,4 +1,4 @@
-"""Loads the corpus into Chroma directly and into the service."""
+"""Load the corpus into Chroma directly, and into the service."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Iterator
 import httpx
 
 from benchmarks.corpus import TEXT, Corpus, encoded
-from benchmarks.rows import PARTS
+from benchmarks.rows import COLLECTIONS
 
 BATCH = 1000
 WRITES = 4
-"""Collections for the rows that write."""
+"""Number of collections for the rows that write."""
 
-_COLLECTIONS = "/api/v2/tenants/default_tenant/databases/default_database/collections"
+_PATH = "/api/v2/tenants/default_tenant/databases/default_database/collections"
 
 
 def slices(corpus: Corpus) -> Iterator[tuple[str, range]]:
-    """The collections to load, with the records of each."""
+    """The collections to load, each with the indexes of its records."""
     count = len(corpus.vectors)
     yield "corpus", range(count)
-    for part in range(PARTS):
-        yield f"part-{part}", range(part * count // PARTS, (part + 1) * count // PARTS)
+    for number in range(COLLECTIONS):
+        yield f"part-{number}", range(number * count // COLLECTIONS, (number + 1) * count // COLLECTIONS)
     for number in range(WRITES):
         yield f"writes-{number}", range(0)
 
@@ -30,25 +30,25 @@ def load_chroma(url: str, corpus: Corpus) -> dict[str, str]:
     """Load Chroma directly.
 
     Args:
-        url: Chroma's address.
-        corpus: what to load.
+        url: Chroma's URL.
+        corpus: the records to load.
 
     Returns:
-        The address of each collection, by its name.
+        The URL of each collection, by name.
     """
     addresses = {}
     with httpx.Client(base_url=url, timeout=120) as client:
         for name, records in slices(corpus):
             created = client.post(
-                _COLLECTIONS, json={"name": f"direct-{name}", "configuration": {"hnsw": {"space": "cosine"}}}
+                _PATH, json={"name": f"direct-{name}", "configuration": {"hnsw": {"space": "cosine"}}}
             )
-            path = f"{_COLLECTIONS}/{created.raise_for_status().json()['id']}"
+            path = f"{_PATH}/{created.raise_for_status().json()['id']}"
             for batch in _batches(records):
                 body = {
-                    "ids": [f"record-{place}" for place in batch],
-                    "embeddings": [encoded(corpus.vectors[place]) for place in batch],
+                    "ids": [f"record-{index}" for index in batch],
+                    "embeddings": [encoded(corpus.vectors[index]) for index in batch],
                     "documents": [TEXT for _ in batch],
-                    "metadatas": [corpus.metadatas[place] for place in batch],
+                    "metadatas": [corpus.metadatas[index] for index in batch],
                 }
                 client.post(f"{path}/add", json=body).raise_for_status()
             addresses[name] = url + path
@@ -59,8 +59,8 @@ def load_service(url: str, corpus: Corpus) -> None:
     """Load the service.
 
     Args:
-        url: its address.
-        corpus: what to load.
+        url: the service's URL.
+        corpus: the records to load.
     """
     with httpx.Client(base_url=url, timeout=120) as client:
         for name, records in slices(corpus):
@@ -68,12 +68,12 @@ def load_service(url: str, corpus: Corpus) -> None:
             for batch in _batches(records):
                 documents = [
                     {
-                        "id": f"record-{place}",
+                        "id": f"record-{index}",
                         "text": TEXT,
-                        "embedding": encoded(corpus.vectors[place]),
-                        "metadata": corpus.metadatas[place],
+                        "embedding": encoded(corpus.vectors[index]),
+                        "metadata": corpus.metadatas[index],
                     }
-                    for place in batch
+                    for index in batch
                 ]
                 client.post(f"/collections/{name}/documents", json={"documents": documents}).raise_for_status()
 

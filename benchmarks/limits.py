@@ -1,11 +1,11 @@
-"""Finds the sizes that Chroma breaks at, over embedded Chroma and over a Chroma server, and prints them as a table.
+"""Find the sizes at which Chroma fails, over embedded Chroma and over a Chroma server, and print them as a table.
 
     .venv/bin/python -m benchmarks.limits [--store embedded|remote] [NAME ...]
 
-Each size is doubled until Chroma fails and then bisected, each attempt in a collection of its own. After a failure the
-collection gets one more write: where that fails too, the size has poisoned the collection. What is called is the
-backend, below the service's own limits. Memory is bounded, so that a size that takes too much fails instead of
-taking the machine. It needs about five minutes.
+Each size is doubled until Chroma fails and then bisected, each attempt in a separate collection. After a failure the
+collection gets one more write: if that fails too, the size has poisoned the collection. The script calls the backend,
+below the service's own limits. Its memory is limited, so that a size that needs too much fails instead of exhausting
+the machine. It takes about five minutes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,20 @@ from uuid import uuid4
 import numpy as np
 
 from ragstore.chroma import merging, query_groups
-from ragstore.chroma.backend import Backend, RecordBatch, WrittenMetadata
+from ragstore.chroma.backend import Backend
 from ragstore.chroma.embedded.backend import EmbeddedBackend
 from ragstore.chroma.http.backend import HttpBackend
+from ragstore.chroma.operations import (
+    AddRecords,
+    CreateCollection,
+    DeleteCollection,
+    DeleteRecords,
+    GetCollection,
+    GetRecords,
+    QueryRecords,
+    UpsertRecords,
+)
+from ragstore.chroma.records import Column, RecordBatch, UpsertMetadata
 from ragstore.errors import ChromaError, ChromaTimeout, ChromaUnavailable
 from ragstore.kit.errors import ServiceError
 from ragstore.model import metadata, vectors
@@ -40,11 +51,11 @@ from tests.support.servers import Served, running, start_chroma
 MEMORY_BYTES: Final = 8 * 2**30
 TIMEOUT_SECONDS: Final = 60.0
 SLOW_SECONDS: Final = 20.0
-"""An attempt that takes longer ends a search: larger sizes would take the script too long."""
+"""An attempt that takes longer ends the search: larger sizes would take too long."""
 
 MIB: Final = 2**20
 DOCUMENTS: Final = 100
-"""Documents of the writes that are measured by what all of them have."""
+"""Number of documents in writes whose total of metadata values is measured."""
 
 WIDTH: Final = 1536
 """Dimension of the embeddings of large writes."""
@@ -52,34 +63,35 @@ WIDTH: Final = 1536
 
 @dataclass(frozen=True)
 class Bench:
-    """A fresh collection of a backend.
+    """A new collection of a backend.
 
     Attributes:
         backend: Chroma.
-        collection: the collection, which holds no document.
+        collection: the collection, which is empty.
     """
 
     backend: Backend
     collection: Collection
 
     async def write(
-        self, *metadatas: WrittenMetadata, text: str = "text", first_id: str = "0", dimension: int = 2
+        self, *metadatas: UpsertMetadata, text: str = "text", first_id: str = "0", dimension: int = 2
     ) -> None:
         """Write documents in one call."""
         ids = [first_id, *map(str, range(1, len(metadatas)))]
         embeddings = np.ones((len(ids), dimension), dtype=np.float32)
         records = RecordBatch(ids, embeddings, [text] * len(ids), list(metadatas))
-        await self.backend.upsert(self.collection.id, records)
+        await self.backend.call(UpsertRecords(self.collection.id, records))
 
-    async def add(self, meta: WrittenMetadata) -> None:
-        """Write a document with the mark that an add has."""
+    async def add(self, meta: UpsertMetadata) -> None:
+        """Add a document, with a write token."""
         records = RecordBatch(["0"], np.ones((1, 2), dtype=np.float32), ["text"], [meta])
-        await self.backend.add(self.collection.id, records, ["mark"])
+        await self.backend.call(AddRecords(self.collection.id, records, ["mark"]))
 
     async def read(self, where: dict[str, object] | None = None, **filters: object) -> None:
-        """Read what a filter selects of one document."""
+        """Write one document, and read with a filter."""
         await self.write({"k": 1})
-        await self.backend.get(self.collection.id, where=where, include=("documents", "metadatas"), **filters)  # type: ignore[arg-type]  # by name
+        columns: tuple[Column, ...] = ("documents", "metadatas")
+        await self.backend.call(GetRecords(self.collection.id, where=where, columns=columns, **filters))  # type: ignore[arg-type]  # by name
 
 
 Attempt = Callable[[Bench, int], Awaitable[object]]
@@ -87,19 +99,19 @@ Attempt = Callable[[Bench, int], Awaitable[object]]
 
 @dataclass(frozen=True)
 class Size:
-    """A size that is searched.
+    """A size to search the limit of.
 
     Attributes:
-        name: what it is.
-        attempt: makes a call of this size.
-        most: largest size that is tried.
+        name: what the size counts.
+        attempt: makes a call of a given size.
+        max_size: the maximum size to try.
         ours: the service's limit.
-        start: first size that is tried.
+        start: the first size to try.
     """
 
     name: str
     attempt: Attempt
-    most: int
+    max_size: int
     ours: str
     start: int = 16
 
@@ -108,7 +120,7 @@ def _keys(count: int, prefix: str = "k") -> dict[str, MetadataValue | None]:
     return {f"{prefix}{number}": number for number in range(count)}
 
 
-def _small(count: int) -> list[WrittenMetadata]:
+def _small(count: int) -> list[UpsertMetadata]:
     return [{"k": 1} for _ in range(count)]
 
 
@@ -132,15 +144,16 @@ async def _query(bench: Bench, count: int) -> None:
     ids = _ids(1000)
     embeddings = np.random.default_rng(7).standard_normal((len(ids), 2)).astype(np.float32)
     records = RecordBatch(ids, embeddings, ["text"] * len(ids), _small(len(ids)))
-    await bench.backend.upsert(bench.collection.id, records)
+    await bench.backend.call(UpsertRecords(bench.collection.id, records))
     vectors = embeddings[: max(1, count // 1000)]
-    await bench.backend.query(bench.collection.id, vectors, min(count, 1000), include=("documents", "metadatas"))
+    columns: tuple[Column, ...] = ("documents", "metadatas")
+    await bench.backend.call(QueryRecords(bench.collection.id, vectors, min(count, 1000), columns=columns))
 
 
 async def _create(bench: Bench, name: str, meta: dict[str, str | int | float | bool]) -> None:
-    await bench.backend.create_collection(name, meta, "l2")
-    await bench.backend.get_collection(name)
-    await bench.backend.delete_collection(name)
+    await bench.backend.call(CreateCollection(name, meta, "l2"))
+    await bench.backend.call(GetCollection(name))
+    await bench.backend.call(DeleteCollection(name))
 
 
 def _ids(count: int) -> list[str]:
@@ -152,7 +165,7 @@ _OPERAND: Final = f"{where_document.MAX_TEXT:,}"
 
 SIZES: Final = [
     Size("metadata keys of a document", lambda b, n: b.write(_keys(n)), 20_000, f"{metadata.MAX_VALUES:,}"),
-    Size("the same, in an add with a mark", lambda b, n: b.add({**_keys(n)}), 20_000, f"{metadata.MAX_VALUES:,}"),
+    Size("the same, with a write token", lambda b, n: b.add({**_keys(n)}), 20_000, f"{metadata.MAX_VALUES:,}"),
     Size("list members of a document", lambda b, n: b.write({"l": [*range(n)]}), 20_000, f"{metadata.MAX_VALUES:,}"),
     Size("keys that a replacement removes", _replace, 80_000, f"{merging.MAX_REMOVED_KEYS:,}"),
     Size(
@@ -174,8 +187,16 @@ SIZES: Final = [
         f"{Settings().max_batch_size:,}, {_BODY}",
         500,
     ),
-    Size("ids of a get", lambda b, n: b.backend.get(b.collection.id, ids=_ids(n)), 100_000, "10,000", 1000),
-    Size("ids of a deletion", lambda b, n: b.backend.delete(b.collection.id, _ids(n)), 100_000, "5,461", 1000),
+    Size(
+        "ids of a get", lambda b, n: b.backend.call(GetRecords(b.collection.id, ids=_ids(n))), 100_000, "10,000", 1000
+    ),
+    Size(
+        "ids of a deletion",
+        lambda b, n: b.backend.call(DeleteRecords(b.collection.id, _ids(n))),
+        100_000,
+        "5,461",
+        1000,
+    ),
     Size("strings in `$in`", lambda b, n: b.read({"k": {"$in": _ids(n)}}), 100_000, f"{grammar.MAX_VALUES:,}"),
     Size(
         "whole numbers in `$in`",
@@ -217,8 +238,8 @@ SIZES: Final = [
 ]
 
 
-class Place:
-    """Chroma of one kind, which is started again when a size has crashed it."""
+class RestartableChroma:
+    """Chroma of one kind, which is restarted when a size has crashed it."""
 
     def __init__(self, kind: str, folder: Path) -> None:
         self.kind = kind
@@ -236,14 +257,14 @@ class Place:
         return HttpBackend(self._served.url, "tenant", "database", headers={}, timeout=TIMEOUT_SECONDS, connections=4)
 
     async def restart(self) -> None:
-        """Start Chroma again."""
+        """Restart Chroma."""
         with suppress(ServiceError):
             await self.backend.close()
         self.backend = self._made()
         await self.backend.start()
 
     async def end(self) -> None:
-        """End Chroma."""
+        """Stop Chroma."""
         await self.backend.close()
         if self._served is not None:
             with running(self._served):
@@ -251,65 +272,65 @@ class Place:
 
     @asynccontextmanager
     async def bench(self) -> AsyncIterator[Bench]:
-        """A fresh collection, deleted afterwards."""
+        """A new collection, deleted afterwards."""
         name = f"t-{uuid4().hex}"
-        yield Bench(self.backend, await self.backend.create_collection(name, {}, "l2"))
+        yield Bench(self.backend, await self.backend.call(CreateCollection(name, {}, "l2")))
         with suppress(ServiceError):
-            await self.backend.delete_collection(name)
+            await self.backend.call(DeleteCollection(name))
 
 
-async def attempted(place: Place, size: Size, number: int) -> str:
+async def attempted(chroma: RestartableChroma, size: Size, number: int) -> str:
     """Make one attempt.
 
     Returns:
-        Nothing when it worked, else how it failed and what became of the collection.
+        The failure and the state of the collection; empty on success.
     """
-    async with place.bench() as bench:
+    async with chroma.bench() as bench:
         try:
             await size.attempt(bench, number)
         except (ChromaUnavailable, ChromaTimeout) as error:
-            await place.restart()
-            how = f"{error.status}, Chroma ended or hung"
+            await chroma.restart()
+            how = f"{error.status}, Chroma crashed or hung"
         except ChromaError as error:
             how = f"{error.status}"
         except ServiceError as error:
             how = f"{error.status}"
         else:
             return ""
-        return f"{how}, {await _state(Bench(place.backend, bench.collection))}"
+        return f"{how}, {await _state(Bench(chroma.backend, bench.collection))}"
 
 
 async def _state(bench: Bench) -> str:
-    """Whether a collection still takes a write, and can be read."""
+    """Whether a collection still accepts a write, and can be read."""
     try:
-        dimension = (await bench.backend.get_collection(bench.collection.name)).dimension or 2
+        dimension = (await bench.backend.call(GetCollection(bench.collection.name))).dimension or 2
         after = RecordBatch(["after"], np.ones((1, dimension), dtype=np.float32), ["text"], [{"k": 1}])
-        await bench.backend.upsert(bench.collection.id, after)
-        await bench.backend.get(bench.collection.id, ids=["after"], include=("metadatas",))
+        await bench.backend.call(UpsertRecords(bench.collection.id, after))
+        await bench.backend.call(GetRecords(bench.collection.id, ids=["after"], columns=("metadatas",)))
     except ServiceError as error:
         return "fine" if error.status == 400 else "**poisoned**"
     return "fine"
 
 
-async def searched(place: Place, size: Size) -> str:
-    """The largest size that worked, the smallest that failed, and how."""
+async def searched(chroma: RestartableChroma, size: Size) -> str:
+    """The largest size that worked, the smallest that failed, and the failure."""
     works, fails, how = 0, 0, ""
     number = size.start
     while not fails:
         began = time.monotonic()
-        how = await attempted(place, size, number)
+        how = await attempted(chroma, size, number)
         if how:
             fails = number
-        elif number == size.most:
+        elif number == size.max_size:
             return f"{number:,} works"
         elif time.monotonic() - began > SLOW_SECONDS:
             return f"{number:,} works, in {time.monotonic() - began:.0f} s"
         else:
             works = number
-            number = min(2 * number, size.most)
+            number = min(2 * number, size.max_size)
     while fails - works > max(1, works // 5000):
         number = (works + fails) // 2
-        if failure := await attempted(place, size, number):
+        if failure := await attempted(chroma, size, number):
             fails, how = number, failure
         else:
             works = number
@@ -317,26 +338,26 @@ async def searched(place: Place, size: Size) -> str:
 
 
 async def measure(kind: str, names: list[str]) -> dict[str, str]:
-    """Search all sizes over one kind of Chroma."""
+    """Find the limits of all sizes over one kind of Chroma."""
     with tempfile.TemporaryDirectory() as folder:
-        place = Place(kind, Path(folder))
-        await place.backend.start()
+        chroma = RestartableChroma(kind, Path(folder))
+        await chroma.backend.start()
         found: dict[str, str] = {}
         try:
             for size in SIZES:
                 if not names or any(name in size.name for name in names):
-                    found[size.name] = await searched(place, size)
+                    found[size.name] = await searched(chroma, size)
                     print(f"{kind}: {size.name}: {found[size.name]}", flush=True)
         finally:
-            await place.end()
+            await chroma.end()
         return found
 
 
 def main() -> None:
-    """Measure, and print the table."""
+    """Measure the limits, and print them as a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", choices=("embedded", "remote"), action="append")
-    parser.add_argument("names", nargs="*", help="parts of the names of the sizes to search; all without any")
+    parser.add_argument("names", nargs="*", help="measure only sizes whose name contains one of these; default: all")
     arguments = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     kinds = arguments.store or ["embedded", "remote"]

@@ -1,5 +1,5 @@
 -- Sends the bodies of a file in turn, and prints one line of JSON at the end.
--- Arguments: the file (one body a line), the method. @ID@ in a body becomes an id that no other request has.
+-- Arguments: the file (one body per line), the method. Each @ID@ in a body is replaced by a unique id.
 
 local thread_count = 0
 

@@ -1,4 +1,4 @@
-"""Loads an address with wrk, a compiled load generator: one written in Python costs more than the service does."""
+"""Send load with wrk, a compiled load generator: one written in Python would use more CPU time than the service."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ SCRIPT = Path(__file__).with_name("load.lua")
 
 @dataclass(frozen=True)
 class Work:
-    """What to send where.
+    """Requests to send, and their target.
 
     Attributes:
-        url: the address.
-        bodies: file of request bodies, one a line.
+        url: the target.
+        bodies: file of request bodies, one per line.
         method: HTTP method.
-        callers: requests under way at once.
+        clients: number of concurrent requests.
     """
 
     url: str
     bodies: Path
     method: str
-    callers: int
+    clients: int
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of it.
+    """The result of a measurement.
 
     Attributes:
-        rate: answers a second.
-        p50_ms: median time of an answer, in milliseconds.
-        failures: answers that were no success, and requests without one.
+        rate: responses per second.
+        p50_ms: median response time in milliseconds.
+        failures: number of unsuccessful responses, and of requests without a response.
     """
 
     rate: float
@@ -43,23 +43,23 @@ class Measured:
 
 
 def load(work: Work, seconds: float) -> Measured:
-    """Send for a while.
+    """Send requests for a given time.
 
     Args:
-        work: what to send where.
-        seconds: how long.
+        work: the requests to send.
+        seconds: duration.
 
     Returns:
-        What came of it.
+        The rate, the median response time and the failures.
     """
     run = subprocess.run(
         [
-            *("wrk", "--threads", "1", "--connections", str(work.callers), "--duration", f"{seconds:g}s"),
+            *("wrk", "--threads", "1", "--connections", str(work.clients), "--duration", f"{seconds:g}s"),
             *("--timeout", "30s", "--script", str(SCRIPT), work.url, "--", str(work.bodies), work.method),
         ],
         capture_output=True,
         text=True,
         check=True,
     )
-    told = json.loads(run.stdout.strip().splitlines()[-1])
-    return Measured(told["requests"] / told["seconds"], told["p50_ms"], told["failures"])
+    summary = json.loads(run.stdout.strip().splitlines()[-1])
+    return Measured(summary["requests"] / summary["seconds"], summary["p50_ms"], summary["failures"])

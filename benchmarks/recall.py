@@ -1,4 +1,4 @@
-"""How many of the true nearest neighbours Chroma and the service find, with and without a filter."""
+"""Recall of Chroma and of the service: the share of the true nearest neighbours in the results, by filter."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ FILTERS: list[tuple[str, dict[str, object] | None]] = [
 
 
 def recall_table(chroma: str, service: str, corpus: Corpus) -> str:
-    """Ask every question of both.
+    """Send every query to both.
 
     Args:
-        chroma: address of Chroma's collection.
-        service: the service's address.
-        corpus: what was loaded.
+        chroma: URL of Chroma's collection.
+        service: the service's URL.
+        corpus: the records that were loaded.
 
     Returns:
-        A table of the shares of the true neighbours that were found.
+        A table of the recall of each side.
     """
     lines = ["\n| recall@5 | Chroma | service |", "| --- | --- | --- |"]
     with httpx.Client(timeout=60) as client:
         for title, where in FILTERS:
             truth = _true_neighbours(corpus, where)
-            direct = [_ask_chroma(client, chroma, vector.tolist(), where) for vector in corpus.queries]
-            ours = [_ask_service(client, service, vector.tolist(), where) for vector in corpus.queries]
+            direct = [_query_chroma(client, chroma, vector.tolist(), where) for vector in corpus.queries]
+            ours = [_query_service(client, service, vector.tolist(), where) for vector in corpus.queries]
             lines.append(f"| {title} | {_recall(direct, truth):.4f} | {_recall(ours, truth):.4f} |")
     return "\n".join(lines)
 
 
 def _true_neighbours(corpus: Corpus, where: dict[str, object] | None) -> list[set[str]]:
-    """By comparing with every record that the filter selects."""
-    chosen = np.array([place for place, metadata in enumerate(corpus.metadatas) if _selects(where, metadata)])
+    """The ids of the nearest neighbours of each query, by comparison with every record that the filter selects."""
+    chosen = np.array([index for index, metadata in enumerate(corpus.metadatas) if _selects(where, metadata)])
     scores = corpus.queries @ corpus.vectors[chosen].T
     nearest = np.argsort(-scores, axis=1)[:, :TOP_K]
-    return [{f"record-{place}" for place in chosen[row]} for row in nearest]
+    return [{f"record-{index}" for index in chosen[row]} for row in nearest]
 
 
 def _selects(where: dict[str, object] | None, metadata: dict[str, str | int]) -> bool:
@@ -62,13 +62,13 @@ def _recall(found: list[list[str]], truth: list[set[str]]) -> float:
     return float(np.mean(shares))
 
 
-def _ask_chroma(client: httpx.Client, url: str, vector: list[float], where: dict[str, object] | None) -> list[str]:
+def _query_chroma(client: httpx.Client, url: str, vector: list[float], where: dict[str, object] | None) -> list[str]:
     body = {"query_embeddings": [vector], "n_results": TOP_K, "include": [], **({"where": where} if where else {})}
     ids: list[str] = client.post(f"{url}/query", json=body).raise_for_status().json()["ids"][0]
     return ids
 
 
-def _ask_service(client: httpx.Client, url: str, vector: list[float], where: dict[str, object] | None) -> list[str]:
+def _query_service(client: httpx.Client, url: str, vector: list[float], where: dict[str, object] | None) -> list[str]:
     body = {"query_embedding": vector, "top_k": TOP_K, **({"where": where} if where else {})}
-    answer = client.post(f"{url}/collections/corpus/query", json=body).raise_for_status().json()
-    return [hit["id"] for hit in answer["results"]]
+    response = client.post(f"{url}/collections/corpus/query", json=body).raise_for_status().json()
+    return [match["id"] for match in response["results"]]

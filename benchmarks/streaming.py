@@ -1,8 +1,8 @@
-"""Streams documents into a new service, and tells how long that took and how much memory it needed.
+"""Stream documents into a new service, and print the time and the memory that it took.
 
 `python -m benchmarks.streaming --documents 10000 100000`: each number of documents goes to a service of its own, once
-over a Chroma server and once over embedded Chroma. The documents are small (16 dimensions, 64 characters), so there are
-many of them in little time, and what a stream would hold on to shows.
+over a Chroma server and once over embedded Chroma. The documents are small (16 dimensions, 64 characters), so that many
+are sent in little time and memory that a stream does not release becomes visible.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STORES: Final = ("remote", "embedded")
 
 
 def documents(count: int) -> Iterator[bytes]:
-    """Lines of small documents."""
+    """Small documents as lines of a stream."""
     random = np.random.default_rng(7)
     for number in range(count):
         embedding = random.standard_normal(DIMENSION).astype("<f4")
@@ -41,28 +41,28 @@ def documents(count: int) -> Iterator[bytes]:
 
 
 def memory(process: int, kind: Literal["VmHWM", "VmRSS"]) -> float:
-    """Memory of a process in MiB: its peak, or what it has now."""
+    """Memory of a process in MiB: its peak (`VmHWM`) or its current value (`VmRSS`)."""
     status = Path(f"/proc/{process}/status").read_text()
     return int(re.findall(rf"{kind}:\s+(\d+) kB", status)[0]) / 1024
 
 
 def streamed(service: Served, count: int) -> str:
-    """Stream so many documents.
+    """Stream documents.
 
     Args:
-        service: where to.
-        count: how many.
+        service: the service to send to.
+        count: number of documents.
 
     Returns:
-        The cells of a row.
+        The cells of a table row.
     """
     with httpx.Client(base_url=service.url, timeout=600, headers={"Content-Type": "application/x-ndjson"}) as http:
         http.post("/collections", content='{"name": "stream"}', headers={"Content-Type": "application/json"})
         before = memory(service.process.pid, "VmRSS")
         started = time.perf_counter()
-        answer = http.post("/collections/stream/documents/stream", content=documents(count))
+        response = http.post("/collections/stream/documents/stream", content=documents(count))
         seconds = time.perf_counter() - started
-        *stored, end = [json.loads(line) for line in answer.text.splitlines()]
+        *stored, end = [json.loads(line) for line in response.text.splitlines()]
         if end["status"] != "done" or http.get("/collections/stream").json()["count"] != count:
             raise SystemExit(f"not everything was stored: {end}")
     peak = memory(service.process.pid, "VmHWM")
@@ -70,9 +70,11 @@ def streamed(service: Served, count: int) -> str:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the time and the memory of streams as a table."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--documents", type=int, nargs="+", default=[10_000, 100_000], help="how many, for each row")
+    parser.add_argument(
+        "--documents", type=int, nargs="+", default=[10_000, 100_000], help="number of documents for each row"
+    )
     parser.add_argument("--store", choices=STORES, nargs="+", default=STORES)
     options = parser.parse_args()
     print("| store | documents | time | rate | acknowledgements | memory before | peak |")

@@ -1,11 +1,11 @@
-"""Ingest the example handbook into a running ragstore and ask it questions.
+"""Ingest the example handbook into a running ragstore and query it.
 
 Run ``make run`` in one terminal and ``make demo`` in another, or::
 
     python examples/demo.py --url http://127.0.0.1:8080
 
-Passages and questions come with their vectors, so no embedding model is needed. Running it again
-changes nothing: the passages are upserted under the same ids.
+Passages and questions include their embeddings, so no embedding model is needed. A second run changes
+nothing: the passages are upserted under the same ids.
 """
 
 import argparse
@@ -24,15 +24,15 @@ COLLECTION = "handbook"
 LAYERS = ("document", "page", "section", "chunk")
 BATCH_SIZE = 50
 TOP_K = 3
-# The question whose whole section is gathered: the section begins a page before the nearest chunk.
-GATHERED = "question-8"
+# The question whose whole section is printed: the section starts a page before the nearest chunk.
+EXPANDED = "question-8"
 WIDTH = 88
 
 Where = dict[str, str | int | dict[str, int]]
 
 
 class Metadata(TypedDict, total=False):
-    """The metadata keys that the demo reads; the passages hold more, see ``README.md``."""
+    """The metadata keys that the demo reads. The passages have more, see ``README.md``."""
 
     layer: str
     page_number: int
@@ -56,14 +56,14 @@ class EmbeddedDocument(Document):
 
 
 class Result(Document):
-    """One result of a query; ``score`` is the cosine similarity, 1 at best."""
+    """One result of a query; ``score`` is the cosine similarity, whose maximum is 1."""
 
     distance: float
     score: float
 
 
 class Page(TypedDict):
-    """One page of a listing; ``total`` counts all documents that match, not only this page's."""
+    """One page of a listing; ``total`` counts all documents that match, not only those of this page."""
 
     documents: list[Document]
     count: int
@@ -71,7 +71,7 @@ class Page(TypedDict):
 
 
 class Question(TypedDict):
-    """A question with its vector and the heading of the section that answers it."""
+    """A question with its embedding and the heading of the section with the information."""
 
     id: str
     text: str
@@ -93,8 +93,8 @@ def connect(url: str, api_key: str | None) -> httpx.Client:
     """Open a client whose every error status raises ``httpx.HTTPStatusError``.
 
     Args:
-        url: Where the service listens.
-        api_key: Sent as a bearer token; ``None`` where the service asks for none.
+        url: Address of the service.
+        api_key: Sent as a bearer token; ``None`` for a service without keys.
     """
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     return httpx.Client(
@@ -106,7 +106,7 @@ def connect(url: str, api_key: str | None) -> httpx.Client:
 
 
 def create_collection(client: httpx.Client) -> None:
-    """Create the collection, or keep the one that is there."""
+    """Create the collection, or keep the existing one."""
     client.post(
         "/collections",
         json={
@@ -123,7 +123,7 @@ def ingest(client: httpx.Client, passages: Sequence[EmbeddedDocument]) -> int:
     """Upsert the passages batch by batch.
 
     Returns:
-        The number of requests it took.
+        The number of requests.
     """
     batches = [passages[i : i + BATCH_SIZE] for i in range(0, len(passages), BATCH_SIZE)]
     for batch in batches:
@@ -136,8 +136,8 @@ def list_documents(client: httpx.Client, where: Where, limit: int = 100) -> Page
 
     Args:
         client: A client of the service.
-        where: Metadata fields and what they must equal; several fields mean AND.
-        limit: How many documents to return at most; ``total`` counts the others too.
+        where: Metadata fields and their required values; several fields mean AND.
+        limit: Maximum number of documents to return; ``total`` counts the others, too.
     """
     response = client.get(
         f"/collections/{COLLECTION}/documents",
@@ -147,7 +147,7 @@ def list_documents(client: httpx.Client, where: Where, limit: int = 100) -> Page
     return page
 
 
-def ask(client: httpx.Client, question: Question) -> list[Result]:
+def find_nearest(client: httpx.Client, question: Question) -> list[Result]:
     """Find the chunks nearest to a question.
 
     Returns:
@@ -165,37 +165,37 @@ def ask(client: httpx.Client, question: Question) -> list[Result]:
     return results
 
 
-def gather(client: httpx.Client, hit: Document) -> list[Document]:
-    """Gather the whole section that a chunk stands in.
+def expand_to_section(client: httpx.Client, chunk: Document) -> list[Document]:
+    """Read the whole section of a chunk.
 
     Returns:
         The chunk and its siblings, those of the same ``section_id``, in reading order.
     """
-    siblings = list_documents(client, {"section_id": hit["metadata"]["section_id"], "layer": "chunk"})
-    return sorted(siblings["documents"], key=lambda chunk: chunk["metadata"]["chunk_index"])
+    siblings = list_documents(client, {"section_id": chunk["metadata"]["section_id"], "layer": "chunk"})
+    return sorted(siblings["documents"], key=lambda sibling: sibling["metadata"]["chunk_index"])
 
 
 def rank(question: Question, results: Sequence[Result]) -> int | None:
-    """Judge an answer by the place of the first result from the section the question names.
+    """Find the rank of the first result from the section that the question names.
 
     Returns:
-        1 for the nearest result, ``None`` when none is from that section.
+        1 for the nearest result, ``None`` when no result is from that section.
     """
-    for place, result in enumerate(results, start=1):
+    for position, result in enumerate(results, start=1):
         if result["metadata"].get("section_heading") == question["answer_in"]:
-            return place
+            return position
     return None
 
 
 def print_layers(client: httpx.Client) -> None:
-    """Print how many passages each layer has."""
+    """Print the number of passages in each layer."""
     for layer in LAYERS:
         total = list_documents(client, {"layer": layer}, limit=1)["total"]
         print(f"  layer = {layer:<9} {total:>4}")
 
 
 def print_contents(client: httpx.Client, first_page: int, last_page: int) -> None:
-    """Print the headings of the sections that begin on some pages."""
+    """Print the headings of the sections that start on some pages."""
     pages = {"$gte": first_page, "$lte": last_page}
     sections = list_documents(client, {"layer": "section", "page_number": pages})
     print(f"\n  layer = section and {first_page} <= page_number <= {last_page}")
@@ -204,8 +204,8 @@ def print_contents(client: httpx.Client, first_page: int, last_page: int) -> Non
         print(f"    {metadata['section_heading']:.<48} page {metadata['page_number']}")
 
 
-def print_answer(question: Question, results: Sequence[Result], place: int | None) -> None:
-    """Print a question, its nearest chunk, and where the answer was if not there."""
+def print_result(question: Question, results: Sequence[Result], position: int | None) -> None:
+    """Print a question, its nearest chunk, and the rank of the right section if that is not 1."""
     print()
     print_wrapped(f"Q: {question['text']}", indent=0)
     if not results:
@@ -214,13 +214,13 @@ def print_answer(question: Question, results: Sequence[Result], place: int | Non
     best = results[0]
     print(f"  {location(best)}   score {best['score']:.2f}")
     print_wrapped(best["text"])
-    if place != 1:
-        where = f"result {place} of {len(results)}" if place else f"not in the top {TOP_K}"
-        print_wrapped(f'(missed: the answer is in "{question["answer_in"]}", {where})')
+    if position != 1:
+        where = f"result {position} of {len(results)}" if position else f"not in the top {TOP_K}"
+        print_wrapped(f'(missed: the right section is "{question["answer_in"]}", {where})')
 
 
 def print_section(chunks: Sequence[Document]) -> None:
-    """Print the chunks of a section one after the other."""
+    """Print the chunks of a section."""
     for chunk in chunks:
         print(f"\n  {location(chunk)}, chunk {chunk['metadata']['chunk_index']}")
         print_wrapped(chunk["text"])
@@ -239,7 +239,7 @@ def print_wrapped(text: str, indent: int = 4) -> None:
 
 
 def location(document: Document) -> str:
-    """Say where a passage stands, for example ``Deposits, page 6``."""
+    """The heading and page of a passage, for example ``Deposits, page 6``."""
     metadata = document["metadata"]
     heading = metadata.get("section_heading", "(no section)")
     return f"{heading}, page {metadata['page_number']}"
@@ -249,7 +249,7 @@ def run(client: httpx.Client) -> None:
     """Run the whole demo.
 
     Raises:
-        httpx.HTTPError: The service is away or refused a request.
+        httpx.HTTPError: The service cannot be reached or rejected a request.
     """
     passages, questions = read_passages(), read_questions()
 
@@ -262,20 +262,20 @@ def run(client: httpx.Client) -> None:
     print_layers(client)
     print_contents(client, first_page=11, last_page=12)
 
-    print_heading("3. Ask")
-    answers = {question["id"]: ask(client, question) for question in questions}
-    places = {question["id"]: rank(question, answers[question["id"]]) for question in questions}
+    print_heading("3. Query")
+    results = {question["id"]: find_nearest(client, question) for question in questions}
+    ranks = {question["id"]: rank(question, results[question["id"]]) for question in questions}
     for question in questions:
-        print_answer(question, answers[question["id"]], places[question["id"]])
+        print_result(question, results[question["id"]], ranks[question["id"]])
 
-    print_heading("4. Gather the section around an answer")
-    question = next(question for question in questions if question["id"] == GATHERED)
-    hit = answers[GATHERED][0]
+    print_heading("4. Expand a result to its section")
+    question = next(question for question in questions if question["id"] == EXPANDED)
+    nearest = results[EXPANDED][0]
     print_wrapped(f"Q: {question['text']}", indent=0)
-    print(f"  section_id = {hit['metadata']['section_id']}, found by {hit['id']}")
-    print_section(gather(client, hit))
+    print(f"  section_id = {nearest['metadata']['section_id']}, found by {nearest['id']}")
+    print_section(expand_to_section(client, nearest))
 
-    first = sum(place == 1 for place in places.values())
+    first = sum(position == 1 for position in ranks.values())
     print(f"\n{first} of {len(questions)} questions found their section first")
 
 
@@ -283,13 +283,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Read the command line and run the demo.
 
     Returns:
-        The exit code: 0, or 1 when the service is away or refused a request.
+        The exit code: 0, or 1 when the service cannot be reached or rejected a request.
     """
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
         "--url",
         default=os.environ.get("RAGSTORE_URL", "http://127.0.0.1:8080"),
-        help="where ragstore listens (default: RAGSTORE_URL, or %(default)s)",
+        help="address of the service (default: RAGSTORE_URL, or %(default)s)",
     )
     parser.add_argument(
         "--api-key",
@@ -304,7 +304,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {_reason(error.response)}", file=sys.stderr)
         return 1
     except (httpx.RequestError, httpx.InvalidURL) as error:
-        print(f"error: no answer from {options.url} ({error}); is it running?", file=sys.stderr)
+        print(f"error: no response from {options.url} ({error}); is it running?", file=sys.stderr)
         return 1
     return 0
 
@@ -316,17 +316,17 @@ def _lines(name: str) -> Iterator[str]:
 
 def _raise_for_status(response: httpx.Response) -> None:
     if response.is_error:
-        response.read()  # a hook sees the response before its body, which holds the reason
+        response.read()  # a hook receives the response before its body, which contains the reason
     response.raise_for_status()
 
 
 def _reason(response: httpx.Response) -> str:
-    """Say what the service refused and why, from the problem document's ``detail``."""
-    asked = f"{response.request.method} {response.request.url.path}: {response.status_code}"
+    """The rejected request and the reason, from the ``detail`` of the problem document."""
+    rejected = f"{response.request.method} {response.request.url.path}: {response.status_code}"
     try:
-        return f"{asked} {response.json()['detail']}"
+        return f"{rejected} {response.json()['detail']}"
     except (ValueError, KeyError, TypeError):
-        return f"{asked} {response.reason_phrase}"
+        return f"{rejected} {response.reason_phrase}"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Draws `stack.svg`, the picture of `architecture.md`: `.venv/bin/python scripts/draw_stack.py` writes it anew.
+"""Draws `docs/stack.svg`, the picture of `docs/architecture.md`: `python -m scripts.draw_stack`.
 
-A test compares its stores with the stack that `ragstore.app` makes.
+A test compares its layers with the stack that `ragstore.app` builds.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from xml.sax.saxutils import escape
 PICTURE: Final = Path(__file__).resolve().parents[1] / "docs/stack.svg"
 
 ROWS: Final = (
-    ("HTTP", "uvicorn, ProblemProtocol", "reads requests; ends those that never come"),
-    ("HTTP", "RequestContextMiddleware", "request id, timing, access log, audit line"),
+    ("HTTP", "uvicorn, ProblemProtocol", "parses requests; cuts off clients that are too slow"),
+    ("HTTP", "RequestContextMiddleware", "request id, timing, access log, audit record"),
     ("HTTP", "MetricsMiddleware", "requests by route and status, for Prometheus"),
-    ("HTTP", "LimitsMiddleware", "so many at once, so long each; says no when it stops"),
-    ("HTTP", "RawPathMiddleware, AllowHeaderMiddleware", "paths as sent; the methods of a path"),
+    ("HTTP", "LimitsMiddleware", "maximum of concurrent requests, deadline, shutdown"),
+    ("HTTP", "RawPathMiddleware, AllowHeaderMiddleware", "encoded slashes in paths; the Allow header"),
     ("Litestar", "AuthMiddleware", "keys, roles, rates"),
-    ("Litestar", "routes", "decode once, call the store, encode"),
-    ("stores", "ScopedStore", "for keys with patterns: what they may not see does not exist"),
-    ("stores", "AuditStore", "notes every write for the audit line"),
-    ("stores", "MetricsStore", "counts and times what callers ask"),
-    ("stores", "DeadlineStore", "ends what takes longer than the request's budget"),
-    ("stores", "BatchingStore", "what waits at the same time leaves as one"),
-    ("stores", "FilterPlanningStore", "how a filtered query is asked"),
-    ("stores", "ChromaStore", "makes of Chroma's habits what the contract promises"),
-    ("backends", "ConsistentReadBackend", "reads again what was written meanwhile; remote only"),
-    ("backends", "CircuitBreakerBackend", "refuses at once while Chroma is away"),
-    ("backends", "RetryingBackend", "asks again what may be asked twice"),
-    ("backends", "MetricsBackend", "times each call to Chroma"),
+    ("Litestar", "routes", "decode once, call the store, encode the response"),
+    ("stores", "ScopedStore", "for keys with patterns: hides all other collections"),
+    ("stores", "AuditStore", "adds every write to the audit record"),
+    ("stores", "MetricsStore", "counts and times the calls of the routes"),
+    ("stores", "DeadlineStore", "ends a call when the request's deadline expires"),
+    ("stores", "BatchingStore", "joins concurrent requests into batches"),
+    ("stores", "FilterPlanningStore", "pre-filter or post-filter for a filtered query"),
+    ("stores", "ChromaStore", "implements the contract on top of Chroma"),
+    ("backends", "ConsistentReadLayer", "repeats reads that a write may have torn; remote only"),
+    ("backends", "CircuitBreakerLayer", "rejects calls while Chroma is unavailable"),
+    ("backends", "RetryLayer", "retries the calls that may be repeated"),
+    ("backends", "MetricsLayer", "times each call to Chroma"),
 )
-"""What a request passes, outermost first: its group, its name, and what it does."""
+"""The layers, outermost first: group, name, purpose."""
 
 BACKENDS: Final = (
     ("EmbeddedBackend", "a process of its own, with PersistentClient"),
@@ -51,13 +51,13 @@ def drawing() -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {end + 100}" font-family="sans-serif" '
         'font-size="13" role="img">',
-        "<title>What a request passes on its way to Chroma and back</title>",
+        "<title>The layers between a client and Chroma</title>",
         f'<rect width="{WIDTH}" height="{end + 100}" fill="#ffffff"/>',
-        _text(LEFT + 10, 22, "a caller: curl, the Python client, the Node client", bold=True),
+        _text(LEFT + 10, 22, "a client: curl, the Python client, the Node client", bold=True),
     ]
     group = ""
-    for place, (kind, name, note) in enumerate(ROWS):
-        y = TOP + ROW * place
+    for index, (kind, name, note) in enumerate(ROWS):
+        y = TOP + ROW * index
         parts.append(_box(LEFT, y, WIDTH - LEFT - 12, COLOURS[kind]))
         parts += [_text(LEFT + 10, y + 19, name, bold=True), _text(LEFT + 220, y + 19, note)]
         if kind != group:

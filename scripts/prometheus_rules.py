@@ -1,10 +1,10 @@
-"""Print prometheusrule.yaml, the alerts for the Prometheus operator: python scripts/prometheus_rules.py."""
+"""Print prometheusrule.yaml, the alerts for the Prometheus operator: `python scripts/prometheus_rules.py`."""
 
 import textwrap
 from pathlib import Path
 
 HEAD = """\
-# Made of rules.yaml by `make rules`: the same for the Prometheus operator.
+# Generated from rules.yaml by `make generate`: the same rules for the Prometheus operator.
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:

@@ -1,33 +1,45 @@
-"""Makes the table of settings in docs/operating.md from the code: `python scripts/settings_table.py`."""
+"""Generate the settings table of docs/operating.md from the code: `python -m scripts.settings_table`."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from ragstore.settings import Settings, variable
+import msgspec
+
+from ragstore.kit.settings import variable
+from ragstore.settings import PREFIX, Settings
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "operating.md"
 HEAD = "| variable | default | meaning |\n| --- | --- | --- |\n"
 
 
-def table() -> str:
-    """The table, from the defaults of `Settings` and the words of its docstring."""
-    attributes = (Settings.__doc__ or "").split("Attributes:")[1]
-    described = re.findall(r"^ {8}(\w+): (.*?)(?=^ {8}\w+: |\Z)", attributes, flags=re.S | re.M)
-    rows = [f"| `{variable(field)}` | {_shown(field)} | {' '.join(text.split())} |\n" for field, text in described]
+def table(kind: type[msgspec.Struct] = Settings, prefix: str = PREFIX) -> str:
+    """Build the table of a settings struct from its defaults, its docstring and those of its parents.
+
+    Args:
+        kind: the struct.
+        prefix: the prefix of the variables.
+    """
+    described: dict[str, str] = {}
+    for parent in reversed(kind.__mro__):
+        attributes = (parent.__doc__ or "").partition("Attributes:")[2]
+        described |= dict(re.findall(r"^ {8}(\w+): (.*?)(?=^ {8}\w+: |\Z)", attributes, flags=re.S | re.M))
+    rows = [
+        f"| `{variable(prefix, field.name)}` | {_shown(field.default)} | {' '.join(described[field.name].split())} |\n"
+        for field in msgspec.structs.fields(kind)
+    ]
     return HEAD + "".join(rows)
 
 
-def _shown(field: str) -> str:
-    default = getattr(Settings(), field)
-    if default in ("", {}, ()):
+def _shown(default: object) -> str:
+    if default in ("", (), msgspec.NODEFAULT):
         return ""
     return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 
 
 def main() -> None:
-    """Put the table into the page in place of the one that is there."""
+    """Replace the table in the page."""
     text = PAGE.read_text()
     PAGE.write_text(re.sub(re.escape(HEAD) + r"(?:\|.*\n)*", lambda _: table(), text))
 

@@ -33,7 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and forbid processes in the fast tier."""
     config.addinivalue_line("markers", "process: the test starts a process")
-    if config.getoption("--fast"):
+    runs_tests = hasattr(config, "workerinput") or not config.getoption("numprocesses", default=None)
+    if config.getoption("--fast") and runs_tests:  # with xdist, the controller starts the workers
         sys.addaudithook(_refuse_processes)
         multiprocessing.util.spawnv_passfds = _refuse_spawning
 

@@ -1,21 +1,17 @@
-"""The one place that wires things together."""
+"""The composition root: assembles the service from its layers."""
 
 from __future__ import annotations
 
-import os
 import platform
 import threading
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from litestar import Litestar
-from litestar.config.app import AppConfig
-from litestar.config.cors import CORSConfig
 from litestar.datastructures import State
 from litestar.di import Provide
-from litestar.plugins.prometheus import PrometheusController
 from litestar.types import ASGIApp
-from prometheus_client import Info, disable_created_metrics
+from prometheus_client import Info
 
 from ragstore import __version__
 from ragstore.api import parameters
@@ -31,25 +27,23 @@ from ragstore.chroma.backend import Backend
 from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.embedded.backend import EmbeddedBackend
 from ragstore.chroma.http.backend import HttpBackend
-from ragstore.chroma.layers.circuit_breaker import CircuitBreakerBackend
-from ragstore.chroma.layers.consistent_reads import ConsistentReadBackend
-from ragstore.chroma.layers.metrics import MetricsBackend
-from ragstore.chroma.layers.retries import RetryingBackend
+from ragstore.chroma.layers.circuit_breaker import CircuitBreakerLayer
+from ragstore.chroma.layers.consistent_reads import ConsistentReadLayer
+from ragstore.chroma.layers.layered_backend import BackendLayer, LayeredBackend
+from ragstore.chroma.layers.metrics import MetricsLayer
+from ragstore.chroma.layers.retries import RetryLayer
 from ragstore.errors import ChromaTimeout
 from ragstore.kit.auth.keys import KeyRing
-from ragstore.kit.auth.middleware import READER, AuthMiddleware
+from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
-from ragstore.kit.middleware.limits import LimitsMiddleware
-from ragstore.kit.middleware.metrics import MetricsMiddleware
-from ragstore.kit.middleware.request_context import RequestContextMiddleware
-from ragstore.kit.problems import EXCEPTION_HANDLERS
-from ragstore.kit.tracing.configured import is_configured
+from ragstore.kit.service import Service
 from ragstore.operations.stream.session import StreamConfig
-from ragstore.settings import Settings
+from ragstore.settings import PREFIX, Settings
 from ragstore.store.audit import AuditStore
 from ragstore.store.batching.store import BatchingStore
 from ragstore.store.deadline import DeadlineStore
 from ragstore.store.filter_planning import FilterPlanningStore
+from ragstore.store.key_scope import STORE_KEYS, StoreScope, embedded_objection
 from ragstore.store.metrics import MetricsStore
 from ragstore.store.protocol import Store
 from ragstore.store.registry import StoreRegistry
@@ -58,26 +52,22 @@ if TYPE_CHECKING:
     from ragstore.kit.tracing.tracing import Tracing
     from ragstore.store.batching.tracer import BatchTracer as BatchTracer
 
-BUILD: Final = Info("ragstore_build", "What runs: its version, which Chroma it uses, and Python's version.")
+BUILD: Final = Info("ragstore_build", "Version of the service, kind of Chroma, version of Python.")
 
 
-class Metrics(PrometheusController):
-    """Prometheus metrics."""
-
-    path = "/metrics"
-    include_in_schema = False
-    opt = READER
+SERVICE: Final = Service("ragstore", __version__, PREFIX, backend="store", resource="collection")
+METRICS: Final = request_metrics(SERVICE.name)
 
 
 def create_backend(settings: Settings, tracing: Tracing | None = None) -> Backend:
-    """Chroma as the settings say.
+    """The backend that the settings choose.
 
     Args:
         settings: the settings.
-        tracing: says which request a call to Chroma's server is for, if anybody is to know.
+        tracing: adds headers that continue a trace to calls of a Chroma server; None for none.
 
     Returns:
-        A backend that was not started yet.
+        The backend, not started yet.
     """
     if settings.store == "embedded":
         return EmbeddedBackend(
@@ -104,24 +94,24 @@ def create_backend(settings: Settings, tracing: Tracing | None = None) -> Backen
 
 
 def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
-    """The whole stack of stores.
+    """The store with all its layers.
 
     Args:
         settings: the settings.
-        tracing: follows what is asked down to Chroma; None for no traces.
+        tracing: makes traces; None for none.
 
     Returns:
-        A store that was not started yet.
+        The store, not started yet.
     """
-    backend: Backend = MetricsBackend(create_backend(settings, tracing))
+    # Embedded Chroma executes one call at a time, so no write overlaps a read.
+    layers: list[BackendLayer] = [ConsistentReadLayer()] if settings.store == "remote" else []
+    layers += [CircuitBreakerLayer(), RetryLayer(settings.chroma_timeout_seconds)]
     if tracing is not None:
-        from ragstore.chroma.layers.tracing import TracingBackend
+        from ragstore.chroma.layers.tracing import TracingLayer
 
-        backend = TracingBackend(backend, tracing.tracer)
-    backend = CircuitBreakerBackend(RetryingBackend(backend, settings.chroma_timeout_seconds))
-    if settings.store == "remote":
-        # Embedded Chroma does one thing at a time, so a read has no writes beside it.
-        backend = ConsistentReadBackend(backend)
+        layers.append(TracingLayer(tracing.tracer))
+    layers.append(MetricsLayer())
+    backend = LayeredBackend(create_backend(settings, tracing), layers)
     store: Store = ChromaStore(backend, settings.max_batch_size)
     if settings.planning:
         store = FilterPlanningStore(store)
@@ -137,21 +127,12 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
 
 
 def _batch_tracer(tracing: Tracing | None) -> BatchTracer | None:
-    """Spans of merged calls, where traces are exported."""
+    """Makes spans of batches, if traces are exported."""
     if tracing is None:
         return None
     from ragstore.store.batching.spans import SpanBatchTracer
 
     return SpanBatchTracer(tracing.tracer)
-
-
-class UntracedLitestar(Litestar):
-    """Litestar without its OpenTelemetry plugin, which it imports otherwise, and OpenTelemetry with it."""
-
-    @staticmethod
-    def _patch_opentelemetry_middleware(config: AppConfig) -> AppConfig:
-        """Look for no middleware of the plugin: there is none."""
-        return config
 
 
 def create_litestar(
@@ -165,12 +146,12 @@ def create_litestar(
         tracing: makes traces; None for none.
 
     Returns:
-        The application; its start and stop are the store's.
+        The application, which starts and stops the store.
 
     Raises:
         KeysError: the file of keys cannot be used.
     """
-    keys = KeyRing(settings.keys_file, own_places=settings.store == "remote") if settings.keys_file else None
+    keys = key_ring(settings)
 
     def create_stack(tenant: str, database: str) -> Store:
         placed = msgspec.structs.replace(settings, chroma_tenant=tenant, chroma_database=database)
@@ -178,12 +159,8 @@ def create_litestar(
 
     stores = StoreRegistry(create_stack, (settings.chroma_tenant, settings.chroma_database))
     stream_config = StreamConfig(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
-    local = keys is None and not settings.allow_open
-    guarded = local or keys is not None or settings.rate_limit
-    access = [AuthMiddleware(keys, settings.rate_limit, local=local, origins=settings.origins)] if guarded else []
-    kind = UntracedLitestar if tracing is None else Litestar
-    return kind(
-        route_handlers=[
+    return SERVICE.litestar(
+        [
             CollectionsController,
             DocumentsController,
             stream_documents,
@@ -194,8 +171,11 @@ def create_litestar(
             live,
             ready,
             openapi_document,
-            Metrics,
         ],
+        settings,
+        STORE_KEYS.roles,
+        keys=keys,
+        tracing=tracing,
         dependencies={
             "store": Provide(stores.own, sync_to_thread=False) if keys is None else Provide(stores.seen),
             "store_kind": Provide(lambda: settings.store, sync_to_thread=False),
@@ -204,28 +184,28 @@ def create_litestar(
             "requested_id": Provide(parameters.requested_id, sync_to_thread=False),
         },
         on_startup=[stores.start],
-        on_shutdown=[stores.close] if tracing is None else [stores.close, tracing.close],
-        lifespan=[] if keys is None else [keys.watched],
+        on_shutdown=[stores.close],
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
         plugins=[openapi.StructSchemas()],
-        exception_handlers=EXCEPTION_HANDLERS,
-        middleware=access if tracing is None else [tracing.middleware(), *access],
-        cors_config=_cors(settings.origins) if settings.origins else None,
         response_class=NegotiatedResponse,
-        request_max_body_size=settings.max_body_bytes,
         openapi_config=openapi.config(),
-        logging_config=None,
     )
 
 
-def _cors(origins: list[str]) -> CORSConfig:
-    """Which web pages may call the service, and with what. Keys come in headers; cookies are never asked for."""
-    return CORSConfig(
-        allow_origins=origins,
-        allow_methods=["GET", "POST", "PUT", "DELETE"],
-        allow_headers=["Authorization", "Content-Type", "X-API-Key", "X-Request-ID"],
-        expose_headers=["Location", "Retry-After", "Server-Timing", "X-Request-ID"],
-    )
+def key_ring(settings: Settings) -> KeyRing[StoreScope] | None:
+    """The keys in force, if the settings name a file of keys.
+
+    Args:
+        settings: the settings.
+
+    Raises:
+        KeysError: the file cannot be used.
+    """
+    if not settings.keys_file:
+        return None
+    if settings.store == "embedded":
+        return KeyRing(settings.keys_file, STORE_KEYS, embedded_objection)
+    return KeyRing(settings.keys_file, STORE_KEYS)
 
 
 def create_app(settings: Settings, stopping: threading.Event | None = None) -> ASGIApp:
@@ -233,32 +213,12 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
 
     Args:
         settings: the settings.
-        stopping: set by the caller when the service is to take no more work.
+        stopping: set by the caller when the service shuts down.
 
     Returns:
         The application.
     """
     stopping = stopping or threading.Event()
-    # The time at which each series began would double their number, and nobody asks for it.
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # the client leaves it untyped
     BUILD.info({"version": __version__, "store": settings.store, "python": platform.python_version()})
-    app = RawPathMiddleware(AllowHeaderMiddleware(create_litestar(settings, stopping, _tracing())))
-    bounded = LimitsMiddleware(
-        app,
-        settings.max_requests,
-        settings.request_timeout_seconds,
-        stopping,
-        ChromaTimeout("The request took too long"),
-    )
-    return RequestContextMiddleware(
-        MetricsMiddleware(bounded, settings.max_requests), backend="store", resource="collection"
-    )
-
-
-def _tracing() -> Tracing | None:
-    """Traces, when OpenTelemetry's variables say where to send them. Only then is OpenTelemetry loaded."""
-    if not is_configured(os.environ):
-        return None
-    from ragstore.kit.tracing.tracing import Tracing
-
-    return Tracing()
+    app = RawPathMiddleware(AllowHeaderMiddleware(create_litestar(settings, stopping, SERVICE.tracing())))
+    return SERVICE.wrapped(app, settings, stopping, ChromaTimeout("The request took too long"))

@@ -1,4 +1,4 @@
-"""What can go wrong, and the problem document (RFC 9457) that tells it.
+"""The errors of the store, each of which becomes a problem document (RFC 9457).
 
     ServiceError
     ├── InvalidRequest                  400
@@ -186,18 +186,18 @@ class TooLargeForChroma(ServiceError):
 
 
 class ChromaError(ServiceError, abstract=True):
-    """Chroma did not do what it was asked. The caller is not to blame."""
+    """A call to Chroma failed. The caller is not to blame."""
 
     status = 502
     title = "Chroma failed"
 
 
 class ChromaFailed(ChromaError):
-    """Chroma answered with an error that says nothing about the request."""
+    """Chroma returned an error that says nothing about the request."""
 
 
 class ChromaUnavailable(ChromaError):
-    """Chroma cannot be reached, or is too busy to answer."""
+    """Chroma cannot be reached, or is overloaded."""
 
     status = 503
     title = "Chroma unavailable"
@@ -205,7 +205,7 @@ class ChromaUnavailable(ChromaError):
 
 
 class ChromaTimeout(ChromaError):
-    """Chroma did not answer in time."""
+    """Chroma did not respond in time."""
 
     status = 504
     title = "Chroma timed out"

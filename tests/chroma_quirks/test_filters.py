@@ -227,7 +227,7 @@ def test_contains_stops_at_a_nul(client: ClientAPI) -> None:
         name="large-regexes-are-internal-errors",
         summary="A regular expression that is too large is an internal error, `(code: 1043) constraint failed`.",
         workaround="That code is translated to 400.",
-        works_around=("ragstore.chroma.errors:meaning",),
+        works_around=("ragstore.chroma.errors:translate_error",),
     )
 )
 def test_a_regex_that_is_too_large_is_an_internal_error(client: ClientAPI) -> None:
@@ -255,7 +255,7 @@ def test_matches_cannot_be_counted(client: ClientAPI) -> None:
         name="one-kind-of-error-for-different-causes",
         summary="A wrong dimension and an invalid regular expression are errors of one kind, `InvalidArgumentError`.",
         workaround="The text is matched, and not passed on.",
-        works_around=("ragstore.chroma.errors:meaning",),
+        works_around=("ragstore.chroma.errors:translate_error",),
     )
 )
 def test_errors_of_different_causes_have_one_kind(client: ClientAPI) -> None:

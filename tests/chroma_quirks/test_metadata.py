@@ -33,7 +33,7 @@ def test_a_null_in_the_metadata_of_an_add_is_refused(client: ClientAPI) -> None:
         name="empty-metadata-is-none",
         summary="The Python client refuses an empty metadata; a document without any comes back with null.",
         workaround="An empty metadata is sent as null, and null comes back as `{}`.",
-        works_around=("ragstore.chroma.merging:_written", "ragstore.chroma.backend:present_metadatas"),
+        works_around=("ragstore.chroma.merging:_upsert_metadata", "ragstore.chroma.records:to_metadatas"),
         upstream="#699: Fix empty metadata, partial updates (merged pull request: intended)",
     )
 )
@@ -220,7 +220,7 @@ def test_lists_of_a_deleted_collection_appear_in_later_documents(client: ClientA
             "In embedded Chroma a text with a lone surrogate raises `UnicodeEncodeError`, which is no `ChromaError`."
         ),
         workaround="Such text is 400; every exception of embedded Chroma is converted to an error of ragstore.",
-        works_around=("ragstore.chroma.embedded.process:_refusing",),
+        works_around=("ragstore.chroma.embedded.process:_translates_errors",),
         stores=("embedded",),
     )
 )
@@ -234,7 +234,7 @@ def test_a_lone_surrogate_is_no_error_of_chromas(client: ClientAPI) -> None:
         name="no-text-is-none",
         summary="A document that was written without a text comes back with null, where others have a string.",
         workaround="Null comes back as the empty text.",
-        works_around=("ragstore.chroma.backend:present_texts",),
+        works_around=("ragstore.chroma.records:to_texts",),
     )
 )
 def test_a_document_without_text_comes_back_with_none(client: ClientAPI) -> None:

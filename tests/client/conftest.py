@@ -1,51 +1,38 @@
-"""What the client's tests share: a real service, a real Chroma server, a real embeddings endpoint, and watched logs."""
+"""Fixtures of the client's tests: a real service, a real Chroma server, an embeddings endpoint, and a log spy."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
-from threading import Thread
-from typing import Protocol, TypeVar, cast
+from collections.abc import Callable, Iterator
+from typing import cast
 from uuid import uuid4
 
-import httpx
 import pytest
 
 from ragstore_client import (
-    AsyncClient,
     Client,
-    Distance,
     EmbeddingCache,
     NewDocument,
     NotFound,
+    RagArchiveConfig,
+    RagConfig,
     RagSettings,
-    to_float32,
+    Retriever,
 )
-from tests.client.corpus import CANARIES
-from tests.client.servers import Embeddings, LocalServer
+from tests.client.archive_stores import ArchiveStore, ChromaArchiveStore, RagstoreArchiveStore
+from tests.client.clients import BlockingAsyncClient, ClientFactory
+from tests.client.corpus import CANARIES, HANDBOOK
+from tests.client.fake_servers import FakeEmbeddings, LocalServer
+from tests.client.spies import LogSpy
 from tests.support.servers import Served, running, start_chroma, start_service
-
-T = TypeVar("T")
-
-
-class Watch(logging.Handler):
-    """Keeps every log line of the process, at every level."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.DEBUG)
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(self.format(record))
 
 
 @pytest.fixture(scope="module")
-def watch() -> Iterator[Watch]:
-    """All that is logged while a module's tests run. Not longer: httpx tells a dozen lines of each request."""
-    handler = Watch()
+def log_spy() -> Iterator[LogSpy]:
+    """All log lines while a module's tests run. Not longer: httpx logs a dozen lines for each request."""
+    handler = LogSpy()
     root = logging.getLogger()
     level = root.level
     root.setLevel(logging.DEBUG)
@@ -56,12 +43,12 @@ def watch() -> Iterator[Watch]:
 
 
 @pytest.fixture(autouse=True)
-def _no_canary_is_logged(watch: Watch) -> Iterator[None]:
-    """Texts, previews, metadata values, queries, vectors and keys never show up in a log line, of any library."""
-    watch.lines.clear()
+def _no_canary_is_logged(log_spy: LogSpy) -> Iterator[None]:
+    """No log line of any library contains a text, preview, metadata value, query, vector or key."""
+    log_spy.lines.clear()
     yield
-    told = [(canary, line) for canary in CANARIES for line in watch.lines if canary in line]
-    assert not told
+    leaks = [(canary, line) for canary in CANARIES for line in log_spy.lines if canary in line]
+    assert not leaks
 
 
 @pytest.fixture(scope="session")
@@ -81,171 +68,71 @@ def chroma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture
-def embeddings() -> Iterator[tuple[Embeddings, LocalServer]]:
+def embeddings() -> Iterator[tuple[FakeEmbeddings, LocalServer]]:
     """An embeddings endpoint, and the server that it runs in."""
-    endpoint = Embeddings()
+    endpoint = FakeEmbeddings()
     with LocalServer(endpoint.respond) as server:
         yield endpoint, server
 
 
 @pytest.fixture
-def endpoint(embeddings: tuple[Embeddings, LocalServer]) -> Embeddings:
-    """The embeddings endpoint, to break it."""
+def endpoint(embeddings: tuple[FakeEmbeddings, LocalServer]) -> FakeEmbeddings:
+    """The embeddings endpoint, to inject faults."""
     return embeddings[0]
 
 
 @pytest.fixture
-def embedded(embeddings: tuple[Embeddings, LocalServer]) -> Callable[[], list[dict[str, object]]]:
-    """What the embeddings endpoint was asked."""
+def embedding_requests(embeddings: tuple[FakeEmbeddings, LocalServer]) -> Callable[[], list[dict[str, object]]]:
+    """The bodies of the requests to the embeddings endpoint."""
     return lambda: [json.loads(request.body) for request in embeddings[1].requests]
 
 
 @pytest.fixture
-def settings(embeddings: tuple[Embeddings, LocalServer]) -> RagSettings:
-    """Settings that name the embeddings endpoint."""
+def settings(embeddings: tuple[FakeEmbeddings, LocalServer]) -> RagSettings:
+    """Settings with the URL of the embeddings endpoint."""
     return RagSettings(embeddings_url=embeddings[1].url, query_timeout=3.0, embed_timeout=3.0)
 
 
 @pytest.fixture
 def cache() -> EmbeddingCache:
-    """A cache that no other test has filled."""
+    """An empty cache."""
     return EmbeddingCache()
 
 
 @pytest.fixture
 def name() -> str:
-    """A collection's name that no other test uses."""
+    """A unique name for a collection."""
     return f"repo_{uuid4()}"
 
 
-class Shelf(Protocol):
-    """Something that holds archives, behind a `chromadb_url`."""
-
-    url: str
-
-    def put(self, name: str, documents: Sequence[NewDocument], distance: Distance = "cosine") -> None:
-        """Make a collection that holds documents."""
-        ...
-
-    def drop(self, name: str) -> None:
-        """Delete a collection."""
-        ...
-
-
-class RagstoreShelf:
-    """The service."""
-
-    def __init__(self, client: Client) -> None:
-        self.url = client.base_url
-        self._client = client
-
-    def put(self, name: str, documents: Sequence[NewDocument], distance: Distance = "cosine") -> None:
-        self._client.create_collection(name, distance=distance)
-        if documents:
-            self._client.upsert_documents(name, documents)
-
-    def drop(self, name: str) -> None:
-        self._client.delete_collection(name)
-
-
-class ChromaShelf:
-    """A plain Chroma server, written to as the platform does: through its own API."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self._collections = f"{url}/api/v2/tenants/default_tenant/databases/default_database/collections"
-        self._http = httpx.Client(timeout=30)
-
-    def put(self, name: str, documents: Sequence[NewDocument], distance: Distance = "cosine") -> None:
-        made = self._http.post(self._collections, json={"name": name, "configuration": {"hnsw": {"space": distance}}})
-        if documents:
-            records = {
-                "ids": [document.id for document in documents],
-                "documents": [document.text for document in documents],
-                "embeddings": [list(to_float32(document.embedding)) for document in documents],
-                "metadatas": [document.metadata for document in documents],
-            }
-            self._http.post(f"{self._collections}/{made.json()['id']}/upsert", json=records).raise_for_status()
-
-    def drop(self, name: str) -> None:
-        self._http.delete(f"{self._collections}/{name}").raise_for_status()
-
-    def close(self) -> None:
-        self._http.close()
-
-
 @pytest.fixture(scope="session")
-def ragstore_shelf(store: Client) -> Shelf:
+def ragstore_archives(store: Client) -> ArchiveStore:
     """Archives in the service."""
-    return RagstoreShelf(store)
+    return RagstoreArchiveStore(store)
 
 
 @pytest.fixture(scope="session")
-def chroma_shelf(chroma: Served) -> Iterator[Shelf]:
+def chroma_archives(chroma: Served) -> Iterator[ArchiveStore]:
     """Archives in a plain Chroma server."""
-    shelf = ChromaShelf(chroma.url)
-    yield shelf
-    shelf.close()
+    archives = ChromaArchiveStore(chroma.url)
+    yield archives
+    archives.close()
 
 
 @pytest.fixture(params=["ragstore", "chroma"])
-def shelf(request: pytest.FixtureRequest) -> Shelf:
-    """Archives in either: the test runs with both, and must come to the same."""
-    return cast("Shelf", request.getfixturevalue(f"{request.param}_shelf"))
-
-
-class Blocking:
-    """The async client for callers that do not await, so that one test serves both clients."""
-
-    def __init__(self, url: str, **options: object) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self._client = self._run(self._made(url, options))
-
-    def __getattr__(self, called: str) -> Callable[..., object]:
-        method = getattr(self._client, called)
-
-        def call(*args: object, **named: object) -> object:
-            result = method(*args, **named)
-            return self._iterated(result) if isinstance(result, AsyncGenerator) else self._run(result)
-
-        return call
-
-    def close(self) -> None:
-        self._run(self._client.aclose())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _made(self, url: str, options: dict[str, object]) -> AsyncClient:
-        return AsyncClient(url, **options)  # type: ignore[arg-type]  # the test's own options
-
-    def _run(self, coroutine: Coroutine[object, object, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
-
-    def _iterated(self, generator: AsyncGenerator[object, None]) -> Iterator[object]:
-        try:
-            while True:
-                try:
-                    yield self._run(anext(generator))
-                except StopAsyncIteration:
-                    return
-        finally:
-            self._run(generator.aclose())
-
-
-Connect = Callable[..., Client]
+def archive_store(request: pytest.FixtureRequest) -> ArchiveStore:
+    """Archives in either: the test runs with both, with the same result."""
+    return cast("ArchiveStore", request.getfixturevalue(f"{request.param}_archives"))
 
 
 @pytest.fixture(params=["sync", "async"])
-def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
-    """Makes a client of a URL: the test runs with the synchronous and with the asynchronous one."""
+def make_client(request: pytest.FixtureRequest) -> Iterator[ClientFactory]:
+    """Makes a client for a URL: the test runs with the synchronous and with the asynchronous one."""
     made: list[Client] = []
 
     def make(url: str, **options: object) -> Client:
         if request.param == "async":
-            made.append(cast("Client", Blocking(url, **options)))
+            made.append(cast("Client", BlockingAsyncClient(url, **options)))
         else:
             made.append(Client(url, **options))  # type: ignore[arg-type]  # the test's own options
         return made[-1]
@@ -256,14 +143,14 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
 
 
 @pytest.fixture
-def client(connect: Connect, service: Served) -> Client:
+def client(make_client: ClientFactory, service: Served) -> Client:
     """A client of the service, synchronous and asynchronous."""
-    return connect(service.url)
+    return make_client(service.url)
 
 
 @pytest.fixture(scope="session")
 def store(service: Served) -> Iterator[Client]:
-    """A client of the service for preparing what a test is about."""
+    """A client of the service, for preparing a test."""
     with Client(service.url) as client:
         yield client
 
@@ -275,3 +162,37 @@ def collection(store: Client, name: str) -> Iterator[str]:
     yield name
     with contextlib.suppress(NotFound):
         store.delete_collection(name)
+
+
+@pytest.fixture
+def handbook(archive_store: ArchiveStore, name: str) -> Iterator[RagArchiveConfig]:
+    """An archive with the handbook."""
+    archive_store.create(name, HANDBOOK)
+    yield RagArchiveConfig(name="Handbuch", collection_name=name, chromadb_url=archive_store.url)
+    archive_store.delete(name)
+
+
+@pytest.fixture
+def make_archive(archive_store: ArchiveStore, name: str) -> Iterator[Callable[..., RagArchiveConfig]]:
+    """Makes archives with documents."""
+    made: list[str] = []
+
+    def make(*documents: NewDocument, **more: str) -> RagArchiveConfig:
+        made.append(f"{name}-{len(made)}")
+        archive_store.create(made[-1], documents)
+        title = f"Archiv {len(made)}"
+        return RagArchiveConfig(name=title, collection_name=made[-1], **{"chromadb_url": archive_store.url, **more})
+
+    yield make
+    for each in made:
+        archive_store.delete(each)
+
+
+@pytest.fixture
+def make_retriever(settings: RagSettings, cache: EmbeddingCache) -> Callable[..., Retriever]:
+    """Makes retrievers for archives."""
+
+    def make(*archives: RagArchiveConfig, settings: RagSettings = settings, **more: str) -> Retriever:
+        return Retriever(RagConfig(archives=list(archives)), settings=settings, cache=cache, **more)  # type: ignore[arg-type]
+
+    return make

@@ -1,9 +1,9 @@
-"""Documents for the client's tests, with canaries: words that no log may ever hold."""
+"""Documents for the client's tests, with canaries: words that no log may contain."""
 
 from __future__ import annotations
 
 from ragstore_client import NewDocument
-from tests.client.servers import vector_of
+from tests.client.fake_servers import vector_of
 
 CANARY_TEXT = "kanarientext-4711"
 CANARY_PREVIEW = "kanarienvorschau-4712"

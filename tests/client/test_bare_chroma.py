@@ -1,4 +1,4 @@
-"""What is particular to an archive whose URL names a plain Chroma server."""
+"""Archives in a plain Chroma server."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstore_client import (
+    BackendDetector,
     ChromaProvider,
     Distance,
     EmbeddingCache,
@@ -19,16 +20,15 @@ from ragstore_client import (
     Retriever,
     SkipReason,
 )
-from ragstore_client.rag._chroma_calls import chroma_where
-from ragstore_client.rag._detection import shared_detector
-from tests.client.conftest import Shelf
+from ragstore_client.rag._chroma_calls import to_chroma_where
+from tests.client.archive_stores import ArchiveStore
 from tests.client.corpus import chunk
-from tests.client.servers import Answer, LocalServer, Request
+from tests.client.fake_servers import LocalServer, Request, Response
 from tests.support.servers import Served
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("where", "chroma_where"),
     [
         ({}, {}),
         ({"a": 1}, {"a": 1}),
@@ -45,14 +45,16 @@ from tests.support.servers import Served
         ),
     ],
 )
-def test_a_filter_is_said_in_chromas_stricter_language(said: dict[str, object], meant: dict[str, object]) -> None:
-    assert chroma_where(said) == meant  # type: ignore[arg-type]  # literals of many shapes
+def test_a_filter_is_translated_into_chromas_stricter_language(
+    where: dict[str, object], chroma_where: dict[str, object]
+) -> None:
+    assert to_chroma_where(where) == chroma_where  # type: ignore[arg-type]  # literals of several types
 
 
 @pytest.mark.parametrize("wrong", [{"$and": {"a": 1}}, {"$or": ["a"]}, {"$or": 5}, {"a": float("inf")}])
-def test_what_is_no_filter_is_refused(wrong: dict[str, object]) -> None:
+def test_an_invalid_filter_is_rejected(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):
-        chroma_where(wrong)  # type: ignore[arg-type]  # literals of many shapes
+        to_chroma_where(wrong)  # type: ignore[arg-type]  # literals of several types
 
 
 SCALARS = st.one_of(st.integers(0, 3), st.sampled_from("ab"))
@@ -70,26 +72,26 @@ FILTERS = st.recursive(
 
 
 @given(FILTERS)
-def test_every_filter_is_said_so_that_chroma_takes_it(where: dict[str, object]) -> None:
-    def check(said: dict[str, object]) -> None:
-        ((field, condition),) = said.items()
+def test_every_filter_is_translated_into_one_that_chroma_accepts(where: dict[str, object]) -> None:
+    def check(chroma_where: dict[str, object]) -> None:
+        ((field, condition),) = chroma_where.items()
         if field in ("$and", "$or"):
             assert isinstance(condition, list)
             assert len(condition) >= 2
-            for part in condition:
-                check(part)
+            for clause in condition:
+                check(clause)
         elif isinstance(condition, dict):
             assert len(condition) == 1
 
-    said = chroma_where(where)  # type: ignore[arg-type]  # of many shapes
-    if said:
-        check(said)
+    chroma_where = to_chroma_where(where)  # type: ignore[arg-type]  # of several types
+    if chroma_where:
+        check(chroma_where)
 
 
 @pytest.mark.parametrize("distance", ["cosine", "l2", "ip"])
 def test_distances_and_scores_are_those_of_ragstore(
-    ragstore_shelf: Shelf,
-    chroma_shelf: Shelf,
+    ragstore_archives: ArchiveStore,
+    chroma_archives: ArchiveStore,
     settings: RagSettings,
     cache: EmbeddingCache,
     name: str,
@@ -97,87 +99,96 @@ def test_distances_and_scores_are_those_of_ragstore(
 ) -> None:
     documents = [chunk(0, "Heizung im Keller"), chunk(1, "Heizung im Dach des Hauses"), chunk(2, "Aufzug")]
     found = []
-    for shelf in (ragstore_shelf, chroma_shelf):
-        shelf.put(name, documents, distance)
-        archive = RagArchiveConfig(name="a", collection_name=name, chromadb_url=shelf.url)
+    for archive_store in (ragstore_archives, chroma_archives):
+        archive_store.create(name, documents, distance)
+        archive = RagArchiveConfig(name="a", collection_name=name, chromadb_url=archive_store.url)
         retriever = Retriever(RagConfig(archives=[archive]), settings=settings, cache=cache)
-        found.append([(hit.id, hit.text, hit.metadata, hit.distance, hit.score) for hit in retriever.search("Heizung")])
-        shelf.drop(name)
-    ours, theirs = found
-    assert [hit[:3] for hit in ours] == [hit[:3] for hit in theirs]
-    assert [hit[3] for hit in ours] == pytest.approx([hit[3] for hit in theirs], abs=1e-6)
-    assert [hit[4] for hit in ours] == pytest.approx([hit[4] for hit in theirs], abs=1e-6)
+        found.append(
+            [
+                (passage.id, passage.text, passage.metadata, passage.distance, passage.score)
+                for passage in retriever.search("Heizung")
+            ]
+        )
+        archive_store.delete(name)
+    over_ragstore, over_chroma = found
+    assert [passage[:3] for passage in over_ragstore] == [passage[:3] for passage in over_chroma]
+    assert [passage[3] for passage in over_ragstore] == pytest.approx([passage[3] for passage in over_chroma], abs=1e-6)
+    assert [passage[4] for passage in over_ragstore] == pytest.approx([passage[4] for passage in over_chroma], abs=1e-6)
 
 
 def test_records_without_text_metadata_or_distance_are_read(settings: RagSettings, cache: EmbeddingCache) -> None:
-    def respond(request: Request) -> Answer:
+    def respond(request: Request) -> Response:
         if request.path.endswith("/heartbeat"):
-            return Answer(200, {"nanosecond heartbeat": 1})
+            return Response(200, {"nanosecond heartbeat": 1})
         if request.path.endswith("/query"):
             columns = {"ids": [["a", "b"]], "documents": [[None, "x"]], "metadatas": [[None, {"k": None, "n": 1}]]}
-            return Answer(200, {**columns, "distances": [[None, 0.5]]})
-        return Answer(200, {"id": "c-1", "name": "abc", "dimension": None, "configuration_json": {}})
+            return Response(200, {**columns, "distances": [[None, 0.5]]})
+        return Response(200, {"id": "c-1", "name": "abc", "dimension": None, "configuration_json": {}})
 
     with LocalServer(respond) as server:
         archive = RagArchiveConfig(name="a", collection_name="abc", chromadb_url=server.url)
-        hits = Retriever(RagConfig(archives=[archive]), settings=settings, cache=cache).search("x").hits
-    assert [(hit.id, hit.text, hit.metadata, hit.distance) for hit in hits] == [
+        passages = Retriever(RagConfig(archives=[archive]), settings=settings, cache=cache).search("x").passages
+    assert [(passage.id, passage.text, passage.metadata, passage.distance) for passage in passages] == [
         ("b", "x", {"n": 1}, 0.5),
         ("a", "", {}, None),
     ]
 
 
 @pytest.mark.parametrize(("before", "after"), [("ragstore", "chroma"), ("chroma", "ragstore")])
-def test_what_is_behind_a_url_may_change(
+def test_the_backend_behind_a_url_may_change(
     request: pytest.FixtureRequest, settings: RagSettings, name: str, before: str, after: str
 ) -> None:
-    shelves: dict[str, Shelf] = {each: request.getfixturevalue(f"{each}_shelf") for each in (before, after)}
-    for shelf in shelves.values():
-        shelf.put(name, [chunk(0, "Heizung")])
-    now = [before]
+    stores: dict[str, ArchiveStore] = {each: request.getfixturevalue(f"{each}_archives") for each in (before, after)}
+    for archive_store in stores.values():
+        archive_store.create(name, [chunk(0, "Heizung")])
+    current = [before]
+    detector = BackendDetector()
     with httpx.Client(timeout=30) as http:
 
-        def respond(request: Request) -> Answer:
-            url = shelves[now[0]].url + request.path
-            kind = {"content-type": "application/json"} if request.body else {}
-            answer = http.request(request.method, url, content=request.body, headers=kind)
-            return Answer(answer.status_code, answer.content)
+        def respond(request: Request) -> Response:
+            url = stores[current[0]].url + request.path
+            media_type = {"content-type": "application/json"} if request.body else {}
+            response = http.request(request.method, url, content=request.body, headers=media_type)
+            return Response(response.status_code, response.content)
 
         with LocalServer(respond) as server:
             archive = RagArchiveConfig(name="a", collection_name=name, chromadb_url=server.url)
-            retriever = Retriever(RagConfig(archives=[archive]), settings=settings, cache=EmbeddingCache())
+            retriever = Retriever(RagConfig(archives=[archive]), settings=settings, detector=detector)
             assert len(retriever.search("Heizung")) == 1
-            now[0] = after
+            current[0] = after
             assert len(retriever.search("Heizung")) == 1
-            assert shared_detector.known(server.url) == after
-    for shelf in shelves.values():
-        shelf.drop(name)
+            assert detector.cached(server.url) == after
+    for archive_store in stores.values():
+        archive_store.delete(name)
 
 
-def test_a_server_out_of_order_is_not_taken_for_anything(settings: RagSettings) -> None:
-    with LocalServer(lambda _: Answer(503)) as server:
+def test_the_backend_of_a_failing_server_is_not_cached(settings: RagSettings) -> None:
+    detector = BackendDetector()
+    with LocalServer(lambda _: Response(503)) as server:
         archive = RagArchiveConfig(name="a", collection_name="abc", chromadb_url=server.url)
-        results = Retriever(RagConfig(archives=[archive]), settings=settings, cache=EmbeddingCache()).search("x")
+        results = Retriever(RagConfig(archives=[archive]), settings=settings, detector=detector).search("x")
         assert [skipped.reason for skipped in results.skipped] == [SkipReason.UNREACHABLE]
-        assert shared_detector.known(server.url) is None
+        assert detector.cached(server.url) is None
 
 
-async def test_chroma_as_a_provider(chroma: Served, chroma_shelf: Shelf, name: str) -> None:
-    chroma_shelf.put(name, [chunk(number, f"text {number}") for number in range(7)])
+async def test_chroma_as_a_provider(chroma: Served, chroma_archives: ArchiveStore, name: str) -> None:
+    chroma_archives.create(name, [chunk(number, f"text {number}") for number in range(7)])
     provider = ChromaProvider.connect({"url": chroma.url})
     assert name in await provider.collections()
     health = await provider.health()
     assert (health.status, health.error) == ("healthy", None)
     assert health.collection_count
     assert len(await provider.documents(name, where={"layer": "chunk"}, limit=5)) == 5
-    chroma_shelf.drop(name)
+    chroma_archives.delete(name)
 
 
 @pytest.mark.parametrize("wanted", [499, 500, 501, 1000])
-async def test_documents_are_read_in_pages(chroma_shelf: Shelf, ragstore_shelf: Shelf, name: str, wanted: int) -> None:
+async def test_documents_are_read_in_pages(
+    chroma_archives: ArchiveStore, ragstore_archives: ArchiveStore, name: str, wanted: int
+) -> None:
     many = [chunk(number, f"text {number}", dimension=2) for number in range(520)]
-    for shelf, provider in ((chroma_shelf, ChromaProvider), (ragstore_shelf, RagstoreProvider)):
-        shelf.put(name, many)
-        documents = await provider.connect({"url": shelf.url, "timeout": 30.0}).documents(name, limit=wanted)
+    for archive_store, provider in ((chroma_archives, ChromaProvider), (ragstore_archives, RagstoreProvider)):
+        archive_store.create(name, many)
+        documents = await provider.connect({"url": archive_store.url, "timeout": 30.0}).documents(name, limit=wanted)
         assert [document.id for document in documents] == [document.id for document in many][:wanted]
-        shelf.drop(name)
+        archive_store.delete(name)

@@ -7,7 +7,7 @@ import pytest
 from ragstore_client import BadRequest, Client, Conflict, InvalidInput, NewDocument, NotFound
 
 
-def test_a_new_collection_is_told_as_it_is(client: Client, name: str) -> None:
+def test_a_created_collection_is_returned(client: Client, name: str) -> None:
     created = client.create_collection(name, metadata={"owner": "team a", "year": 2024, "live": True})
     assert (created.status, created.name, created.distance) == ("created", name, "cosine")
     assert created.metadata["year"] == 2024
@@ -23,7 +23,7 @@ def test_embedding_fields_become_metadata(client: Client, name: str) -> None:
     client.delete_collection(name)
 
 
-def test_a_taken_name_is_a_conflict(client: Client, collection: str) -> None:
+def test_an_existing_name_is_a_conflict(client: Client, collection: str) -> None:
     with pytest.raises(Conflict) as caught:
         client.create_collection(collection)
     assert caught.value.status == 409
@@ -31,7 +31,7 @@ def test_a_taken_name_is_a_conflict(client: Client, collection: str) -> None:
     assert caught.value.request_id
 
 
-def test_get_or_create_takes_the_one_that_exists(client: Client, collection: str) -> None:
+def test_get_or_create_returns_an_existing_collection(client: Client, collection: str) -> None:
     assert client.create_collection(collection, get_or_create=True).status == "exists"
 
 
@@ -92,7 +92,7 @@ def test_metadata_values_are_distinct_and_sorted(client: Client, collection: str
     assert client.metadata_values(collection, "part", limit=1).values == ["a"]
 
 
-def test_the_service_tells_of_itself(client: Client) -> None:
+def test_info_health_and_probes_are_returned(client: Client) -> None:
     assert client.info().name == "ragstore"
     health = client.health()
     assert health.status == "healthy"
@@ -102,7 +102,7 @@ def test_the_service_tells_of_itself(client: Client) -> None:
     assert client.ready().status == "ready"
 
 
-def test_pages_for_others_are_texts(client: Client) -> None:
+def test_openapi_docs_and_metrics_are_texts(client: Client) -> None:
     assert '"openapi"' in client.openapi()
     assert "<html" in client.docs().lower()
     assert "# HELP" in client.metrics()

@@ -1,4 +1,4 @@
-"""What the platform passes, and what the environment sets."""
+"""The configuration from the platform, and the settings from the environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def archive(name: str = "AIS Management Standard", **more: object) -> dict[str, 
     return {"name": name, "collection_name": "repo_a1b2c3d4", **more}
 
 
-def test_the_platforms_payload_is_read() -> None:
+def test_the_platforms_payload_is_parsed() -> None:
     found = extract_rag_config(configured(archive(chromadb_url="http://elsewhere:8000", embedding_model="acme/small")))
     assert found == RagConfig(
         archives=[
@@ -36,12 +36,12 @@ def test_the_platforms_payload_is_read() -> None:
     "config",
     [{}, {"configurable": {}}, {"configurable": {"model_name": "openai:gpt-4o-mini"}}, {"configurable": None}],
 )
-def test_absent_is_none(config: dict[str, object]) -> None:
+def test_a_missing_rag_config_is_none(config: dict[str, object]) -> None:
     assert extract_rag_config(config) is None
 
 
 @pytest.mark.parametrize("nothing", [None, {}])
-def test_null_and_empty_are_none(nothing: object) -> None:
+def test_a_null_or_empty_rag_config_is_none(nothing: object) -> None:
     assert extract_rag_config({"configurable": {"rag_config": nothing}}) is None
 
 
@@ -51,14 +51,14 @@ def test_no_archives_is_a_configuration_without_archives() -> None:
     assert len(found.archives) == 0
 
 
-def test_defaults_fill_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_has_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DOCPROC_CHROMADB_URL", raising=False)
     made = RagArchiveConfig(name="a", collection_name="b")
     assert (made.chromadb_url, made.embedding_model) == ("http://chromadb:8000", DEFAULT_MODEL)
 
 
 @pytest.mark.parametrize(
-    ("given", "environment", "expected"),
+    ("url", "environment", "expected"),
     [
         ("http://archive:1", "http://environment:2", "http://archive:1"),
         (None, "http://environment:2", "http://environment:2"),
@@ -68,12 +68,12 @@ def test_defaults_fill_in(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_the_url_is_the_archives_then_the_environments_then_the_default(
-    monkeypatch: pytest.MonkeyPatch, given: str | None, environment: str | None, expected: str
+    monkeypatch: pytest.MonkeyPatch, url: str | None, environment: str | None, expected: str
 ) -> None:
     monkeypatch.delenv("DOCPROC_CHROMADB_URL", raising=False)
     if environment is not None:
         monkeypatch.setenv("DOCPROC_CHROMADB_URL", environment)
-    found = extract_rag_config(configured(archive(chromadb_url=given)))
+    found = extract_rag_config(configured(archive(chromadb_url=url)))
     assert found is not None
     assert found.archives[0].chromadb_url == expected
 
@@ -99,7 +99,7 @@ def test_a_thread_that_lists_no_archive_has_none() -> None:
     assert found.archives == []
 
 
-def test_fields_of_a_newer_platform_are_passed_over() -> None:
+def test_unknown_fields_of_a_rag_config_are_ignored() -> None:
     assert extract_rag_config(configured(archive(colour="blue"))) is not None
 
 
@@ -113,13 +113,13 @@ def test_fields_of_a_newer_platform_are_passed_over() -> None:
         ([CANARY_VALUE], "rag_config"),
     ],
 )
-def test_what_the_platform_does_not_promise_is_refused_and_not_repeated(raw: object, where: str) -> None:
+def test_an_invalid_rag_config_is_rejected_without_repeating_its_values(raw: object, where: str) -> None:
     with pytest.raises(InvalidConfiguration, match=where) as caught:
         extract_rag_config({"configurable": {"rag_config": raw}})
     assert CANARY_VALUE not in str(caught.value)
 
 
-def test_settings_have_the_sources_defaults() -> None:
+def test_settings_have_the_defaults_of_the_specification() -> None:
     settings = RagSettings.from_env({})
     assert settings == RagSettings()
     assert settings.embeddings_url == "http://tei-embeddings:8080"
@@ -154,6 +154,6 @@ def test_an_empty_variable_counts_as_not_set() -> None:
 
 @pytest.mark.parametrize("name", ["RAG_DEFAULT_TOP_K", "RAG_QUERY_TIMEOUT_SECONDS", "RAG_EMBED_TIMEOUT_SECONDS"])
 @pytest.mark.parametrize("value", ["many", "0", "-1", "nan", "inf"])
-def test_a_variable_that_cannot_be_meant_is_named(name: str, value: str) -> None:
+def test_an_invalid_variable_is_named_in_the_error(name: str, value: str) -> None:
     with pytest.raises(InvalidConfiguration, match=name):
         RagSettings.from_env({name: value})

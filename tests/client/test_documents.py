@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from ragstore_client import BadRequest, Client, Conflict, InvalidInput, NewDocument, NotFound
+from tests.client.clients import ClientFactory
 from tests.client.corpus import CANARY_NUMBER, CANARY_TEXT, CANARY_VALUE
+from tests.client.fake_servers import Response, scripted_server
 
 
 def documents(count: int, **metadata: str | int) -> list[NewDocument]:
@@ -27,12 +29,12 @@ def test_added_documents_read_back_as_they_were(client: Client, collection: str)
     assert read.metadata == {key: value for key, value in metadata.items() if value is not None}
 
 
-def test_an_id_is_made_when_there_is_none(client: Client, collection: str) -> None:
+def test_the_service_generates_a_missing_id(client: Client, collection: str) -> None:
     (made,) = client.add_documents(collection, [NewDocument(text="x", embedding=[1.0])]).ids
     assert client.get_document(collection, made).text == "x"
 
 
-def test_numpy_vectors_and_numpy_metadata_are_taken(client: Client, collection: str) -> None:
+def test_numpy_vectors_and_numpy_metadata_are_accepted(client: Client, collection: str) -> None:
     sent = NewDocument(
         id="a",
         text="x",
@@ -54,7 +56,7 @@ def test_an_existing_id_is_a_conflict_for_add_and_replaced_by_upsert(client: Cli
     assert client.get_document(collection, "d1").text == "new"
 
 
-def test_a_refusal_names_the_document_to_blame(client: Client, collection: str) -> None:
+def test_a_rejection_names_the_invalid_document(client: Client, collection: str) -> None:
     client.add_documents(collection, documents(1))
     wrong = [*documents(2), NewDocument(id="x", text="x", embedding=[1.0, 2.0, 3.0])]
     with pytest.raises(BadRequest) as caught:
@@ -69,20 +71,20 @@ def test_a_refusal_names_the_document_to_blame(client: Client, collection: str) 
     [{"x": float("nan")}, {"x": float("inf")}, {"x": object()}, {"x": "\ud800"}],
     ids=["NaN", "infinity", "object", "surrogate"],
 )
-def test_metadata_that_json_cannot_say_is_refused_before_it_is_lost(
+def test_metadata_that_json_cannot_represent_is_rejected_before_it_is_sent(
     client: Client, collection: str, metadata: dict[str, str]
 ) -> None:
     with pytest.raises(InvalidInput):
         client.upsert_documents(collection, [NewDocument(id="a", text="x", embedding=[1.0], metadata=metadata)])
 
 
-@pytest.mark.parametrize("odd", ["a/b", "a:b", "ä ö?#%", "..", ".", "filter", "all", "日本", "a\nb"])
-def test_any_text_is_an_id(client: Client, collection: str, odd: str) -> None:
-    client.upsert_documents(collection, [NewDocument(id=odd, text="x", embedding=[1.0])])
-    assert client.get_document(collection, odd).id == odd
-    assert client.delete_documents(collection, ids=[odd]).count == 1
+@pytest.mark.parametrize("document_id", ["a/b", "a:b", "ä ö?#%", "..", ".", "filter", "all", "日本", "a\nb"])
+def test_any_text_is_an_id(client: Client, collection: str, document_id: str) -> None:
+    client.upsert_documents(collection, [NewDocument(id=document_id, text="x", embedding=[1.0])])
+    assert client.get_document(collection, document_id).id == document_id
+    assert client.delete_documents(collection, ids=[document_id]).count == 1
     with pytest.raises(NotFound):
-        client.get_document(collection, odd)
+        client.get_document(collection, document_id)
 
 
 def test_documents_are_listed_in_insertion_order_with_their_total(client: Client, collection: str) -> None:
@@ -112,12 +114,12 @@ def test_filters_select_by_metadata_text_and_id(client: Client, collection: str)
     assert page.total == 1
 
 
-def test_a_wrong_filter_says_what_and_where(client: Client, collection: str) -> None:
+def test_an_invalid_filter_is_a_bad_request_that_names_the_error(client: Client, collection: str) -> None:
     with pytest.raises(BadRequest, match="Invalid 'where' filter: "):
         client.list_documents(collection, where={"n": {"$near": 1}})
 
 
-def test_a_filter_never_stands_in_a_url(client: Client, collection: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_filter_is_never_part_of_a_url(client: Client, collection: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("DEBUG"):
         client.list_documents(collection, where={"value": CANARY_VALUE})
         client.delete_documents(collection, where={"value": CANARY_VALUE})
@@ -168,13 +170,13 @@ def test_the_nearest_come_first(client: Client, collection: str) -> None:
     assert client.query(collection, [0.9, 0.1], max_distance=0.5).count == 1
 
 
-def test_a_query_of_another_dimension_is_refused(client: Client, collection: str) -> None:
+def test_a_query_of_another_dimension_is_rejected(client: Client, collection: str) -> None:
     client.upsert_documents(collection, documents(1))
     with pytest.raises(BadRequest, match="dimension"):
         client.query(collection, [1.0, 2.0, 3.0])
 
 
-def test_several_collections_answer_together_and_fail_apart(client: Client, collection: str) -> None:
+def test_a_failed_collection_does_not_fail_a_query_of_several(client: Client, collection: str) -> None:
     client.upsert_documents(collection, documents(2))
     found = client.query_collections([collection, "nowhere"], [1.0, 0.0])
     assert {match.collection for match in found.results} == {collection}
@@ -182,3 +184,13 @@ def test_several_collections_answer_together_and_fail_apart(client: Client, coll
     assert client.query_collections(collection, [1.0, 0.0], top_k=1).count == 1
     with pytest.raises(NotFound):
         client.query_collections("nowhere", [1.0, 0.0])
+
+
+def test_the_code_of_a_collection_that_failed_is_exposed(make_client: ClientFactory) -> None:
+    failed = [
+        {"collection": "a", "status": 400, "detail": "x", "code": "dimension_mismatch"},
+        {"collection": "b", "status": 404, "detail": "x"},
+    ]
+    with scripted_server(Response(200, {"results": [], "count": 0, "errors": failed})) as server:
+        found = make_client(server.url).query_collections(["a", "b"], [1.0])
+    assert [(error.collection, error.code) for error in found.errors] == [("a", "dimension_mismatch"), ("b", None)]

@@ -1,4 +1,4 @@
-"""From a query to its vector, against a real endpoint and its faults."""
+"""Embedding queries, over HTTP, with the faults of an endpoint."""
 
 from __future__ import annotations
 
@@ -9,50 +9,52 @@ import pytest
 
 from ragstore_client import EmbeddingCache, EmbeddingFailed, EmbeddingsClient, InvalidConfiguration
 from tests.client.corpus import CANARY_KEY, CANARY_QUERY
-from tests.client.servers import Embeddings, LocalServer, vector_of
+from tests.client.fake_servers import FakeEmbeddings, LocalServer, vector_of
 from tests.support.servers import free_port
 
 MODEL = "jinaai/jina-embeddings-v2-base-de"
-Asked = Callable[[], list[dict[str, object]]]
+EmbeddingRequests = Callable[[], list[dict[str, object]]]
 
 
 @pytest.fixture
-def embedder(embeddings: tuple[Embeddings, LocalServer]) -> EmbeddingsClient:
+def embedder(embeddings: tuple[FakeEmbeddings, LocalServer]) -> EmbeddingsClient:
     return EmbeddingsClient(embeddings[1].url, timeout=1.0)
 
 
-async def test_the_request_is_the_sources(embedder: EmbeddingsClient, embedded: Asked) -> None:
+async def test_the_request_is_that_of_the_specification(
+    embedder: EmbeddingsClient, embedding_requests: EmbeddingRequests
+) -> None:
     vector = await embedder.embed(CANARY_QUERY, model=MODEL)
     assert vector.tolist() == pytest.approx(vector_of(CANARY_QUERY))
-    assert embedded() == [{"model": MODEL, "input": [CANARY_QUERY]}]
+    assert embedding_requests() == [{"model": MODEL, "input": [CANARY_QUERY]}]
 
 
-async def test_several_texts_are_one_request(embedder: EmbeddingsClient, embedded: Asked) -> None:
+async def test_several_texts_are_one_request(embedder: EmbeddingsClient, embedding_requests: EmbeddingRequests) -> None:
     vectors = await embedder.embed_many(["a", "b"], model=MODEL)
     assert [vector.tolist() for vector in vectors] == [pytest.approx(vector_of(text)) for text in "ab"]
-    assert len(embedded()) == 1
+    assert len(embedding_requests()) == 1
 
 
 @pytest.mark.parametrize("shape", ["base64", "backwards"])
-async def test_other_shapes_of_the_protocol_are_read(
-    embedder: EmbeddingsClient, endpoint: Embeddings, shape: str
+async def test_other_forms_of_the_response_are_parsed(
+    embedder: EmbeddingsClient, endpoint: FakeEmbeddings, shape: str
 ) -> None:
     endpoint.fault = shape
     vectors = await embedder.embed_many(["a", "b"], model=MODEL)
     assert [vector.tolist() for vector in vectors] == [pytest.approx(vector_of(text), abs=1e-6) for text in "ab"]
 
 
-async def test_a_busy_endpoint_is_asked_again(
-    embedder: EmbeddingsClient, endpoint: Embeddings, embedded: Asked
+async def test_a_request_to_a_busy_endpoint_is_retried(
+    embedder: EmbeddingsClient, endpoint: FakeEmbeddings, embedding_requests: EmbeddingRequests
 ) -> None:
     endpoint.fault = "busy once"
     await embedder.embed("a", model=MODEL)
-    assert len(embedded()) == 2
+    assert len(embedding_requests()) == 2
 
 
 @pytest.mark.parametrize("fault", ["413", "500", "slow", "drop", "no json", "too few", "not finite"])
 async def test_a_fault_is_a_failed_embedding_that_repeats_no_text(
-    embedder: EmbeddingsClient, endpoint: Embeddings, fault: str
+    embedder: EmbeddingsClient, endpoint: FakeEmbeddings, fault: str
 ) -> None:
     endpoint.fault = fault
     with pytest.raises(EmbeddingFailed) as caught:
@@ -60,12 +62,12 @@ async def test_a_fault_is_a_failed_embedding_that_repeats_no_text(
     assert CANARY_QUERY not in str(caught.value)
 
 
-async def test_an_endpoint_that_is_away_is_a_failed_embedding() -> None:
+async def test_an_unreachable_endpoint_is_a_failed_embedding() -> None:
     with pytest.raises(EmbeddingFailed):
         await EmbeddingsClient(f"http://127.0.0.1:{free_port()}", timeout=1.0).embed("a", model=MODEL)
 
 
-async def test_a_key_is_sent_and_no_part_of_the_connection(embeddings: tuple[Embeddings, LocalServer]) -> None:
+async def test_a_key_is_sent_and_is_not_part_of_the_connection(embeddings: tuple[FakeEmbeddings, LocalServer]) -> None:
     url = embeddings[1].url
     embedder = EmbeddingsClient(url, api_key=CANARY_KEY)
     await embedder.embed("a", model=MODEL)
@@ -73,7 +75,7 @@ async def test_a_key_is_sent_and_no_part_of_the_connection(embeddings: tuple[Emb
     assert EmbeddingsClient(url.replace("//", f"//me:{CANARY_KEY}@")).connection == embedder.connection == url
 
 
-def test_an_endpoint_that_is_no_url_is_refused() -> None:
+def test_an_invalid_url_of_the_endpoint_is_rejected() -> None:
     with pytest.raises(InvalidConfiguration):
         EmbeddingsClient("tei-embeddings")
 
@@ -84,34 +86,41 @@ def test_each_event_loop_has_its_own_connections(embedder: EmbeddingsClient) -> 
 
 
 async def test_a_known_text_is_not_embedded_again(
-    embedder: EmbeddingsClient, cache: EmbeddingCache, embedded: Asked, caplog: pytest.LogCaptureFixture
+    embedder: EmbeddingsClient,
+    cache: EmbeddingCache,
+    embedding_requests: EmbeddingRequests,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     first = await cache.embed(embedder, CANARY_QUERY, model=MODEL)
     with caplog.at_level("INFO", "ragstore_client"):
         assert await cache.embed(embedder, CANARY_QUERY, model=MODEL) == first
-    assert len(embedded()) == 1
+    assert len(embedding_requests()) == 1
     assert f"Embedding cache hit for {embedder.connection}:{MODEL}" in caplog.text
 
 
 async def test_another_model_connection_or_text_is_another_entry(
-    embedder: EmbeddingsClient, cache: EmbeddingCache, embedded: Asked
+    embedder: EmbeddingsClient, cache: EmbeddingCache, embedding_requests: EmbeddingRequests
 ) -> None:
     elsewhere = EmbeddingsClient(embedder.connection.replace("127.0.0.1", "localhost"), timeout=1.0)
     await cache.embed(embedder, "a", model=MODEL)
     await cache.embed(embedder, "a", model="acme/small")
     await cache.embed(embedder, "b", model=MODEL)
     await cache.embed(elsewhere, "a", model=MODEL)
-    assert len(embedded()) == 4
+    assert len(embedding_requests()) == 4
 
 
-async def test_the_cache_keeps_what_was_asked_for_last(embedder: EmbeddingsClient, embedded: Asked) -> None:
+async def test_the_cache_evicts_the_least_recently_used_vector(
+    embedder: EmbeddingsClient, embedding_requests: EmbeddingRequests
+) -> None:
     cache = EmbeddingCache(capacity=2)
     for text in ("a", "b", "a", "c", "a", "b"):
         await cache.embed(embedder, text, model=MODEL)
-    assert [asked["input"] for asked in embedded()] == [["a"], ["b"], ["c"], ["b"]]
+    assert [body["input"] for body in embedding_requests()] == [["a"], ["b"], ["c"], ["b"]]
 
 
-async def test_a_failure_is_not_kept(embedder: EmbeddingsClient, endpoint: Embeddings, cache: EmbeddingCache) -> None:
+async def test_a_failure_is_not_cached(
+    embedder: EmbeddingsClient, endpoint: FakeEmbeddings, cache: EmbeddingCache
+) -> None:
     endpoint.fault = "500"
     with pytest.raises(EmbeddingFailed):
         await cache.embed(embedder, "a", model=MODEL)

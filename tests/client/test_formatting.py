@@ -1,4 +1,4 @@
-"""What people and models get to read: the source's words, to the letter."""
+"""The texts for people and models, exactly as specified."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import pytest
 
 from ragstore_client import (
     TEXTS,
-    Hit,
     InvalidConfiguration,
     RagArchiveConfig,
+    RetrievedPassage,
     append_archive_prompt,
     format_context,
-    format_hits,
+    format_passages,
 )
 from ragstore_client._models import StoredMetadata
 
@@ -21,40 +21,43 @@ Informationen stellt. Formuliere die Suchanfrage so um, dass sie für eine
 semantische Suche geeignet ist."""
 
 
-def hit(text: str, **metadata: str | int) -> Hit:
+def passage(text: str, **metadata: str | int) -> RetrievedPassage:
     stored: StoredMetadata = dict(metadata)
     archive = RagArchiveConfig(name="Wartungsdokumentation", collection_name="repo_x")
-    return Hit(archive=archive, id=text, text=text, metadata=stored, distance=0.1)
+    return RetrievedPassage(archive=archive, id=text, text=text, metadata=stored, distance=0.1)
 
 
-def test_a_hit_stands_under_its_archive_layer_page_and_section() -> None:
+def test_a_passage_is_formatted_with_archive_layer_page_and_section() -> None:
     assert (
-        format_hits([hit("Heizung prüfen.", layer="chunk", page_number=3, section_heading="Heizung")])
+        format_passages([passage("Heizung prüfen.", layer="chunk", page_number=3, section_heading="Heizung")])
         == "[1] Archiv: Wartungsdokumentation (Ebene: chunk, Seite: 3, Abschnitt: Heizung)\nHeizung prüfen."
     )
 
 
-def test_what_the_metadata_does_not_tell_is_left_out() -> None:
-    assert format_hits([hit("a", layer="chunk")]) == "[1] Archiv: Wartungsdokumentation (Ebene: chunk)\na"
-    assert format_hits([hit("a")]) == "[1] Archiv: Wartungsdokumentation\na"
+def test_missing_metadata_is_omitted() -> None:
+    assert format_passages([passage("a", layer="chunk")]) == "[1] Archiv: Wartungsdokumentation (Ebene: chunk)\na"
+    assert format_passages([passage("a")]) == "[1] Archiv: Wartungsdokumentation\na"
 
 
-def test_hits_are_numbered_and_ruled_off() -> None:
+def test_passages_are_numbered_and_separated_by_rules() -> None:
     assert (
-        format_hits([hit("a"), hit("b", page_number=2)])
+        format_passages([passage("a"), passage("b", page_number=2)])
         == "[1] Archiv: Wartungsdokumentation\na\n\n---\n\n[2] Archiv: Wartungsdokumentation (Seite: 2)\nb"
     )
 
 
-def test_no_hits_are_said_to_be_none() -> None:
-    assert format_hits([]) == "Keine relevanten Dokumente gefunden."
+def test_an_empty_result_has_a_text() -> None:
+    assert format_passages([]) == "Keine relevanten Dokumente gefunden."
 
 
 def test_context_has_a_heading() -> None:
-    assert format_context([hit("a")]) == "Relevante Dokumente aus den Archiven:\n\n[1] Archiv: Wartungsdokumentation\na"
+    assert (
+        format_context([passage("a")])
+        == "Relevante Dokumente aus den Archiven:\n\n[1] Archiv: Wartungsdokumentation\na"
+    )
 
 
-def test_failures_have_the_sources_words() -> None:
+def test_failures_have_the_texts_of_the_specification() -> None:
     assert TEXTS["de"].no_archives == "Keine Archive verfügbar."
     assert TEXTS["de"].search_failed == "Archivsuche fehlgeschlagen"
 
@@ -66,12 +69,15 @@ def test_the_prompt_is_appended_once() -> None:
 
 
 @pytest.mark.parametrize("prompt", [None, "", " \n"])
-def test_without_a_prompt_the_addition_is_all(prompt: str | None) -> None:
+def test_without_a_prompt_the_introduction_is_the_prompt(prompt: str | None) -> None:
     assert append_archive_prompt(prompt) == PROMPT
 
 
 def test_other_languages_come_from_the_table() -> None:
-    assert format_hits([hit("a", page_number=2)], language="en") == "[1] Archive: Wartungsdokumentation (Page: 2)\na"
+    assert (
+        format_passages([passage("a", page_number=2)], language="en")
+        == "[1] Archive: Wartungsdokumentation (Page: 2)\na"
+    )
     assert "search_archives" in append_archive_prompt("", language="en")
     with pytest.raises(InvalidConfiguration, match="'fr'"):
-        format_hits([], language="fr")
+        format_passages([], language="fr")

@@ -1,11 +1,10 @@
-"""Batch ingestion through both clients: any iterable, an outcome for every document."""
+"""Bulk ingestion through both clients: any iterable, an outcome for every document."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from threading import Lock
 
 import pytest
 from hypothesis import given
@@ -25,8 +24,8 @@ from ragstore_client import (
     Unavailable,
 )
 from ragstore_client._batches import Batcher
-from tests.client.conftest import Connect
-from tests.client.servers import Answer, LocalServer, Request, scripted
+from tests.client.clients import ClientFactory
+from tests.client.fake_servers import FakeIngestion, LocalServer, Response, scripted_server
 from tests.support.servers import Served
 
 
@@ -39,31 +38,6 @@ def failed(outcomes: list[Outcome]) -> list[str | None]:
     return [outcome.id for outcome in outcomes if not outcome.stored]
 
 
-class Taking:
-    """A service that takes everything, and remembers how much came at once."""
-
-    def __init__(self, most: int = 10**9) -> None:
-        self.sizes: list[int] = []
-        self.ids: list[str] = []
-        self.at_once = 0
-        self.most_at_once = 0
-        self._most = most
-        self._lock = Lock()
-
-    def respond(self, request: Request) -> Answer:
-        with self._lock:
-            self.at_once += 1
-            self.most_at_once = max(self.most_at_once, self.at_once)
-        ids = [document["id"] for document in json.loads(request.body)["documents"]]
-        with self._lock:
-            self.at_once -= 1
-            if len(ids) > self._most:
-                return Answer(400, {"detail": f"At most {self._most} documents"})
-            self.sizes.append(len(ids))
-            self.ids += ids
-        return Answer(200, {"status": "upserted", "collection": "abc", "count": len(ids), "ids": ids}, delay=0.01)
-
-
 def test_every_document_is_stored_and_has_an_outcome_in_order(client: Client, collection: str) -> None:
     outcomes = list(client.ingest(collection, documents(25), limits=BatchLimits(documents=4)))
     assert [outcome.index for outcome in outcomes] == list(range(25))
@@ -72,30 +46,30 @@ def test_every_document_is_stored_and_has_an_outcome_in_order(client: Client, co
     assert client.get_collection(collection).count == 25
 
 
-def test_nothing_to_ingest_is_no_call(connect: Connect) -> None:
-    with scripted(Answer(500)) as server:
-        assert list(connect(server.url).ingest("abc", [])) == []
+def test_without_documents_no_request_is_sent(make_client: ClientFactory) -> None:
+    with scripted_server(Response(500)) as server:
+        assert list(make_client(server.url).ingest("abc", [])) == []
     assert server.requests == []
 
 
-def test_batches_keep_to_count_and_bytes(connect: Connect) -> None:
-    taking = Taking()
-    with LocalServer(taking.respond) as server:
-        list(connect(server.url).ingest("abc", documents(10), limits=BatchLimits(documents=3)))
-        assert sorted(taking.sizes) == [1, 3, 3, 3]
-        list(connect(server.url).ingest("abc", documents(10, start=10), limits=BatchLimits(body_bytes=200)))
+def test_batches_respect_the_limits_of_count_and_bytes(make_client: ClientFactory) -> None:
+    ingestion = FakeIngestion()
+    with LocalServer(ingestion.respond) as server:
+        list(make_client(server.url).ingest("abc", documents(10), limits=BatchLimits(documents=3)))
+        assert sorted(ingestion.sizes) == [1, 3, 3, 3]
+        list(make_client(server.url).ingest("abc", documents(10, start=10), limits=BatchLimits(body_bytes=200)))
     assert all(len(request.body) < 200 + 100 for request in server.requests[4:])
-    assert sorted(taking.ids) == sorted(f"d{number}" for number in range(20))
+    assert sorted(ingestion.ids) == sorted(f"d{number}" for number in range(20))
 
 
-def test_no_more_requests_at_once_than_allowed(connect: Connect) -> None:
-    taking = Taking()
-    with LocalServer(taking.respond) as server:
-        list(connect(server.url).ingest("abc", documents(30), limits=BatchLimits(documents=1), concurrency=3))
-    assert taking.most_at_once <= 3
+def test_concurrency_limits_the_requests_in_flight(make_client: ClientFactory) -> None:
+    ingestion = FakeIngestion()
+    with LocalServer(ingestion.respond) as server:
+        list(make_client(server.url).ingest("abc", documents(30), limits=BatchLimits(documents=1), concurrency=3))
+    assert 2 <= ingestion.max_in_flight <= 3
 
 
-def test_a_document_that_is_refused_fails_alone(client: Client, collection: str) -> None:
+def test_only_the_rejected_document_fails(client: Client, collection: str) -> None:
     client.upsert_documents(collection, [NewDocument(id="first", text="x", embedding=[1.0, 0.0])])
     mixed = [*documents(6), NewDocument(id="wrong", text="x", embedding=[1.0, 2.0, 3.0]), *documents(6, start=6)]
     outcomes = list(client.ingest(collection, mixed))
@@ -104,7 +78,7 @@ def test_a_document_that_is_refused_fails_alone(client: Client, collection: str)
     assert client.get_collection(collection).count == 13
 
 
-def test_a_document_that_cannot_be_sent_fails_alone(client: Client, collection: str) -> None:
+def test_only_the_documents_that_cannot_be_sent_fail(client: Client, collection: str) -> None:
     mixed = [
         NewDocument(id="nan", text="x", embedding=[1.0], metadata={"a": float("nan")}),
         NewDocument(id="surrogate", text="\ud800", embedding=[1.0]),
@@ -117,7 +91,7 @@ def test_a_document_that_cannot_be_sent_fails_alone(client: Client, collection: 
     assert all(isinstance(outcome.error, InvalidInput) for outcome in outcomes[:4])
 
 
-def test_add_reports_the_ids_that_exist(client: Client, collection: str) -> None:
+def test_add_reports_existing_ids(client: Client, collection: str) -> None:
     client.upsert_documents(collection, documents(3, start=4))
     outcomes = list(client.ingest(collection, documents(10), mode="add"))
     assert failed(outcomes) == ["d4", "d5", "d6"]
@@ -134,26 +108,39 @@ def test_the_last_of_several_with_one_id_wins(client: Client, collection: str) -
     assert {document.text for document in client.iter_documents(collection)} == {"round 3"}
 
 
-def test_a_service_that_takes_less_is_learnt_from(connect: Connect) -> None:
-    taking = Taking(most=5)
-    with LocalServer(taking.respond) as server:
+def test_batches_shrink_to_what_the_service_accepts(make_client: ClientFactory) -> None:
+    ingestion = FakeIngestion(max_documents=5)
+    with LocalServer(ingestion.respond) as server:
         outcomes = list(
-            connect(server.url).ingest("abc", documents(60), limits=BatchLimits(documents=10), concurrency=1)
+            make_client(server.url).ingest("abc", documents(60), limits=BatchLimits(documents=10), concurrency=1)
         )
     assert failed(outcomes) == []
-    assert taking.sizes == [5] * 12
+    assert ingestion.sizes == [5] * 12
     assert len(server.requests) < 16
 
 
-def test_looking_for_the_documents_to_blame_has_an_end(connect: Connect) -> None:
-    with scripted(Answer(400, {"detail": "no"})) as server:
+@pytest.mark.parametrize(("status", "code"), [(400, "batch_too_large"), (413, "body_too_large"), (413, None)], ids=str)
+def test_a_batch_that_is_too_large_is_halved_whatever_fields_the_problem_names(
+    make_client: ClientFactory, status: int, code: str | None
+) -> None:
+    errors = [{"path": "$.documents[0]", "message": "too many"}]
+    problem = {"detail": "no", "errors": errors} | ({"code": code} if code else {})
+    stored = Response(200, {"status": "upserted", "collection": "abc", "count": 4, "ids": []})
+    with scripted_server(Response(status, problem), stored) as server:
+        outcomes = list(make_client(server.url).ingest("abc", documents(8)))
+    assert failed(outcomes) == []
+    assert [len(json.loads(request.body)["documents"]) for request in server.requests] == [8, 4, 4]
+
+
+def test_the_requests_that_isolate_rejected_documents_are_limited(make_client: ClientFactory) -> None:
+    with scripted_server(Response(400, {"detail": "no"})) as server:
         limits = BatchLimits(documents=100, requests=10)
-        outcomes = list(connect(server.url).ingest("abc", documents(100), limits=limits))
+        outcomes = list(make_client(server.url).ingest("abc", documents(100), limits=limits))
     assert len(failed(outcomes)) == 100
     assert len(server.requests) <= 10
 
 
-def test_a_missing_collection_ends_it_with_an_outcome_for_all_that_was_read(client: Client) -> None:
+def test_a_missing_collection_ends_the_ingestion_with_an_outcome_for_all_documents_read(client: Client) -> None:
     read: list[NewDocument] = []
 
     def source() -> Iterator[NewDocument]:
@@ -169,12 +156,12 @@ def test_a_missing_collection_ends_it_with_an_outcome_for_all_that_was_read(clie
     assert failed(outcomes) == [document.id for document in read]
 
 
-def test_it_is_resumed_after_an_error(connect: Connect) -> None:
-    written = Answer(200, {"status": "upserted", "collection": "abc", "count": 2, "ids": []})
-    down = Answer(503, {"detail": "away"})
+def test_an_ingestion_can_be_resumed_after_an_error(make_client: ClientFactory) -> None:
+    written = Response(200, {"status": "upserted", "collection": "abc", "count": 2, "ids": []})
+    down = Response(503, {"detail": "away"})
     stored: list[int] = []
-    with scripted(written, down, written) as server:
-        client = connect(server.url, retries=NO_RETRIES)
+    with scripted_server(written, down, written) as server:
+        client = make_client(server.url, retries=NO_RETRIES)
         limits = BatchLimits(documents=2)
         with pytest.raises(Unavailable):  # noqa: PT012 - the outcomes before the error are what this is about
             for outcome in client.ingest("abc", documents(10), limits=limits, concurrency=1):
@@ -184,7 +171,7 @@ def test_it_is_resumed_after_an_error(connect: Connect) -> None:
         assert failed(list(client.ingest("abc", rest, limits=limits))) == []
 
 
-def test_an_error_of_the_source_comes_after_what_was_read(client: Client, collection: str) -> None:
+def test_an_error_of_the_source_is_raised_after_the_documents_read(client: Client, collection: str) -> None:
     def source() -> Iterator[NewDocument]:
         yield from documents(5)
         raise OSError("disk")
@@ -204,7 +191,7 @@ def test_a_caller_may_stop_early(client: Client, collection: str) -> None:
     assert (client.get_collection(collection).count or 0) < 100
 
 
-def test_the_source_is_read_no_further_than_the_window(connect: Connect) -> None:
+def test_the_source_is_not_read_ahead_of_the_requests_in_flight(make_client: ClientFactory) -> None:
     read = 0
 
     def source() -> Iterator[NewDocument]:
@@ -214,11 +201,11 @@ def test_the_source_is_read_no_further_than_the_window(connect: Connect) -> None
             yield document
 
     ahead = 0
-    taking = Taking()
-    with LocalServer(taking.respond) as server:
-        for outcome in connect(server.url).ingest("abc", source(), limits=BatchLimits(documents=5), concurrency=2):
+    ingestion = FakeIngestion()
+    with LocalServer(ingestion.respond) as server:
+        for outcome in make_client(server.url).ingest("abc", source(), limits=BatchLimits(documents=5), concurrency=2):
             ahead = max(ahead, read - outcome.index)
-    # Two batches on their way, one that is full and waits, and the document that did not fit into it.
+    # Two batches in flight, one that is full and waits, and the document that did not fit into it.
     assert ahead <= 3 * 5 + 1
 
 
@@ -235,14 +222,12 @@ async def test_an_async_iterable_is_ingested(service: Served, collection: str) -
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 400)), max_size=40), st.integers(1, 6), st.integers(1, 900))
-def test_batches_lose_nothing_and_keep_order_whatever_comes(
-    sent: list[tuple[int, int]], most: int, body_bytes: int
-) -> None:
-    batcher = Batcher(BatchLimits(documents=most, body_bytes=body_bytes))
-    made = [batcher.put(NewDocument(id=str(name), text="x" * length, embedding=[1.0])) for name, length in sent]
-    batches = [batch for batch in (*made, batcher.take()) if batch]
+def test_batches_keep_all_documents_in_order(sent: list[tuple[int, int]], max_documents: int, body_bytes: int) -> None:
+    batcher = Batcher(BatchLimits(documents=max_documents, body_bytes=body_bytes))
+    made = [batcher.add(NewDocument(id=str(name), text="x" * length, embedding=[1.0])) for name, length in sent]
+    batches = [batch for batch in (*made, batcher.flush()) if batch]
     assert [entry.index for batch in batches for entry in batch.entries] == list(range(len(sent)))
     for batch in batches:
-        assert len(batch.entries) <= most
+        assert len(batch.entries) <= max_documents
         assert len(batch.ids) == len(batch.entries)
         assert len(batch.entries) == 1 or sum(len(entry.body) for entry in batch.entries) <= body_bytes

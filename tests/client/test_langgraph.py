@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -13,29 +13,20 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 
 from ragstore_client import EmbeddingCache, InvalidConfiguration, RagArchiveConfig, RagConfig
 from ragstore_client.langgraph import build_tools, create_archive_search_tool, inject_rag_context
-from tests.client.agent import Graph, ScriptedModel, agent, informed
-from tests.client.conftest import Shelf
-from tests.client.corpus import CANARY_QUERY, CANARY_TEXT, HANDBOOK
-from tests.client.servers import Embeddings, LocalServer
+from tests.client.corpus import CANARY_QUERY, CANARY_TEXT
+from tests.client.fake_servers import FakeEmbeddings, LocalServer
+from tests.client.graphs import Graph, ScriptedModel, context_graph, tool_graph
 from tests.support.servers import free_port
 
 QUESTION = f"Wann wird die Heizung gewartet? {CANARY_QUERY}"
 
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch, embeddings: tuple[Embeddings, LocalServer]) -> None:
+def _environment(monkeypatch: pytest.MonkeyPatch, embeddings: tuple[FakeEmbeddings, LocalServer]) -> None:
     """The runtime's environment names the embeddings endpoint."""
     monkeypatch.setenv("DOCPROC_TEI_EMBEDDINGS_URL", embeddings[1].url)
     monkeypatch.setenv("RAG_EMBED_TIMEOUT_SECONDS", "3")
-    monkeypatch.setattr("ragstore_client.rag._retriever.shared_cache", EmbeddingCache())
-
-
-@pytest.fixture
-def handbook(shelf: Shelf, name: str) -> Iterator[RagArchiveConfig]:
-    """An archive that holds the handbook."""
-    shelf.put(name, HANDBOOK)
-    yield RagArchiveConfig(name="Handbuch", collection_name=name, chromadb_url=shelf.url)
-    shelf.drop(name)
+    monkeypatch.setattr("ragstore_client.langgraph.shared_cache", EmbeddingCache())
 
 
 def configured(*archives: RagArchiveConfig) -> RunnableConfig:
@@ -51,22 +42,22 @@ def configured(*archives: RagArchiveConfig) -> RunnableConfig:
     return {"configurable": {"rag_config": {"archives": payload}}}
 
 
-def asked(text: str = QUESTION) -> MessagesState:
+def question(text: str = QUESTION) -> MessagesState:
     return {"messages": [HumanMessage(text)]}
 
 
-def away() -> RagArchiveConfig:
+def unreachable_archive() -> RagArchiveConfig:
     return RagArchiveConfig(name="Fern", collection_name="repo_x", chromadb_url=f"http://127.0.0.1:{free_port()}")
 
 
-def kinds(messages: Sequence[BaseMessage]) -> list[str]:
+def message_types(messages: Sequence[BaseMessage]) -> list[str]:
     return [message.type for message in messages]
 
 
 def test_the_tool_call_and_its_result_are_in_the_message_stream(handbook: RagArchiveConfig) -> None:
-    messages = agent().invoke(asked(), configured(handbook))["messages"]
-    assert kinds(messages) == ["human", "ai", "tool", "ai"]
-    call, result, answer = messages[1:]
+    messages = tool_graph().invoke(question(), configured(handbook))["messages"]
+    assert message_types(messages) == ["human", "ai", "tool", "ai"]
+    call, result, reply = messages[1:]
     assert isinstance(call, AIMessage)
     assert call.tool_calls[0]["name"] == "search_archives"
     assert isinstance(result, ToolMessage)
@@ -74,21 +65,29 @@ def test_the_tool_call_and_its_result_are_in_the_message_stream(handbook: RagArc
         "[1] Archiv: Handbuch (Ebene: chunk, Seite: 3, Abschnitt: Heizung)\nDie Heizung"
     )
     assert "\n\n---\n\n[2] Archiv: Handbuch" in str(result.content)
-    assert CANARY_TEXT in str(answer.content)
+    assert CANARY_TEXT in str(reply.content)
 
 
-async def test_the_async_path_comes_to_the_same(handbook: RagArchiveConfig) -> None:
-    graph, config = agent(), configured(handbook)
-    sync = [message.content for message in graph.invoke(asked(), config)["messages"]]
-    streamed = [update async for update in graph.astream(asked(), config, stream_mode="updates")]
+async def test_the_async_path_has_the_same_result(handbook: RagArchiveConfig) -> None:
+    graph, config = tool_graph(), configured(handbook)
+    sync = [message.content for message in graph.invoke(question(), config)["messages"]]
+    streamed = [update async for update in graph.astream(question(), config, stream_mode="updates")]
     messages = [message for update in streamed for node in update.values() for message in node["messages"]]
     assert [message.content for message in messages] == sync[1:]
 
 
+def test_invocations_share_the_cache_of_vectors(
+    handbook: RagArchiveConfig, embedding_requests: Callable[[], list[dict[str, object]]]
+) -> None:
+    for _ in range(3):
+        build_tools(configured(handbook))[0].invoke({"query": "Heizung"})
+    assert len(embedding_requests()) == 1
+
+
 def test_the_threads_archives_replace_the_assistants(handbook: RagArchiveConfig) -> None:
-    assistant: Graph = agent().with_config(configured(away(), handbook))
-    assert "Handbuch" in str(assistant.invoke(asked())["messages"][2].content)
-    off = assistant.invoke(asked(), configured(away()))["messages"]
+    assistant: Graph = tool_graph().with_config(configured(unreachable_archive(), handbook))
+    assert "Handbuch" in str(assistant.invoke(question())["messages"][2].content)
+    off = assistant.invoke(question(), configured(unreachable_archive()))["messages"]
     assert off[2].content == "Keine Archive verfügbar."
 
 
@@ -103,15 +102,15 @@ def test_the_threads_archives_replace_the_assistants(handbook: RagArchiveConfig)
 )
 def test_without_archives_there_is_no_tool(config: RunnableConfig) -> None:
     assert build_tools(config) == []
-    assert kinds(agent().invoke(asked(), config)["messages"]) == ["human", "ai"]
+    assert message_types(tool_graph().invoke(question(), config)["messages"]) == ["human", "ai"]
 
 
-def test_a_wrong_configuration_is_loud() -> None:
+def test_an_invalid_configuration_raises() -> None:
     with pytest.raises(InvalidConfiguration):
         build_tools({"configurable": {"rag_config": {"archives": [{"name": "a"}]}}})
 
 
-def test_the_tool_tells_the_model_how_to_use_it(handbook: RagArchiveConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tool_describes_its_arguments(handbook: RagArchiveConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_DEFAULT_TOP_K", "1")
     (tool,) = build_tools(configured(handbook))
     assert isinstance(tool, BaseTool)
@@ -134,7 +133,7 @@ def test_the_tool_tells_the_model_how_to_use_it(handbook: RagArchiveConfig, monk
 )
 async def test_failures_are_texts_and_never_exceptions(
     handbook: RagArchiveConfig,
-    endpoint: Embeddings,
+    endpoint: FakeEmbeddings,
     monkeypatch: pytest.MonkeyPatch,
     fault: str,
     archives: str,
@@ -142,7 +141,7 @@ async def test_failures_are_texts_and_never_exceptions(
 ) -> None:
     endpoint.fault = fault
     missing = RagArchiveConfig(name="a", collection_name="repo_nowhere", chromadb_url=handbook.chromadb_url)
-    chosen = {"away": [away()], "missing": [missing], "none": []}.get(archives, [handbook])
+    chosen = {"away": [unreachable_archive()], "missing": [missing], "none": []}.get(archives, [handbook])
     if archives == "nothing in this layer":
         monkeypatch.setenv("RAG_DEFAULT_LAYER", "document")
     tool = create_archive_search_tool(RagConfig(archives=chosen))
@@ -150,50 +149,50 @@ async def test_failures_are_texts_and_never_exceptions(
     assert await tool.ainvoke({"query": QUESTION}) == text
 
 
-def test_other_languages_are_spoken(handbook: RagArchiveConfig) -> None:
+def test_the_tool_returns_texts_of_other_languages(handbook: RagArchiveConfig) -> None:
     tool = create_archive_search_tool(RagConfig(archives=[handbook]), language="en")
     assert tool.invoke({"query": "Heizung"}).startswith("[1] Archive: Handbuch (Layer: chunk")
     assert create_archive_search_tool(RagConfig(), language="en").invoke({"query": "x"}) == "No archives available."
 
 
-async def test_context_is_put_right_before_the_model(handbook: RagArchiveConfig) -> None:
+async def test_context_is_added_right_before_the_model(handbook: RagArchiveConfig) -> None:
     model = ScriptedModel()
-    result = await informed(model).ainvoke(asked(), configured(handbook))
+    result = await context_graph(model).ainvoke(question(), configured(handbook))
     (seen,) = model.seen[-1:]
-    assert kinds(seen) == ["human", "system"]
+    assert message_types(seen) == ["human", "system"]
     assert str(seen[1].content).startswith("Relevante Dokumente aus den Archiven:\n\n[1] Archiv: Handbuch")
-    assert kinds(result["messages"]) == ["human", "system", "ai"]
+    assert message_types(result["messages"]) == ["human", "system", "ai"]
 
 
-async def test_context_of_an_earlier_message_gives_way(handbook: RagArchiveConfig) -> None:
+async def test_context_of_an_earlier_message_is_removed(handbook: RagArchiveConfig) -> None:
     model = ScriptedModel()
-    graph = informed(model)
+    graph = context_graph(model)
     graph.checkpointer = InMemorySaver()
     config: RunnableConfig = {"configurable": {**configured(handbook)["configurable"], "thread_id": "t-1"}}
-    await graph.ainvoke(asked("Die Heizung"), config)
-    result = await graph.ainvoke(asked("Der Aufzug"), config)
-    assert kinds(result["messages"]) == ["human", "ai", "human", "system", "ai"]
+    await graph.ainvoke(question("Die Heizung"), config)
+    result = await graph.ainvoke(question("Der Aufzug"), config)
+    assert message_types(result["messages"]) == ["human", "ai", "human", "system", "ai"]
     assert "Aufzug" in str(model.seen[-1][-1].content)[:150]
 
 
 @pytest.mark.parametrize("archives", ["none", "away"])
-async def test_without_hits_nothing_is_put_in(archives: str) -> None:
-    config = configured(*([away()] if archives == "away" else []))
-    result = await informed(ScriptedModel()).ainvoke(asked(), config)
-    assert kinds(result["messages"]) == ["human", "ai"]
+async def test_without_passages_nothing_is_added(archives: str) -> None:
+    config = configured(*([unreachable_archive()] if archives == "away" else []))
+    result = await context_graph(ScriptedModel()).ainvoke(question(), config)
+    assert message_types(result["messages"]) == ["human", "ai"]
 
 
-async def test_a_failed_search_does_not_stop_the_agent(handbook: RagArchiveConfig, endpoint: Embeddings) -> None:
+async def test_a_failed_search_does_not_stop_the_agent(handbook: RagArchiveConfig, endpoint: FakeEmbeddings) -> None:
     endpoint.fault = "500"
-    result = await informed(ScriptedModel()).ainvoke(asked(), configured(handbook))
-    assert kinds(result["messages"]) == ["human", "ai"]
+    result = await context_graph(ScriptedModel()).ainvoke(question(), configured(handbook))
+    assert message_types(result["messages"]) == ["human", "ai"]
 
 
 async def test_without_a_human_message_nothing_is_searched(handbook: RagArchiveConfig) -> None:
     assert await inject_rag_context({"messages": [SystemMessage("x")]}, configured(handbook)) == {}
 
 
-async def test_a_message_in_parts_is_read(handbook: RagArchiveConfig) -> None:
+async def test_a_message_of_several_parts_is_searched_by_its_texts(handbook: RagArchiveConfig) -> None:
     parts = HumanMessage([{"type": "text", "text": "Die Heizung"}, {"type": "image_url", "image_url": {"url": "x"}}])
     update = await inject_rag_context({"messages": [parts]}, configured(handbook))
     assert "Heizung" in str(update["messages"][0].content)

@@ -1,4 +1,4 @@
-"""What the package promises as a whole."""
+"""The package as a whole: imports, public names, and agreement with the contract."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 
 import ragstore_client
 from ragstore_client import AsyncClient, Client, NewDocument, _calls, _models
-from ragstore_client._calls import Call, Filter, Nearness
+from ragstore_client._call import Call
+from ragstore_client._calls import DocumentFilter, SimilaritySearch
 
 HEAVY = ("numpy", "pydantic", "litestar", "chromadb", "langchain_core", "langgraph", "aiohttp", "ragstore")
 
@@ -63,7 +64,7 @@ def test_both_clients_have_the_same_calls() -> None:
     assert list(inspect.signature(sync["ingest"]).parameters) == list(inspect.signature(async_["ingest"]).parameters)
 
 
-def test_every_public_name_says_what_it_is() -> None:
+def test_every_public_name_has_a_docstring() -> None:
     for name in ragstore_client.__all__:
         member = getattr(ragstore_client, name)
         if inspect.isclass(member) or inspect.isfunction(member):
@@ -81,10 +82,10 @@ CALLS: list[Call[object]] = [
     _calls.metadata_values("abc", "field", limit=1),
     _calls.add_documents("abc", b""),
     _calls.upsert_documents("abc", _calls.encode_documents([NewDocument(id="a", text="x", embedding=[1.0])])),
-    _calls.list_documents("abc", Filter(include_embeddings=True), limit=1, offset=1, total=False),
+    _calls.list_documents("abc", DocumentFilter(include_embeddings=True), limit=1, offset=1, total=False),
     _calls.list_documents(
         "abc",
-        Filter(where={"a": 1}, where_document={"$contains": "x"}, ids=["a"], include_embeddings=True),
+        DocumentFilter(where={"a": 1}, where_document={"$contains": "x"}, ids=["a"], include_embeddings=True),
         limit=1,
         offset=1,
         total=False,
@@ -94,10 +95,10 @@ CALLS: list[Call[object]] = [
     _calls.empty_collection("abc"),
     _calls.query(
         "abc",
-        Nearness(embedding=[1.0], max_distance=1.0, min_score=0.0),
-        Filter(where={"a": 1}, where_document={"$contains": "x"}, include_embeddings=True),
+        SimilaritySearch(embedding=[1.0], max_distance=1.0, min_score=0.0),
+        DocumentFilter(where={"a": 1}, where_document={"$contains": "x"}, include_embeddings=True),
     ),
-    _calls.query_collections(["abc"], Nearness(embedding=[1.0]), Filter()),
+    _calls.query_collections(["abc"], SimilaritySearch(embedding=[1.0]), DocumentFilter()),
     _calls.info(),
     _calls.health(),
     _calls.probe("live"),
@@ -108,13 +109,13 @@ CALLS: list[Call[object]] = [
 ]
 
 DONE_OTHERWISE = {
-    ("DELETE", "/collections/{collection_name}/documents"),  # as POST, so that no filter stands in a URL
-    ("POST", "/collections/{collection_name}/documents/stream"),  # in batches, which hold what the runtime has at hand
+    ("DELETE", "/collections/{collection_name}/documents"),  # as POST, so that no filter is part of a URL
+    ("POST", "/collections/{collection_name}/documents/stream"),  # as batches
 }
-"""Operations of the contract that the client carries out by another one that does the same."""
+"""Operations of the contract that the client replaces by an equivalent one."""
 
 DESCRIBES_ITSELF = {("GET", "/metrics"), ("GET", "/openapi.json"), ("GET", "/docs")}
-"""What the OpenAPI document need not list."""
+"""Operations that the OpenAPI document need not list."""
 
 
 @pytest.fixture(scope="module")
@@ -146,32 +147,32 @@ def test_parameters_are_those_of_the_contract(
         assert {name for name, _ in call.params} <= {parameter["name"] for parameter in known}, path
 
 
-SCHEMAS = {
-    _models.Collection: "Collection",
-    _models.CollectionCreated: "CollectionCreated",
-    _models.CollectionPage: "CollectionPage",
-    _models.CollectionDeleted: "CollectionDeleted",
-    _models.CollectionEmptied: "DeleteAllResult",
-    _models.MetadataUpdated: "MetadataUpdated",
-    _models.MetadataValues: "MetadataValues",
-    _models.Document: "Document",
-    _models.DocumentPage: "DocumentPage",
-    _models.DocumentsWritten: "WriteResult",
-    _models.DocumentsDeleted: "DeleteResult",
-    _models.Match: "Match",
-    _models.QueryResults: "QueryResults",
-    _models.MultiQueryResults: "MultiQueryResults",
-    _models.CollectionError: "CollectionError",
-    _models.ServiceInfo: "ServiceInfo",
-    _models.Health: "Health",
-    _models.HealthDetails: "HealthDetails",
-    _models.Probe: "Probe",
-}
+RESPONSE_MODELS = (
+    _models.Collection,
+    _models.CollectionCreated,
+    _models.CollectionDeleted,
+    _models.CollectionError,
+    _models.CollectionPage,
+    _models.DeleteAllResult,
+    _models.DeleteResult,
+    _models.Document,
+    _models.DocumentPage,
+    _models.Health,
+    _models.HealthDetails,
+    _models.Match,
+    _models.MetadataUpdated,
+    _models.MetadataValues,
+    _models.MultiQueryResults,
+    _models.Probe,
+    _models.QueryResults,
+    _models.ServiceInfo,
+    _models.WriteResult,
+)
 
 
-@pytest.mark.parametrize("model", SCHEMAS, ids=lambda model: model.__name__)
-def test_answers_have_the_fields_of_the_contract(
+@pytest.mark.parametrize("model", RESPONSE_MODELS, ids=lambda model: model.__name__)
+def test_response_models_have_the_fields_of_the_contract(
     openapi: dict[str, dict[str, dict[str, dict[str, dict[str, object]]]]], model: type[msgspec.Struct]
 ) -> None:
-    properties = openapi["components"]["schemas"][SCHEMAS[model]]["properties"]
+    properties = openapi["components"]["schemas"][model.__name__]["properties"]
     assert {field.encode_name for field in msgspec.structs.fields(model)} <= properties.keys() | {"embedding"}

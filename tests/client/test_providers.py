@@ -1,4 +1,4 @@
-"""Retrieval providers: the scenarios of the source, over the real service."""
+"""Retrieval providers: the scenarios of the specification, over the real service."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Self
 
+import httpx
 import jsonschema
 import pytest
 
 from ragstore_client import (
     Capabilities,
+    ChromaProvider,
     Document,
     Embedding,
     InvalidConfiguration,
@@ -25,14 +27,14 @@ from ragstore_client import (
     Where,
     registry,
 )
-from tests.client.conftest import Shelf
+from tests.client.archive_stores import ArchiveStore
 from tests.client.corpus import CANARY_KEY, chunk
-from tests.client.servers import vector_of
+from tests.client.fake_servers import Response, scripted_server, vector_of
 from tests.support.servers import Served, free_port
 
 
 class Another:
-    """A provider that somebody else wrote."""
+    """A third-party provider."""
 
     name: ClassVar[str] = "another"
     title: ClassVar[str] = "Another"
@@ -71,7 +73,7 @@ def test_rag_provider_registration() -> None:
     assert len(mine.discover()) == 1
 
 
-def test_a_name_is_taken_once() -> None:
+def test_a_name_can_be_registered_once() -> None:
     class Impostor(Another):
         """Another of the same name."""
 
@@ -129,36 +131,47 @@ def test_secrets_are_marked_in_the_schema() -> None:
     assert properties["api_key"]["writeOnly"] is True
 
 
-def test_a_refused_configuration_is_not_repeated() -> None:
+def test_the_error_of_an_invalid_configuration_contains_no_value() -> None:
     with pytest.raises(InvalidConfiguration, match=r"configuration of 'ragstore': .*\$\.api_key") as caught:
         registry.select("ragstore", {"url": "http://host", "api_key": [CANARY_KEY]})
     assert CANARY_KEY not in str(caught.value)
 
 
-async def test_health_check_with_details(service: Served, ragstore_shelf: Shelf, name: str) -> None:
-    ragstore_shelf.put(name, [])
+async def test_health_check_with_details(service: Served, ragstore_archives: ArchiveStore, name: str) -> None:
+    ragstore_archives.create(name, [])
     health = await RagstoreProvider.connect({"url": service.url}).health()
     assert (health.status, health.error) == ("healthy", None)
     assert abs(datetime.now(UTC) - health.timestamp) < timedelta(minutes=1)
     assert health.version
     assert health.collection_count
     assert health.storage_bytes
-    ragstore_shelf.drop(name)
+    ragstore_archives.delete(name)
 
 
-async def test_a_service_that_is_away_is_unhealthy() -> None:
+async def test_an_unreachable_service_is_unhealthy() -> None:
     for provider in ("ragstore", "chroma"):
         health = await registry.select(provider, {"url": f"http://127.0.0.1:{free_port()}"}).health()
         assert (health.status, health.error) == ("unhealthy", "ConnectFailed")
         assert health.timestamp.tzinfo is not None
 
 
-async def test_a_provider_searches_and_reads(service: Served, ragstore_shelf: Shelf, name: str) -> None:
-    ragstore_shelf.put(name, [chunk(0, "Heizung"), chunk(1, "Aufzug")])
+async def test_a_provider_searches_and_reads(service: Served, ragstore_archives: ArchiveStore, name: str) -> None:
+    ragstore_archives.create(name, [chunk(0, "Heizung"), chunk(1, "Aufzug")])
     provider = RagstoreProvider.connect({"url": service.url})
     assert name in await provider.collections()
     found = await provider.search([name, "nowhere"], vector_of("Heizung"), top_k=1)
     assert [match.text for match in found.results] == ["Heizung"]
     assert [error.collection for error in found.errors] == ["nowhere"]
     assert len(await provider.documents(name, where={"chunk_index": 1})) == 1
-    ragstore_shelf.drop(name)
+    ragstore_archives.delete(name)
+
+
+@pytest.mark.parametrize("provider", [RagstoreProvider, ChromaProvider])
+async def test_a_provider_uses_the_httpx_client_that_is_given(
+    provider: type[RagstoreProvider | ChromaProvider],
+) -> None:
+    with scripted_server(Response(503)) as server:
+        async with httpx.AsyncClient(headers={"x-caller": "test"}) as http:
+            await provider.connect({"url": server.url}, http=http).health()
+            assert not http.is_closed
+    assert {request.headers.get("x-caller") for request in server.requests} == {"test"}

@@ -1,4 +1,4 @@
-"""Which text is searched for: named after the source's scenarios."""
+"""The choice of the text to search for. The tests are named after the scenarios of the specification."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ def test_pronoun_resolution_via_topic_context() -> None:
 
 
 @pytest.mark.parametrize("blank", [None, "", " ", "\n\t "])
-def test_query_text_selection_logic_takes_a_blank_topic_for_none(blank: str | None) -> None:
+def test_query_text_selection_logic_treats_a_blank_topic_as_none(blank: str | None) -> None:
     choice = choose_query("raw", blank)
     assert (choice.text, choice.strategy) == ("raw", "first message (raw query)")

@@ -1,4 +1,4 @@
-"""Vectors leave as little-endian float32 in base64, whatever they were held in."""
+"""Vectors of every type are encoded as little-endian float32 in base64."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WRITTEN = base64.b64encode(struct.pack("<4f", *VALUES)).decode()
 
 
 @pytest.mark.parametrize(
-    "held",
+    "vector",
     [
         VALUES,
         tuple(VALUES),
@@ -50,33 +50,33 @@ WRITTEN = base64.b64encode(struct.pack("<4f", *VALUES)).decode()
         "base64",
     ],
 )
-def test_every_way_to_hold_a_vector_is_written_alike(held: object) -> None:
-    assert to_base64(held) == WRITTEN  # type: ignore[arg-type]  # the parameters are what this is about
-    assert to_float32(held).tolist() == VALUES  # type: ignore[arg-type]
+def test_every_type_of_vector_is_encoded_alike(vector: object) -> None:
+    assert to_base64(vector) == WRITTEN  # type: ignore[arg-type]  # the parameters are what this is about
+    assert to_float32(vector).tolist() == VALUES  # type: ignore[arg-type]
 
 
 def test_whole_numbers_are_a_vector_too() -> None:
     written = base64.b64encode(struct.pack("<3f", 1, 2, 3)).decode()
-    for held in ([1, 2, 3], range(1, 4), np.array([1, 2, 3]), array("l", [1, 2, 3])):
-        assert to_base64(held) == written
+    for vector in ([1, 2, 3], range(1, 4), np.array([1, 2, 3]), array("l", [1, 2, 3])):
+        assert to_base64(vector) == written
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=50))
-def test_float32_values_come_back_as_they_were(values: list[float]) -> None:
+def test_float32_values_round_trip(values: list[float]) -> None:
     assert to_float32(to_base64(values)).tolist() == values
 
 
 @pytest.mark.parametrize(
-    "held",
+    "vector",
     [[], b"", b"abc", [[1.0]], ["one"], 5, None, np.zeros((2, 2)), np.zeros(0), np.array(["one"])],
     ids=["empty", "no bytes", "odd bytes", "nested", "words", "number", "None", "matrix", "empty array", "word array"],
 )
-def test_what_is_no_vector_is_refused(held: object) -> None:
+def test_a_value_that_is_no_vector_is_rejected(vector: object) -> None:
     with pytest.raises(InvalidInput, match="embedding"):
-        to_base64(held)  # type: ignore[arg-type]  # the parameters are what this is about
+        to_base64(vector)  # type: ignore[arg-type]  # the parameters are what this is about
 
 
-def test_the_error_does_not_repeat_the_values() -> None:
+def test_the_error_does_not_contain_the_values() -> None:
     with pytest.raises(InvalidInput) as caught:
         to_base64([1.25, "secret"])  # type: ignore[list-item]  # what this is about
     assert "secret" not in str(caught.value)

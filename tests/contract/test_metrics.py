@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from ragstore.kit.auth.keys import append_key, new_key
+from ragstore.store.key_scope import STORE_KEYS
 from tests.support.documents import document
 from tests.support.metric_samples import grown, samples
 from tests.support.servers import Served, free_port, running, start_service
@@ -227,8 +228,8 @@ def test_gauges_of_several_chroma_databases_add_up(tmp_path_factory: pytest.Temp
     environ = {"RAGSTORE_CHROMA_URL": chroma.url, "RAGSTORE_KEYS_FILE": str(folder / "keys")}
     plain = {}
     for name in ("one", "two"):
-        plain[name], key = new_key(name, "reader", (), "", f"metrics_{name}")
-        append_key(environ["RAGSTORE_KEYS_FILE"], key)
+        plain[name], key = new_key(name, STORE_KEYS, role="reader", database=f"metrics_{name}")
+        append_key(environ["RAGSTORE_KEYS_FILE"], key, STORE_KEYS)
     with running(start_service(folder, environ, ready=False)) as served:
         for name in plain:
             httpx.get(f"{served.url}/collections", headers={"X-API-Key": plain[name]}).raise_for_status()

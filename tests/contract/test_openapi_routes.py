@@ -12,7 +12,7 @@ from litestar.routes import HTTPRoute
 from ragstore.api.openapi.document import document
 from ragstore.api.route_options import ERRORS
 from ragstore.app import create_litestar
-from ragstore.kit.auth.middleware import ROLE
+from ragstore.kit.auth.roles import ROLE
 from ragstore.settings import Settings
 
 APP = create_litestar(Settings())

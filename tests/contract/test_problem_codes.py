@@ -69,6 +69,7 @@ def test_a_request_that_is_not_http_has_its_code(service: Served) -> None:
     assert json.loads(body)["code"] == "invalid_http"
 
 
+@pytest.mark.process
 def test_limits_have_codes(tmp_path: Path) -> None:
     limits = {
         "RAGSTORE_MAX_BATCH_SIZE": "1",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,8 +13,9 @@ import pytest
 import yaml
 
 from ragstore_client import Client
+from scripts.render_manifests import kustomize, render
 from tests.client.corpus import chunk
-from tests.client.servers import Embeddings, LocalServer
+from tests.client.fake_servers import FakeEmbeddings, LocalServer
 from tests.support.page_output import values
 from tests.support.page_runner import Reader, run_with_make
 from tests.support.pages import ANSWER, LANGUAGES, PAGES, ROOT, RUN, Block, blocks_of
@@ -23,7 +23,6 @@ from tests.support.servers import Served
 
 CLIENT_README = "clients/python/README.md"
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
-KUBECTL = ROOT / ".venv-deploy/bin/kubectl"
 
 every_block = pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
 
@@ -47,7 +46,7 @@ def emptied(service: Served) -> Served:
 @pytest.fixture
 def archives(emptied: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What the page of the Python client finds: an endpoint that embeds, and an archive."""
-    with LocalServer(Embeddings().respond) as server, Client(emptied.url) as store:
+    with LocalServer(FakeEmbeddings().respond) as server, Client(emptied.url) as store:
         monkeypatch.setenv("DOCPROC_TEI_EMBEDDINGS_URL", server.url)
         store.create_collection("repo_readme")
         store.upsert_documents(
@@ -105,6 +104,7 @@ def test_data_can_be_read(block: Block) -> None:
 
 
 @every_block
+@pytest.mark.process
 def test_what_is_not_run_names_what_exists(block: Block) -> None:
     if not block.reason or block.language != "sh":
         return
@@ -114,9 +114,8 @@ def test_what_is_not_run_names_what_exists(block: Block) -> None:
         assert (ROOT / path).exists(), f"{block.place}: {path}"
     for line in block.code.splitlines():
         words = shlex.split(line, comments=True)
-        if "-k" in words and words[0] == "kubectl":
-            rendered = [str(KUBECTL), "kustomize", str(ROOT / words[words.index("-k") + 1])]
-            subprocess.run(rendered, check=True, capture_output=True)
+        if "-k" in words and words[0] == "kubectl" and kustomize():
+            render(ROOT / words[words.index("-k") + 1])
 
 
 def test_the_first_example_of_the_python_client_has_ten_lines() -> None:

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from ragstore.kit.auth.keys import KeyRing, KeysError, append_key, new_key, read_keys
+from ragstore.store.key_scope import STORE_KEYS, StoreScope
 from tests.support.keyed_services import Guarded, eventually, guarded, made
 
 HASH = "0" * 64
@@ -42,8 +43,8 @@ def test_a_new_key_is_printed_once_and_kept_nowhere(tmp_path: Path) -> None:
     assert plain.startswith("rsk_")
     assert len(plain) >= 4 + 43  # 256 bits
     assert plain not in file.read_text()
-    (key,) = read_keys(str(file))
-    assert (key.name, key.role, key.collections, key.tenant) == ("ingest", "writer", None, "")
+    (key,) = read_keys(str(file), STORE_KEYS)
+    assert (key.name, key.scope) == ("ingest", StoreScope(role="writer"))
 
 
 def test_a_new_file_is_for_its_owner_only(tmp_path: Path) -> None:
@@ -55,8 +56,8 @@ def test_a_new_key_takes_patterns_and_a_place_of_its_own(tmp_path: Path) -> None
     options = ("--collections", "repo_*", "--collections", "docs", "--tenant", "acme", "--database", "prod")
     ragstore("keys", "new", "a", "--role", "reader", *options, RAGSTORE_KEYS_FILE=str(tmp_path / "keys"))
 
-    (key,) = read_keys(str(tmp_path / "keys"))
-    assert (key.collections, key.tenant, key.database) == (("repo_*", "docs"), "acme", "prod")
+    (key,) = read_keys(str(tmp_path / "keys"), STORE_KEYS)
+    assert key.scope == StoreScope(role="reader", collections=("repo_*", "docs"), tenant="acme", database="prod")
 
 
 def test_a_name_is_given_once(tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ def test_a_name_is_given_once(tmp_path: Path) -> None:
     assert run.returncode == 1
     assert run.stdout == ""
     assert "'a'" in run.stderr
-    assert len(read_keys(file)) == 1
+    assert len(read_keys(file, STORE_KEYS)) == 1
 
 
 def test_listing_shows_names_and_roles_and_never_a_hash(tmp_path: Path) -> None:
@@ -77,7 +78,7 @@ def test_listing_shows_names_and_roles_and_never_a_hash(tmp_path: Path) -> None:
     assert run.returncode == 0
     assert all(word in run.stdout for word in ("ingest", "writer", "repo_*"))
     assert plain not in run.stdout
-    assert read_keys(str(tmp_path / "keys"))[0].sha256 not in run.stdout
+    assert read_keys(str(tmp_path / "keys"), STORE_KEYS)[0].sha256 not in run.stdout
 
 
 def test_without_a_file_the_command_says_what_is_missing() -> None:
@@ -93,7 +94,7 @@ def test_comments_and_empty_lines_are_passed_over(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     made(file, "a")
     file.write_text(f"# who has what\n\n{file.read_text()}  # the end\n")
-    assert [key.name for key in read_keys(str(file))] == ["a"]
+    assert [key.name for key in read_keys(str(file), STORE_KEYS)] == ["a"]
 
 
 def test_a_key_is_added_to_a_file_without_a_last_line_break(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_a_key_is_added_to_a_file_without_a_last_line_break(tmp_path: Path) -> N
     made(file, "a")
     file.write_text(file.read_text().rstrip("\n"))
     made(file, "b")
-    assert [key.name for key in read_keys(str(file))] == ["a", "b"]
+    assert [key.name for key in read_keys(str(file), STORE_KEYS)] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,7 @@ def test_a_wrong_line_is_told_by_its_number_in_one_line(tmp_path: Path, line: st
     made(file, "taken")
     file.write_text(file.read_text() + line + "\n")
     with pytest.raises(KeysError, match="line 2") as refused:
-        read_keys(str(file))
+        read_keys(str(file), STORE_KEYS)
     assert "\n" not in str(refused.value)
     assert HASH not in str(refused.value)
 
@@ -147,9 +148,9 @@ def test_embedded_chroma_refuses_keys_with_a_place_of_their_own(tmp_path: Path) 
 
 
 def test_a_ring_finds_a_key_by_its_plain_text_only(tmp_path: Path) -> None:
-    plain, key = new_key("a", "reader")
-    append_key(str(tmp_path / "keys"), key)
-    ring = KeyRing(str(tmp_path / "keys"), own_places=False)
+    plain, key = new_key("a", STORE_KEYS, role="reader")
+    append_key(str(tmp_path / "keys"), key, STORE_KEYS)
+    ring = KeyRing(str(tmp_path / "keys"), STORE_KEYS)
 
     assert ring.find(plain.encode()) == key
     for wrong in (b"", plain[:-1].encode(), plain.encode() + b"\n", key.sha256.encode(), b"a"):
@@ -202,9 +203,9 @@ def test_a_broken_file_keeps_the_keys_that_were_and_is_told_in_the_log(followed:
 
 def made_into(file: Path, text: str) -> str:
     """Write a file anew, with a further key."""
-    plain, key = new_key("fourth", "reader")
+    plain, key = new_key("fourth", STORE_KEYS, role="reader")
     file.write_text(text)
-    append_key(str(file), key)
+    append_key(str(file), key, STORE_KEYS)
     return plain
 
 

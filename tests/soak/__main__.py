@@ -180,17 +180,17 @@ def table(store: str, soak: Soak) -> None:
         ("minutes of load, without the warm-up", f"{last.minutes:.1f}"),
         ("requests, by status", ", ".join(f"{count} x {code}" for code, count in sorted(soak.told.statuses.items()))),
         ("documents sent / acknowledged", f"{soak.books.sent} / {soak.books.acknowledged}"),
-        ("comparisons of everything written with everything told", soak.books.checks),
-        ("documents found at the last", soak.books.found),
-        ("wrong answers, documents lost, doubled, changed or halved", len(soak.told.wrong)),
+        ("comparisons of all documents with all responses", soak.books.checks),
+        ("documents found at the end", soak.books.found),
+        ("wrong responses, documents lost, duplicated, changed or partial", len(soak.told.wrong)),
         ("open files of the service, baseline / end", f"{first.files} / {last.files}"),
         ("threads of the service, baseline / end", f"{first.threads} / {last.threads}"),
         (
-            "memory of the service in MiB, baseline / most / end",
+            "memory of the service in MiB, baseline / max / end",
             f"{first.memory:.1f} / {max(one.memory for one in soak.samples):.1f} / {last.memory:.1f}",
         ),
         (
-            "its trend over the second half, MiB a minute of load",
+            "its trend in the second half, MiB a minute of load",
             f"{slope(half):+.2f} of {len(half)} samples" if len(half) > 1 else "too short",
         ),
         (

@@ -69,7 +69,7 @@ class Embedded:
         async def hang(seconds: float) -> None:
             process = await running_process()
             os.kill(process, signal.SIGSTOP)
-            self.met["Chroma's process stopped for a while"] += 1
+            self.met["Chroma's process suspended"] += 1
             await asyncio.sleep(seconds)
             with suppress(ProcessLookupError):  # it was taken for stuck, and replaced
                 os.kill(process, signal.SIGCONT)
@@ -77,7 +77,7 @@ class Embedded:
         async def fill(seconds: float) -> None:
             process = await running_process()
             resource.prlimit(process, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-            self.met["no room for what is written"] += 1
+            self.met["disk full"] += 1
             await asyncio.sleep(seconds)
             with suppress(ProcessLookupError):
                 resource.prlimit(process, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

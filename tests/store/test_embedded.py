@@ -18,9 +18,9 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from ragstore.chroma.backend import RecordBatch
 from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.embedded.backend import EmbeddedBackend
+from ragstore.chroma.operations import AddRecords, Operation
 from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, DocumentsExist
 from ragstore.model.documents import EVERYTHING, Batch
 from ragstore.store.batching.store import BatchingStore
@@ -33,11 +33,12 @@ T = TypeVar("T")
 PARENT = """
 import asyncio, multiprocessing, sys
 from ragstore.chroma.embedded.backend import EmbeddedBackend
+from ragstore.chroma.operations import GetStatus
 
 async def main():
     backend = EmbeddedBackend(sys.argv[1], "store_tests", "store_tests", 30)
     await backend.start()
-    await backend.status()
+    await backend.call(GetStatus())
     print(multiprocessing.active_children()[0].pid, flush=True)
     await asyncio.Event().wait()
 
@@ -259,11 +260,11 @@ class ForgetfulBackend(EmbeddedBackend):
     Chroma does so when there is room for the documents and none for what it does next.
     """
 
-    async def add(self, collection_id: str, records: RecordBatch, marks: list[str]) -> set[str]:
-        added = await super().add(collection_id, records, marks)
-        if len(records.ids) > 1:
+    async def call(self, operation: Operation[T]) -> T:
+        result = await super().call(operation)
+        if isinstance(operation, AddRecords) and operation.size > 1:
             raise ChromaFailed("Chroma failed")
-        return added
+        return result
 
 
 async def test_adds_that_were_done_though_chroma_failed_them_together_are_not_told_as_conflicts(

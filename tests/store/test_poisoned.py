@@ -9,19 +9,21 @@ from uuid import uuid4
 
 import pytest
 
-from ragstore.chroma.backend import RecordBatch
+from chroma_repair.index_repair import DATABASE, repair
 from ragstore.chroma.merging import MAX_REMOVED_KEYS
+from ragstore.chroma.operations import UpsertRecords
+from ragstore.chroma.records import RecordBatch
 from ragstore.errors import ChromaFailed, CollectionNotFound, InvalidMetadata
 from ragstore.model.documents import EVERYTHING
 from ragstore.model.metadata import Metadata
-from ragstore.repair.repairing import DATABASE, repair
 from ragstore.store.protocol import Store
-from tests.store.test_repair import run
-from tests.support.damaged_index import NAME, content_of, numbered, opened
+from tests.support.damaged_index import NAME, content_of, numbered, opened, run_repair
 from tests.support.factories import add_documents, asked, batch, matrix, of_ids, upsert_documents
 from tests.support.poisoning import POISON, poison
 from tests.support.servers import running, start_chroma
 from tests.support.stores import Place, embedded_backend, exact, http_backend
+
+pytestmark = pytest.mark.process
 
 POISONED = pytest.mark.parametrize("metadata", POISON.values(), ids=POISON)
 KINDS = pytest.mark.parametrize("kind", ["embedded", "remote"])
@@ -65,7 +67,13 @@ async def test_a_poisoned_collection_can_be_deleted_after_a_restart(metadata: Me
 async def test_repair_brings_back_what_was_stored_before_the_poison(metadata: Metadata, tmp_path: Path) -> None:
     await (await poisoned_store("embedded", tmp_path, "", metadata)).close()
     (found,) = repair(tmp_path)
-    assert (found.collection, found.documents, found.removed, found.index, found.problem) == (NAME, 3, 3, False, "")
+    assert (found.collection, found.documents, found.removed_entries, found.index, found.problem) == (
+        NAME,
+        3,
+        3,
+        False,
+        "",
+    )
     assert repair(tmp_path) == []
     async with opened(tmp_path) as store:
         assert sorted(await content_of(store)) == ["one", "three", "two"]
@@ -113,7 +121,7 @@ async def test_a_log_that_can_be_applied_is_left_as_it_is(tmp_path: Path) -> Non
 
 async def test_the_command_says_what_it_removed(tmp_path: Path) -> None:
     await (await poisoned_store("embedded", tmp_path, "", POISON["keys"])).close()
-    code, printed = run(str(tmp_path))
+    code, printed = run_repair(str(tmp_path))
     assert code == 0
     assert "removed 3 failed writes from its log, which Chroma cannot apply" in printed
     assert "repaired" not in printed
@@ -145,7 +153,9 @@ async def test_a_replacement_that_would_remove_too_many_keys_is_refused_by_itsel
     collection = await store.create_collection(NAME, {}, "l2")
     for start in range(0, MAX_REMOVED_KEYS + 1000, 5000):
         metadata: Metadata = {f"key-{number}": number for number in range(start, start + 5000)}
-        await backend.upsert(collection.id, RecordBatch(["huge"], matrix([1, 1]), ["text"], [dict(metadata)]))
+        await backend.call(
+            UpsertRecords(collection.id, RecordBatch(["huge"], matrix([1, 1]), ["text"], [dict(metadata)]))
+        )
     with pytest.raises(InvalidMetadata, match="has more than 32000 metadata keys"):
         await upsert_documents(store, NAME, batch("other", "huge"))
     await upsert_documents(store, NAME, batch("other"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,7 +16,6 @@ import numpy as np
 import pytest
 
 from ragstore.chroma.backend import Backend
-from ragstore.chroma.layers.retries import RetryingBackend
 from ragstore.errors import (
     ChromaFailed,
     ChromaTimeout,
@@ -29,7 +29,7 @@ from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, asked, batch, upsert_documents
 from tests.support.fake_servers import answering, between, listening, read_message, with_content
 from tests.support.servers import Served, free_port, running, start_chroma
-from tests.support.stores import TENANT, Place, exact, http_backend
+from tests.support.stores import TENANT, Place, exact, http_backend, with_retries
 
 
 @asynccontextmanager
@@ -213,7 +213,7 @@ async def test_a_deletion_whose_answer_is_lost_is_told_as_done(chroma: Served, n
 
     async with (
         listening(between(chroma.url, [], change=forget)) as url,
-        started(http_backend(url, "store_tests")) as store,
+        started(with_retries(http_backend(url, "store_tests"))) as store,
     ):
         await store.create_collection(name, {}, "l2")
         await store.delete_collection(name)
@@ -239,7 +239,7 @@ async def test_a_query_that_found_a_document_which_was_then_deleted_is_asked_aga
         return with_content(answer, content, raced)
 
     async with listening(between(chroma.url, [], change=race)) as url:
-        store = exact(RetryingBackend(http_backend(url, "store_tests"), 30))
+        store = exact(with_retries(http_backend(url, "store_tests")))
         await store.start()
         try:
             await store.create_collection(name, {}, "l2")
@@ -323,11 +323,14 @@ async def test_connections_that_chroma_closes_between_calls_are_replaced(
     async with started(http_backend(chroma.url, "store_tests")) as direct:
         await direct.create_collection(name, {}, "l2")
     proxy = between(chroma.url, [], requests_a_connection=requests)
-    async with listening(proxy) as url, started(http_backend(url, "store_tests", connections=2)) as store:
+    backend = functools.partial(http_backend, database="store_tests", connections=2)
+    async with listening(proxy) as url, started(with_retries(backend(url))) as store:
         for place in range(10):
             await upsert_documents(store, name, batch(f"a{place}"))
             assert await store.count(name) == place + 1
             assert len((await store.query(name, [asked(1, 2, top_k=1)])).hits[0].ids) == 1
+        await add_documents(store, name, batch("b", "c"))
+        assert (await store.status()).collections_count > 0
         await store.delete_collection(name)
 
 

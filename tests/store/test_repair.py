@@ -1,4 +1,4 @@
-"""What a kill does to an index while Chroma saves it is mended, and nothing else is touched."""
+"""A repair undoes the damage of a kill during a save, and changes nothing else."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ import pickle
 import re
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import filelock
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from ragstore.cli import main
+import chroma_repair
+from chroma_repair.index_repair import ASIDE, DATABASE, RepairResult, repair
+from chroma_repair.saved_index import IDS_FILE
+from chroma_repair.unclean_shutdown import MARKER_NAME
+from ragstore.cli import main as ragstore
 from ragstore.errors import ChromaFailed, ChromaUnavailable
 from ragstore.model.collections import DISTANCES, Distance
-from ragstore.repair.after_kill import OPEN_NAME
-from ragstore.repair.repairing import ASIDE, DATABASE, Repaired, repair
-from ragstore.repair.saved_index import IDS_FILE
 from tests.support.damaged_index import (
     DAMAGES,
     NAME,
@@ -33,18 +37,22 @@ from tests.support.damaged_index import (
     left_by,
     numbered,
     opened,
+    run_repair,
+    same_content,
     saved_twice,
 )
 from tests.support.factories import add_documents, asked, of_ids, upsert_documents
 from tests.support.stores import TENANT
 
+pytestmark = pytest.mark.process
+
 ROW = 132 + 4 * 3 + 8
-"""Bytes of an element with three numbers: links, embedding, label."""
+"""Bytes of an element of dimension 3: links, embedding, label."""
 
 
 @pytest.fixture(scope="module")
 async def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[Distance, Killed]:
-    """Folders with a collection of each distance."""
+    """For each distance, folders with a collection of that distance."""
     return {distance: await saved_twice(tmp_path_factory.mktemp(distance), distance) for distance in DISTANCES.values()}
 
 
@@ -57,9 +65,9 @@ async def test_a_service_that_starts_after_a_kill_has_every_document(
     distance: Distance, damage: Damage, killed: dict[Distance, Killed], tmp_path: Path
 ) -> None:
     acknowledged = left_by(killed[distance], tmp_path / "data", damage)
-    (tmp_path / "data" / OPEN_NAME).touch()
+    (tmp_path / "data" / MARKER_NAME).touch()
     async with opened(tmp_path / "data") as store:
-        assert await content_of(store) == acknowledged
+        assert same_content(await content_of(store), acknowledged, distance)
         (hits,) = (await store.query(NAME, [asked(*acknowledged["7"][2], top_k=1)])).hits
         assert hits.ids == ["7"]
         await upsert_documents(store, NAME, numbered(100, SAVED_EVERY))
@@ -67,7 +75,7 @@ async def test_a_service_that_starts_after_a_kill_has_every_document(
 
 
 @DAMAGED
-async def test_chroma_itself_cannot_open_what_it_left(
+async def test_chroma_itself_cannot_open_a_damaged_index(
     damage: Damage, killed: dict[Distance, Killed], tmp_path: Path
 ) -> None:
     left_by(killed["l2"], tmp_path / "data", damage)
@@ -77,8 +85,8 @@ async def test_chroma_itself_cannot_open_what_it_left(
 
 
 @DAMAGED
-@pytest.mark.parametrize("cut", ["before the log is whole", "after it"])
-async def test_a_repair_that_was_cut_off_is_done_again(
+@pytest.mark.parametrize("cut", ["before the log is complete", "after it"])
+async def test_an_interrupted_repair_can_be_run_again(
     damage: Damage, cut: str, killed: dict[Distance, Killed], tmp_path: Path
 ) -> None:
     folder = tmp_path / "data"
@@ -91,13 +99,13 @@ async def test_a_repair_that_was_cut_off_is_done_again(
         (tmp_path / "aside").rename(aside)
     else:
         index.rename(aside)
-    assert repair(folder) == [_of(index, acknowledged)]
+    assert repair(folder) == [_result_for(index, acknowledged)]
     assert not aside.exists()
     async with opened(folder) as store:
-        assert await content_of(store) == acknowledged
+        assert same_content(await content_of(store), acknowledged, "cosine")
 
 
-async def test_an_index_that_was_repaired_can_lose_its_ids_like_any_other(
+async def test_a_repaired_index_that_loses_its_ids_can_be_repaired_again(
     killed: dict[Distance, Killed], tmp_path: Path
 ) -> None:
     folder = tmp_path / "data"
@@ -114,19 +122,17 @@ async def test_an_index_that_was_repaired_can_lose_its_ids_like_any_other(
 
 
 @pytest.mark.parametrize("state", ["before", "after"])
-async def test_what_was_saved_to_its_end_is_left_as_it_is(
-    state: str, killed: dict[Distance, Killed], tmp_path: Path
-) -> None:
+async def test_a_completed_save_is_left_unchanged(state: str, killed: dict[Distance, Killed], tmp_path: Path) -> None:
     shutil.copytree(getattr(killed["l2"], state), tmp_path / "data")
     files = _bytes(tmp_path / "data")
     assert repair(tmp_path / "data") == []
     assert _bytes(tmp_path / "data") == files
 
 
-async def test_an_index_that_chroma_crashes_over_is_made_anew_after_a_kill(
+async def test_an_index_that_crashes_chroma_is_rebuilt_after_an_unclean_shutdown(
     killed: dict[Distance, Killed], tmp_path: Path
 ) -> None:
-    """Its files are as many and as long as they should be, but the links between its elements are not."""
+    """Its files have the right sizes, but the links between its elements are wrong."""
     shutil.copytree(killed["l2"].before, tmp_path / "data")
     async with opened(tmp_path / "data") as store:
         acknowledged = await content_of(store)
@@ -135,14 +141,14 @@ async def test_an_index_that_chroma_crashes_over_is_made_anew_after_a_kill(
     rows[:, 4:132] = 0x7F
     rows.tofile(level)
     assert repair(tmp_path / "data") == []
-    (tmp_path / "data" / OPEN_NAME).touch()
+    (tmp_path / "data" / MARKER_NAME).touch()
     async with opened(tmp_path / "data") as store:
         with pytest.raises(ChromaUnavailable):
             await content_of(store)
         assert await content_of(store) == acknowledged
 
 
-async def test_an_index_that_was_never_saved_is_made_of_the_log(tmp_path: Path) -> None:
+async def test_an_index_that_was_never_saved_is_rebuilt_from_the_log(tmp_path: Path) -> None:
     async with opened(tmp_path / "data") as store:
         await store.create_collection(NAME, {}, "l2")
         await add_documents(store, NAME, numbered(0, SAVED_EVERY - 1))
@@ -158,8 +164,8 @@ async def test_an_index_that_was_never_saved_is_made_of_the_log(tmp_path: Path) 
         assert await content_of(store) == acknowledged
 
 
-async def test_where_the_last_write_was_a_deletion_the_next_one_counts(tmp_path: Path) -> None:
-    """Chroma numbers writes by the largest number in its log, and passes over what has one that it knows."""
+async def test_a_write_after_a_repair_counts_when_the_last_one_before_it_was_a_deletion(tmp_path: Path) -> None:
+    """Chroma numbers writes after the largest number in its log, and ignores a number that it has already applied."""
     async with opened(tmp_path) as store:
         await store.create_collection(NAME, {}, "l2")
         await add_documents(store, NAME, numbered(0, SAVED_EVERY))
@@ -172,14 +178,14 @@ async def test_where_the_last_write_was_a_deletion_the_next_one_counts(tmp_path:
         assert (await store.query(NAME, [asked(1, 2, 3)])).hits[0].ids
 
 
-async def test_a_folder_is_looked_at_after_a_kill_and_not_after_a_clean_end(tmp_path: Path) -> None:
+async def test_the_marker_of_an_unclean_shutdown_is_removed_by_a_clean_one(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         await store.create_collection(NAME, {}, "l2")
-        assert (tmp_path / OPEN_NAME).exists()
-    assert not (tmp_path / OPEN_NAME).exists()
+        assert (tmp_path / MARKER_NAME).exists()
+    assert not (tmp_path / MARKER_NAME).exists()
 
 
-# -- what cannot be repaired ------------------------------------------------------------------------
+# -- damage beyond repair ------------------------------------------------------------------------
 
 
 def _lose_embeddings(index: Path) -> None:
@@ -200,11 +206,11 @@ def _other_layout(index: Path) -> None:
     ("harm", "problem"),
     [
         (_lose_embeddings, "[0-9]+ embeddings are neither in its index nor in its log"),
-        (_lose_files, "The files of its index are gone or cannot be read"),
-        (_other_layout, "The files of its index are gone or cannot be read"),
+        (_lose_files, "The files of its index are missing or cannot be read"),
+        (_other_layout, "The files of its index are missing or cannot be read"),
     ],
 )
-def test_where_embeddings_are_lost_nothing_is_changed(
+def test_nothing_is_changed_when_embeddings_are_lost(
     harm: Callable[[Path], None], problem: str, killed: dict[Distance, Killed], tmp_path: Path
 ) -> None:
     left_by(killed["l2"], tmp_path / "data", "ids not written")
@@ -224,12 +230,12 @@ def test_where_embeddings_are_lost_nothing_is_changed(
         ),
         (
             "DELETE FROM embeddings WHERE embedding_id = '7'",
-            "The ids of its index are lost, and its 40 elements are not its documents",
+            "The ids of its index are lost, and it has 40 elements for 39 documents",
         ),
     ],
     ids=["another order", "another number"],
 )
-def test_where_the_order_does_not_tell_the_ids_nothing_is_changed(
+def test_nothing_is_changed_when_the_order_does_not_match_the_documents(
     change: str, problem: str, killed: dict[Distance, Killed], tmp_path: Path
 ) -> None:
     left_by(killed["l2"], tmp_path / "data", "ids half written")
@@ -240,14 +246,14 @@ def test_where_the_order_does_not_tell_the_ids_nothing_is_changed(
     assert _bytes(tmp_path / "data") == files
 
 
-def test_an_index_of_another_chroma_is_left_as_it_is_unless_it_is_named(
+def test_an_index_of_another_chroma_is_left_unchanged_unless_it_is_named(
     killed: dict[Distance, Killed], tmp_path: Path
 ) -> None:
     shutil.copytree(killed["l2"].after, tmp_path / "data")
     _change(tmp_path / "data", "UPDATE collections SET schema_str = NULL")
     assert repair(tmp_path / "data") == []
     (found,) = repair(tmp_path / "data", [NAME])
-    assert found.problem == "How its index is made cannot be read"
+    assert found.problem == "The configuration of its index cannot be read"
 
 
 def test_ids_that_would_run_code_run_none(killed: dict[Distance, Killed], tmp_path: Path) -> None:
@@ -271,56 +277,84 @@ class Traitor:
 # -- the command --------------------------------------------------------------------------------------
 
 
-def run(*arguments: str) -> tuple[int, str]:
-    """`ragstore repair`: its exit code and what it prints."""
-    result = CliRunner().invoke(main, ["repair", *arguments])
-    return result.exit_code, result.output
-
-
-def test_the_command_tells_what_it_repaired(killed: dict[Distance, Killed], tmp_path: Path) -> None:
+def test_the_command_prints_the_repaired_collections(killed: dict[Distance, Killed], tmp_path: Path) -> None:
     acknowledged = left_by(killed["l2"], tmp_path / "data", "ids not written")
-    place = f"notes ({len(acknowledged)} documents, tenant {TENANT}, database store_tests)"
-    repaired = f"{place}: repaired; Chroma makes its index when it is next used\n"
-    assert run(str(tmp_path / "data")) == (0, repaired)
+    collection = f"notes ({len(acknowledged)} documents, tenant {TENANT}, database store_tests)"
+    repaired = f"{collection}: repaired; Chroma rebuilds its index when it is next used\n"
+    assert run_repair(str(tmp_path / "data")) == (0, repaired)
 
 
-async def test_the_command_makes_an_index_anew_where_it_is_told_to(
+def test_the_command_of_ragstore_is_the_same(killed: dict[Distance, Killed], tmp_path: Path) -> None:
+    left_by(killed["l2"], tmp_path / "data", "ids not written")
+    result = CliRunner().invoke(ragstore, ["repair", str(tmp_path / "data"), "--collection", NAME])
+    assert result.exit_code == 0
+    assert result.output.endswith(": repaired; Chroma rebuilds its index when it is next used\n")
+    assert CliRunner().invoke(ragstore, ["repair", "--help"]).output.startswith("usage: ragstore repair")
+
+
+async def test_the_command_rebuilds_the_index_of_a_named_collection(
     killed: dict[Distance, Killed], tmp_path: Path
 ) -> None:
     shutil.copytree(killed["cosine"].after, tmp_path / "data")
-    assert run(str(tmp_path / "data"), "--collection", "other") == (0, "No index is damaged\n")
-    code, told = run(str(tmp_path / "data"), "--collection", NAME)
-    assert (code, told[:6]) == (0, "notes ")
+    assert run_repair(str(tmp_path / "data"), "--collection", "other") == (0, "No index is damaged\n")
+    code, output = run_repair(str(tmp_path / "data"), "--collection", NAME)
+    assert (code, output[:6]) == (0, "notes ")
     async with opened(tmp_path / "data") as store:
-        assert await content_of(store) == killed["cosine"].acknowledged
+        assert same_content(await content_of(store), killed["cosine"].acknowledged, "cosine")
         await add_documents(store, NAME, numbered(200, 1))
         assert await store.count(NAME) == len(killed["cosine"].acknowledged) + 1
 
 
-def test_the_command_fails_where_it_cannot_repair(killed: dict[Distance, Killed], tmp_path: Path) -> None:
+def test_the_command_ends_with_4_when_it_cannot_repair(killed: dict[Distance, Killed], tmp_path: Path) -> None:
     left_by(killed["l2"], tmp_path / "data", "ids not written")
     _lose_files(index_of(tmp_path / "data"))
-    code, told = run(str(tmp_path / "data"))
+    code, output = run_repair(str(tmp_path / "data"))
     assert code == 4
-    assert "The files of its index are gone or cannot be read" in told
+    assert "The files of its index are missing or cannot be read" in output
 
 
-def test_the_command_passes_over_a_folder_without_chroma(tmp_path: Path) -> None:
-    assert run(str(tmp_path)) == (0, f"There is no chroma.sqlite3 in {tmp_path}: nothing to repair\n")
+def test_the_command_ignores_a_folder_without_chroma(tmp_path: Path) -> None:
+    assert run_repair(str(tmp_path)) == (0, f"There is no chroma.sqlite3 in {tmp_path}: nothing to repair\n")
     assert not list(tmp_path.iterdir())
 
 
 async def test_the_command_refuses_a_folder_that_is_in_use(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         await store.status()
-        assert await asyncio.to_thread(run, str(tmp_path)) == (1, "Error: The data is in use by another process\n")
+        assert await asyncio.to_thread(run_repair, str(tmp_path)) == (
+            1,
+            "Error: The data is in use by another process\n",
+        )
 
 
-def _of(index: Path, acknowledged: Content) -> Repaired:
-    """What is told of the repaired collection."""
+@pytest.mark.parametrize("arguments", [[], ["FOLDER", "--tables"], ["no such folder"]])
+def test_a_wrong_command_line_ends_with_2(arguments: list[str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run_repair(*(str(tmp_path) if argument == "FOLDER" else argument for argument in arguments))
+    assert ended.value.code == 2
+
+
+def test_the_command_runs_without_ragstore_and_chromadb(killed: dict[Distance, Killed], tmp_path: Path) -> None:
+    """As for a user of Chroma: numpy, filelock and the package's folder are all that can be imported."""
+    for module in (chroma_repair, np, filelock):
+        source = Path(str(module.__file__)).parent
+        (tmp_path / source.name).symlink_to(source)
+    libraries = Path(np.__file__).parents[1] / "numpy.libs"
+    (tmp_path / libraries.name).symlink_to(libraries)
+    left_by(killed["cosine"], tmp_path / "data", "ids not written")
+    code = f"import sys, runpy; sys.path.append({str(tmp_path)!r}); sys.argv[1:] = [{str(tmp_path / 'data')!r}]"
+    code += "; runpy.run_module('chroma_repair', run_name='__main__')"
+    command = [sys.executable, "-S", "-E", "-P", "-c", code]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.endswith(": repaired; Chroma rebuilds its index when it is next used\n")
+
+
+def _result_for(index: Path, acknowledged: Content) -> RepairResult:
+    """The result of a successful repair."""
     with closing(sqlite3.connect(index.parent / DATABASE)) as database:
         (found,) = database.execute("SELECT id FROM collections WHERE name = ?", (NAME,)).fetchone()
-    return Repaired(NAME, found, TENANT, "store_tests", len(acknowledged))
+    return RepairResult(NAME, found, TENANT, "store_tests", len(acknowledged))
 
 
 def _change(folder: Path, statement: str) -> None:

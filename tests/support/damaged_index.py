@@ -1,24 +1,26 @@
-"""Folders as a Chroma leaves them that is killed while it saves an index; made of two saves of a real one."""
+"""Data folders as Chroma leaves them when it is killed during a save; made from two saves of a real index."""
 
 from __future__ import annotations
 
+import io
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
+from chroma_repair.command import main
+from chroma_repair.index_repair import DATABASE
+from chroma_repair.saved_index import IDS_FILE, read_index
+from chroma_repair.segments import IndexConfiguration
 from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.embedded.backend import EmbeddedBackend
 from ragstore.model.collections import Distance
 from ragstore.model.documents import EVERYTHING, Batch
 from ragstore.model.metadata import Metadata
-from ragstore.repair.repairing import DATABASE
-from ragstore.repair.saved_index import IDS_FILE, read_index
-from ragstore.repair.segments import Hnsw, IndexConfiguration
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, of_ids, upsert_documents
 from tests.support.stores import TENANT
@@ -27,7 +29,7 @@ NAME = "notes"
 SAVED_EVERY = 20
 Damage: TypeAlias = Literal["header cut off", "lengths cut off", "ids not written", "ids half written"]
 DAMAGES: Final[tuple[Damage, ...]] = get_args(Damage)
-"""Where the kill comes, from the first file that is written to the last."""
+"""What the kill interrupts, from the first file that is written to the last."""
 
 
 @asynccontextmanager
@@ -42,7 +44,7 @@ async def opened(folder: Path) -> AsyncIterator[Store]:
 
 
 def numbered(first: int, count: int, text: str = "text") -> Batch:
-    """Documents whose ids are numbers, with embeddings of their own."""
+    """Documents whose ids are numbers, each with its own embedding."""
     ids = [str(number) for number in range(first, first + count)]
     rows = [np.random.default_rng([number, len(text)]).normal(size=3) * 4 for number in range(first, first + count)]
     return Batch(ids, [f"{text} {one}" for one in ids], [{"n": one} for one in ids], np.array(rows, dtype=np.float32))
@@ -60,6 +62,24 @@ async def content_of(store: Store) -> Content:
     return {document_id: (text, metadata, tuple(row)) for document_id, text, metadata, row in rows}
 
 
+def same_content(found: Content, expected: Content, distance: Distance) -> bool:
+    """Whether two contents are equal; embeddings of a cosine collection within 1e-6, since Chroma rounds them."""
+    if distance != "cosine":
+        return found == expected
+    return found.keys() == expected.keys() and all(
+        found[name][:2] == expected[name][:2] and np.allclose(found[name][2], expected[name][2], rtol=1e-6, atol=0)
+        for name in found
+    )
+
+
+def run_repair(*arguments: str) -> tuple[int, str]:
+    """Run `chroma-repair` in this process: its exit code, and what it prints."""
+    output = io.StringIO()
+    with redirect_stdout(output), redirect_stderr(output):
+        code = main(arguments)
+    return code, output.getvalue()
+
+
 def index_of(folder: Path) -> Path:
     """The folder of the only index."""
     (header,) = folder.glob("*/header.bin")
@@ -67,12 +87,12 @@ def index_of(folder: Path) -> Path:
 
 
 class Killed(NamedTuple):
-    """Two copies of a folder, from before and from after the write that made Chroma save an index a second time.
+    """Two copies of a folder, from before and after the write that made Chroma save an index a second time.
 
     Attributes:
-        before: the one.
-        after: the other.
-        acknowledged: the documents that were acknowledged by then.
+        before: the copy from before.
+        after: the copy from after.
+        acknowledged: the documents that Chroma had acknowledged after that write.
     """
 
     before: Path
@@ -81,7 +101,7 @@ class Killed(NamedTuple):
 
 
 async def saved_twice(folder: Path, distance: Distance) -> Killed:
-    """Make such copies, of a collection with a distance."""
+    """Make the two copies, for a collection with this distance."""
     before, after = folder / "before", folder / "after"
     async with opened(after) as store:
         await store.create_collection(NAME, {}, distance)
@@ -94,23 +114,23 @@ async def saved_twice(folder: Path, distance: Distance) -> Killed:
         await add_documents(store, NAME, numbered(40, 11))
     shutil.copytree(after, before)
     async with opened(after) as store:
-        # One record, since Chroma leaves the last entry in its log.
+        # A single record, since Chroma keeps the last entry in its log.
         await add_documents(store, NAME, numbered(60, 1))
         return Killed(before, after, await content_of(store))
 
 
 def left_by(killed: Killed, folder: Path, damage: Damage) -> Content:
-    """Make a folder as a Chroma leaves it that is killed while it saves an index, after hnswlib's files.
+    """Make a folder as Chroma leaves it when it is killed during a save, after hnswlib's files were written.
 
-    So it has the index of the second save, with the ids and the entry of the log of the first one.
+    It has the index of the second save, with the ids and the log position of the first one.
 
     Args:
-        killed: what it is made of.
-        folder: the folder.
-        damage: what the kill has left of the ids.
+        killed: the two copies to make it from.
+        folder: the folder to make.
+        damage: what the kill interrupted.
 
     Returns:
-        The documents that were acknowledged.
+        The documents that Chroma had acknowledged.
     """
     shutil.copytree(killed.after, folder)
     _cut_off(folder, killed.before, damage)
@@ -118,12 +138,12 @@ def left_by(killed: Killed, folder: Path, damage: Damage) -> Content:
 
 
 def _cut_off(folder: Path, first: Path, damage: Damage) -> None:
-    """Take back what Chroma does after it has saved the files of an index."""
+    """Undo what Chroma does after it has written the files of an index."""
     index = index_of(folder)
-    for place, elements in ((index_of(first), 30), (index, 43)):
-        saved = read_index(place, 3, IndexConfiguration("l2", Hnsw(16)))
+    for saved_folder, elements in ((index_of(first), 30), (index, 43)):
+        saved = read_index(saved_folder, 3, IndexConfiguration("l2", 16))
         assert saved is not None
-        assert (saved.is_whole, saved.elements) == (True, elements)
+        assert (saved.is_complete, saved.elements) == (True, elements)
     with closing(sqlite3.connect(folder / DATABASE)) as database:
         database.execute("ATTACH ? AS first", (str(first / DATABASE),))
         with database:

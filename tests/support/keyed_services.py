@@ -12,7 +12,8 @@ from typing import Any, Final, TypedDict
 
 import httpx
 
-from ragstore.kit.auth.keys import Role, append_key, new_key
+from ragstore.kit.auth.keys import append_key, new_key
+from ragstore.store.key_scope import STORE_KEYS, Role
 from tests.support.documents import NDJSON_HEADERS, lines_of
 from tests.support.servers import Served, running, start_service
 
@@ -86,8 +87,14 @@ def made(
     database: str = "",
 ) -> str:
     """Make a key, and write it to a file."""
-    plain, key = new_key(name, role, collections, tenant, database)
-    append_key(str(file), key)
+    scope = {
+        "role": role,
+        "tenant": tenant,
+        "database": database,
+        **({"collections": collections} if collections else {}),
+    }
+    plain, key = new_key(name, STORE_KEYS, **scope)
+    append_key(str(file), key, STORE_KEYS)
     return plain
 
 

@@ -70,11 +70,26 @@ class Served:
             raise
 
 
-def _start(command: list[str], url: str, log: Path, environ: Mapping[str, str]) -> Served:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAGSTORE_")}
+def inherited_environ() -> dict[str, str]:
+    """The environment of the tests without settings of the service."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("RAGSTORE_")}
+
+
+def start_process(command: list[str], url: str, log: Path, environ: Mapping[str, str]) -> Served:
+    """Start a process that serves HTTP, in the folder of its log, and do not wait for it.
+
+    Args:
+        command: the command.
+        url: its address.
+        log: file for its output.
+        environ: variables beyond those of the tests.
+
+    Returns:
+        The process.
+    """
     with log.open("ab") as output:
         process = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, env={**inherited, **environ}, cwd=log.parent
+            command, stdout=output, stderr=subprocess.STDOUT, env={**inherited_environ(), **environ}, cwd=log.parent
         )
     return Served(url, process, log)
 
@@ -94,7 +109,7 @@ def start_chroma(folder: Path, port: int | None = None) -> Served:
         str(Path(sys.executable).parent / "chroma"),
         *("run", "--path", str(folder / "chroma"), "--host", "127.0.0.1", "--port", str(port)),
     ]
-    served = _start(command, f"http://127.0.0.1:{port}", folder / "chroma.log", {})
+    served = start_process(command, f"http://127.0.0.1:{port}", folder / "chroma.log", {})
     served.wait_until_ready("/api/v2/heartbeat")
     return served
 
@@ -121,7 +136,7 @@ def start_service(
     """
     port = port or free_port()
     settings = {"RAGSTORE_PORT": str(port), "RAGSTORE_DATA_PATH": str(folder / "data"), **(environ or {})}
-    served = _start(
+    served = start_process(
         [*prefix, sys.executable, "-m", "ragstore", "serve"],
         f"http://127.0.0.1:{port}",
         folder / "service.log",

@@ -1,4 +1,4 @@
-"""Collections to move, and the commands that move them."""
+"""Services with collections to move, and the commands that move them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ import numpy as np
 from click.testing import CliRunner, Result
 
 from ragstore.cli import main
+from ragstore.transfer.counted import CountedCollection
+from ragstore.transfer.documents import Document
+from ragstore.transfer.files import open_export
+from ragstore.transfer.format import ExportReader
 from tests.support.servers import Served
 
 RAGSTORE = str(Path(sys.executable).parent / "ragstore")
@@ -24,7 +28,7 @@ RAGSTORE = str(Path(sys.executable).parent / "ragstore")
 
 @dataclass(frozen=True)
 class Store:
-    """A service, and a client on it."""
+    """A service and an HTTP client of it."""
 
     served: Served
     http: httpx.Client
@@ -32,7 +36,7 @@ class Store:
     @classmethod
     @contextmanager
     def of(cls, served: Served) -> Iterator[Self]:
-        """A service with a client on it, for a while."""
+        """A service with an HTTP client."""
         with httpx.Client(base_url=served.url, timeout=60, limits=httpx.Limits(keepalive_expiry=2)) as http:
             yield cls(served, http)
 
@@ -59,14 +63,14 @@ class Store:
             self.put(name, *(document(number, embeddings[number].tolist()) for number in numbers))
 
     def count(self, name: str) -> int:
-        """How many documents a collection holds."""
+        """The number of documents of a collection."""
         return int(self.http.get(f"/collections/{name}").raise_for_status().json()["count"])
 
     def listed(self, name: str) -> list[dict[str, Any]]:
         """Documents of a collection, up to 1000, with their embeddings."""
         query: dict[str, str | int] = {"include": "embedding", "limit": 1000}
-        answer = self.http.get(f"/collections/{name}/documents", params=query).raise_for_status()
-        documents: list[dict[str, Any]] = answer.json()["documents"]
+        response = self.http.get(f"/collections/{name}/documents", params=query).raise_for_status()
+        documents: list[dict[str, Any]] = response.json()["documents"]
         return documents
 
 
@@ -98,3 +102,10 @@ def exported(store: Store, name: str, file: Path, *options: str) -> bytes:
     run = ragstore("export", name, file, "--url", store.url, *options)
     assert run.exit_code == 0, run.output
     return file.read_bytes()
+
+
+def read_export(file: Path) -> tuple[CountedCollection, list[Document]]:
+    """The content of an export."""
+    with open_export(str(file)) as lines:
+        reader = ExportReader(lines)
+        return reader.collection, list(reader.documents())

@@ -50,13 +50,13 @@ def test_a_wrong_setting_stops_the_start_with_one_line_that_names_it(tmp_path: P
     assert name in run.stderr
 
 
-def test_check_prints_the_settings_and_that_embedded_chroma_answers(tmp_path: Path) -> None:
+def test_check_prints_the_settings_and_that_embedded_chroma_is_available(tmp_path: Path) -> None:
     run = ragstore("check", folder=tmp_path, RAGSTORE_LOG_LEVEL="debug")
     assert run.returncode == 0
     assert "RAGSTORE_PORT=8080" in run.stdout
     assert "RAGSTORE_LOG_LEVEL=debug" in run.stdout
     assert "Chroma (embedded)" in run.stdout
-    assert "answers" in run.stdout
+    assert "is available" in run.stdout
 
 
 def test_check_masks_secrets(tmp_path: Path, chroma: Served) -> None:
@@ -75,12 +75,12 @@ def test_check_masks_secrets(tmp_path: Path, chroma: Served) -> None:
 def test_check_fails_when_chroma_does_not_answer(tmp_path: Path) -> None:
     run = ragstore("check", folder=tmp_path, RAGSTORE_CHROMA_URL=f"http://127.0.0.1:{free_port()}")
     assert run.returncode == 1
-    assert "Chroma (remote) does not answer" in run.stderr
+    assert "Chroma (remote) is not available" in run.stderr
 
 
 def test_check_tells_of_a_variable_that_is_no_setting(tmp_path: Path) -> None:
     run = ragstore("check", folder=tmp_path, RAGSTORE_PROT="8081")
-    assert "RAGSTORE_PROT is set and is no setting of ragstore" in run.stdout
+    assert "RAGSTORE_PROT is set, but is not a setting of ragstore" in run.stdout
 
 
 def test_openapi_prints_the_committed_document(tmp_path: Path) -> None:

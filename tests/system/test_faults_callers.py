@@ -139,7 +139,7 @@ def test_when_the_service_is_full_the_next_caller_is_refused_at_once_and_probes_
         if answer.status_code == 503:
             break
         assert time.monotonic() < deadline
-    assert problem_of(answer, 503)["detail"] == "Too many requests are under way"
+    assert problem_of(answer, 503)["detail"] == "Too many requests are in progress"
     assert int(answer.headers["retry-after"]) >= 1
     assert probes == [200, 200, 200]
     _until_admitted(small)
@@ -223,7 +223,7 @@ def read_answer(connection: socket.socket, slowly: float = 0.0) -> tuple[int, in
 
 def cut(service: Served) -> int:
     """How many callers were cut because they did not read."""
-    return service.log.read_text().count("answer not read")
+    return service.log.read_text().count("slow reader disconnected")
 
 
 def test_callers_that_never_read_hold_their_place_until_they_are_cut_and_not_longer(large: Served) -> None:

@@ -15,6 +15,7 @@ from litestar import Litestar, get
 from litestar.response import Stream
 
 from ragstore.kit.errors import Overloaded
+from ragstore.kit.metrics import rejections, request_metrics
 from ragstore.kit.middleware.limits import LAST_RESORT_SECONDS, LimitsMiddleware
 from ragstore.kit.server.http_protocol import protocol
 from tests.support.ledger import PATIENCE, until
@@ -75,13 +76,19 @@ async def served(*, endless: Endless | None = None) -> AsyncIterator[str]:
 
     app = LimitsMiddleware(
         Litestar([steady, stuck, endlessly], openapi_config=None, logging_config=None),
-        8,
-        BUDGET,
-        threading.Event(),
-        Overloaded("The request took too long"),
+        max_requests=8,
+        timeout_seconds=BUDGET,
+        stopping=threading.Event(),
+        timeout_error=Overloaded("The request took too long"),
+        rejections=rejections("streams"),
     )
     config = uvicorn.Config(
-        app, port=0, http=protocol(BUDGET), log_config=None, lifespan="off", timeout_graceful_shutdown=1
+        app,
+        port=0,
+        http=protocol(BUDGET, request_metrics("streams")),
+        log_config=None,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve())

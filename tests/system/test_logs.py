@@ -129,7 +129,7 @@ def test_every_line_is_json_whoever_wrote_it(tmp_path: Path, store: str, request
 def test_warnings_of_libraries_are_json_lines_too() -> None:
     code = (
         "import warnings; from ragstore.kit import logging as logs; "
-        "logs.configure('info', 'json'); warnings.warn('soon gone', DeprecationWarning, stacklevel=1); "
+        "logs.configure('info', 'json', 'ragstore'); warnings.warn('soon gone', DeprecationWarning, stacklevel=1); "
         "warnings.simplefilter('always'); warnings.warn('soon gone', stacklevel=1)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

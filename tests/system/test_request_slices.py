@@ -18,6 +18,7 @@ from litestar.types import HTTPScope, Receive, Send
 from uvicorn import Config
 from uvicorn.server import ServerState
 
+from ragstore.kit.metrics import request_metrics
 from ragstore.kit.server.http_protocol import protocol
 from ragstore.kit.server.request_meter import MAX_HEAD_BYTES
 from tests.support.ledger import PATIENCE
@@ -55,13 +56,16 @@ async def echo(scope: HTTPScope, receive: Receive, send: Send) -> None:
 
 async def responses_to(pieces: Sequence[bytes]) -> list[bytes]:
     """Send pieces over a socket, each after the one before was read, and return the bodies of the responses."""
-    config = Config(echo, http=protocol(PATIENCE), log_config=None, lifespan="off")
+    config = Config(echo, http=protocol(PATIENCE, request_metrics("slices")), log_config=None, lifespan="off")
     config.load()
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     state = ServerState()
     await loop.connect_accepted_socket(
-        lambda: protocol(PATIENCE)(config=config, server_state=state, app_state={}, _loop=loop), theirs
+        lambda: protocol(PATIENCE, request_metrics("slices"))(
+            config=config, server_state=state, app_state={}, _loop=loop
+        ),
+        theirs,
     )
     reader, writer = await asyncio.open_connection(sock=ours)
     for piece in pieces:

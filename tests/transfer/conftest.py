@@ -1,4 +1,4 @@
-"""What the tests of transfers share: two services, one over embedded Chroma and one over a Chroma server."""
+"""Two services for the tests of transfers: one over embedded Chroma, one over a Chroma server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def remote(chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def name() -> str:
-    """A collection's name that no other test uses."""
+    """A unique name for a collection."""
     return f"t-{uuid4().hex}"
 
 

@@ -31,29 +31,29 @@ def test_a_copy_under_another_name_may_stay_in_the_service(embedded: Store, fill
     assert embedded.listed(f"{filled}-2") == embedded.listed(filled)
 
 
-def test_a_copy_that_is_done_again_passes_over_what_is_there(embedded: Store, remote: Store, filled: str) -> None:
+def test_a_copy_that_is_run_again_skips_existing_documents(embedded: Store, remote: Store, filled: str) -> None:
     command = ("copy", filled, "--from", embedded.url, "--to", remote.url)
     assert ragstore(*command).exit_code == 0
     assert ragstore(*command).exit_code == 1
-    assert "50 of them were there already" in ragstore(*command, "--resume").stderr
+    assert "50 of them existed already" in ragstore(*command, "--resume").stderr
 
 
-def test_stats_tell_each_collection_and_the_totals(tmp_path: Path) -> None:
+def test_stats_show_each_collection_and_the_totals(tmp_path: Path) -> None:
     with running(start_service(tmp_path)) as served, Store.of(served) as store:
         store.fill("handbook", 3, 4, "l2")
         store.create("emptyone", "ip")
         table = ragstore("stats", "--url", store.url)
-        told = msgspec.json.decode(ragstore("stats", "--url", store.url, "--json").stdout)
+        figures = msgspec.json.decode(ragstore("stats", "--url", store.url, "--json").stdout)
     rows = [row.split() for row in table.stdout.splitlines()]
     assert rows[1] == ["emptyone", "0", "-", "ip", "0.0", "MiB"]
     assert rows[2] == ["handbook", "3", "4", "l2", "0.0", "MiB"]
     assert rows[3] == ["2", "collections", "3", "0.0", "MiB"]
     handbook = {"name": "handbook", "count": 3, "dimension": 4, "distance": "l2", "embedding_bytes": 48}
-    assert told["collections"][1] == {**handbook, "metadata_keys": ["pages", "public", "share", "team"]}
-    assert (told["total_collections"], told["total_documents"], told["total_embedding_bytes"]) == (2, 3, 48)
+    assert figures["collections"][1] == {**handbook, "metadata_keys": ["pages", "public", "share", "team"]}
+    assert (figures["total_collections"], figures["total_documents"], figures["total_embedding_bytes"]) == (2, 3, 48)
 
 
-def test_a_file_that_exists_is_replaced_only_when_told(embedded: Store, filled: str, tmp_path: Path) -> None:
+def test_an_existing_file_is_replaced_only_with_force(embedded: Store, filled: str, tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text("mine")
     run = ragstore("export", filled, tmp_path / "x.jsonl", "--url", embedded.url)
     assert run.exit_code == 1
@@ -61,7 +61,7 @@ def test_a_file_that_exists_is_replaced_only_when_told(embedded: Store, filled: 
     assert exported(embedded, filled, tmp_path / "x.jsonl", "--force") != b"mine"
 
 
-def test_a_collection_that_is_not_there_is_told_and_leaves_no_file(embedded: Store, name: str, tmp_path: Path) -> None:
+def test_a_missing_collection_is_reported_and_leaves_no_file(embedded: Store, name: str, tmp_path: Path) -> None:
     run = ragstore("export", name, tmp_path / "x.jsonl", "--url", embedded.url)
     assert run.exit_code == 1
     assert f"Collection '{name}' not found (404)" in run.stderr
@@ -76,10 +76,10 @@ def test_a_wrong_command_line_ends_with_2(command: list[str]) -> None:
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8080", "ftp://host", "http://user:secret@host", "http://"])
-def test_an_address_that_is_none_is_refused_and_not_repeated(url: str) -> None:
+def test_an_invalid_address_is_rejected_and_not_repeated(url: str) -> None:
     run = ragstore("stats", "--url", url)
     assert run.exit_code == 1
-    assert "An address is such as" in run.stderr
+    assert "Expected an address like http://127.0.0.1:8080" in run.stderr
     assert "secret" not in run.stderr
 
 
@@ -106,7 +106,7 @@ def test_no_command_takes_a_key_on_its_command_line() -> None:
     assert not [option for option in options if "key" in option]
 
 
-def test_a_service_whose_chroma_is_away_is_waited_for(tmp_path: Path) -> None:
+def test_a_command_waits_for_a_service_whose_chroma_is_unavailable(tmp_path: Path) -> None:
     port = free_port()
     environ = {"RAGSTORE_CHROMA_URL": f"http://127.0.0.1:{port}"}
     with running(start_service(tmp_path, environ, ready=False)) as served:
@@ -119,26 +119,26 @@ def test_a_service_whose_chroma_is_away_is_waited_for(tmp_path: Path) -> None:
             waiting.communicate()
 
 
-def test_a_service_that_cannot_be_reached_is_told() -> None:
+def test_an_unreachable_service_is_reported() -> None:
     run = ragstore("stats", "--url", f"http://127.0.0.1:{free_port()}", "--patience", "0")
     assert run.exit_code == 1
     assert "cannot be reached" in run.stderr
 
 
-def test_a_stream_that_nobody_reads_ends_the_export_without_a_trace(embedded: Store, name: str) -> None:
+def test_a_broken_pipe_ends_the_export_without_a_traceback(embedded: Store, name: str) -> None:
     embedded.fill(name, 1000, 32, "l2")
     reading = start("export", name, "-", "--url", embedded.url, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert reading.stdout is not None
     reading.stdout.close()
     assert reading.stderr is not None
     with reading.stderr as stderr:
-        told = stderr.read()
+        message = stderr.read()
     assert reading.wait(60) == 1
-    assert told.startswith(b"Error: Nobody reads")
-    assert len(told.splitlines()) == 1
+    assert message.startswith(b"Error: Broken pipe")
+    assert len(message.splitlines()) == 1
 
 
-def test_one_line_is_told_where_nobody_watches(embedded: Store, filled: str, tmp_path: Path) -> None:
+def test_one_line_is_printed_if_standard_error_is_not_a_terminal(embedded: Store, filled: str, tmp_path: Path) -> None:
     run = ragstore("export", filled, tmp_path / "x.jsonl", "--url", embedded.url)
     assert run.stdout == ""
     assert len(run.stderr.splitlines()) == 1
@@ -157,8 +157,8 @@ def test_progress_is_shown_on_a_terminal(embedded: Store, filled: str, tmp_path:
     assert run.stdout == b""
 
 
-def test_serving_does_not_wait_for_what_only_these_commands_need() -> None:
-    late = ["ragstore.transfer.remote", "ragstore.transfer.progress", "zstandard", "rich.progress", "tenacity"]
+def test_serving_does_not_import_what_only_these_commands_need() -> None:
+    late = ["ragstore_client", "ragstore.transfer.service", "ragstore.transfer.progress", "zstandard", "rich.progress"]
     program = f"import ragstore.cli, sys; print([name for name in {late!r} if name in sys.modules])"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"

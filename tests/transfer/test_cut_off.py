@@ -1,4 +1,4 @@
-"""What is cut off can be continued, and comes out as if it had not been."""
+"""An interrupted transfer can be continued, with the result of an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tests.support.transfers import Store, exported, ragstore, start
 
 @pytest.mark.parametrize("ending", [".jsonl", ".jsonl.zst"])
 @pytest.mark.parametrize("share", [0.3, 0.7, 0.999])
-def test_an_export_goes_on_where_it_was_cut_off(
+def test_an_interrupted_file_is_continued(
     embedded: Store, filled: str, tmp_path: Path, ending: str, share: float
 ) -> None:
     whole = exported(embedded, filled, tmp_path / f"whole{ending}", "--batch", "7")
     (tmp_path / f"x{ending}.part").write_bytes(whole[: int(len(whole) * share)])
     run = ragstore("export", filled, tmp_path / f"x{ending}", "--url", embedded.url, "--batch", "7")
     assert run.exit_code == 0
-    assert "of them from before" in run.stderr
+    assert "of them by an earlier run" in run.stderr
     assert (tmp_path / f"x{ending}").read_bytes() == whole
     assert not (tmp_path / f"x{ending}.part").exists()
 
 
-def test_documents_added_since_an_export_was_cut_off_are_left_out(embedded: Store, filled: str, tmp_path: Path) -> None:
+def test_documents_added_since_the_interruption_are_left_out(embedded: Store, filled: str, tmp_path: Path) -> None:
     whole = exported(embedded, filled, tmp_path / "whole.jsonl")
     (tmp_path / "x.jsonl.part").write_bytes(whole[:2000])
     embedded.put(filled, {"id": "later", "text": "", "embedding": [1, 2, 3, 4]})
@@ -35,7 +35,7 @@ def test_documents_added_since_an_export_was_cut_off_are_left_out(embedded: Stor
 
 
 @pytest.mark.parametrize("left", ["something else\n", "", "before the documents were deleted", "another collection"])
-def test_an_export_begins_anew_where_what_is_left_is_of_no_use(
+def test_an_export_starts_over_when_the_partial_file_cannot_be_continued(
     embedded: Store, filled: str, tmp_path: Path, left: str
 ) -> None:
     if left == "before the documents were deleted":
@@ -52,7 +52,7 @@ def test_an_export_begins_anew_where_what_is_left_is_of_no_use(
     assert exported(embedded, filled, tmp_path / "x.jsonl") == whole
 
 
-def test_restart_leaves_what_was_cut_off(embedded: Store, filled: str, tmp_path: Path) -> None:
+def test_restart_ignores_the_partial_file(embedded: Store, filled: str, tmp_path: Path) -> None:
     whole = exported(embedded, filled, tmp_path / "whole.jsonl")
     (tmp_path / "x.jsonl.part").write_bytes(whole[:4000].replace(b"Text 3:", b"Text 0:"))
     assert exported(embedded, filled, tmp_path / "x.jsonl", "--restart") == whole
@@ -65,31 +65,31 @@ def test_an_interrupted_export_can_be_continued(embedded: Store, name: str, tmp_
     command = ("export", name, tmp_path / "x.jsonl", "--url", embedded.url)
     running = start(*command, "--batch", "1", stderr=subprocess.PIPE)
     _interrupt(running, lambda: part.exists() and part.stat().st_size > 5000)
-    _, told = running.communicate(timeout=60)
+    _, message = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert b"running the same again goes on there" in told
-    assert b"Traceback" not in told
+    assert b"running the same command again continues it" in message
+    assert b"Traceback" not in message
     assert not (tmp_path / "x.jsonl").exists()
     run = ragstore(*command)
-    assert "of them from before" in run.stderr
+    assert "of them by an earlier run" in run.stderr
     assert (tmp_path / "x.jsonl").read_bytes() == whole
 
 
 def test_an_interrupted_import_can_be_continued(embedded: Store, remote: Store, name: str, tmp_path: Path) -> None:
-    embedded.fill(name, 1000, 4, "cosine")
+    embedded.fill(name, 1000, 4, "l2")
     whole = exported(embedded, name, tmp_path / "whole.jsonl")
     command = ("import", tmp_path / "whole.jsonl", "--url", remote.url)
     running = start(*command, "--batch", "1", stderr=subprocess.PIPE)
 
-    def under_way() -> bool:
+    def has_written() -> bool:
         there = remote.http.get(f"/collections/{name}")
         return there.is_success and there.json()["count"] > 5
 
-    _interrupt(running, under_way)
-    _, told = running.communicate(timeout=60)
+    _interrupt(running, has_written)
+    _, message = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert b"running the same again with --resume goes on there" in told
-    acknowledged = int(told.split(b"Interrupted: ")[1].split()[0])
+    assert b"running the same command again with --resume continues it" in message
+    acknowledged = int(message.split(b"Interrupted: ")[1].split()[0])
     assert 0 < acknowledged <= remote.count(name) < 1000
     run = ragstore(*command, "--resume")
     assert run.exit_code == 0

@@ -1,4 +1,4 @@
-"""The tree of errors, and what each tells."""
+"""The tree of errors, their codes and details."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import io
 import threading
 
 from ragstore.kit.log_writer import Event, LogWriter
+from ragstore.kit.metrics import dropped_lines
 
 
 class Noting(io.StringIO):
@@ -22,7 +23,9 @@ class Noting(io.StringIO):
 
 def test_lines_that_come_at_the_same_time_are_written_at_once_in_their_order() -> None:
     file = Noting()
-    writer = LogWriter(file, lambda event: f"event {event['number']}", lambda lines, audit_lines: None)
+    writer = LogWriter(
+        file, lambda event: f"event {event['number']}", lambda lines, audit_lines: None, dropped_lines("unit")
+    )
     for number in range(100):
         writer.put("log", f"line {number}\n")
         writer.put("audit", {"number": number})
@@ -38,7 +41,7 @@ def test_lines_are_made_in_the_writer_s_own_thread() -> None:
         makers.append(threading.current_thread().name)
         return str(event["event"])
 
-    writer = LogWriter(io.StringIO(), line_of, lambda lines, audit_lines: None)
+    writer = LogWriter(io.StringIO(), line_of, lambda lines, audit_lines: None, dropped_lines("unit"))
     writer.put("log", {"event": "request"})
     writer.close()
     assert makers == ["log-writer"]

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ragstore.settings import Settings, SettingsError, load, unknown, variable, without_password
+from ragstore.kit.settings import SettingsError, without_userinfo
+from ragstore.settings import Settings, load, shown, unknown, variable
 
 GOOD: dict[str, list[tuple[str, object]]] = {
     "host": [("0.0.0.0", "0.0.0.0"), ("::1", "::1")],
@@ -144,7 +145,7 @@ def test_variables_that_are_no_settings_are_named_and_do_no_harm() -> None:
 
 
 def test_what_is_shown_names_every_variable() -> None:
-    assert set(Settings().shown()) == {variable(field) for field in Settings.__struct_fields__}
+    assert set(shown(Settings())) == {variable(field) for field in Settings.__struct_fields__}
 
 
 def test_what_is_shown_holds_no_secret() -> None:
@@ -153,15 +154,15 @@ def test_what_is_shown_holds_no_secret() -> None:
         chroma_token="hunter2",
         chroma_headers={"Authorization": "hunter2", "X-B": "hunter2"},
     )
-    shown = settings.shown()
-    assert "hunter2" not in msgspec.json.encode(shown).decode()
-    assert shown["RAGSTORE_CHROMA_TOKEN"] == "***"
-    assert shown["RAGSTORE_CHROMA_HEADERS"] == '{"Authorization":"***","X-B":"***"}'
-    assert shown["RAGSTORE_CHROMA_URL"] == "https://***@chroma:8000/api"
+    found = shown(settings)
+    assert "hunter2" not in msgspec.json.encode(found).decode()
+    assert found["RAGSTORE_CHROMA_TOKEN"] == "***"
+    assert found["RAGSTORE_CHROMA_HEADERS"] == '{"Authorization":"***","X-B":"***"}'
+    assert found["RAGSTORE_CHROMA_URL"] == "https://***@chroma:8000/api"
 
 
 @pytest.mark.parametrize(
-    ("url", "shown"),
+    ("url", "redacted"),
     [
         ("http://chroma:8000", "http://chroma:8000"),
         ("", ""),
@@ -169,8 +170,8 @@ def test_what_is_shown_holds_no_secret() -> None:
         ("http://a:b@c:d@chroma/x?y=1", "http://***@chroma/x?y=1"),
     ],
 )
-def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
-    assert without_password(url) == shown
+def test_a_url_is_shown_without_its_password(url: str, redacted: str) -> None:
+    assert without_userinfo(url) == redacted
 
 
 def test_a_folder_is_no_file_of_authorities(tmp_path: Path) -> None:

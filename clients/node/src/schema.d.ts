@@ -581,7 +581,7 @@ export interface components {
         FieldError: {
             /** @description JSON path of the field in the request, such as `$.documents[3].embedding`. */
             path: string;
-            /** @description What is wrong with it. */
+            /** @description Why the field is rejected. */
             message: string;
             /** @description In a stream: the number of the line, from 1. `path` is then a path in its document. */
             line?: number;
@@ -790,12 +790,12 @@ export interface components {
         Number: number;
         /**
          * Probe
-         * @description An answer for a probe.
+         * @description The response to a probe.
          */
         Probe: {
             /** @enum {unknown} */
             status: "alive" | "ready" | "unready";
-            /** @description Why it is not ready. */
+            /** @description Why the service is not ready. */
             error?: string;
         };
         /**
@@ -810,7 +810,7 @@ export interface components {
             /** @description The HTTP status. */
             status: number;
             code: components["schemas"]["ProblemCode"];
-            /** @description What is wrong, for people. */
+            /** @description The reason, for people. */
             detail: string;
             /**
              * @description The fields to blame, where some are.

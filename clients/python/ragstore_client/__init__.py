@@ -1,12 +1,12 @@
-"""ragstore from Python: a typed client, and the retriever of an agent runtime.
+"""A typed client for ragstore, and a retriever for agents.
 
-    Client, AsyncClient           every call of the service's contract, structs in and out
-    Retriever                     one question to many archives, one ranked answer
-    EmbeddingsClient, Embedder    from a query to its vector
-    registry, RetrievalProvider   what can be searched, by name
+    Client, AsyncClient           every call of the service's contract, with structs
+    Retriever                     one query to several archives, one ranked result
+    EmbeddingsClient, Embedder    embed queries
+    registry, RetrievalProvider   everything that can be searched, by name
     ragstore_client.langgraph     a tool and a node for LangGraph (extra `langgraph`)
 
-What needs asyncio is loaded when it is first used, so that a program that only stores documents starts fast.
+Modules that need asyncio are loaded on first use, so that a program that only stores documents starts fast.
 """
 
 from importlib import import_module
@@ -32,6 +32,7 @@ from ragstore_client._exceptions import (
     ProviderError,
     ProviderExists,
     RagstoreError,
+    RequestTimeout,
     ServerError,
     TooManyRequests,
     TransportError,
@@ -47,14 +48,13 @@ from ragstore_client._models import (
     Collection,
     CollectionCreated,
     CollectionDeleted,
-    CollectionEmptied,
     CollectionError,
     CollectionPage,
+    DeleteAllResult,
+    DeleteResult,
     Distance,
     Document,
     DocumentPage,
-    DocumentsDeleted,
-    DocumentsWritten,
     Embedding,
     Health,
     HealthDetails,
@@ -70,6 +70,7 @@ from ragstore_client._models import (
     ServiceInfo,
     StoredMetadata,
     Where,
+    WriteResult,
 )
 from ragstore_client._retries import NO_RETRIES, RetryPolicy
 from ragstore_client._sync.client import Client
@@ -80,9 +81,12 @@ if TYPE_CHECKING:
     from ragstore_client._async.client import AsyncClient
     from ragstore_client.rag._chroma_provider import ChromaConnection, ChromaProvider
     from ragstore_client.rag._config import RagArchiveConfig, RagConfig, RagSettings, extract_rag_config
+    from ragstore_client.rag._connections import LoopThread
+    from ragstore_client.rag._detection import BackendDetector
     from ragstore_client.rag._embedder import Embedder, EmbeddingsClient
     from ragstore_client.rag._embedding_cache import EmbeddingCache
-    from ragstore_client.rag._formatting import TEXTS, Texts, append_archive_prompt, format_context, format_hits
+    from ragstore_client.rag._expansion import ExpandedPassage
+    from ragstore_client.rag._formatting import TEXTS, Texts, append_archive_prompt, format_context, format_passages
     from ragstore_client.rag._providers import (
         Capabilities,
         ProviderHealth,
@@ -92,12 +96,11 @@ if TYPE_CHECKING:
     )
     from ragstore_client.rag._ragstore_provider import RagstoreConnection, RagstoreProvider
     from ragstore_client.rag._registry import registry
-    from ragstore_client.rag._results import Hit, SearchResults, SkippedArchive, SkipReason
+    from ragstore_client.rag._results import RetrievedPassage, SearchResults, SkippedArchive, SkipReason
     from ragstore_client.rag._retriever import ALL_LAYERS, Retriever
-    from ragstore_client.rag._siblings import Passage
     from ragstore_client.rag._strategy import QueryChoice, choose_query
 
-_LATER = {
+_LAZY = {
     "ragstore_client._async.client": ("AsyncClient",),
     "ragstore_client.rag._chroma_provider": (
         "ChromaConnection",
@@ -109,6 +112,8 @@ _LATER = {
         "RagSettings",
         "extract_rag_config",
     ),
+    "ragstore_client.rag._connections": ("LoopThread",),
+    "ragstore_client.rag._detection": ("BackendDetector",),
     "ragstore_client.rag._embedder": (
         "Embedder",
         "EmbeddingsClient",
@@ -119,7 +124,7 @@ _LATER = {
         "Texts",
         "append_archive_prompt",
         "format_context",
-        "format_hits",
+        "format_passages",
     ),
     "ragstore_client.rag._providers": (
         "Capabilities",
@@ -134,7 +139,7 @@ _LATER = {
     ),
     "ragstore_client.rag._registry": ("registry",),
     "ragstore_client.rag._results": (
-        "Hit",
+        "RetrievedPassage",
         "SearchResults",
         "SkippedArchive",
         "SkipReason",
@@ -143,13 +148,13 @@ _LATER = {
         "ALL_LAYERS",
         "Retriever",
     ),
-    "ragstore_client.rag._siblings": ("Passage",),
+    "ragstore_client.rag._expansion": ("ExpandedPassage",),
     "ragstore_client.rag._strategy": (
         "QueryChoice",
         "choose_query",
     ),
 }
-_MODULES = {name: module for module, names in _LATER.items() for name in names}
+_MODULES = {name: module for module, names in _LAZY.items() for name in names}
 
 __all__ = [
     "ALL_LAYERS",
@@ -157,6 +162,7 @@ __all__ = [
     "NO_RETRIES",
     "TEXTS",
     "AsyncClient",
+    "BackendDetector",
     "BadGateway",
     "BadRequest",
     "BatchLimits",
@@ -168,30 +174,30 @@ __all__ = [
     "Collection",
     "CollectionCreated",
     "CollectionDeleted",
-    "CollectionEmptied",
     "CollectionError",
     "CollectionPage",
     "Conflict",
     "ConnectFailed",
     "ConnectionLost",
+    "DeleteAllResult",
+    "DeleteResult",
     "Distance",
     "Document",
     "DocumentPage",
-    "DocumentsDeleted",
-    "DocumentsWritten",
     "Embedder",
     "Embedding",
     "EmbeddingCache",
     "EmbeddingFailed",
     "EmbeddingsClient",
+    "ExpandedPassage",
     "FieldError",
     "Forbidden",
     "GatewayTimeout",
     "Health",
     "HealthDetails",
-    "Hit",
     "InvalidConfiguration",
     "InvalidInput",
+    "LoopThread",
     "Match",
     "Metadata",
     "MetadataUpdated",
@@ -200,7 +206,6 @@ __all__ = [
     "NewDocument",
     "NotFound",
     "Outcome",
-    "Passage",
     "PayloadTooLarge",
     "Probe",
     "ProblemError",
@@ -217,7 +222,9 @@ __all__ = [
     "RagstoreConnection",
     "RagstoreError",
     "RagstoreProvider",
+    "RequestTimeout",
     "RetrievalProvider",
+    "RetrievedPassage",
     "Retriever",
     "RetryPolicy",
     "Scalar",
@@ -236,23 +243,24 @@ __all__ = [
     "UnknownProvider",
     "UnsupportedMediaType",
     "Where",
+    "WriteResult",
     "__version__",
     "append_archive_prompt",
     "choose_query",
     "describe",
     "extract_rag_config",
     "format_context",
-    "format_hits",
+    "format_passages",
     "registry",
     "to_base64",
     "to_float32",
 ]
 
 
-if not TYPE_CHECKING:  # a type checker would take any name for granted
+if not TYPE_CHECKING:  # with it, a type checker would accept any name
 
     def __getattr__(name):
-        """Load what was put off."""
+        """Load a name on first use."""
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(import_module(_MODULES[name]), name)

@@ -1,13 +1,13 @@
-"""Batch ingestion without I/O: how documents become requests, and what a refused request means for each of them.
+"""Batches of an ingestion, without I/O: how documents become requests, and what a rejected request means for them.
 
-The synchronous and the asynchronous driver share this. What is refused for a document's sake is tried again in parts,
-until the documents to blame stand alone; what fails for another reason ends the ingestion.
+The synchronous and the asynchronous ingestion share this module. A request that is rejected because of its documents
+is split and sent again, until the rejected documents are isolated. Any other error ends the ingestion.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -25,17 +25,19 @@ from ragstore_client._models import NewDocument
 
 Mode: TypeAlias = Literal["upsert", "add"]
 
-_BLAMES_DOCUMENTS = (BadRequest, Conflict, PayloadTooLarge)
+_REJECTIONS = (BadRequest, Conflict, PayloadTooLarge)
+_TOO_LARGE_CODES = frozenset({"batch_too_large", "body_too_large"})
 
 
 class BatchLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How large a request of an ingestion may be.
+    """The limits of a request of an ingestion.
 
     Attributes:
-        documents: most documents. A service takes 5,461 by default.
-        body_bytes: most bytes, but for a single document that is larger. A service takes 64 MiB by default.
-        requests: most requests that one batch may cost while the documents to blame are looked for. What is left then
-            fails with the last error.
+        documents: maximum number of documents. A service accepts 5,461 by default.
+        body_bytes: maximum size of the body, except for a single document that is larger. A service accepts 64 MiB by
+            default.
+        requests: maximum number of requests for one batch while rejected documents are isolated. The documents that
+            remain then fail with the last error.
     """
 
     documents: int = 1000
@@ -43,18 +45,18 @@ class BatchLimits(msgspec.Struct, frozen=True, kw_only=True):
     requests: int = 64
 
     def __post_init__(self) -> None:
-        """Refuse limits under which nothing could be sent."""
+        """Validate the limits."""
         if min(self.documents, self.body_bytes, self.requests) < 1:
             raise InvalidInput("the limits of a batch must be at least 1")
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of one document.
+    """The outcome of one document.
 
     Attributes:
-        index: its place in what was ingested, from 0.
-        id: its id; None when it came without.
-        error: why it is not known to be stored; None when the service said that it is.
+        index: its index in the ingested documents, from 0.
+        id: its id; None when it has none.
+        error: why it is not known to be stored; None when the service has confirmed it.
     """
 
     index: int
@@ -63,12 +65,12 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def stored(self) -> bool:
-        """Whether the service said that the document is stored."""
+        """Whether the service has confirmed that the document is stored."""
         return self.error is None
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A document on its way: its place, its id, and its JSON or the reason why it has none."""
+    """A document of a batch: its index, its id, and its JSON or the reason why it cannot be sent."""
 
     index: int
     id: str | None
@@ -76,144 +78,154 @@ class Entry(msgspec.Struct, frozen=True):
     error: RagstoreError | None = None
 
 
-class Batch(msgspec.Struct):
-    """Documents that leave together."""
+Entries: TypeAlias = "list[Entry]"
 
-    entries: list[Entry] = []
+
+class Batch(msgspec.Struct):
+    """Documents that are sent together."""
+
+    entries: Entries = []
     ids: set[str] = set()
     body_bytes: int = 0
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """What became of a batch.
+    """The result of sending a batch.
 
     Attributes:
-        outcomes: one for each of its documents, in their order.
-        failure: what ends the ingestion, if anything.
-        fits: how many documents a request may hold, when more were refused and all of them went in parts.
+        outcomes: one for each of its documents, in order.
+        failure: the error that ends the ingestion, if any.
+        max_documents: number of documents that the service accepted in one request, when it rejected more and then
+            stored all of them in smaller requests.
     """
 
     outcomes: list[Outcome]
     failure: RagstoreError | None = None
-    fits: int | None = None
+    max_documents: int | None = None
 
 
 class Batcher:
-    """Gathers documents until a batch is full.
+    """Collects documents until a batch is full.
 
     Args:
-        limits: how full.
+        limits: the limits of a batch.
     """
 
     def __init__(self, limits: BatchLimits) -> None:
         self._limits = limits
-        self._most = limits.documents
+        self._max_documents = limits.documents
         self._batch = Batch()
-        self._next = 0
+        self._next_index = 0
 
-    def put(self, document: NewDocument) -> Batch | None:
-        """Take a document.
+    def add(self, document: NewDocument) -> Batch | None:
+        """Add a document.
 
         Args:
-            document: the next one.
+            document: the next document.
 
         Returns:
-            The batch before it, when it does not fit in there any more.
+            The batch before it, when the document does not fit into that one.
         """
         entry = self._entry(document)
         batch = self._batch
-        full = len(batch.entries) >= self._most or batch.body_bytes + len(entry.body) > self._limits.body_bytes
-        # An id may stand in a request once. The later document must win, so it goes later.
-        ready = self.take() if batch.entries and (full or entry.id in batch.ids) else None
+        full = len(batch.entries) >= self._max_documents or (
+            batch.body_bytes + len(entry.body) > self._limits.body_bytes
+        )
+        # An id may occur once in a request. The later document must win, so it goes into a later batch.
+        ready = self.flush() if batch.entries and (full or entry.id in batch.ids) else None
         self._batch.entries.append(entry)
         self._batch.body_bytes += len(entry.body) + 1
         if entry.id is not None:
             self._batch.ids.add(entry.id)
         return ready
 
-    def take(self) -> Batch | None:
-        """What has been gathered; None when that is nothing."""
+    def flush(self) -> Batch | None:
+        """Return the collected documents; None when there are none."""
         batch, self._batch = self._batch, Batch()
         return batch if batch.entries else None
 
-    def learn(self, delivery: Delivery) -> None:
-        """Keep to what the service turned out to take."""
-        if delivery.fits is not None:
-            self._most = min(self._most, delivery.fits)
+    def adjust(self, delivery: Delivery) -> None:
+        """Reduce the size of further batches to what the service accepts."""
+        if delivery.max_documents is not None:
+            self._max_documents = min(self._max_documents, delivery.max_documents)
 
     def _entry(self, document: NewDocument) -> Entry:
-        index, self._next = self._next, self._next + 1
+        index, self._next_index = self._next_index, self._next_index + 1
         if document.id is None:
-            return Entry(
-                index,
-                None,
-                error=InvalidInput("a document needs an id to be ingested: it may be sent twice"),
-            )
+            error = InvalidInput("a document needs an id to be ingested, because it may be sent twice")
+            return Entry(index, None, error=error)
         try:
             return Entry(index, document.id, encode_document(document))
         except InvalidInput as error:
             return Entry(index, document.id, error=error)
 
 
-Part: TypeAlias = "list[Entry]"
-
-
-def deliver(batch: Batch, limits: BatchLimits) -> Generator[Part, RagstoreError | None, Delivery]:
-    """Bring a batch to the service, in parts where it must be.
+def deliver(batch: Batch, limits: BatchLimits) -> Generator[Entries, RagstoreError | None, Delivery]:
+    """Deliver a batch to the service, in several requests where necessary.
 
     Args:
-        batch: what to send.
-        limits: how many requests it may cost.
+        batch: the batch.
+        limits: limits the number of requests.
 
     Yields:
-        Entries to send as one request. Send back None when the service took them, or the error.
+        Entries to send as one request. Send back None when the service accepted them, or the error.
 
     Returns:
-        What became of each document.
+        The outcome of each document.
     """
     errors = {entry.index: entry.error for entry in batch.entries}
     sendable = [entry for entry in batch.entries if entry.error is None]
-    waiting: deque[Part] = deque([sendable] if sendable else [])
+    pending: deque[Entries] = deque([sendable] if sendable else [])
     failure: RagstoreError | None = None
     requests, largest = 0, 0
-    while waiting:
-        part = waiting.popleft()
-        error = yield part
+    while pending:
+        entries = pending.popleft()
+        error = yield entries
         requests += 1
         if error is None:
-            largest = max(largest, len(part))
-        elif not isinstance(error, _BLAMES_DOCUMENTS):
+            largest = max(largest, len(entries))
+        elif not isinstance(error, _REJECTIONS):
             failure = error
-            waiting.appendleft(part)
+            pending.appendleft(entries)
             break
-        elif len(part) > 1 and requests + len(waiting) + 2 <= limits.requests:
-            waiting.extendleft(reversed(_parts(part, error)))
+        elif len(entries) > 1 and requests + len(pending) + 2 <= limits.requests:
+            pending.extendleft(reversed(_split(entries, error)))
         else:
-            errors.update((entry.index, error) for entry in part)
+            errors.update((entry.index, error) for entry in entries)
     if failure is not None:
-        errors.update((entry.index, failure) for rest in waiting for entry in rest)
+        errors.update((entry.index, failure) for rest in pending for entry in rest)
     outcomes = [Outcome(entry.index, entry.id, errors[entry.index]) for entry in batch.entries]
-    in_parts = requests > 1 and all(outcome.stored for outcome in outcomes)
-    return Delivery(outcomes, failure, largest if in_parts else None)
+    stored_in_parts = requests > 1 and all(outcome.stored for outcome in outcomes)
+    return Delivery(outcomes, failure, largest if stored_in_parts else None)
 
 
-def _parts(part: Part, error: ProblemError) -> list[Part]:
-    """Divide a refused request: those to blame alone, or else in halves."""
-    blamed = _blamed(error, len(part))
-    if blamed and len(blamed) < len(part):
-        rest = [entry for position, entry in enumerate(part) if position not in blamed]
-        alone = [part[position] for position in sorted(blamed)]
-        return [rest, alone]
-    middle = len(part) // 2
-    return [part[:middle], part[middle:]]
+def result_of(stop: StopIteration) -> Delivery:
+    """The result of `deliver`, from the exception that the finished generator raises."""
+    delivery: Delivery = stop.value
+    return delivery
 
 
-def _blamed(error: ProblemError, length: int) -> set[int]:
-    positions: Sequence[int | None] = [_position(field.path) for field in error.errors]
-    return {position for position in positions if position is not None and position < length}
+def _split(entries: Entries, error: ProblemError) -> list[Entries]:
+    """Split a rejected request: the rejected documents apart from the others, or else into halves."""
+    rejected = set() if _is_too_large(error) else _rejected_indices(error, len(entries))
+    if rejected and len(rejected) < len(entries):
+        others = [entry for index, entry in enumerate(entries) if index not in rejected]
+        return [others, [entries[index] for index in sorted(rejected)]]
+    middle = len(entries) // 2
+    return [entries[:middle], entries[middle:]]
 
 
-def _position(path: str) -> int | None:
+def _is_too_large(error: ProblemError) -> bool:
+    """Whether the number of documents or bytes was rejected, rather than certain documents."""
+    return isinstance(error, PayloadTooLarge) or error.code in _TOO_LARGE_CODES
+
+
+def _rejected_indices(error: ProblemError, length: int) -> set[int]:
+    indices = [_document_index(field.path) for field in error.errors]
+    return {index for index in indices if index is not None and index < length}
+
+
+def _document_index(path: str) -> int | None:
     """The 3 of `$.documents[3].embedding`."""
     head, bracket, rest = path.partition("documents[")
     number, closing, _ = rest.partition("]")

@@ -1,65 +1,40 @@
-"""Every call of the contract, as a value: what to send, and how to read the answer.
+"""Every call of ragstore's HTTP contract, as a value: what to send, and how to decode the response.
 
-Nothing here does I/O. `Client` and `AsyncClient` carry out the same calls, each in its own way.
+Nothing here does I/O. `Client` and `AsyncClient` send the same calls.
 
-A filter travels in a body, never in a URL: it holds metadata values, and URLs end up in logs.
+A filter is sent in a body, never in a URL: it contains metadata values, and URLs are logged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
 
 from ragstore_client import _models as models
-from ragstore_client._answers import into, text
+from ragstore_client._call import Call
 from ragstore_client._exceptions import InvalidInput, NotFound
-from ragstore_client._json import encode, plain
+from ragstore_client._json import encode, to_builtins
+from ragstore_client._responses import decode_text, json_decoder
 from ragstore_client._vectors import to_base64
 
 if TYPE_CHECKING:
     from ragstore_client._models import Distance, Embedding, Metadata, NewDocument, Where
 
-T_co = TypeVar("T_co", covariant=True)
-
-MOST_DOCUMENTS = 1000
-"""Most documents that the service returns in one page."""
+MAX_PAGE_SIZE = 1000
+"""Maximum number of documents that the service returns in one page."""
 
 
-class Call(msgspec.Struct, Generic[T_co], frozen=True):
-    """One call.
-
-    Attributes:
-        method: the HTTP method.
-        path: the path below the base URL, percent-encoded.
-        reader: reads a body into the answer.
-        params: the query string.
-        body: JSON to send.
-        idempotent: whether doing it twice is the same as doing it once.
-        accept: statuses beyond 2xx whose body is an answer too.
-        when_gone: what a 404 means after an earlier try that may have done the work.
-    """
-
-    method: str
-    path: str
-    reader: Callable[[bytes], T_co]
-    params: tuple[tuple[str, str], ...] = ()
-    body: bytes | None = None
-    idempotent: bool = True
-    accept: tuple[int, ...] = ()
-    when_gone: T_co | None = None
-
-
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which documents, and how much of them.
+class DocumentFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Selects documents, and whether their vectors are returned.
 
     Attributes:
         where: a filter on metadata.
         where_document: a filter on texts.
-        ids: only these.
-        include_embeddings: whether the vectors are wanted too.
+        ids: select only these.
+        include_embeddings: return the vectors as well.
     """
 
     where: Where | None = None
@@ -67,24 +42,25 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     ids: Sequence[str] | None = None
     include_embeddings: bool = False
 
-    def words(self) -> dict[str, object]:
-        """The filter as members of a request's body."""
-        return _given(
-            where=None if self.where is None else plain(self.where, "$.where"),
-            where_document=None if self.where_document is None else plain(self.where_document, "$.where_document"),
+    def to_body(self) -> dict[str, object]:
+        """The members of the request's body."""
+        where, where_document = self.where, self.where_document
+        return _drop_none(
+            where=None if where is None else to_builtins(where, "$.where"),
+            where_document=None if where_document is None else to_builtins(where_document, "$.where_document"),
             ids=None if self.ids is None else list(self.ids),
             include=["embedding"] if self.include_embeddings else None,
         )
 
 
-class Nearness(msgspec.Struct, frozen=True, kw_only=True):
-    """What a similarity search asks for.
+class SimilaritySearch(msgspec.Struct, frozen=True, kw_only=True):
+    """The parameters of a similarity search.
 
     Attributes:
-        embedding: the query's vector.
-        top_k: most matches, 1 to 1000.
-        max_distance: leave out what is farther.
-        min_score: leave out what scores lower.
+        embedding: the query vector.
+        top_k: maximum number of matches, 1 to 1000.
+        max_distance: omit matches with a larger distance.
+        min_score: omit matches with a lower score.
     """
 
     embedding: Embedding
@@ -92,9 +68,9 @@ class Nearness(msgspec.Struct, frozen=True, kw_only=True):
     max_distance: float | None = None
     min_score: float | None = None
 
-    def words(self) -> dict[str, object]:
-        """The search as members of a request's body."""
-        return _given(
+    def to_body(self) -> dict[str, object]:
+        """The members of the request's body."""
+        return _drop_none(
             query_embedding=to_base64(self.embedding),
             top_k=self.top_k,
             max_distance=self.max_distance,
@@ -115,63 +91,55 @@ def create_collection(
     get_or_create: bool,
 ) -> Call[models.CollectionCreated]:
     """`POST /collections`."""
-    body = _given(
+    body = _drop_none(
         name=name,
-        metadata=None if metadata is None else plain(metadata, "$.metadata"),
+        metadata=None if metadata is None else to_builtins(metadata, "$.metadata"),
         embedding_provider=embedding_provider,
         embedding_model=embedding_model,
         distance=distance,
         get_or_create=get_or_create or None,
     )
-    reader = into(models.CollectionCreated)
-    return Call("POST", "/collections", reader, body=encode(body), idempotent=get_or_create)
+    decode = json_decoder(models.CollectionCreated)
+    return Call("POST", "/collections", decode, body=encode(body), idempotent=get_or_create)
 
 
 def list_collections(*, limit: int | None, offset: int | None) -> Call[models.CollectionPage]:
     """`GET /collections`."""
-    return Call(
-        "GET",
-        "/collections",
-        into(models.CollectionPage),
-        params=_params(limit=limit, offset=offset),
-    )
+    params = _params(limit=limit, offset=offset)
+    return Call("GET", "/collections", json_decoder(models.CollectionPage), params=params)
 
 
 def get_collection(name: str) -> Call[models.Collection]:
     """`GET /collections/{collection_name}`."""
-    return Call("GET", _collection(name), into(models.Collection))
+    return Call("GET", _collection_path(name), json_decoder(models.Collection))
 
 
 def update_metadata(name: str, metadata: Metadata, *, merge: bool) -> Call[models.MetadataUpdated]:
     """`PUT /collections/{collection_name}/metadata`."""
-    body = encode({"metadata": plain(metadata, "$.metadata")})
+    body = encode({"metadata": to_builtins(metadata, "$.metadata")})
     params = _params(merge="true" if merge else None)
-    return Call(
-        "PUT",
-        _collection(name) + "/metadata",
-        into(models.MetadataUpdated),
-        params=params,
-        body=body,
-    )
+    path = _collection_path(name) + "/metadata"
+    return Call("PUT", path, json_decoder(models.MetadataUpdated), params=params, body=body)
 
 
 def delete_collection(name: str) -> Call[models.CollectionDeleted]:
     """`DELETE /collections/{collection_name}`."""
-    gone = models.CollectionDeleted(status="deleted", name=name)
-    return Call("DELETE", _collection(name), into(models.CollectionDeleted), when_gone=gone)
+    deleted = models.CollectionDeleted(status="deleted", name=name)
+    return Call("DELETE", _collection_path(name), json_decoder(models.CollectionDeleted), result_if_gone=deleted)
 
 
 def metadata_values(name: str, field: str, *, limit: int | None) -> Call[models.MetadataValues]:
     """`GET /collections/{collection_name}/metadata-values`."""
     params = _params(field=field, limit=limit)
-    return Call("GET", _collection(name) + "/metadata-values", into(models.MetadataValues), params=params)
+    path = _collection_path(name) + "/metadata-values"
+    return Call("GET", path, json_decoder(models.MetadataValues), params=params)
 
 
 # -- documents -----------------------------------------------------------------------------------
 
 
 def encode_document(document: NewDocument) -> bytes:
-    """Write one document as it stands in a request.
+    """Encode one document of a request.
 
     Args:
         document: the document.
@@ -180,20 +148,21 @@ def encode_document(document: NewDocument) -> bytes:
         A JSON object.
 
     Raises:
-        InvalidInput: its vector, or a value of its metadata, cannot be sent.
+        InvalidInput: the vector, or a metadata value, cannot be sent.
     """
+    metadata = document.metadata
     return encode(
-        _given(
+        _drop_none(
             id=document.id,
             text=document.text,
             embedding=to_base64(document.embedding),
-            metadata=None if document.metadata is None else plain(document.metadata, "$.metadata"),
+            metadata=None if metadata is None else to_builtins(metadata, "$.metadata"),
         )
     )
 
 
 def encode_documents(documents: Iterable[NewDocument]) -> bytes:
-    """Write the body of a request that stores documents.
+    """Encode the body of a request that stores documents.
 
     Args:
         documents: the documents.
@@ -208,83 +177,78 @@ def encode_documents(documents: Iterable[NewDocument]) -> bytes:
 
 
 def documents_body(documents: Iterable[bytes]) -> bytes:
-    """Put encoded documents together to the body of one request."""
+    """Join encoded documents into the body of one request."""
     return b'{"documents":[' + b",".join(documents) + b"]}"
 
 
-def add_documents(collection: str, body: bytes) -> Call[models.DocumentsWritten]:
+def add_documents(collection: str, body: bytes) -> Call[models.WriteResult]:
     """`POST /collections/{c}/documents`."""
-    path = _collection(collection) + "/documents"
-    return Call("POST", path, into(models.DocumentsWritten), body=body, idempotent=False)
+    path = _collection_path(collection) + "/documents"
+    return Call("POST", path, json_decoder(models.WriteResult), body=body, idempotent=False)
 
 
-def upsert_documents(collection: str, body: bytes) -> Call[models.DocumentsWritten]:
+def upsert_documents(collection: str, body: bytes) -> Call[models.WriteResult]:
     """`PUT /collections/{c}/documents`."""
-    return Call("PUT", _collection(collection) + "/documents", into(models.DocumentsWritten), body=body)
+    return Call("PUT", _collection_path(collection) + "/documents", json_decoder(models.WriteResult), body=body)
 
 
 def list_documents(
-    collection: str, wanted: Filter, *, limit: int | None, offset: int | None, total: bool
+    collection: str, filter_: DocumentFilter, *, limit: int | None, offset: int | None, total: bool
 ) -> Call[models.DocumentPage]:
-    """`GET /collections/{c}/documents`, or `POST .../filter` when there is something to filter by."""
-    path, reader = _collection(collection) + "/documents", into(models.DocumentPage)
-    words = wanted.words()
-    if set(words) <= {"include"}:
+    """`GET /collections/{c}/documents`, or `POST .../filter` when there is a filter."""
+    path, decode = _collection_path(collection) + "/documents", json_decoder(models.DocumentPage)
+    members = filter_.to_body()
+    if members.keys() <= {"include"}:
         params = _params(
             limit=limit,
             offset=offset,
-            include="embedding" if wanted.include_embeddings else None,
+            include="embedding" if filter_.include_embeddings else None,
             total=None if total else "false",
         )
-        return Call("GET", path, reader, params=params)
-    body = encode(words | _given(limit=limit, offset=offset) | {"total": total})
-    return Call("POST", path + "/filter", reader, body=body)
+        return Call("GET", path, decode, params=params)
+    body = encode(members | _drop_none(limit=limit, offset=offset) | {"total": total})
+    return Call("POST", path + "/filter", decode, body=body)
 
 
 def get_document(collection: str, document_id: str) -> Call[models.Document]:
     """`GET /collections/{c}/documents/{id}`."""
     if document_id in (".", ".."):
-        # Proxies and servers take these out of a path, encoded or not.
+        # Proxies and servers remove these segments from a path, even percent-encoded.
         body = encode({"ids": [document_id], "total": False})
-        return Call("POST", _collection(collection) + "/documents/filter", _only_document, body=body)
-    return Call("GET", f"{_collection(collection)}/documents/{_segment(document_id)}", into(models.Document))
+        return Call("POST", _collection_path(collection) + "/documents/filter", _decode_only_document, body=body)
+    path = f"{_collection_path(collection)}/documents/{_path_segment(document_id)}"
+    return Call("GET", path, json_decoder(models.Document))
 
 
-def delete_documents(
-    collection: str, *, ids: Sequence[str] | None, where: Where | None
-) -> Call[models.DocumentsDeleted]:
+def delete_documents(collection: str, *, ids: Sequence[str] | None, where: Where | None) -> Call[models.DeleteResult]:
     """`POST /collections/{c}/documents/delete`."""
-    body = encode(Filter(ids=ids, where=where).words())
-    return Call(
-        "POST",
-        _collection(collection) + "/documents/delete",
-        into(models.DocumentsDeleted),
-        body=body,
-    )
+    body = encode(DocumentFilter(ids=ids, where=where).to_body())
+    path = _collection_path(collection) + "/documents/delete"
+    return Call("POST", path, json_decoder(models.DeleteResult), body=body)
 
 
-def empty_collection(collection: str) -> Call[models.CollectionEmptied]:
+def empty_collection(collection: str) -> Call[models.DeleteAllResult]:
     """`DELETE /collections/{c}/documents/all`."""
-    return Call("DELETE", _collection(collection) + "/documents/all", into(models.CollectionEmptied))
+    return Call("DELETE", _collection_path(collection) + "/documents/all", json_decoder(models.DeleteAllResult))
 
 
 # -- similarity ----------------------------------------------------------------------------------
 
 
-def query(collection: str, nearness: Nearness, wanted: Filter) -> Call[models.QueryResults]:
+def query(collection: str, search: SimilaritySearch, filter_: DocumentFilter) -> Call[models.QueryResults]:
     """`POST /collections/{c}/query`."""
-    body = encode(nearness.words() | wanted.words())
-    return Call("POST", _collection(collection) + "/query", into(models.QueryResults), body=body)
+    body = encode(search.to_body() | filter_.to_body())
+    return Call("POST", _collection_path(collection) + "/query", json_decoder(models.QueryResults), body=body)
 
 
 def query_collections(
-    collections: str | Sequence[str], nearness: Nearness, wanted: Filter
+    collections: str | Sequence[str], search: SimilaritySearch, filter_: DocumentFilter
 ) -> Call[models.MultiQueryResults]:
     """`POST /query`."""
-    where: dict[str, object]
-    where = {"collection": collections} if isinstance(collections, str) else {"collections": list(collections)}
-    body = encode(where | nearness.words() | wanted.words())
-    return Call("POST", "/query", into(models.MultiQueryResults), body=body)
+    members: dict[str, object]
+    members = {"collection": collections} if isinstance(collections, str) else {"collections": list(collections)}
+    body = encode(members | search.to_body() | filter_.to_body())
+    return Call("POST", "/query", json_decoder(models.MultiQueryResults), body=body)
 
 
 # -- service -------------------------------------------------------------------------------------
@@ -292,49 +256,49 @@ def query_collections(
 
 def info() -> Call[models.ServiceInfo]:
     """`GET /`."""
-    return Call("GET", "/", into(models.ServiceInfo))
+    return Call("GET", "/", json_decoder(models.ServiceInfo))
 
 
 def health() -> Call[models.Health]:
-    """`GET /health`, whose 503 is an answer too."""
-    return Call("GET", "/health", into(models.Health), accept=(503,))
+    """`GET /health`; a 503 carries a result as well."""
+    return Call("GET", "/health", json_decoder(models.Health), accepted_statuses=(503,))
 
 
 def probe(name: str) -> Call[models.Probe]:
-    """`GET /health/live` and `GET /health/ready`, whose 503 is an answer too."""
-    return Call("GET", f"/health/{name}", into(models.Probe), accept=(503,))
+    """`GET /health/live` and `GET /health/ready`; a 503 carries a result as well."""
+    return Call("GET", f"/health/{name}", json_decoder(models.Probe), accepted_statuses=(503,))
 
 
 def page(path: str) -> Call[str]:
-    """`GET /metrics`, `GET /openapi.json` and `GET /docs`: texts for others to read."""
-    return Call("GET", path, text)
+    """`GET /metrics`, `GET /openapi.json` and `GET /docs`: text."""
+    return Call("GET", path, decode_text)
 
 
-# -- parts ---------------------------------------------------------------------------------------
+# -- shared --------------------------------------------------------------------------------------
 
 
-def _only_document(body: bytes) -> models.Document:
-    found = into(models.DocumentPage)(body).documents
-    if not found:
+def _decode_only_document(body: bytes) -> models.Document:
+    documents = json_decoder(models.DocumentPage)(body).documents
+    if not documents:
         raise NotFound(404, "Not found", "Document not found")
-    return found[0]
+    return documents[0]
 
 
-def _collection(name: str) -> str:
-    return f"/collections/{_segment(name)}"
+def _collection_path(name: str) -> str:
+    return f"/collections/{_path_segment(name)}"
 
 
-def _segment(name: str) -> str:
+def _path_segment(name: str) -> str:
     if name in ("", ".", ".."):
-        # As a part of a path these mean something else, to every proxy on the way.
-        raise InvalidInput(f"{name!r} cannot stand in a path")
+        # As segments of a path these have another meaning for every proxy.
+        raise InvalidInput(f"{name!r} cannot be a segment of a path")
     try:
         return quote(name, safe="")
     except UnicodeEncodeError:
-        raise InvalidInput("a name holds a lone surrogate, which is not Unicode") from None
+        raise InvalidInput("a name contains a lone surrogate, which is not Unicode") from None
 
 
-def _given(**members: object) -> dict[str, object]:
+def _drop_none(**members: object) -> dict[str, object]:
     return {name: value for name, value in members.items() if value is not None}
 
 

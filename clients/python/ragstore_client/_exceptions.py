@@ -1,18 +1,19 @@
-"""What can go wrong, as one tree.
+"""The exceptions of this package, as one tree.
 
     RagstoreError
     ├── InvalidInput                the arguments cannot be sent (also a ValueError)
     ├── InvalidConfiguration        a URL, a setting or a rag_config is wrong (also a ValueError)
-    ├── TransportError              no whole answer came
+    ├── TransportError              no complete response
     │   ├── ConnectFailed           no connection: nothing was sent
-    │   ├── ConnectionLost          the connection broke: what was sent may have arrived
-    │   └── CallTimeout             no answer in time (also a TimeoutError)
-    ├── UnexpectedResponse          an answer came, but not one of the contract
-    ├── ProblemError                the service said no, in a problem document
+    │   ├── ConnectionLost          the connection was lost: the request may have been applied
+    │   └── CallTimeout             no response in time (also a TimeoutError)
+    ├── UnexpectedResponse          a response that does not match the contract
+    ├── ProblemError                an error response, with a problem document
     │   ├── BadRequest              400
     │   ├── Unauthorized            401
     │   ├── Forbidden               403
     │   ├── NotFound                404
+    │   ├── RequestTimeout          408
     │   ├── Conflict                409
     │   ├── PayloadTooLarge         413
     │   ├── UnsupportedMediaType    415
@@ -21,13 +22,14 @@
     │       ├── BadGateway          502
     │       ├── Unavailable         503
     │       └── GatewayTimeout      504
-    ├── EmbeddingFailed             the embeddings endpoint gave no vector
+    ├── EmbeddingFailed             the embeddings endpoint returned no usable vector
     └── ProviderError
         ├── UnknownProvider         no provider of that name is registered (also a LookupError)
         └── ProviderExists          the name is taken
 
-`ProblemError` carries what the document says: `status`, `title`, `detail`, `errors`. Only `describe` makes a text that
-is fit for a log: the others may repeat what a server wrote, and a foreign server may write anything.
+`ProblemError` carries the members of the problem document: `status`, `code`, `title`, `detail`, `errors`. Match on
+`code`, not on texts: it is stable. For logs use `describe`: the other texts may repeat what a server sent, and a server
+that is not ragstore may send anything.
 """
 
 from __future__ import annotations
@@ -39,11 +41,11 @@ import msgspec
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """One field that a problem document blames.
+    """An invalid field of a request.
 
     Attributes:
-        path: where it stands in the request, such as `$.documents[3].embedding`.
-        message: what is wrong with it.
+        path: path of the field in the request, such as `$.documents[3].embedding`.
+        message: the reason.
     """
 
     path: str = ""
@@ -51,38 +53,38 @@ class FieldError(msgspec.Struct, frozen=True):
 
 
 class RagstoreError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base class of the errors of this package."""
 
 
 class InvalidInput(RagstoreError, ValueError):
-    """The arguments of a call cannot be put into words of the contract. Nothing was sent."""
+    """The arguments of a call cannot be sent: the contract has no representation for them. Nothing was sent."""
 
 
 class InvalidConfiguration(RagstoreError, ValueError):
-    """A URL, an environment variable, a `rag_config` or a provider's configuration is wrong."""
+    """A URL, an environment variable, a `rag_config` or a provider's configuration is invalid."""
 
 
 class TransportError(RagstoreError):
-    """No whole answer came from the server."""
+    """No complete response was received."""
 
 
 class ConnectFailed(TransportError):
-    """No connection could be made, so nothing was sent."""
+    """No connection could be made. Nothing was sent."""
 
 
 class ConnectionLost(TransportError):
-    """The connection broke. What was sent may or may not have taken effect."""
+    """The connection was lost. The request may or may not have been applied."""
 
 
 class CallTimeout(TransportError, TimeoutError):
-    """No answer came in time. What was sent may or may not have taken effect."""
+    """No response was received in time. The request may or may not have been applied."""
 
 
 class UnexpectedResponse(RagstoreError):
-    """The server answered with something that the contract does not know.
+    """The response does not match the contract.
 
     Attributes:
-        status: the HTTP status of the answer.
+        status: the HTTP status; 0 when the body could not be decompressed.
     """
 
     def __init__(self, message: str, status: int) -> None:
@@ -91,16 +93,18 @@ class UnexpectedResponse(RagstoreError):
 
 
 class ProblemError(RagstoreError):
-    """The service refused or failed, and said so.
+    """The service responded with an error.
 
     Args:
         status: the HTTP status.
         title: the kind of problem, in a few words.
-        detail: what is wrong, for the caller to read.
-        errors: the fields to blame, if any.
-        type: a URI that names the kind of problem.
+        detail: the explanation, for people to read.
+        errors: the invalid fields, if any.
+        code: the stable, machine-readable kind of problem, such as `collection_not_found`; None when the server sent
+            none, as a service before version 0.2 does.
+        type: a URI that identifies the kind of problem.
         request_id: the id under which the service logged the request.
-        retry_after: seconds after which trying again makes sense; None when the service did not say.
+        retry_after: seconds after which to retry; None when the service sent no `Retry-After`.
     """
 
     expected_status: ClassVar[int | None] = None
@@ -112,6 +116,7 @@ class ProblemError(RagstoreError):
         detail: str = "",
         errors: Sequence[FieldError] = (),
         *,
+        code: str | None = None,
         type: str = "about:blank",
         request_id: str | None = None,
         retry_after: float | None = None,
@@ -121,67 +126,74 @@ class ProblemError(RagstoreError):
         self.title = title
         self.detail = detail
         self.errors = tuple(errors)
+        self.code = code
         self.type = type
         self.request_id = request_id
         self.retry_after = retry_after
 
     @staticmethod
     def class_for(status: int) -> type[ProblemError]:
-        """The class that stands for an HTTP status.
+        """The exception class for an HTTP status.
 
         Args:
             status: an HTTP status, 300 or above.
 
         Returns:
-            The narrowest class: `NotFound` for 404, `ServerError` for an unlisted 5xx, `ProblemError` for the rest.
+            The most specific class: `NotFound` for 404, `ServerError` for an unlisted 5xx, `ProblemError` otherwise.
         """
         return _BY_STATUS.get(status, ServerError if status >= 500 else ProblemError)
 
 
 class BadRequest(ProblemError):
-    """400: the request is malformed, or means something that is not allowed. Nothing was written."""
+    """400: the request is malformed or invalid. Nothing was written."""
 
     expected_status = 400
 
 
 class Unauthorized(ProblemError):
-    """401: a key is needed, and none or an unknown one was sent."""
+    """401: a key is required, and none or an unknown one was sent."""
 
     expected_status = 401
 
 
 class Forbidden(ProblemError):
-    """403: the key does not allow this."""
+    """403: the key does not permit this call."""
 
     expected_status = 403
 
 
 class NotFound(ProblemError):
-    """404: the collection or document does not exist, or the key may not see it."""
+    """404: the collection or document does not exist, or the key has no access to it."""
 
     expected_status = 404
 
 
+class RequestTimeout(ProblemError):
+    """408: the request did not arrive completely within the time limit. Nothing was changed."""
+
+    expected_status = 408
+
+
 class Conflict(ProblemError):
-    """409: the collection, or an id among the documents, exists already. Nothing was written."""
+    """409: the collection, or a document with the same id, exists. Nothing was written."""
 
     expected_status = 409
 
 
 class PayloadTooLarge(ProblemError):
-    """413: the body is larger than the service takes."""
+    """413: the body exceeds the service's limit."""
 
     expected_status = 413
 
 
 class UnsupportedMediaType(ProblemError):
-    """415: the body is of a type that the service does not read."""
+    """415: the service does not support the body's media type."""
 
     expected_status = 415
 
 
 class TooManyRequests(ProblemError):
-    """429: this key has used up its rate."""
+    """429: the key has exceeded its rate limit."""
 
     expected_status = 429
 
@@ -191,25 +203,25 @@ class ServerError(ProblemError):
 
 
 class BadGateway(ServerError):
-    """502: Chroma answered the service with something it could not use."""
+    """502: Chroma sent the service a response that it cannot use."""
 
     expected_status = 502
 
 
 class Unavailable(ServerError):
-    """503: Chroma is away, or the service is full. `retry_after` says when to come back."""
+    """503: Chroma is unavailable, or the service is overloaded. `retry_after` says when to retry."""
 
     expected_status = 503
 
 
 class GatewayTimeout(ServerError):
-    """504: Chroma did not answer the service in time."""
+    """504: Chroma did not respond to the service in time."""
 
     expected_status = 504
 
 
 class EmbeddingFailed(RagstoreError):
-    """The embeddings endpoint gave no usable vector."""
+    """The embeddings endpoint returned no usable vector."""
 
 
 class ProviderError(RagstoreError):
@@ -232,14 +244,14 @@ _BY_STATUS: dict[int, type[ProblemError]] = {
 
 
 def describe(error: BaseException) -> str:
-    """Say what went wrong in words that are fit for a log.
+    """Describe an error for a log line.
 
     Args:
         error: any exception.
 
     Returns:
-        The class, with the HTTP status where there is one. Never a text that came from a server: a server may repeat
-        what it was sent.
+        The class, with the HTTP status where there is one. Never a text from a server: a server may repeat what it was
+        sent.
     """
     status = getattr(error, "status", None)
     return f"{type(error).__name__} ({status})" if isinstance(status, int) else type(error).__name__

@@ -1,6 +1,6 @@
-"""The words of the contract as structs: what goes in, and what comes out.
+"""The types of the contract, as structs.
 
-Answers ignore fields that this version does not know, so a newer service can say more.
+Unknown fields of a response are ignored, so that a newer service can send more.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
-"""Anything that JSON can say."""
+"""Any JSON value."""
 
 Where: TypeAlias = "Mapping[str, JSON]"
 """A filter: field names to values, operators (`$eq`, `$in`, ...) or, under `$and` and `$or`, further filters."""
@@ -24,27 +24,27 @@ Scalar: TypeAlias = str | int | float | bool
 """One metadata value."""
 
 Metadata: TypeAlias = "Mapping[str, Scalar | Sequence[Scalar] | None]"
-"""Metadata on its way in. None means "absent"; a list holds one type."""
+"""Metadata to store. None means "absent"; the items of a list are of one type."""
 
 StoredMetadata: TypeAlias = dict[str, Scalar | list[Scalar]]
-"""Metadata as it comes back."""
+"""Metadata as stored."""
 
 
 class ArrayLike(Protocol):
-    """numpy's arrays, for type checkers: to these they have a buffer from Python 3.12 on only."""
+    """numpy's arrays, for type checkers, which recognise their buffer only from Python 3.12 on."""
 
     def tobytes(self) -> bytes:
         """The raw values."""
         ...
 
     def tolist(self) -> object:
-        """The values in a list."""
+        """The values as a list."""
         ...
 
 
 Embedding: TypeAlias = "Sequence[float] | Buffer | ArrayLike | str"
-"""A vector on its way in: numbers, anything with a buffer of numbers (`array`, `memoryview`, numpy), raw little-endian
-float32 `bytes`, or those bytes in base64 as a string."""
+"""A vector to send: a sequence of numbers, anything with a buffer of numbers (`array`, `memoryview`, numpy),
+little-endian float32 as `bytes`, or those bytes in base64 as a string."""
 
 Distance: TypeAlias = Literal["cosine", "l2", "ip"]
 
@@ -53,10 +53,10 @@ class NewDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A document to store.
 
     Attributes:
-        text: the whole text of the segment.
-        embedding: its vector, of the collection's dimension.
-        id: the caller's id; the service makes one when it is None.
-        metadata: what to filter by.
+        text: the text.
+        embedding: the vector, of the collection's dimension.
+        id: the id; the service generates one when it is None.
+        metadata: values to filter by.
     """
 
     text: str
@@ -72,7 +72,7 @@ class Document(msgspec.Struct, frozen=True):
         id: its id.
         text: its text; empty when it has none.
         metadata: its metadata.
-        embedding: its vector as float32 values, when it was asked for.
+        embedding: its vector as float32 values, when requested.
     """
 
     id: str
@@ -87,9 +87,9 @@ class Collection(msgspec.Struct, frozen=True):
     Attributes:
         name: its name.
         metadata: its metadata.
-        count: how many documents it holds; None when Chroma fails to count them, as it does in a damaged collection.
-        dimension: length of its vectors; None while it has never held one.
-        distance: how it measures: `cosine`, `l2` or `ip`.
+        count: number of documents; None when Chroma fails to count them, as it does in a damaged collection.
+        dimension: length of its vectors; None until the first document is stored.
+        distance: the distance function: `cosine`, `l2` or `ip`.
     """
 
     name: str
@@ -100,14 +100,14 @@ class Collection(msgspec.Struct, frozen=True):
 
 
 class CollectionCreated(msgspec.Struct, frozen=True):
-    """A collection that was created, or found by `get_or_create`.
+    """A collection that was created, or that existed with `get_or_create`.
 
     Attributes:
         status: `created`, or `exists`.
         name: its name.
         metadata: its metadata as stored.
-        dimension: length of its vectors; None while it has never held one.
-        distance: how it measures: `cosine`, `l2` or `ip`.
+        dimension: length of its vectors; None until the first document is stored.
+        distance: the distance function: `cosine`, `l2` or `ip`.
     """
 
     status: str
@@ -118,12 +118,12 @@ class CollectionCreated(msgspec.Struct, frozen=True):
 
 
 class CollectionPage(msgspec.Struct, frozen=True):
-    """Some of the collections.
+    """A page of collections.
 
     Attributes:
-        collections: this page.
-        count: how many are on this page.
-        total: how many there are.
+        collections: the collections of this page.
+        count: number of collections on this page.
+        total: number of all collections.
     """
 
     collections: list[Collection]
@@ -137,8 +137,8 @@ class MetadataUpdated(msgspec.Struct, frozen=True):
     Attributes:
         status: `updated`.
         name: the collection.
-        metadata: all of its metadata now.
-        merge: whether the given metadata was merged into the old.
+        metadata: all metadata after the update.
+        merge: whether the update was merged into the previous metadata.
     """
 
     status: str
@@ -148,7 +148,7 @@ class MetadataUpdated(msgspec.Struct, frozen=True):
 
 
 class CollectionDeleted(msgspec.Struct, frozen=True):
-    """A collection that is gone.
+    """A deleted collection.
 
     Attributes:
         status: `deleted`.
@@ -165,7 +165,7 @@ class MetadataValues(msgspec.Struct, frozen=True):
     Attributes:
         field: the field.
         values: its values, sorted, as strings.
-        count: how many there are.
+        count: number of values.
     """
 
     field: str
@@ -173,13 +173,13 @@ class MetadataValues(msgspec.Struct, frozen=True):
     count: int
 
 
-class DocumentsWritten(msgspec.Struct, frozen=True):
-    """Documents that are stored now, all of them.
+class WriteResult(msgspec.Struct, frozen=True):
+    """The result of storing documents, all of them.
 
     Attributes:
         status: `added` or `upserted`.
-        collection: where.
-        count: how many.
+        collection: the collection.
+        count: number of documents.
         ids: their ids, in the order of the request.
     """
 
@@ -190,12 +190,12 @@ class DocumentsWritten(msgspec.Struct, frozen=True):
 
 
 class DocumentPage(msgspec.Struct, frozen=True):
-    """Some of the matching documents, in insertion order.
+    """A page of matching documents, in insertion order.
 
     Attributes:
-        documents: this page.
-        count: how many are on this page.
-        total: how many match in all; None when it was not asked for.
+        documents: the documents of this page.
+        count: number of documents on this page.
+        total: number of all matching documents; None when not requested.
     """
 
     documents: list[Document]
@@ -203,13 +203,13 @@ class DocumentPage(msgspec.Struct, frozen=True):
     total: int | None = None
 
 
-class DocumentsDeleted(msgspec.Struct, frozen=True):
-    """Documents that are gone.
+class DeleteResult(msgspec.Struct, frozen=True):
+    """The result of deleting documents.
 
     Attributes:
         status: `deleted`.
-        collection: where.
-        count: how many really were deleted.
+        collection: the collection.
+        count: number of documents that existed and were deleted.
     """
 
     status: str
@@ -217,13 +217,13 @@ class DocumentsDeleted(msgspec.Struct, frozen=True):
     count: int
 
 
-class CollectionEmptied(msgspec.Struct, frozen=True):
-    """A collection without documents, its metadata and distance kept.
+class DeleteAllResult(msgspec.Struct, frozen=True):
+    """The result of deleting all documents of a collection, which keeps its metadata and distance function.
 
     Attributes:
         status: `emptied`.
-        collection: which.
-        count_deleted: how many documents it had.
+        collection: the collection.
+        count_deleted: number of deleted documents.
     """
 
     status: str
@@ -238,10 +238,10 @@ class Match(msgspec.Struct, frozen=True):
         id: its id.
         text: its text.
         metadata: its metadata.
-        distance: how far it is, by the collection's measure; None when it is beyond what float32 can say.
-        score: how near it is; 1 is the same direction for cosine.
-        collection: where it was found, when several collections were asked.
-        embedding: its vector, when it was asked for.
+        distance: its distance from the query; None when float32 cannot represent it.
+        score: its similarity to the query; for cosine, 1 is the same direction.
+        collection: its collection, in a query of several collections.
+        embedding: its vector, when requested.
     """
 
     id: str
@@ -254,25 +254,27 @@ class Match(msgspec.Struct, frozen=True):
 
 
 class CollectionError(msgspec.Struct, frozen=True):
-    """A collection that could not be searched along with the others.
+    """A collection that failed in a query of several collections.
 
     Attributes:
-        collection: which.
-        status: the HTTP status that it would have got alone.
-        detail: why.
+        collection: the collection.
+        status: the HTTP status that a query of this collection alone would return.
+        detail: the explanation, for people to read.
+        code: the machine-readable kind of problem, as `ProblemError.code`.
     """
 
     collection: str
     status: int
     detail: str = ""
+    code: str | None = None
 
 
 class QueryResults(msgspec.Struct, frozen=True):
-    """What a similarity search in one collection found.
+    """The result of a similarity search in one collection.
 
     Attributes:
         results: the matches, nearest first.
-        count: how many.
+        count: number of matches.
         collection_metadata: the collection's metadata.
     """
 
@@ -282,12 +284,12 @@ class QueryResults(msgspec.Struct, frozen=True):
 
 
 class MultiQueryResults(msgspec.Struct, frozen=True):
-    """What a similarity search in several collections found.
+    """The result of a similarity search in several collections.
 
     Attributes:
-        results: the matches of all, nearest first, each naming its collection.
-        count: how many.
-        errors: the collections that could not be searched.
+        results: the matches of all collections, nearest first, each with its collection.
+        count: number of matches.
+        errors: the collections that failed.
     """
 
     results: list[Match]
@@ -296,12 +298,12 @@ class MultiQueryResults(msgspec.Struct, frozen=True):
 
 
 class ServiceInfo(msgspec.Struct, frozen=True):
-    """What the service says of itself.
+    """Service info.
 
     Attributes:
-        name: its name.
+        name: name of the service.
         version: its version.
-        links: where its documents are.
+        links: paths of its documentation.
     """
 
     name: str
@@ -310,11 +312,11 @@ class ServiceInfo(msgspec.Struct, frozen=True):
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """The answer of a liveness or readiness probe.
+    """The result of a liveness or readiness probe.
 
     Attributes:
         status: `alive`, `ready` or `unready`.
-        error: why it is not ready.
+        error: why the service is not ready.
     """
 
     status: str
@@ -322,12 +324,12 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 class HealthDetails(msgspec.Struct, frozen=True):
-    """How Chroma is, behind the service.
+    """The state of Chroma behind the service.
 
     Attributes:
         store: `embedded` or `remote`.
-        chroma_version: Chroma's version; None when it did not answer.
-        storage_bytes: bytes on disk, with embedded Chroma.
+        chroma_version: Chroma's version; None when it did not respond.
+        storage_bytes: size on disk, with embedded Chroma.
     """
 
     store: str = ""
@@ -336,15 +338,15 @@ class HealthDetails(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """How the service is.
+    """The service's health.
 
     Attributes:
         status: `healthy` or `unhealthy`.
-        timestamp: when it looked.
+        timestamp: time of the check.
         version: its version.
-        collections_count: how many collections there are; None when it could not tell.
-        details: how Chroma is.
-        error: why it is unhealthy.
+        collections_count: number of collections; None when unknown.
+        details: the state of Chroma.
+        error: why the service is unhealthy.
     """
 
     status: Literal["healthy", "unhealthy"]

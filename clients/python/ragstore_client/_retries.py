@@ -1,9 +1,10 @@
-"""When to try again, and how long to wait before.
+"""When a call is retried, and after what delay.
 
-A call that is idempotent is tried again when the connection fails or the service says it is busy, away or too slow. One
-that is not is tried again only when nothing can have happened: no connection was made, or a rate limit refused it. A
-503 does not say whether Chroma took the write before it went away, so `add` is not repeated after one: its second try
-could report its own first as a conflict. `upsert` is the call to repeat.
+An idempotent call is retried when the connection fails or the service is busy, unavailable or too slow. Any other call
+is retried only when it cannot have been applied: no connection was made, the request did not arrive completely, or a
+rate limit rejected it. A 503 does not say whether Chroma applied the write before it became unavailable, so `add` is
+not retried after one: the second attempt could report the first one's documents as a conflict. `upsert` is the call to
+retry.
 """
 
 from __future__ import annotations
@@ -19,23 +20,26 @@ from ragstore_client._exceptions import (
     GatewayTimeout,
     ProblemError,
     RagstoreError,
+    RequestTimeout,
     TooManyRequests,
     TransportError,
     Unavailable,
 )
 
-_NOTHING_HAPPENED = (ConnectFailed, TooManyRequests)
-_MAY_PASS = (TransportError, TooManyRequests, BadGateway, Unavailable, GatewayTimeout)
+_NOT_APPLIED = (ConnectFailed, RequestTimeout, TooManyRequests)
+_TRANSIENT = (TransportError, RequestTimeout, TooManyRequests, BadGateway, Unavailable, GatewayTimeout)
+_MAX_DOUBLINGS = 60
+"""A delay that doubles more often exceeds any cap, and in the end the range of a float."""
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How a client tries again: exponential waits with full jitter, within a budget.
+    """How calls are retried: exponential backoff with full jitter, within a time budget.
 
     Attributes:
-        attempts: most tries of one call; 1 never tries again.
-        base: longest wait before the second try, in seconds; it doubles with each further one.
-        cap: longest wait before any try, in seconds, unless the service asks for more by `Retry-After`.
-        budget: seconds after the first try began within which another may begin.
+        attempts: maximum number of attempts of one call; 1 disables retries.
+        base: maximum delay before the second attempt, in seconds; it doubles with each further attempt.
+        cap: maximum delay before any attempt, in seconds, unless the service sends a longer `Retry-After`.
+        budget: seconds after the start of the first attempt within which another attempt may start.
     """
 
     attempts: int = 4
@@ -43,50 +47,50 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     cap: float = 5.0
     budget: float = 30.0
 
-    def start(self, *, idempotent: bool) -> Retrying:
-        """Begin a call.
+    def start(self, *, idempotent: bool) -> RetryState:
+        """Start a call.
 
         Args:
-            idempotent: whether doing it twice is the same as doing it once.
+            idempotent: whether sending the call twice has the same effect as sending it once.
 
         Returns:
-            What decides after each failed try of this call.
+            The retry state of the call.
         """
-        return Retrying(self, idempotent=idempotent)
+        return RetryState(self, idempotent=idempotent)
 
 
 NO_RETRIES = RetryPolicy(attempts=1)
 
 
-class Retrying:
-    """The tries of one call."""
+class RetryState:
+    """The attempts of one call."""
 
     def __init__(self, policy: RetryPolicy, *, idempotent: bool) -> None:
         self._policy = policy
-        self._repeatable = _MAY_PASS if idempotent else _NOTHING_HAPPENED
+        self._retryable = _TRANSIENT if idempotent else _NOT_APPLIED
         self._started = time.monotonic()
         self.attempt = 1
-        self.may_have_happened = False
-        """Whether an earlier try may have reached the service and taken effect."""
+        self.maybe_applied = False
+        """Whether an earlier attempt may have reached the service and taken effect."""
 
-    def wait_after(self, error: RagstoreError) -> float | None:
-        """Decide what follows a failed try.
+    def next_delay(self, error: RagstoreError) -> float | None:
+        """Decide whether to retry after a failed attempt.
 
         Args:
-            error: what the try ended in.
+            error: the error of the attempt.
 
         Returns:
-            Seconds to wait before the next try; None when there must be none.
+            Seconds to wait before the next attempt; None when the call must not be retried.
         """
-        if self.attempt >= self._policy.attempts or not isinstance(error, self._repeatable):
+        if self.attempt >= self._policy.attempts or not isinstance(error, self._retryable):
             return None
-        most = min(self._policy.cap, self._policy.base * 2 ** (self.attempt - 1))
-        wait = random.uniform(0, most)  # noqa: S311  # nobody gains by guessing it
+        max_delay = min(self._policy.cap, self._policy.base * 2 ** min(self.attempt - 1, _MAX_DOUBLINGS))
+        delay = random.uniform(0, max_delay)  # noqa: S311  # jitter need not be unpredictable
         if isinstance(error, ProblemError) and error.retry_after is not None:
-            # The jitter comes on top, so that all who were sent away do not come back at once.
-            wait += error.retry_after
-        if time.monotonic() - self._started + wait > self._policy.budget:
+            # The jitter is added, so that the callers that were rejected together do not all retry at the same time.
+            delay += error.retry_after
+        if time.monotonic() - self._started + delay > self._policy.budget:
             return None
-        self.may_have_happened = self.may_have_happened or not isinstance(error, _NOTHING_HAPPENED)
+        self.maybe_applied = self.maybe_applied or not isinstance(error, _NOT_APPLIED)
         self.attempt += 1
-        return wait
+        return delay

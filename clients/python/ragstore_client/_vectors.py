@@ -1,4 +1,4 @@
-"""Vectors as the contract writes them: little-endian float32, in base64.
+"""Encodes vectors for the contract: little-endian float32, in base64.
 
 numpy arrays are read through the buffer protocol, so numpy need not be importable here.
 """
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ragstore_client._models import Embedding
 
 _NUMBERS = frozenset("efdbBhHiIlLqQ")
-"""Codes of the `struct` module that stand for numbers: floats of 2, 4 and 8 bytes, and integers."""
+"""Format codes of the `struct` module for numbers: floats of 2, 4 and 8 bytes, and integers."""
 
 
 def to_float32(embedding: Embedding) -> array[float]:
-    """Read a vector, whatever it is held in.
+    """Convert a vector of any supported type to float32.
 
     Args:
         embedding: numbers; anything with a one-dimensional buffer of numbers; little-endian float32 as `bytes` or
@@ -32,7 +32,7 @@ def to_float32(embedding: Embedding) -> array[float]:
         The values as an `array` of typecode `f`, in this machine's byte order.
 
     Raises:
-        InvalidInput: it is none of these, or empty.
+        InvalidInput: the vector is of another type, or empty.
     """
     values = _read(embedding)
     if not values:
@@ -41,16 +41,16 @@ def to_float32(embedding: Embedding) -> array[float]:
 
 
 def to_base64(embedding: Embedding) -> str:
-    """Write a vector as the contract wants it.
+    """Encode a vector for the contract.
 
     Args:
-        embedding: as for `to_float32`; a string is taken to be base64 already and passed on as it is.
+        embedding: as for `to_float32`; a string is treated as base64 and returned unchanged.
 
     Returns:
         Little-endian float32 in base64.
 
     Raises:
-        InvalidInput: it is not a vector.
+        InvalidInput: the value is not a vector.
     """
     if isinstance(embedding, str):
         return embedding
@@ -58,7 +58,7 @@ def to_base64(embedding: Embedding) -> str:
         return base64.b64encode(embedding).decode("ascii")
     values = to_float32(embedding)
     if sys.byteorder == "big":
-        values = array("f", values)  # a copy: the caller's own must not be turned round
+        values = array("f", values)  # a copy: the caller's array must not change
         values.byteswap()
     return base64.b64encode(values).decode("ascii")
 
@@ -83,8 +83,8 @@ def _from_numbers(numbers: object) -> array[float]:
     try:
         return array("f", cast("Iterable[float]", numbers))
     except (TypeError, ValueError, OverflowError):
-        # The cause would repeat the value; the type says enough.
-        raise InvalidInput(f"an embedding must be numbers; this {type(numbers).__name__} is none") from None
+        # The cause would repeat the value, so only the type is named.
+        raise InvalidInput(f"an embedding must consist of numbers; this {type(numbers).__name__} does not") from None
 
 
 def _from_bytes(raw: bytes | bytearray) -> array[float]:
@@ -109,7 +109,7 @@ def _from_buffer(view: memoryview) -> array[float]:
         raise InvalidInput(f"an embedding must have one dimension, not {view.ndim}")
     if _is_little_float32(view):
         return _from_bytes(view.tobytes())
-    # A lone letter means native sizes ("@"), which differ from the standard ones for l and L.
+    # A format without a prefix means native sizes ("@"), which differ from the standard sizes for l and L.
     order, code = ("@", view.format) if len(view.format) == 1 else (view.format[0], view.format[1:])
     if code not in _NUMBERS:
         raise InvalidInput(f"an embedding cannot be read from a buffer of format {view.format!r}")

@@ -1,1 +1,4 @@
-"""What any service of ours needs. Knows nothing of collections or Chroma, and imports nothing else of ragstore."""
+"""The parts that any service of ours needs: settings, logging, problem documents, keys, middleware, metrics, server.
+
+It imports nothing else of ragstore, and knows nothing of any service.
+"""

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 
 
 class AuditRecord:
-    """What the audit log gets to know of one request.
+    """The entry of one request in the audit log.
 
     Attributes:
         recorded: whether there is anything to log.
@@ -56,7 +56,7 @@ class BackendTimer:
 
 
 class RequestContext:
-    """What belongs to one request.
+    """The state of one request.
 
     Args:
         request_id: id of the request, the caller's own where it sent one.

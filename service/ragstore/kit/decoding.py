@@ -9,23 +9,13 @@ import msgspec
 from ragstore.kit.errors import InvalidRequest, UnsupportedMediaType, without_value
 
 T = TypeVar("T")
-
-
 T_co = TypeVar("T_co", covariant=True)
 
 
 JSON: Final = "application/json"
-
-
 MSGPACK: Final = "application/msgpack"
-
-
 NDJSON: Final = "application/x-ndjson"
-
-
 NDJSON_NAMES: Final = frozenset({NDJSON, "application/ndjson"})
-
-
 MSGPACK_NAMES: Final = frozenset({MSGPACK, "application/x-msgpack", "application/vnd.msgpack"})
 
 
@@ -43,7 +33,7 @@ def decoders(kind: type[T]) -> dict[str, Decoder[T]]:
         kind: the type.
 
     Returns:
-        A decoder for each media type that bodies come in.
+        A decoder for each media type of a body.
     """
     return {JSON: msgspec.json.Decoder(kind), MSGPACK: msgspec.msgpack.Decoder(kind)}
 
@@ -55,10 +45,10 @@ def body_format(content_type: str) -> str:
         content_type: the header, or an empty text when it is missing.
 
     Returns:
-        `JSON` or `MSGPACK`; a body that does not say is taken for JSON.
+        `JSON` or `MSGPACK`; without a content type the body is treated as JSON.
 
     Raises:
-        UnsupportedMediaType: it is another one.
+        UnsupportedMediaType: the format is not supported.
     """
     media_type = _media_type(content_type)
     if media_type in ("", JSON):
@@ -72,10 +62,10 @@ def check_ndjson(content_type: str) -> None:
     """Check the format of a stream.
 
     Args:
-        content_type: the header, or an empty text when it is missing; a stream that does not say is taken for one.
+        content_type: the header, or an empty text when it is missing, which is accepted.
 
     Raises:
-        UnsupportedMediaType: it is another one.
+        UnsupportedMediaType: the format is not supported.
     """
     if _media_type(content_type) not in ("", *NDJSON_NAMES):
         raise UnsupportedMediaType(f"A stream must be {NDJSON}")
@@ -89,7 +79,7 @@ def decoded(decoder: Decoder[T], content: bytes | msgspec.Raw, format_: str, sub
     """Decode a body or a part of one.
 
     Args:
-        decoder: of the wanted type.
+        decoder: decoder of the type.
         content: the bytes.
         format_: `JSON` or `MSGPACK`, for the error's text.
         subject: what the bytes are, for the error's text.
@@ -111,8 +101,8 @@ def decoded(decoder: Decoder[T], content: bytes | msgspec.Raw, format_: str, sub
 
 
 def _misfit(text: str) -> InvalidRequest:
-    """Msgspec says what and where in one text: "Expected `int`, got `str` - at `$.top_k`"."""
-    message, _, place = text.rpartition(" - at ") if " - at " in text else (text, "", "")
+    """The error for a message of msgspec, which ends with a path: "Expected `int`, got `str` - at `$.top_k`"."""
+    message, _, location = text.rpartition(" - at ") if " - at " in text else (text, "", "")
     message = without_value(message)
-    path = place.rpartition(" in ")[2].strip("`") or "$"
+    path = location.rpartition(" in ")[2].strip("`") or "$"
     return InvalidRequest.at(path, message)

@@ -1,7 +1,7 @@
-"""Counting off the path of a request: what is counted is noted at once, and told to the metrics after the answer.
+"""Metrics that are recorded during a request and applied after its response.
 
-A note is an entry in a list; a metric takes locks and looks for its bucket. Whoever has answered tells the metrics what
-was noted, and so does whoever asks for them: nothing that was noted before is missing then.
+Recording appends to a list; applying takes locks and looks up buckets. Records are applied when a response is complete
+and before metrics are collected, so a scrape misses none.
 """
 
 from __future__ import annotations
@@ -14,38 +14,38 @@ from prometheus_client import REGISTRY, Metric
 from prometheus_client.registry import Collector
 
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-"""Bounds of histograms of time, in seconds."""
+"""Upper bounds of the buckets of duration histograms, in seconds."""
 
 MAX_DEFERRED: Final = 1000
-"""Notes kept. A stream may go on for hours without an answer that ends."""
+"""Maximum number of records kept. A stream may run for hours without completing a response."""
 
-_notes: Final[deque[tuple[Callable[[float], None], float]]] = deque()
+_records: Final[deque[tuple[Callable[[float], None], float]]] = deque()
 
 
-def note(metric: Callable[[float], None], value: float = 1) -> None:
-    """Count something, soon.
+def record(metric: Callable[[float], None], value: float = 1) -> None:
+    """Record a value, to be applied later.
 
     Args:
-        metric: takes the value: the `inc` of a counter or gauge, the `observe` of a histogram.
-        value: what it is told.
+        metric: the `inc` of a counter or gauge, or the `observe` of a histogram.
+        value: its argument.
     """
-    _notes.append((metric, value))
-    if len(_notes) > MAX_DEFERRED:
+    _records.append((metric, value))
+    if len(_records) > MAX_DEFERRED:
         flush()
 
 
 def flush() -> None:
-    """Tell the metrics what was noted."""
-    while _notes:
-        metric, value = _notes.popleft()
+    """Apply the records."""
+    while _records:
+        metric, value = _records.popleft()
         metric(value)
 
 
 class _FlushOnScrape(Collector):
-    """Has no metrics, but is asked before those that notes are for: their modules import this one first."""
+    """Has no metrics of its own. It is collected before the metrics that records are for: they are declared later."""
 
     def collect(self) -> Iterable[Metric]:
-        """Tell the metrics what was noted."""
+        """Apply the records."""
         flush()
         return ()
 

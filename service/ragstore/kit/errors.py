@@ -15,7 +15,7 @@ class FieldError(msgspec.Struct, frozen=True, omit_defaults=True):
     path: Annotated[
         str, msgspec.Meta(description="JSON path of the field in the request, such as `$.documents[3].embedding`.")
     ]
-    message: Annotated[str, msgspec.Meta(description="What is wrong with it.")]
+    message: Annotated[str, msgspec.Meta(description="Why the field is rejected.")]
     line: Annotated[
         int | msgspec.UnsetType,
         msgspec.Meta(description="In a stream: the number of the line, from 1. `path` is then a path in its document."),
@@ -162,18 +162,24 @@ class BodyTimeout(ServiceError):
 
 
 class Unauthorized(ServiceError):
-    """The request has no key, or an unknown one."""
+    """The request has no key, or an unknown one.
+
+    Args:
+        detail: one sentence or two for the caller.
+        realm: name of the service.
+    """
 
     status = 401
     title = "Unauthorized"
 
-    CHALLENGE: ClassVar[str] = 'Bearer realm="ragstore"'
-    """What `WWW-Authenticate` says of the way to show a key."""
+    def __init__(self, detail: str | Sequence[str], realm: str = "") -> None:
+        super().__init__(detail)
+        self.realm = realm
 
     @property
     def headers(self) -> dict[str, str]:
         """How to send a key."""
-        return {"WWW-Authenticate": self.CHALLENGE}
+        return {"WWW-Authenticate": f'Bearer realm="{self.realm}"'}
 
 
 class Forbidden(ServiceError):

@@ -1,4 +1,4 @@
-"""Structured logs: JSON lines in production, readable ones in a terminal. No line holds what documents hold."""
+"""Structured logs: JSON lines in production, readable lines in a terminal."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from typing import Any, Final, TextIO, cast
 import structlog
 
 from ragstore.kit.log_writer import Event, EventLogger, LineFile, LogWriter
+from ragstore.kit.metrics import dropped_lines
 
 AUDIT: Final = "audit"
-"""The logger of audit lines: who did what. No level leaves them out."""
+"""Name of the audit logger: who did what, at every log level."""
 
 
-def configure(level_name: str, log_format: str) -> None:
-    """Set logging up for the process. Lines are written by a thread of their own until the process ends.
+def configure(level_name: str, log_format: str, metric_prefix: str) -> None:
+    """Configure logging for the process. A thread writes the lines until the process ends.
 
     Args:
         level_name: minimum log level: `debug`, `info`, `warning` or `error`.
         log_format: `json`, `console`, or `auto` for `console` on a terminal and `json` elsewhere.
+        metric_prefix: the service's prefix for metrics.
     """
     console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
     level = logging.getLevelNamesMapping()[level_name.upper()]
@@ -29,7 +31,7 @@ def configure(level_name: str, log_format: str) -> None:
     def line_of(event: Event) -> str:
         return str(render(None, str(event.get("level", "")), event))
 
-    writer = LogWriter(sys.stderr, line_of, _tell_dropped)
+    writer = LogWriter(sys.stderr, line_of, _log_dropped, dropped_lines(metric_prefix))
     atexit.register(writer.close)
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -38,13 +40,13 @@ def configure(level_name: str, log_format: str) -> None:
     ]
     log, audit_log = EventLogger(writer, "log"), EventLogger(writer, "audit")
     structlog.configure(
-        # No renderer: the writer makes the lines.
+        # No renderer: the writer's thread renders.
         processors=shared,
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=lambda *names: audit_log if AUDIT in names else log,
         cache_logger_on_first_use=True,
     )
-    # Loggers ask no more of a file than to write and to flush.
+    # Loggers use only `write` and `flush` of a file.
     lines = cast("TextIO", LineFile(writer))
     handler = logging.StreamHandler(lines)
     handler.setFormatter(
@@ -55,9 +57,9 @@ def configure(level_name: str, log_format: str) -> None:
     )
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
     logging.captureWarnings(True)
-    # Other libraries may log what they handle; what they say below a warning is not asked for.
+    # Libraries may log the data that they handle, so only their warnings and errors are logged.
     logging.getLogger("uvicorn").setLevel(max(level, logging.WARNING))
 
 
-def _tell_dropped(lines: int, audit_lines: int) -> None:
+def _log_dropped(lines: int, audit_lines: int) -> None:
     structlog.get_logger(__name__).warning("log lines were dropped", lines=lines, audit_lines=audit_lines)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.types import ExceptionHandlersMap, Send
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from ragstore.kit import errors
 from ragstore.kit.errors import FieldError, InvalidRequest, ServiceError, without_value
@@ -28,15 +28,8 @@ class Problem(Struct, frozen=True, omit_defaults=True):
     title: Annotated[str, Meta(description="The kind of error, for people.")]
     status: Annotated[int, Meta(description="The HTTP status.", ge=400, le=599)]
     code: Annotated[str, schema(PROBLEM_CODE)]
-    detail: Annotated[str, Meta(description="What is wrong, for people.")]
+    detail: Annotated[str, Meta(description="The reason, for people.")]
     errors: Annotated[tuple[FieldError, ...], Meta(description="The fields to blame, where some are.")] = ()
-
-
-class Probe(Struct, frozen=True, omit_defaults=True):
-    """An answer for a probe."""
-
-    status: Literal["alive", "ready", "unready"]
-    error: Annotated[str | UnsetType, Meta(description="Why it is not ready.")] = UNSET
 
 
 def problem_of(error: ServiceError) -> Problem:
@@ -127,7 +120,7 @@ def from_unhandled(request: Request[Any, Any, Any], error: Exception) -> Respons
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     location = "" if trace is None else f"{trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}"
-    _log.error("defect", error=type(error).__name__, place=location)
+    _log.error("unhandled exception", error=type(error).__name__, place=location)
     return from_service_error(request, ServiceError("The service failed; the fault is not the request's"))
 
 

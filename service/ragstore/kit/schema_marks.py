@@ -10,38 +10,34 @@ PROBLEM_CODE: Final = "ProblemCode"
 """The component that lists the codes of a service's problem documents."""
 
 COMPONENT: Final = "x-component"
-
-
 OPTIONAL: Final = "x-optional"
-
-
 EXACTLY: Final = "x-exactly"
-"""Marks on fields that `ragstore.api.openapi.components` replaces: msgspec cannot say these schemas, or says more."""
+"""Keys of the marks. The service replaces marked schemas when it writes its OpenAPI document."""
 
 
 def schema(component: str, *, optional: bool = False) -> Meta:
-    """A field whose schema stands among the components.
+    """A field whose schema is a component of the OpenAPI document.
 
     Args:
         component: the component's name.
         optional: whether the field may be null.
 
     Returns:
-        Metadata for the field's annotation, which `ragstore.api.openapi.components` reads.
+        Metadata for the field's annotation.
     """
     return Meta(extra_json_schema={COMPONENT: component, OPTIONAL: optional})
 
 
-def whole(least: int, most: int, description: str) -> Meta:
-    """A whole number. JSON knows one kind of number, so 5.0 is one; `ragstore.model.numbers.whole_number` reads it.
+def whole(minimum: int, maximum: int, description: str) -> Meta:
+    """An integer. JSON has one type of numbers, so 5.0 is an integer, too.
 
     Args:
-        least: the least that is allowed.
-        most: the most that is allowed.
-        description: what it means.
+        minimum: smallest valid value.
+        maximum: largest valid value.
+        description: meaning of the field.
 
     Returns:
         Metadata for the field's annotation.
     """
-    allowed = {"type": "integer", "minimum": least, "maximum": most, "description": description}
-    return Meta(ge=least, le=most, extra_json_schema={EXACTLY: allowed})
+    allowed = {"type": "integer", "minimum": minimum, "maximum": maximum, "description": description}
+    return Meta(ge=minimum, le=maximum, extra_json_schema={EXACTLY: allowed})

@@ -1,4 +1,4 @@
-"""What is kept for each collection while it is in use, such as a lock."""
+"""Objects by key, such as locks, that exist as long as they are in use."""
 
 from __future__ import annotations
 
@@ -10,26 +10,22 @@ T = TypeVar("T")
 
 
 class WeakRegistry(Generic[T]):
-    """Hands out one thing a collection; one that nobody holds is forgotten.
+    """Creates one object per key, and forgets an object that nothing references any more.
 
     Args:
-        make: makes it.
+        create: creates an object.
     """
 
-    def __init__(self, make: Callable[[], T]) -> None:
-        self._make = make
-        self._kept: WeakValueDictionary[str, T] = WeakValueDictionary()
+    def __init__(self, create: Callable[[], T]) -> None:
+        self._create = create
+        self._objects: WeakValueDictionary[str, T] = WeakValueDictionary()
 
-    def of(self, key: str) -> T:
-        """The thing of a collection.
+    def __len__(self) -> int:
+        return len(self._objects)
 
-        Args:
-            key: what the collection is known by.
-
-        Returns:
-            The same one for the same key, as long as someone holds it.
-        """
-        kept = self._kept.get(key)
-        if kept is None:
-            kept = self._kept[key] = self._make()
-        return kept
+    def get(self, key: str) -> T:
+        """The object of a key: the same one as long as it is referenced."""
+        found = self._objects.get(key)
+        if found is None:
+            found = self._objects[key] = self._create()
+        return found

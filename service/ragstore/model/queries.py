@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -33,6 +34,25 @@ class Query:
     with_embeddings: bool = False
     max_distance: float | None = None
     min_score: float | None = None
+
+
+FilterKey: TypeAlias = tuple[bytes, bool]
+"""What queries that can share one call have in common: their condition's key, and whether embeddings are requested."""
+
+
+def group_by_filter(queries: Sequence[Query]) -> dict[FilterKey, list[int]]:
+    """Group queries that can share one call.
+
+    Args:
+        queries: queries on one collection.
+
+    Returns:
+        For each filter, the indexes of its queries.
+    """
+    groups: dict[FilterKey, list[int]] = {}
+    for index, query in enumerate(queries):
+        groups.setdefault((query.condition.key, query.with_embeddings), []).append(index)
+    return groups
 
 
 @dataclass(frozen=True, slots=True)

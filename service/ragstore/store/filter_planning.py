@@ -21,12 +21,12 @@ from typing import Final, Literal, TypeAlias, get_args
 import numpy as np
 from prometheus_client import Counter
 
-from ragstore.kit.deferred_metrics import note
+from ragstore.kit.deferred_metrics import record
 from ragstore.model.filters import where as metadata_filter
 from ragstore.model.filters.condition import NO_CONDITION
 from ragstore.model.filters.grammar import Combination
 from ragstore.model.filters.where import Where
-from ragstore.model.queries import Found, Hits, Query
+from ragstore.model.queries import FilterKey, Found, Hits, Query, group_by_filter
 from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
 
@@ -36,9 +36,6 @@ FilterStrategy: TypeAlias = Literal["fetch", "filter"]
 Plan: TypeAlias = Literal["fetch", "widened", "fell_back", "filter", "unplanned"]
 """How a filtered query was answered: by one fetch; by a second, larger one; by Chroma's filter after fetching; by
 Chroma's filter alone; by Chroma's filter because it cannot be applied here."""
-
-PlanKey: TypeAlias = tuple[bytes, bool]
-"""What queries of one plan have in common: their condition's key, and whether embeddings are wanted."""
 
 INITIAL_OVERSAMPLING: Final = 4
 """QueryResult fetched for each result wanted, before the share that matches is known."""
@@ -149,13 +146,11 @@ class FilterPlanningStore(StoreLayer):
     def __init__(self, inner: Store, clock: Callable[[], float] = time.perf_counter) -> None:
         super().__init__(inner)
         self._clock = clock
-        self._learned: OrderedDict[tuple[str, PlanKey], FilterStats] = OrderedDict()
+        self._learned: OrderedDict[tuple[str, FilterKey], FilterStats] = OrderedDict()
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:
         """Find the nearest documents."""
-        groups: dict[PlanKey, list[int]] = {}
-        for place, query in enumerate(queries):
-            groups.setdefault((query.condition.key, query.with_embeddings), []).append(place)
+        groups = group_by_filter(queries)
         hits: list[Hits | None] = [None] * len(queries)
         found: Found | None = None
         for key, places in groups.items():
@@ -170,10 +165,10 @@ class FilterPlanningStore(StoreLayer):
     async def _passed_on(self, name: str, queries: list[Query]) -> Found:
         """Ask queries whose filter, if any, is none to plan with."""
         found = await self._inner.query(name, queries)
-        note(_PLANS["unplanned"].inc, sum(not query.condition.is_none for query in queries))
+        record(_PLANS["unplanned"].inc, sum(not query.condition.is_none for query in queries))
         return found
 
-    async def _planned(self, name: str, key: PlanKey, queries: list[Query]) -> Found:
+    async def _planned(self, name: str, key: FilterKey, queries: list[Query]) -> Found:
         """Ask queries with one filter, in the way that pays."""
         known = self._learned.get((name, key))
         way = "fetch" if known is None else known.way()
@@ -181,7 +176,7 @@ class FilterPlanningStore(StoreLayer):
         fetched: Fetched | None = None
         if way == "filter":
             found = await self._inner.query(name, queries)
-            note(_PLANS["filter"].inc, len(queries))
+            record(_PLANS["filter"].inc, len(queries))
         else:
             fetched = await self._fetched(name, queries, known)
             found = fetched.found
@@ -210,7 +205,7 @@ class FilterPlanningStore(StoreLayer):
         found, share = await self._fetch(name, queries, neighbours)
         hits = found.hits
         short = _short(hits, queries)
-        note(_PLANS["fetch"].inc, len(queries) - len(short))
+        record(_PLANS["fetch"].inc, len(queries) - len(short))
         came = sum(len(hits[place].ids) for place in short)
         wider = replace(estimate, share=came / (neighbours * max(1, len(short)))).neighbours(top_k)
         if short and neighbours < wider < MAX_FETCH:
@@ -218,13 +213,13 @@ class FilterPlanningStore(StoreLayer):
             _fill(hits, short, more.hits)
             before = len(short)
             short = _short(hits, queries)
-            note(_PLANS["widened"].inc, before - len(short))
+            record(_PLANS["widened"].inc, before - len(short))
         if not short:
             return Fetched(found, share)
         started = self._clock()
         decided = await self._inner.query(name, [queries[place] for place in short])
         _fill(hits, short, decided.hits)
-        note(_PLANS["fell_back"].inc, len(short))
+        record(_PLANS["fell_back"].inc, len(short))
         return Fetched(found, share, (self._clock() - started) / len(short))
 
     async def _fetch(self, name: str, queries: list[Query], neighbours: int) -> tuple[Found, float]:
@@ -240,7 +235,7 @@ class FilterPlanningStore(StoreLayer):
         ]
         return Found(found.collection, trimmed), share
 
-    def _remembered(self, name: str, key: PlanKey, collection_id: str) -> FilterStats:
+    def _remembered(self, name: str, key: FilterKey, collection_id: str) -> FilterStats:
         """What is known of a filter, from now on."""
         learned = self._learned.get((name, key))
         if learned is None or learned.collection_id != collection_id:

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from prometheus_client import Counter, Histogram
 
-from ragstore.kit.deferred_metrics import BUCKETS, note
+from ragstore.kit.deferred_metrics import BUCKETS, record
 from ragstore.kit.errors import ServiceError
 from ragstore.model.documents import Selection, Write
 from ragstore.model.queries import Found, Query
@@ -57,24 +57,24 @@ class MetricsStore(StoreLayer):
         try:
             return await call()
         finally:
-            note(seconds.observe, time.perf_counter() - started)
+            record(seconds.observe, time.perf_counter() - started)
 
     async def write(self, name: str, writes: Sequence[Write]) -> list[ServiceError | None]:
         """Write several batches, each with an outcome of its own."""
         outcomes = await super().write(name, writes)
         for write, outcome in zip(writes, outcomes, strict=True):
             if outcome is None:
-                note(self._documents[write.kind].inc, len(write.batch))
+                record(self._documents[write.kind].inc, len(write.batch))
         return outcomes
 
     async def delete(self, name: str, selection: Selection) -> int:
         """Delete documents."""
         deleted = await super().delete(name, selection)
-        note(DELETED.inc, deleted)
+        record(DELETED.inc, deleted)
         return deleted
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:
         """Find the nearest documents."""
         for query in queries:
-            note((self._unfiltered if query.condition.is_none else self._filtered).inc)
+            record((self._unfiltered if query.condition.is_none else self._filtered).inc)
         return await super().query(name, queries)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from litestar.types import Scope
 
 from ragstore.kit.auth.keys import Key
+from ragstore.store.key_scope import StoreScope
 from ragstore.store.protocol import Store
 from ragstore.store.scope import ScopedStore
 
@@ -51,10 +52,11 @@ class StoreRegistry:
 
         A request without a key sees everything. It got here by a route that tells nothing of what is stored.
         """
-        key: Key | None = scope.get("user")
-        if key is None:
+        key: Key[StoreScope] | None = scope.get("user")
+        if key is None or key.scope is None:
             return self.own()
-        view = ((key.tenant or self._own[0], key.database or self._own[1]), key.collections)
+        allowed = key.scope
+        view = ((allowed.tenant or self._own[0], allowed.database or self._own[1]), allowed.collections)
         return self._views.get(view) or await self._opened(view)
 
     async def _opened(self, view: View) -> Store:

@@ -1,1 +1,1 @@
-"""Moves collections: into files, out of files, between two services. It speaks the HTTP contract and knows no store."""
+"""Moves collections: into files, out of files, between two services. It is a client of the HTTP contract."""

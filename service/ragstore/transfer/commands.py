@@ -1,6 +1,6 @@
-"""`ragstore export`, `import`, `copy` and `stats`.
+"""`ragstore export`, `import`, `copy` and `stats`; they need the extra `transfer`.
 
-What they need is imported when they run, so that `ragstore serve` starts without it.
+Their dependencies are imported when they run, so that `ragstore serve` starts without them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
+from ragstore.kit.extras import MissingExtra, require_extra
 from ragstore.settings import KEY_VARIABLE, SOURCE_KEY_VARIABLE, TARGET_KEY_VARIABLE, URL_VARIABLE
 
 if TYPE_CHECKING:
-    from ragstore.transfer.importing import Imported
+    from ragstore.transfer.importing import ImportResult
 
 T = TypeVar("T")
 
@@ -25,39 +26,56 @@ DEFAULT_URL: Final = "http://127.0.0.1:8080"
 STREAM: Final = "-"
 BATCH: Final = 500
 
+
+class _TransferCommand(click.Command):
+    """A command that checks first whether the extra `transfer` is installed."""
+
+    def invoke(self, context: click.Context) -> object:
+        """Run the command."""
+        try:
+            require_extra(
+                "ragstore[transfer]", f"`ragstore {self.name}`", "ragstore_client", "httpx", "rich", "zstandard"
+            )
+        except MissingExtra as error:
+            raise click.ClickException(str(error)) from None
+        return super().invoke(context)
+
+
 _url = click.option("--url", envvar=URL_VARIABLE, default=DEFAULT_URL, show_default=True, help="The service's address.")
 _batch = click.option(
     "--batch",
     type=click.IntRange(1, 999),
     default=BATCH,
     show_default=True,
-    help="Most documents in one request.",
+    help="Maximum number of documents in one request.",
 )
 _patience = click.option(
     "--patience",
     type=click.FloatRange(min=0),
     default=120.0,
     show_default=True,
-    help="Seconds for which a request is tried again while the service is away or full.",
+    help="Seconds for which a request is retried while the service is unavailable or overloaded.",
 )
-_into = click.option("--into", metavar="NAME", help="Another name for the collection there.")
+_into = click.option("--into", metavar="NAME", help="Name of the new collection, if it is to differ.")
 _resume = click.option(
     "--resume",
     "--merge",
     "merge",
     is_flag=True,
-    help="The collection may exist: documents that are there already are passed over, others are written. "
-    "Goes on with what was cut off.",
+    help="The collection may exist: documents that exist and are equal are skipped, others are written. "
+    "Continues an interrupted import or copy.",
 )
-_verify = click.option("--verify", is_flag=True, help="Read every batch back and compare it.")
+_verify = click.option(
+    "--verify", is_flag=True, help="Read each batch back and compare it; cosine embeddings within 1e-6."
+)
 
 
-@click.command("export")
+@click.command("export", cls=_TransferCommand)
 @click.argument("collection")
 @click.argument("file")
 @_url
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-@click.option("--restart", is_flag=True, help="Begin anew, where an earlier export of it was cut off.")
+@click.option("--restart", is_flag=True, help="Start over instead of continuing an interrupted export.")
 @_batch
 @_patience
 def export_command(
@@ -65,13 +83,13 @@ def export_command(
 ) -> None:
     """Write COLLECTION to FILE, with embeddings, metadata and distance.
 
-    FILE is compressed if it ends in .zst; - is standard output. It gets its name when it is whole; until then it is
-    FILE.part, and running the same again goes on there. RAGSTORE_API_KEY holds the key to show.
+    FILE is compressed if it ends in .zst; - is standard output. It gets its name when it is complete; until then it is
+    FILE.part, and running the same command again continues it. RAGSTORE_API_KEY is the API key.
     """
-    from ragstore.transfer.exporting import Exported, export_to_file, export_to_stream
+    from ragstore.transfer.exporting import ExportResult, export_to_file, export_to_stream
     from ragstore.transfer.files import PartialFile
     from ragstore.transfer.progress import TransferProgress
-    from ragstore.transfer.remote import connected
+    from ragstore.transfer.service import connect
 
     target = Path(file)
     if file != STREAM and target.exists() and not force:
@@ -81,19 +99,19 @@ def export_command(
         partial.discard()
     with TransferProgress(f"export {collection}") as progress:
 
-        async def work() -> Exported:
-            async with connected(url, os.environ.get(KEY_VARIABLE, ""), patience) as service:
+        async def work() -> ExportResult:
+            async with connect(url, os.environ.get(KEY_VARIABLE, ""), patience) as service:
                 if file == STREAM:
                     return await export_to_stream(service, collection, batch, progress)
                 return await export_to_file(service, collection, partial, batch, progress)
 
-        left = "" if file == STREAM else f"; {partial.path} keeps them, and running the same again goes on there"
+        left = "" if file == STREAM else f"; {partial.path} has them, and running the same command again continues it"
         done = _run(work(), lambda: f"{progress.done} of {progress.total or '?'} documents were exported{left}")
-    continued = f", {done.continued} of them from before" if done.continued else ""
+    continued = f", {done.continued} of them by an earlier run" if done.continued else ""
     _say(f"exported {done.documents} documents{continued}: {done.size} bytes, sha256 {done.sha256}")
 
 
-@click.command("import")
+@click.command("import", cls=_TransferCommand)
 @click.argument("file")
 @_url
 @_into
@@ -106,37 +124,37 @@ def import_command(
 ) -> None:
     """Read FILE, which `ragstore export` wrote, into a new collection.
 
-    - is standard input; what is compressed is recognised. A file is read to its end before anything is written, so
-    that a damaged one changes nothing. RAGSTORE_API_KEY holds the key to show.
+    - is standard input; compressed input is recognised. A file is read to its end before anything is written, so that
+    a damaged one changes nothing. RAGSTORE_API_KEY is the API key.
     """
     import msgspec
 
-    from ragstore.transfer.files import opened
+    from ragstore.transfer.files import open_export
     from ragstore.transfer.format import ExportReader
-    from ragstore.transfer.importing import Importer, check, import_from
+    from ragstore.transfer.importing import Importer, check_file, import_from
     from ragstore.transfer.progress import TransferProgress
-    from ragstore.transfer.remote import connected
+    from ragstore.transfer.service import connect
 
-    async def work() -> Imported:
+    async def work() -> ImportResult:
         if file != STREAM:
-            with opened(file) as lines:
-                check(ExportReader(lines))
-        with opened(file) as lines:
+            with open_export(file) as lines:
+                check_file(ExportReader(lines))
+        with open_export(file) as lines:
             reader = ExportReader(lines)
             collection = msgspec.structs.replace(reader.collection, name=into or reader.collection.name)
-            async with connected(url, os.environ.get(KEY_VARIABLE, ""), patience) as service:
+            async with connect(url, os.environ.get(KEY_VARIABLE, ""), patience) as service:
                 importer = Importer(service, collection, merge=merge, verify=verify)
                 return await import_from(reader, importer, batch, progress)
 
     with TransferProgress(f"import {file}") as progress:
-        done = _run(work(), lambda: _cut_off(progress.done, progress.total))
+        done = _run(work(), lambda: _interrupted(progress.done, progress.total))
     _say_imported("imported", done, verified=verify)
 
 
-@click.command("copy")
+@click.command("copy", cls=_TransferCommand)
 @click.argument("collection")
-@click.option("--from", "source_url", default=DEFAULT_URL, show_default=True, help="Address of the one to read.")
-@click.option("--to", "target_url", required=True, help="Address of the one to write.")
+@click.option("--from", "source_url", default=DEFAULT_URL, show_default=True, help="Address of the service to read.")
+@click.option("--to", "target_url", required=True, help="Address of the service to write.")
 @_into
 @_resume
 @_verify
@@ -155,22 +173,22 @@ def copy_command(
 ) -> None:
     """Copy COLLECTION from one service to another, or to another name.
 
-    RAGSTORE_SOURCE_API_KEY and RAGSTORE_TARGET_API_KEY hold the keys to show. Neither is ever shown to the other side.
+    RAGSTORE_SOURCE_API_KEY and RAGSTORE_TARGET_API_KEY are the API keys. Neither is ever sent to the other service.
     """
     import msgspec
 
     from ragstore.transfer.copying import copy_collection
     from ragstore.transfer.importing import Importer
     from ragstore.transfer.progress import TransferProgress
-    from ragstore.transfer.remote import connected
+    from ragstore.transfer.service import connect
 
     if source_url.rstrip("/") == target_url.rstrip("/") and into in (None, collection):
         _fail("A collection cannot be copied onto itself: --into gives another name")
 
-    async def work() -> Imported:
+    async def work() -> ImportResult:
         async with (
-            connected(source_url, os.environ.get(SOURCE_KEY_VARIABLE, ""), patience) as source,
-            connected(target_url, os.environ.get(TARGET_KEY_VARIABLE, ""), patience) as target,
+            connect(source_url, os.environ.get(SOURCE_KEY_VARIABLE, ""), patience) as source,
+            connect(target_url, os.environ.get(TARGET_KEY_VARIABLE, ""), patience) as target,
         ):
             found = await source.collection(collection)
             wanted = msgspec.structs.replace(found, name=into or collection)
@@ -178,29 +196,29 @@ def copy_command(
             return await copy_collection(source, found, importer, batch, progress)
 
     with TransferProgress(f"copy {collection}") as progress:
-        done = _run(work(), lambda: _cut_off(progress.done, progress.total))
+        done = _run(work(), lambda: _interrupted(progress.done, progress.total))
     _say_imported("copied", done, verified=verify)
 
 
-@click.command("stats")
+@click.command("stats", cls=_TransferCommand)
 @_url
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_patience
 def stats_command(url: str, *, as_json: bool, patience: float) -> None:
-    """Show the service's collections and what they hold.
+    """Show the service's collections with their sizes.
 
-    RAGSTORE_API_KEY holds the key to show; collections outside its scope are not there.
+    RAGSTORE_API_KEY is the API key; collections outside its scope are not shown.
     """
     import msgspec
 
-    from ragstore.transfer.remote import connected
+    from ragstore.transfer.service import connect
     from ragstore.transfer.stats import Stats, show, stats_of
 
     async def work() -> Stats:
-        async with connected(url, os.environ.get(KEY_VARIABLE, ""), patience) as service:
+        async with connect(url, os.environ.get(KEY_VARIABLE, ""), patience) as service:
             return stats_of(service.address, await service.collections())
 
-    found = _run(work(), lambda: "nothing was shown")
+    found = _run(work(), lambda: "nothing was printed")
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
     else:
@@ -211,11 +229,11 @@ COMMANDS: Final = (export_command, import_command, copy_command, stats_command)
 
 
 def _run(work: Coroutine[Any, Any, T], so_far: Callable[[], str]) -> T:
-    """Do the work, and end the program where it fails.
+    """Run a command, and exit with a one-line message if it fails.
 
     Args:
-        work: the work.
-        so_far: tells how far it came, when it is interrupted.
+        work: the command.
+        so_far: what is done so far, for the message after an interruption.
     """
     from ragstore.transfer.failures import INTERRUPTED, TransferFailed
 
@@ -224,28 +242,30 @@ def _run(work: Coroutine[Any, Any, T], so_far: Callable[[], str]) -> T:
     except TransferFailed as failure:
         _fail(str(failure), failure.exit_code)
     except BrokenPipeError:
-        # Nobody reads any more; Python would complain once more when it closes standard output.
+        # Python would report the error a second time when it closes standard output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        _fail("Nobody reads standard output any more")
+        _fail("Broken pipe: the reader of standard output has closed it")
     except OSError as error:
         _fail(f"{error.filename or 'A file'}: {error.strerror}")
     except KeyboardInterrupt:
         _fail(f"Interrupted: {so_far()}", INTERRUPTED)
 
 
-def _cut_off(done: int, total: int | None) -> str:
-    return f"{done} of {total or '?'} documents are stored; running the same again with --resume goes on there"
+def _interrupted(done: int, total: int | None) -> str:
+    return f"{done} of {total or '?'} documents are stored; running the same command again with --resume continues it"
 
 
-def _say_imported(what: str, done: Imported, *, verified: bool) -> None:
-    parts = [f"{what} {done.documents} documents"]
+def _say_imported(what: str, done: ImportResult, *, verified: bool) -> None:
+    from ragstore.transfer.documents import COSINE_TOLERANCE
+
+    clauses = [f"{what} {done.documents} documents"]
     if done.skipped:
-        parts.append(f"{done.skipped} of them were there already")
+        clauses.append(f"{done.skipped} of them existed already")
     if verified:
-        parts.append(f"{done.written} read back and compared")
+        clauses.append(f"{done.written} read back and compared")
     if done.rounded:
-        parts.append(f"Chroma has rounded the last digits of {done.rounded}")
-    _say(", ".join(parts))
+        clauses.append(f"{done.rounded} equal but for Chroma's rounding (embeddings within {COSINE_TOLERANCE:g})")
+    _say(", ".join(clauses))
 
 
 def _say(text: str) -> None:

@@ -1,32 +1,32 @@
-"""A collection from one service to another, without a file between them."""
+"""Copies a collection from one service to another, without a file."""
 
 from __future__ import annotations
 
 from ragstore.transfer.counted import CountedCollection
-from ragstore.transfer.importing import Imported, Importer, batches
+from ragstore.transfer.importing import Importer, ImportResult, batches
 from ragstore.transfer.progress import TransferProgress
 from ragstore.transfer.reading import pages
-from ragstore.transfer.remote import Service
+from ragstore.transfer.service import Service
 
 
 async def copy_collection(
     source: Service, collection: CountedCollection, importer: Importer, size: int, progress: TransferProgress
-) -> Imported:
+) -> ImportResult:
     """Copy a collection.
 
     Args:
-        source: where it is.
+        source: the service to read.
         collection: the collection as it is there.
-        importer: where it goes.
-        size: most documents in a page and in a batch.
-        progress: is told how far this is.
+        importer: what writes the documents.
+        size: maximum number of documents in a page and in a batch.
+        progress: shows how many documents are done.
 
     Returns:
-        What it came to.
+        The result.
 
     Raises:
         CollectionChanged: documents were deleted at the source meanwhile.
-        NotVerified: what is stored is not what was sent.
+        NotVerified: a stored document differs from what was sent.
     """
     await importer.begin()
     progress.begin(collection.count)
@@ -35,4 +35,4 @@ async def copy_collection(
             await importer.write(batch)
             progress.advance(len(batch))
     await importer.finish()
-    return importer.outcome
+    return importer.result

@@ -1,26 +1,25 @@
-"""A collection whose documents could be counted."""
+"""A collection whose documents Chroma could count."""
 
 from __future__ import annotations
 
 import msgspec
 
-from ragstore.model.collections import Distance
-from ragstore.model.metadata import CollectionMetadata
+from ragstore_client import Distance, StoredMetadata
 
 
 class CountedCollection(msgspec.Struct, frozen=True):
-    """A collection as the service describes it, and as the header of an export has it.
+    """A collection as the service describes it, and as the header of an export contains it.
 
     Attributes:
         name: its name.
         metadata: its metadata.
-        count: documents in it.
-        dimension: of its embeddings; None until the first document came.
-        distance: how they are compared.
+        count: number of documents.
+        dimension: dimension of the embeddings; None until the first document was added.
+        distance: the distance function.
     """
 
     name: str
-    metadata: CollectionMetadata
+    metadata: StoredMetadata
     count: int
     dimension: int | None
     distance: Distance

@@ -1,4 +1,4 @@
-"""What is transferred: documents with their embeddings as bytes, the same on the wire and in files."""
+"""Documents with their embeddings as bytes, and how a stored document is compared with the one that was sent."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 import numpy as np
 
-from ragstore.model.collections import Distance
-from ragstore.model.metadata import Metadata, MetadataValue
-from ragstore.model.vectors import Matrix
+from ragstore_client import Distance, Scalar, StoredMetadata
 
 COSINE_TOLERANCE: Final = 1e-6
-"""Relative error up to which an embedding of a cosine collection counts as kept, if rounded. Chroma's is below 3e-7."""
+"""Relative difference up to which two embeddings of a cosine collection are the same.
+
+Chroma 1.5.9 stores such an embedding divided by its norm and multiplies it again when it is read. Both steps round to
+float32: each number changes by less than 3e-7 each time it is stored.
+"""
 
 FLOAT_TOLERANCE: Final = 1e-15
-"""The same for metadata floats."""
+"""The same for metadata floats, whose last digit Chroma changes when there are more than 15."""
 
-Likeness: TypeAlias = Literal["equal", "rounded", "other"]
+Comparison: TypeAlias = Literal["equal", "rounded", "different"]
 
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
+_SMALLEST: Final = float(np.finfo(np.float32).tiny)
+"""Smallest float32 with all its digits."""
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -30,74 +34,62 @@ class Document(msgspec.Struct, frozen=True):
         id: its id.
         text: its text.
         metadata: its metadata.
-        embedding: little-endian float32; JSON has it as base64, MessagePack as a binary.
+        embedding: little-endian float32; base64 in JSON.
     """
 
     id: str
     text: str
-    metadata: Metadata
+    metadata: StoredMetadata
     embedding: bytes
 
     @property
-    def size(self) -> int:
-        """About as many bytes as it takes in memory and in a request."""
+    def size_bytes(self) -> int:
+        """Approximate size in memory and in a request."""
         return len(self.embedding) + 2 * len(self.text) + 64 * len(self.metadata) + len(self.id)
 
 
-def encoded(value: object) -> bytes:
-    """JSON of a struct. Equal structs give equal bytes: the keys of metadata are sorted."""
+def to_json(value: object) -> bytes:
+    """Encode a struct as JSON. Equal structs give equal bytes: the keys of metadata are sorted."""
     return _ENCODER.encode(value)
 
 
-def matrix_of(documents: list[Document]) -> Matrix:
-    """The embeddings of documents.
+def compare(expected: Document, found: Document, distance: Distance) -> Comparison:
+    """Compare a stored document with the one that was sent.
+
+    Chroma rounds embeddings of cosine collections, and metadata floats with more than 15 digits.
 
     Args:
-        documents: one or more, with embeddings of one dimension.
+        expected: the document that was sent.
+        found: the document that is stored under its id.
+        distance: the collection's distance function.
 
     Returns:
-        Matrix of shape (n, dimension), float32.
+        `equal` byte for byte; `rounded` if Chroma's rounding is the only difference; otherwise `different`.
     """
-    rows = b"".join(document.embedding for document in documents)
-    return np.frombuffer(rows, dtype="<f4").astype(np.float32, copy=False).reshape(len(documents), -1)
-
-
-def likeness(wanted: Document, found: Document, distance: Distance) -> Likeness:
-    """How what is stored of a document compares with it.
-
-    Chroma rounds in two places: embeddings of cosine collections, and metadata floats with more than 15 digits.
-
-    Args:
-        wanted: a document.
-        found: what is stored under its id.
-        distance: of the collection.
-
-    Returns:
-        `equal` byte for byte, `rounded` where Chroma's rounding is all that differs, or `other`.
-    """
-    if encoded(wanted) == encoded(found):
+    if to_json(expected) == to_json(found):
         return "equal"
-    if wanted.text != found.text or not _same_metadata(wanted.metadata, found.metadata):
-        return "other"
-    if wanted.embedding == found.embedding:
+    if expected.text != found.text or not _same_metadata(expected.metadata, found.metadata):
+        return "different"
+    if expected.embedding == found.embedding:
         return "rounded"
-    return "rounded" if distance == "cosine" and _same_embedding(wanted.embedding, found.embedding) else "other"
+    return "rounded" if distance == "cosine" and _same_embedding(expected.embedding, found.embedding) else "different"
 
 
-def _same_metadata(wanted: Metadata, found: Metadata) -> bool:
-    return wanted.keys() == found.keys() and all(_same_value(value, found[key]) for key, value in wanted.items())
+def _same_metadata(expected: StoredMetadata, found: StoredMetadata) -> bool:
+    return expected.keys() == found.keys() and all(_same_value(value, found[key]) for key, value in expected.items())
 
 
-def _same_value(wanted: MetadataValue, found: MetadataValue) -> bool:
-    if isinstance(wanted, list) and isinstance(found, list):
-        return len(wanted) == len(found) and all(map(_same_value, wanted, found))
-    if isinstance(wanted, float) and isinstance(found, float):
-        return math.isclose(wanted, found, rel_tol=FLOAT_TOLERANCE)
-    return type(wanted) is type(found) and wanted == found
+def _same_value(expected: Scalar | list[Scalar], found: Scalar | list[Scalar]) -> bool:
+    if isinstance(expected, list) and isinstance(found, list):
+        return len(expected) == len(found) and all(map(_same_value, expected, found))
+    if isinstance(expected, float) and isinstance(found, float):
+        return math.isclose(expected, found, rel_tol=FLOAT_TOLERANCE)
+    return type(expected) is type(found) and expected == found
 
 
-def _same_embedding(wanted: bytes, found: bytes) -> bool:
-    if len(wanted) != len(found):
+def _same_embedding(expected: bytes, found: bytes) -> bool:
+    if len(expected) != len(found):
         return False
-    one, other = (np.frombuffer(embedding, dtype="<f4") for embedding in (wanted, found))
-    return bool(np.allclose(one, other, rtol=COSINE_TOLERANCE, atol=0))
+    one, other = (np.frombuffer(embedding, dtype="<f4").astype(np.float64) for embedding in (expected, found))
+    # Divided by the norm, the smallest numbers lose digits.
+    return bool(np.allclose(one, other, rtol=COSINE_TOLERANCE, atol=_SMALLEST * float(np.linalg.norm(one))))

@@ -1,4 +1,4 @@
-"""A collection into a file."""
+"""Writes a collection into a file."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ragstore.transfer.files import PartialFile, Sink, StandardOutput
 from ragstore.transfer.format import Checksum, Header
 from ragstore.transfer.progress import TransferProgress
 from ragstore.transfer.reading import pages
-from ragstore.transfer.remote import Service
+from ragstore.transfer.service import Service
 
 
 @dataclass(frozen=True)
-class Exported:
-    """What an export came to.
+class ExportResult:
+    """The result of an export.
 
     Attributes:
-        documents: in the file.
-        continued: of them, those that an earlier export had left.
-        size: of the file, in bytes.
-        sha256: the checksum in the file's last line.
+        documents: documents in the file.
+        continued: of them, those that an earlier, interrupted export had written.
+        size: size of the file in bytes.
+        sha256: the checksum in the trailer.
     """
 
     documents: int
@@ -34,50 +34,50 @@ class Exported:
 
 
 @dataclass
-class _Begun:
-    """What there is of an export.
+class _ExportState:
+    """The part of an export that is written.
 
     Attributes:
         collection: the collection as it was when the export began.
-        checksum: of the lines that are kept.
-        last_id: of the documents that are kept.
-        keep: bytes of the file that are kept.
+        checksum: checksum of the lines that are kept.
+        last_id: id of the last document that is kept.
+        keep_bytes: length of the file that is kept.
     """
 
     collection: CountedCollection
     checksum: Checksum = field(default_factory=Checksum)
     last_id: str = ""
-    keep: int = 0
+    keep_bytes: int = 0
 
 
 async def export_to_file(
     service: Service, name: str, file: PartialFile, size: int, progress: TransferProgress
-) -> Exported:
-    """Export a collection into a file, and go on where an earlier export was cut off.
+) -> ExportResult:
+    """Export a collection into a file, and continue an earlier export that was interrupted.
 
     Args:
-        service: where the collection is.
-        name: its name.
-        file: the file. It stays as it is, to be continued, when the export is cut off.
-        size: documents in a page.
-        progress: is told how far this is.
+        service: the service that has the collection.
+        name: the collection's name.
+        file: the file. When the export is interrupted it is kept, so that it can be continued.
+        size: documents per page.
+        progress: shows how many documents are done.
 
     Returns:
-        What it came to.
+        The result.
 
     Raises:
-        CollectionChanged: documents were deleted meanwhile; nothing is left to be continued.
+        CollectionChanged: documents were deleted meanwhile; the file is deleted.
     """
-    now = await service.collection(name)
-    begun = _left_of(file, now) if file.exists() else None
+    current = await service.collection(name)
+    interrupted = _interrupted_export(file, current) if file.exists() else None
     try:
-        if begun is not None:
+        if interrupted is not None:
             try:
-                return await _finished(service, file, begun, size, progress)
+                return await _complete(service, file, interrupted, size, progress)
             except CollectionChanged:
-                # What was left is of a collection that has changed since then. What it is now is read from the start.
-                now = await service.collection(name)
-        return await _finished(service, file, _Begun(now), size, progress)
+                # The collection has changed since the interrupted export. Start over with its current state.
+                current = await service.collection(name)
+        return await _complete(service, file, _ExportState(current), size, progress)
     except CollectionChanged:
         file.discard()
         raise
@@ -85,56 +85,55 @@ async def export_to_file(
         file.close()
 
 
-async def export_to_stream(service: Service, name: str, size: int, progress: TransferProgress) -> Exported:
-    """Export a collection to standard output, plain; see `export_to_file`."""
+async def export_to_stream(service: Service, name: str, size: int, progress: TransferProgress) -> ExportResult:
+    """Export a collection to standard output, not compressed; see `export_to_file`."""
     stream = StandardOutput()
-    begun = _Begun(await service.collection(name))
-    await _write(service, stream, begun, size, progress)
-    return Exported(begun.checksum.documents, 0, stream.finish(), begun.checksum.sha256)
+    state = _ExportState(await service.collection(name))
+    await _write(service, stream, state, size, progress)
+    return ExportResult(state.checksum.documents, 0, stream.finish(), state.checksum.sha256)
 
 
-async def _finished(
-    service: Service, file: PartialFile, begun: _Begun, size: int, progress: TransferProgress
-) -> Exported:
-    continued = begun.checksum.documents
-    file.open(begun.keep)
-    await _write(service, file, begun, size, progress)
-    sha256 = begun.checksum.sha256
-    return Exported(begun.checksum.documents, continued, file.finish(), sha256)
+async def _complete(
+    service: Service, file: PartialFile, state: _ExportState, size: int, progress: TransferProgress
+) -> ExportResult:
+    continued = state.checksum.documents
+    file.open(state.keep_bytes)
+    await _write(service, file, state, size, progress)
+    return ExportResult(state.checksum.documents, continued, file.finish(), state.checksum.sha256)
 
 
-async def _write(service: Service, sink: Sink, begun: _Begun, size: int, progress: TransferProgress) -> None:
-    """Write what is missing. Every page is whole in the file before the next one is asked for."""
-    collection, checksum = begun.collection, begun.checksum
+async def _write(service: Service, sink: Sink, state: _ExportState, size: int, progress: TransferProgress) -> None:
+    """Write the rest. Each page is completely written before the next one is requested."""
+    collection, checksum = state.collection, state.checksum
     progress.begin(collection.count, checksum.documents)
-    if not begun.keep:
+    if not state.keep_bytes:
         sink.write(checksum.header(collection))
-    async for documents in pages(service, collection, size, checksum.documents, begun.last_id):
+    async for documents in pages(service, collection, size, checksum.documents, state.last_id):
         sink.write(b"".join(checksum.document(document) for document in documents))
         progress.advance(len(documents))
     sink.write(checksum.trailer())
 
 
-def _left_of(file: PartialFile, now: CountedCollection) -> _Begun | None:
-    """What an earlier export of the same collection has left, or None where that cannot be used."""
-    lines = file.whole_lines()
+def _interrupted_export(file: PartialFile, current: CountedCollection) -> _ExportState | None:
+    """The state of an interrupted export of the same collection; None if it cannot be continued."""
     checksum = Checksum()
-    begun = None
+    state = None
     last_id = ""
-    for line, place in lines:
+    for line, keep_bytes in file.complete_lines():
         try:
-            if begun is None:
+            if state is None:
                 collection = msgspec.json.decode(line, type=Header).collection
-                if msgspec.structs.replace(collection, count=now.count) != now or collection.count > now.count:
+                same = msgspec.structs.replace(collection, count=current.count) == current
+                if not same or collection.count > current.count:
                     return None
-                begun = _Begun(collection)
+                state = _ExportState(collection)
             elif line.startswith(b'{"count":'):
                 break
             else:
                 last_id = msgspec.json.decode(line, type=Document).id
         except (msgspec.MsgspecError, UnicodeError):
             break
-        checksum.read(line, is_document=bool(last_id))
-        if place:
-            begun = _Begun(begun.collection, checksum.copy(), last_id, place)
-    return begun if begun is not None and begun.keep else None
+        checksum.add_line(line, is_document=bool(last_id))
+        if keep_bytes:
+            state = _ExportState(state.collection, checksum.copy(), last_id, keep_bytes)
+    return state if state is not None and state.keep_bytes else None

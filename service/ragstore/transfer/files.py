@@ -1,7 +1,7 @@
-"""Export files: plain or compressed by zstd, written under a temporary name, continued where they were cut off.
+"""Export files: plain or compressed with zstd, written under a temporary name, continued after an interruption.
 
-Each page of documents is a frame of its own in a compressed file. Frames may follow each other (RFC 8878), so that a
-file can be continued after its last whole one, and comes out the same as if it had been written at once.
+In a compressed file each page of documents is a frame of its own. Frames may be concatenated (RFC 8878), so a file can
+be continued after its last complete frame, and is the same as if it had been written without an interruption.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ import zstandard
 from ragstore.transfer.failures import NotVerified, TransferFailed
 
 STREAM: Final = "-"
-"""The name that stands for standard input and output."""
+"""The name for standard input and output."""
 
-MAGIC: Final = b"\x28\xb5\x2f\xfd"
-"""What a frame of zstd begins with."""
+ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+"""The first bytes of a zstd frame."""
 
-LEVEL: Final = 3
-CHUNK: Final = 1 << 20
+ZSTD_LEVEL: Final = 3
+CHUNK_BYTES: Final = 1 << 20
 
 
 class Sink(Protocol):
-    """Where an export goes."""
+    """The destination of an export."""
 
     def write(self, content: bytes, /) -> object:
-        """Take whole lines."""
+        """Write complete lines."""
 
 
 class PartialFile:
-    """A file that is not whole yet, next to where it shall be.
+    """A file that is being written, next to its target.
 
     Args:
-        target: where it shall be; compressed if the name ends in `.zst`.
+        target: the final path; compressed if it ends in `.zst`.
     """
 
     def __init__(self, target: Path) -> None:
@@ -49,38 +49,39 @@ class PartialFile:
         self._file: BinaryIO | None = None
 
     def exists(self) -> bool:
-        """Whether an earlier export was cut off."""
+        """Whether an earlier export was interrupted."""
         return self.path.exists()
 
-    def whole_lines(self) -> Iterator[tuple[bytes, int]]:
-        """What an earlier export has left.
+    def complete_lines(self) -> Iterator[tuple[bytes, int]]:
+        """The content that an earlier export left.
 
         Yields:
-            Each whole line, and where in the file to cut so that it is the last; 0 while there is no such place.
+            Each complete line, and the length to which the file can be truncated so that this line is the last; 0 if it
+            cannot be truncated there.
         """
         with self.path.open("rb") as file:
             yield from _lines_of_frames(file) if self._compressed else _lines_of(file)
 
-    def open(self, keep: int) -> None:
-        """Begin to write.
+    def open(self, keep_bytes: int) -> None:
+        """Open the file for writing.
 
         Args:
-            keep: bytes of an earlier export to keep; 0 begins anew.
+            keep_bytes: number of bytes of an earlier export to keep; 0 starts over.
         """
         self.close()
-        self._file = self.path.open("r+b" if keep else "wb")
-        self._file.truncate(keep)
-        self._file.seek(keep)
+        self._file = self.path.open("r+b" if keep_bytes else "wb")
+        self._file.truncate(keep_bytes)
+        self._file.seek(keep_bytes)
 
     def write(self, content: bytes) -> None:
-        """Write whole lines, which can be read from now on."""
+        """Write complete lines, and flush them."""
         if self._file is None:
             raise TransferFailed("The file is not open")
         self._file.write(_frame(content) if self._compressed else content)
         self._file.flush()
 
     def finish(self) -> int:
-        """Give the file its name.
+        """Rename the file to its target.
 
         Returns:
             Its size in bytes.
@@ -94,36 +95,36 @@ class PartialFile:
         return size
 
     def discard(self) -> None:
-        """Delete what is there."""
+        """Delete the file."""
         self.close()
         self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Leave the file as it is."""
+        """Close the file and leave it as it is."""
         if self._file is not None:
             self._file.close()
 
 
 class StandardOutput:
-    """Standard output, plain."""
+    """Standard output, not compressed."""
 
     def __init__(self) -> None:
         self._size = 0
 
     def write(self, content: bytes) -> None:
-        """Write whole lines, which the reader gets now."""
+        """Write complete lines, and flush them."""
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         self._size += len(content)
 
     def finish(self) -> int:
-        """How many bytes were written."""
+        """The number of bytes that were written."""
         return self._size
 
 
 @contextmanager
-def opened(name: str) -> Iterator[ReadableLines]:
-    """An export to read, plain or compressed.
+def open_export(name: str) -> Iterator[LineReader]:
+    """Open an export for reading, plain or compressed.
 
     Args:
         name: a file, or `-` for standard input.
@@ -132,47 +133,47 @@ def opened(name: str) -> Iterator[ReadableLines]:
         Its lines.
 
     Raises:
-        TransferFailed: there is no such file, or it cannot be read.
-        NotVerified: what is compressed is damaged.
+        TransferFailed: the file does not exist or cannot be read.
+        NotVerified: the compressed content is damaged.
     """
     try:
-        # Descriptor 0 is standard input; it stays open.
+        # File descriptor 0 is standard input; it stays open.
         file = open(0 if name == STREAM else name, "rb", closefd=name != STREAM)  # noqa: SIM115 - closed below
     except OSError as error:
         raise TransferFailed(f"{name} cannot be read: {error.strerror}") from None
     with file:
-        if file.peek(len(MAGIC)).startswith(MAGIC):
+        if file.peek(len(ZSTD_MAGIC)).startswith(ZSTD_MAGIC):
             plain = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
-            yield ReadableLines(io.BufferedReader(plain, CHUNK))
+            yield LineReader(io.BufferedReader(plain, CHUNK_BYTES))
         else:
-            yield ReadableLines(file)
+            yield LineReader(file)
 
 
-class ReadableLines:
-    """Lines of a file.
+class LineReader:
+    """Reads lines of a file.
 
     Args:
-        file: the file, decompressed.
+        file: the decompressed file.
     """
 
     def __init__(self, file: io.BufferedReader) -> None:
         self._file = file
 
-    def readline(self, most: int) -> bytes:
+    def readline(self, max_bytes: int) -> bytes:
         """The next line with its end.
 
         Args:
-            most: most bytes of it.
+            max_bytes: maximum length.
 
         Returns:
-            The line; without its end where the file, or what is allowed of it, ends before.
+            The line; without its end if the file ends, or the maximum is reached, before.
 
         Raises:
-            NotVerified: what is compressed is damaged.
+            NotVerified: the compressed content is damaged.
             TransferFailed: the file cannot be read.
         """
         try:
-            return self._file.readline(most)
+            return self._file.readline(max_bytes)
         except zstandard.ZstdError:
             raise NotVerified("The file is damaged: it cannot be decompressed") from None
         except OSError as error:
@@ -180,36 +181,36 @@ class ReadableLines:
 
 
 def _frame(content: bytes) -> bytes:
-    return zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compress(content)
+    return zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True).compress(content)
 
 
 def _lines_of(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
-    place = 0
+    offset = 0
     for line in file:
         if not line.endswith(b"\n"):
             return
-        place += len(line)
-        yield line, place
+        offset += len(line)
+        yield line, offset
 
 
 def _lines_of_frames(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
-    """Lines of whole frames. Only a frame's last line ends at a place where the file can be cut."""
-    place = 0
+    """Lines of complete frames. The file can be truncated only after a frame's last line."""
+    offset = 0
     rest = b""
     while True:
         frame = zstandard.ZstdDecompressor().decompressobj()
         plain = b""
         while not frame.eof:
-            rest = rest or file.read(CHUNK)
+            rest = rest or file.read(CHUNK_BYTES)
             if not rest:
                 return
             try:
                 plain += frame.decompress(rest)
             except zstandard.ZstdError:
                 return
-            place += len(rest) - len(frame.unused_data)
+            offset += len(rest) - len(frame.unused_data)
             rest = frame.unused_data
         lines = plain.splitlines(keepends=True)
         for line in lines[:-1]:
             yield line, 0
-        yield lines[-1], place
+        yield lines[-1], offset

@@ -5,7 +5,7 @@
     …
     {"count":20000,"sha256":"of every byte before this line"}
 
-Documents stand in insertion order and the keys of metadata are sorted, so equal collections give equal bytes.
+Documents are in insertion order and the keys of metadata are sorted, so equal collections give equal bytes.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import Final, Literal, Protocol, Self
 import msgspec
 
 from ragstore.transfer.counted import CountedCollection
-from ragstore.transfer.documents import Document, encoded
+from ragstore.transfer.documents import Document, to_json
 from ragstore.transfer.failures import NotVerified
 
-LINE_MAX: Final = 256 * 1024 * 1024
-"""Longest line that is read, so that a file of something else does not fill the memory."""
+MAX_LINE_BYTES: Final = 256 * 1024 * 1024
+"""Longest line that is read, so that a file of another kind does not fill the memory."""
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The first line.
 
     Attributes:
-        format: tells such files from others.
-        version: of the format.
+        format: identifies the format.
+        version: version of the format.
         collection: the collection as it was when the export began.
     """
 
@@ -43,70 +43,70 @@ class Trailer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The last line.
 
     Attributes:
-        count: documents in the file.
-        sha256: of every byte before this line, in hexadecimal digits.
+        count: number of documents in the file.
+        sha256: checksum of every byte before this line, in hexadecimal digits.
     """
 
     count: int
     sha256: str
 
 
-class _Lines(Protocol):
-    """Something that gives lines."""
+class LineSource(Protocol):
+    """Lines to read."""
 
-    def readline(self, most: int, /) -> bytes:
-        """The next line with its end, or as much of it as is allowed; empty at the end."""
+    def readline(self, max_bytes: int, /) -> bytes:
+        """The next line with its end, or its first `max_bytes`; empty at the end."""
 
 
 class Checksum:
-    """Lines, counted and summed as they pass."""
+    """Encodes lines, counts the documents in them and updates the checksum."""
 
     def __init__(self) -> None:
-        self._sum = hashlib.sha256()
+        self._digest = hashlib.sha256()
         self.documents = 0
 
     def header(self, collection: CountedCollection) -> bytes:
         """The first line."""
-        return self._passed(encoded(Header("ragstore-export", 1, collection)) + b"\n")
+        return self._updated(to_json(Header("ragstore-export", 1, collection)) + b"\n")
 
     def document(self, document: Document) -> bytes:
         """The line of a document."""
         self.documents += 1
-        return self._passed(encoded(document) + b"\n")
+        return self._updated(to_json(document) + b"\n")
 
     def trailer(self) -> bytes:
         """The last line."""
-        return encoded(Trailer(self.documents, self.sha256)) + b"\n"
+        return to_json(Trailer(self.documents, self.sha256)) + b"\n"
 
     @property
     def sha256(self) -> str:
-        """Of what passed so far, in hexadecimal digits."""
-        return self._sum.hexdigest()
+        """The checksum so far, in hexadecimal digits."""
+        return self._digest.hexdigest()
 
     def copy(self) -> Self:
-        """The same, which stays as it is when further lines pass here."""
+        """An independent copy of the current state."""
         copied = copy(self)
-        copied._sum = self._sum.copy()
+        copied._digest = self._digest.copy()
         return copied
 
-    def read(self, line: bytes, *, is_document: bool) -> None:
-        """Take a line that was read."""
+    def add_line(self, line: bytes, *, is_document: bool) -> None:
+        """Count a line that was read."""
         self.documents += is_document
-        self._passed(line)
+        self._updated(line)
 
-    def _passed(self, line: bytes) -> bytes:
-        self._sum.update(line)
+    def _updated(self, line: bytes) -> bytes:
+        self._digest.update(line)
         return line
 
 
 class ExportReader:
-    """Reads an export, line by line, and tells what is wrong with it.
+    """Reads an export line by line, and checks it.
 
     Args:
-        lines: the lines.
+        lines: the lines of the file.
     """
 
-    def __init__(self, lines: _Lines) -> None:
+    def __init__(self, lines: LineSource) -> None:
         self._lines = lines
         self._number = 0
         self._decoder = msgspec.json.Decoder(Document)
@@ -115,52 +115,52 @@ class ExportReader:
         try:
             self.collection = msgspec.json.decode(line, type=Header).collection
         except (msgspec.MsgspecError, UnicodeError):
-            raise NotVerified("This is no export of ragstore, or one of a later version") from None
-        self.checksum.read(line, is_document=False)
+            raise NotVerified("The file is not an export of ragstore, or one of a later version") from None
+        self.checksum.add_line(line, is_document=False)
 
     def documents(self) -> Iterator[Document]:
         """The documents, one by one.
 
         Yields:
-            Documents. After the last one, the count and the checksum are known to be right.
+            Documents. After the last one, the count and the checksum have been checked.
 
         Raises:
-            NotVerified: the file is cut short or damaged.
+            NotVerified: the file is truncated or damaged.
         """
         while True:
             line = self._line()
             if line.startswith(b'{"count":'):
-                self._check(line)
+                self._check_trailer(line)
                 return
             try:
                 document = self._decoder.decode(line)
             except (msgspec.MsgspecError, UnicodeError):
-                raise NotVerified(f"The file is damaged: line {self._number} is no document") from None
+                raise NotVerified(f"The file is damaged: line {self._number} is not a valid document") from None
             self._check_embedding(document)
-            self.checksum.read(line, is_document=True)
+            self.checksum.add_line(line, is_document=True)
             yield document
 
     def _line(self) -> bytes:
-        line = self._lines.readline(LINE_MAX)
+        line = self._lines.readline(MAX_LINE_BYTES)
         self._number += 1
         if not line.endswith(b"\n"):
-            told = f"after {self.checksum.documents} documents" if self._number > 1 else "in its first line"
-            raise NotVerified(f"The file is cut short {told}: it has no last line with count and checksum")
+            where = f"after {self.checksum.documents} documents" if self._number > 1 else "in its first line"
+            raise NotVerified(f"The file is truncated {where}: the trailer with count and checksum is missing")
         return line
 
-    def _check(self, line: bytes) -> None:
+    def _check_trailer(self, line: bytes) -> None:
         try:
             trailer = msgspec.json.decode(line, type=Trailer)
         except (msgspec.MsgspecError, UnicodeError):
-            raise NotVerified(f"The file is damaged: line {self._number} is no last line") from None
+            raise NotVerified(f"The file is damaged: line {self._number} is not a valid trailer") from None
         if trailer.count != self.checksum.documents:
             raise NotVerified(
-                f"The file is damaged: it holds {self.checksum.documents} documents and says {trailer.count}"
+                f"The file is damaged: it has {self.checksum.documents} documents, its trailer says {trailer.count}"
             )
         if trailer.sha256 != self.checksum.sha256:
-            raise NotVerified("The file is damaged: its checksum is not the one in its last line")
+            raise NotVerified("The file is damaged: its checksum differs from the one in its trailer")
         if self._lines.readline(1):
-            raise NotVerified("The file is damaged: something follows its last line")
+            raise NotVerified("The file is damaged: there is content after its trailer")
 
     def _check_embedding(self, document: Document) -> None:
         dimension = self.collection.dimension

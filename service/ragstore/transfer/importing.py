@@ -1,4 +1,4 @@
-"""Documents into a collection, from a file or from another service."""
+"""Writes documents into a collection, from a file or from another service."""
 
 from __future__ import annotations
 
@@ -6,28 +6,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
-from ragstore.cosine import sendable
 from ragstore.transfer.counted import CountedCollection
-from ragstore.transfer.documents import Document, likeness, matrix_of
+from ragstore.transfer.documents import Document, compare
 from ragstore.transfer.failures import NotVerified, TransferFailed
 from ragstore.transfer.format import ExportReader
 from ragstore.transfer.progress import TransferProgress
-from ragstore.transfer.remote import Service
+from ragstore.transfer.service import Service
 
 BATCH_BYTES: Final = 4 * 1024 * 1024
-"""About as many bytes as one request carries; the service is asked for less where that is too much for it."""
+"""Approximate maximum size of a request; it is split when the service accepts less."""
 
 
 @dataclass
-class Imported:
-    """What an import came to.
+class ImportResult:
+    """The result of an import.
 
     Attributes:
-        documents: that were to be stored.
-        written: of them, those that were sent.
-        skipped: of them, those that were there already.
+        documents: documents in the source.
+        written: of them, those that were written.
+        skipped: of them, those that existed already.
         rounded: of those that were compared, the ones that Chroma has rounded.
     """
 
@@ -38,12 +35,12 @@ class Imported:
 
 
 class Importer:
-    """Writes documents into a collection, one batch after the other, so that they stay in their order.
+    """Writes documents into a collection, one batch after the other, so that they keep their order.
 
     Args:
-        service: where the collection shall be.
-        collection: name, metadata and distance of it, and the dimension of the documents.
-        merge: whether it may exist. Documents that are there already are passed over then.
+        service: the service to write to.
+        collection: name, metadata and distance of the collection, and the dimension of the documents.
+        merge: whether the collection may exist. Documents that exist and are equal are skipped then.
         verify: whether each batch is read back and compared.
     """
 
@@ -53,113 +50,106 @@ class Importer:
         self._merge = merge
         self._verify = verify
         self._exists = False
-        self._before = 0
+        self._count_before = 0
         self._new = 0
-        self.outcome = Imported()
+        self.result = ImportResult()
 
     async def begin(self) -> None:
-        """Create the collection, or look at the one that is there.
+        """Create the collection, or check the existing one.
 
         Raises:
-            TransferFailed: it exists and may not, or is not one that the documents fit into.
+            TransferFailed: it exists and must not, or the documents do not fit into it.
         """
         wanted = self._collection
         if await self._service.create(wanted):
             return
         if not self._merge:
             raise TransferFailed(
-                f"{self._service.address}: Collection '{wanted.name}' exists. --resume goes on with an import that was "
-                "cut off, or adds to what is there; --into gives another name"
+                f"{self._service.address}: Collection '{wanted.name}' exists. --resume continues an interrupted "
+                "import, or adds to the collection; --into gives another name"
             )
-        there = await self._service.collection(wanted.name)
-        if there.distance != wanted.distance:
+        existing = await self._service.collection(wanted.name)
+        if existing.distance != wanted.distance:
             raise TransferFailed(
-                f"Collection '{there.name}' has the distance {there.distance}, and the documents {wanted.distance}"
+                f"Collection '{existing.name}' has the distance {existing.distance}, and the documents "
+                f"{wanted.distance}"
             )
-        if wanted.count and there.dimension not in (None, wanted.dimension):
+        if wanted.count and existing.dimension not in (None, wanted.dimension):
             raise TransferFailed(
-                f"Collection '{there.name}' has the dimension {there.dimension}, and the documents {wanted.dimension}"
+                f"Collection '{existing.name}' has the dimension {existing.dimension}, and the documents "
+                f"{wanted.dimension}"
             )
-        self._exists, self._before = True, there.count
+        self._exists, self._count_before = True, existing.count
 
     async def write(self, documents: list[Document]) -> None:
         """Write a batch.
 
         Args:
-            documents: one or more.
+            documents: one or more documents.
 
         Raises:
-            NotVerified: it was read back and is not the same.
+            NotVerified: it was read back and differs.
         """
         missing = await self._missing(documents) if self._exists else documents
         if not self._exists:
             self._new += len(documents)
         if missing:
-            await self._service.upsert(self._collection.name, self._sent(missing))
+            await self._service.upsert(self._collection.name, missing)
             if self._verify:
-                await self._compare(missing)
-        self.outcome.documents += len(documents)
-        self.outcome.written += len(missing)
-        self.outcome.skipped += len(documents) - len(missing)
+                await self._check_stored(missing)
+        self.result.documents += len(documents)
+        self.result.written += len(missing)
+        self.result.skipped += len(documents) - len(missing)
 
     async def finish(self) -> None:
-        """Compare the service's count with what it must be.
+        """Compare the collection's count with the expected one.
 
         Raises:
-            NotVerified: it is another one.
+            NotVerified: it differs.
         """
-        expected = self._before + self._new
-        there = await self._service.collection(self._collection.name)
-        if there.count != expected:
+        expected = self._count_before + self._new
+        found = await self._service.collection(self._collection.name)
+        if found.count != expected:
             raise NotVerified(
-                f"Collection '{there.name}' holds {there.count} documents and should hold {expected}: "
+                f"Collection '{found.name}' holds {found.count} documents and should hold {expected}: "
                 "documents were lost, or others write to it"
             )
 
     async def _missing(self, documents: list[Document]) -> list[Document]:
-        """Those that are not there, or not the same."""
-        there = await self._service.documents(self._collection.name, [document.id for document in documents])
-        self._new += len(documents) - len(there)
-        return [document for document in documents if not self._is_kept(document, there.get(document.id))]
+        """The documents that do not exist, or differ."""
+        stored = await self._service.documents(self._collection.name, [document.id for document in documents])
+        self._new += len(documents) - len(stored)
+        return [document for document in documents if not self._is_same(document, stored.get(document.id))]
 
-    async def _compare(self, documents: list[Document]) -> None:
-        there = await self._service.documents(self._collection.name, [document.id for document in documents])
+    async def _check_stored(self, documents: list[Document]) -> None:
+        stored = await self._service.documents(self._collection.name, [document.id for document in documents])
         for document in documents:
-            if not self._is_kept(document, there.get(document.id)):
+            if not self._is_same(document, stored.get(document.id)):
                 raise NotVerified(f"Document '{document.id}' is not stored as it was sent")
 
-    def _is_kept(self, wanted: Document, found: Document | None) -> bool:
-        """Whether a document is stored, if with what Chroma rounds."""
-        if found is None:
+    def _is_same(self, expected: Document, stored: Document | None) -> bool:
+        """Whether a stored document is the expected one, apart from Chroma's rounding."""
+        if stored is None:
             return False
-        alike = likeness(wanted, found, self._collection.distance)
-        self.outcome.rounded += alike == "rounded"
-        return alike != "other"
-
-    def _sent(self, documents: list[Document]) -> list[Document]:
-        if self._collection.distance != "cosine":
-            return documents
-        rows = sendable(matrix_of(documents)).astype("<f4", copy=False)
-        return [
-            msgspec.structs.replace(document, embedding=row.tobytes())
-            for document, row in zip(documents, rows, strict=True)
-        ]
+        comparison = compare(expected, stored, self._collection.distance)
+        self.result.rounded += comparison == "rounded"
+        return comparison != "different"
 
 
-async def import_from(reader: ExportReader, importer: Importer, size: int, progress: TransferProgress) -> Imported:
-    """Import what a file holds.
+async def import_from(reader: ExportReader, importer: Importer, size: int, progress: TransferProgress) -> ImportResult:
+    """Import the content of a file.
 
     Args:
-        reader: the file.
-        importer: where it goes.
-        size: most documents in a batch.
-        progress: is told how far this is.
+        reader: reads the file.
+        importer: what writes the documents.
+        size: maximum number of documents in a batch.
+        progress: shows how many documents are done.
 
     Returns:
-        What it came to.
+        The result.
 
     Raises:
-        NotVerified: the file is damaged, or what is stored is not what was sent.
+        NotVerified: the file is damaged, or a stored document differs from what was sent.
     """
     await importer.begin()
     progress.begin(reader.collection.count)
@@ -167,39 +157,39 @@ async def import_from(reader: ExportReader, importer: Importer, size: int, progr
         await importer.write(batch)
         progress.advance(len(batch))
     await importer.finish()
-    return importer.outcome
+    return importer.result
 
 
 def batches(documents: Iterable[Document], size: int) -> Iterator[list[Document]]:
-    """Documents in batches of bounded size.
+    """Group documents into batches of bounded size.
 
     Args:
         documents: the documents.
-        size: most documents in one batch.
+        size: maximum number of documents in a batch.
 
     Yields:
-        Batches of one document or more.
+        Batches of one or more documents.
     """
     batch: list[Document] = []
-    held = 0
+    batch_bytes = 0
     for document in documents:
-        if batch and (len(batch) == size or held + document.size > BATCH_BYTES):
+        if batch and (len(batch) == size or batch_bytes + document.size_bytes > BATCH_BYTES):
             yield batch
-            batch, held = [], 0
+            batch, batch_bytes = [], 0
         batch.append(document)
-        held += document.size
+        batch_bytes += document.size_bytes
     if batch:
         yield batch
 
 
-def check(reader: ExportReader) -> None:
-    """Read an export to its end, to know that it is whole before anything is written.
+def check_file(reader: ExportReader) -> None:
+    """Read an export to its end, so that a damaged file is detected before anything is written.
 
     Args:
-        reader: the export.
+        reader: reads the file.
 
     Raises:
-        NotVerified: it is cut short or damaged.
+        NotVerified: the file is truncated or damaged.
     """
     for _ in reader.documents():
         pass

@@ -1,4 +1,4 @@
-"""How far a transfer is, shown on standard error where that is a terminal."""
+"""A progress bar on standard error, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class TransferProgress:
     """A progress bar over documents. A context manager.
 
     Args:
-        what: what is done, such as `export handbook`.
+        title: what is in progress, such as `export handbook`.
     """
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, title: str) -> None:
         console = Console(stderr=True)
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
@@ -27,22 +27,22 @@ class TransferProgress:
             console=console,
             disable=not console.is_terminal,
         )
-        self._task = self._progress.add_task(what, total=None)
+        self._task = self._progress.add_task(title, total=None)
         self.done = 0
         self.total: int | None = None
 
     def begin(self, total: int, done: int = 0) -> None:
-        """Tell how many documents there are.
+        """Set the number of documents.
 
         Args:
-            total: all of them.
-            done: those that need nothing more.
+            total: number of documents.
+            done: number of documents that are done already.
         """
         self.total, self.done = total, done
         self._progress.update(self._task, total=total, completed=done)
 
     def advance(self, documents: int) -> None:
-        """Tell that some more documents are done."""
+        """Add documents that are done."""
         self.done += documents
         self._progress.update(self._task, completed=self.done)
 

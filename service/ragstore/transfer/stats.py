@@ -1,17 +1,18 @@
-"""What a service holds, collection by collection."""
+"""Figures of a service's collections."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from ragstore.api.schemas import Collection
-from ragstore.model.collections import Distance
+from ragstore_client import Collection
 
-FLOAT_BYTES = 4
-WIDEST = 1000
-"""Characters in a line where standard output is no terminal: names are whole there."""
+FLOAT_BYTES: Final = 4
+MAX_WIDTH: Final = 1000
+"""Characters in a line if standard output is not a terminal: names are not wrapped there."""
 
 
 class CollectionStats(msgspec.Struct, frozen=True):
@@ -19,17 +20,17 @@ class CollectionStats(msgspec.Struct, frozen=True):
 
     Attributes:
         name: its name.
-        count: documents in it; None in a damaged collection, whose documents Chroma cannot count.
-        dimension: of its embeddings; None until the first document came.
-        distance: how they are compared.
-        embedding_bytes: what its embeddings take, as float32; 0 for a damaged collection.
-        metadata_keys: keys of its metadata; not their values.
+        count: number of documents; None in a damaged collection, whose documents Chroma cannot count.
+        dimension: dimension of its embeddings; None until the first document was added.
+        distance: the distance function.
+        embedding_bytes: size of its embeddings as float32; 0 for a damaged collection.
+        metadata_keys: keys of its metadata, without their values.
     """
 
     name: str
     count: int | None
     dimension: int | None
-    distance: Distance
+    distance: str
     embedding_bytes: int
     metadata_keys: list[str]
 
@@ -40,9 +41,9 @@ class Stats(msgspec.Struct, frozen=True):
     Attributes:
         address: its address.
         collections: its collections, by name.
-        total_collections: how many.
-        total_documents: in all of them that could be counted.
-        total_embedding_bytes: in all of them.
+        total_collections: number of collections.
+        total_documents: number of documents in all undamaged ones.
+        total_embedding_bytes: size of all their embeddings.
     """
 
     address: str
@@ -53,16 +54,8 @@ class Stats(msgspec.Struct, frozen=True):
 
 
 def stats_of(address: str, collections: list[Collection]) -> Stats:
-    """Count.
-
-    Args:
-        address: the service's address.
-        collections: its collections.
-
-    Returns:
-        The figures.
-    """
-    told = [
+    """The figures of a service with these collections."""
+    figures = [
         CollectionStats(
             found.name,
             found.count,
@@ -74,7 +67,11 @@ def stats_of(address: str, collections: list[Collection]) -> Stats:
         for found in collections
     ]
     return Stats(
-        address, told, len(told), sum(each.count or 0 for each in told), sum(each.embedding_bytes for each in told)
+        address,
+        figures,
+        len(figures),
+        sum(each.count or 0 for each in figures),
+        sum(each.embedding_bytes for each in figures),
     )
 
 
@@ -92,7 +89,7 @@ def show(stats: Stats) -> None:
         table.add_row(each.name, count, dimension, each.distance, _mebibytes(each.embedding_bytes))
     console = Console(markup=False, highlight=False)
     if not console.is_terminal:
-        console = Console(markup=False, highlight=False, width=WIDEST)
+        console = Console(markup=False, highlight=False, width=MAX_WIDTH)
     console.print(table)
 
 

@@ -1,1 +1,1 @@
-"""The client for asynchronous programs, in parts by what its calls concern."""
+"""The asynchronous client. `_sync` is generated from this package by `scripts/generate_sync_client.py`."""

@@ -1,4 +1,4 @@
-"""The client for asynchronous programs."""
+"""The asynchronous client."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import httpx
 
 from ragstore_client._async.collections import CollectionCalls
 from ragstore_client._async.documents import DocumentCalls
-from ragstore_client._async.exchange import AsyncExchange
-from ragstore_client._async.queries import QueryCalls, ServiceCalls
-from ragstore_client._calls import Call
+from ragstore_client._async.queries import QueryCalls
+from ragstore_client._async.service import ServiceCalls
+from ragstore_client._async.transport import AsyncTransport
+from ragstore_client._call import Call
+from ragstore_client._endpoint import DEFAULT_URL, parse_endpoint
+from ragstore_client._httpx import ssl_context
 from ragstore_client._retries import RetryPolicy
-from ragstore_client._wire import DEFAULT_URL, endpoint, tls
 
 T = TypeVar("T")
 
@@ -22,19 +24,22 @@ T = TypeVar("T")
 class AsyncClient(CollectionCalls, DocumentCalls, QueryCalls, ServiceCalls):
     """A typed client of one ragstore service, for asyncio. Tasks of one event loop may share it.
 
-    It raises what `Client` raises, and tries again as that does.
+    Every call raises `ProblemError` (`NotFound`, `Conflict`, `Unavailable`, ...) when the service responds with an
+    error, `TransportError` when no complete response was received, `UnexpectedResponse` when the response does not
+    match the contract, and `InvalidInput` when the arguments cannot be sent. Idempotent calls are retried according
+    to `retries`.
 
     Args:
-        base_url: where the service is.
+        base_url: URL of the service.
         api_key: sent as a bearer token.
-        timeout: seconds that a try may take in all.
-        retries: when to try again.
+        timeout: total time limit of one attempt, in seconds.
+        retries: the retry policy; `RetryPolicy()` when None.
         headers: sent with every call.
-        transport: what carries requests; httpx's own by default.
-        http: an httpx client to use instead of an own one; closing it stays the caller's.
+        transport: the httpx transport; httpx's default when None.
+        http: an httpx client to use instead of a new one; the caller closes it.
 
     Raises:
-        InvalidConfiguration: the URL or the key is none.
+        InvalidConfiguration: the URL or the key is not valid.
     """
 
     def __init__(
@@ -48,20 +53,20 @@ class AsyncClient(CollectionCalls, DocumentCalls, QueryCalls, ServiceCalls):
         transport: httpx.AsyncBaseTransport | None = None,
         http: httpx.AsyncClient | None = None,
     ) -> None:
-        self._endpoint = endpoint(base_url, api_key)
+        self._endpoint = parse_endpoint(base_url, api_key)
         self._owns_http = http is None
-        self._http = http or httpx.AsyncClient(timeout=timeout, transport=transport, verify=tls())
-        self._exchange = AsyncExchange(
+        self._http = http or httpx.AsyncClient(timeout=timeout, transport=transport, verify=ssl_context())
+        self._transport = AsyncTransport(
             self._http, self._endpoint, timeout=timeout, retries=retries or RetryPolicy(), headers=headers
         )
 
     @property
     def base_url(self) -> str:
-        """Where the service is, without user and password."""
+        """URL of the service, without user and password."""
         return self._endpoint.url
 
     async def aclose(self) -> None:
-        """Close the connections, if they are its own. The client cannot be used after that."""
+        """Close the connections, unless `http` was given. The client cannot be used afterwards."""
         if self._owns_http:
             await self._http.aclose()
 
@@ -76,5 +81,5 @@ class AsyncClient(CollectionCalls, DocumentCalls, QueryCalls, ServiceCalls):
     ) -> None:
         await self.aclose()
 
-    async def _do(self, call: Call[T]) -> T:
-        return await self._exchange.do(call)
+    async def _send(self, call: Call[T]) -> T:
+        return await self._transport.send(call)

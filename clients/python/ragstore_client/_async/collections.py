@@ -1,4 +1,4 @@
-"""The calls of `AsyncClient` that concern collections."""
+"""The calls of `AsyncClient` on collections."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from ragstore_client import _calls as calls
-from ragstore_client._async.caller import Caller
+from ragstore_client._async.base import CallSender
 
 if TYPE_CHECKING:
     from ragstore_client import _models as models
     from ragstore_client._models import Distance, Metadata
 
 
-class CollectionCalls(Caller):
-    """Create, look at, change and delete collections."""
+class CollectionCalls(CallSender):
+    """Create, read, update and delete collections."""
 
     async def create_collection(
         self,
@@ -26,8 +26,24 @@ class CollectionCalls(Caller):
         distance: Distance | None = None,
         get_or_create: bool = False,
     ) -> models.CollectionCreated:
-        """Create a collection. See `Client.create_collection`."""
-        return await self._do(
+        """Create a collection.
+
+        Args:
+            name: 3 to 512 characters of `[a-zA-Z0-9._-]`, the first and the last alphanumeric.
+            metadata: metadata of the collection; no lists.
+            embedding_provider: stored as metadata; overrides the same key in `metadata`.
+            embedding_model: stored as metadata; overrides the same key in `metadata`.
+            distance: the distance function; `cosine` when None.
+            get_or_create: return an existing collection instead of failing.
+
+        Returns:
+            The collection.
+
+        Raises:
+            Conflict: the collection exists, and `get_or_create` is false.
+            BadRequest: the name breaks Chroma's rules.
+        """
+        return await self._send(
             calls.create_collection(
                 name,
                 metadata=metadata,
@@ -39,31 +55,94 @@ class CollectionCalls(Caller):
         )
 
     async def list_collections(self, *, limit: int | None = None, offset: int | None = None) -> models.CollectionPage:
-        """List collections. See `Client.list_collections`."""
-        return await self._do(calls.list_collections(limit=limit, offset=offset))
+        """List collections.
+
+        Args:
+            limit: maximum number of collections; all when None.
+            offset: number of collections to skip.
+
+        Returns:
+            One page.
+        """
+        return await self._send(calls.list_collections(limit=limit, offset=offset))
 
     async def iter_collections(self, *, page_size: int = 100) -> AsyncIterator[models.Collection]:
-        """Go through all collections. See `Client.iter_collections`."""
+        """Iterate over all collections.
+
+        Args:
+            page_size: number of collections per request.
+
+        Yields:
+            Each collection. Collections that are created or deleted during the iteration may shift the pages.
+        """
         offset = 0
-        while page := (await self.list_collections(limit=page_size, offset=offset)).collections:
-            for collection in page:
+        while True:
+            page = await self.list_collections(limit=page_size, offset=offset)
+            if not page.collections:
+                return
+            for collection in page.collections:
                 yield collection
-            offset += len(page)
+            offset += len(page.collections)
 
     async def get_collection(self, name: str) -> models.Collection:
-        """Look at a collection. See `Client.get_collection`."""
-        return await self._do(calls.get_collection(name))
+        """Get a collection.
+
+        Args:
+            name: name of the collection.
+
+        Returns:
+            The collection.
+
+        Raises:
+            NotFound: the collection does not exist.
+        """
+        return await self._send(calls.get_collection(name))
 
     async def update_collection_metadata(
         self, name: str, metadata: Metadata, *, merge: bool = False
     ) -> models.MetadataUpdated:
-        """Change a collection's metadata. See `Client.update_collection_metadata`."""
-        return await self._do(calls.update_metadata(name, metadata, merge=merge))
+        """Replace or merge a collection's metadata.
+
+        Args:
+            name: name of the collection.
+            metadata: the new metadata.
+            merge: keep the keys that `metadata` does not name; a value of None removes its key (RFC 7396).
+
+        Returns:
+            All metadata after the update.
+
+        Raises:
+            NotFound: the collection does not exist.
+            BadRequest: the update would change the distance function.
+        """
+        return await self._send(calls.update_metadata(name, metadata, merge=merge))
 
     async def delete_collection(self, name: str) -> models.CollectionDeleted:
-        """Delete a collection and all that is in it. See `Client.delete_collection`."""
-        return await self._do(calls.delete_collection(name))
+        """Delete a collection and its documents.
+
+        Args:
+            name: name of the collection.
+
+        Returns:
+            The name of the deleted collection.
+
+        Raises:
+            NotFound: the collection does not exist.
+        """
+        return await self._send(calls.delete_collection(name))
 
     async def metadata_values(self, collection: str, field: str, *, limit: int | None = None) -> models.MetadataValues:
-        """List the distinct values of a metadata field. See `Client.metadata_values`."""
-        return await self._do(calls.metadata_values(collection, field, limit=limit))
+        """List the distinct values of a metadata field.
+
+        Args:
+            collection: name of the collection.
+            field: name of the metadata field.
+            limit: maximum number of values.
+
+        Returns:
+            The values, sorted, as strings.
+
+        Raises:
+            NotFound: the collection does not exist.
+        """
+        return await self._send(calls.metadata_values(collection, field, limit=limit))

@@ -1,4 +1,4 @@
-"""The calls of `AsyncClient` that search by similarity or concern the service itself."""
+"""The calls of `AsyncClient` that search by similarity."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ragstore_client import _calls as calls
-from ragstore_client._async.caller import Caller
-from ragstore_client._calls import Filter, Nearness
+from ragstore_client._async.base import CallSender
+from ragstore_client._calls import DocumentFilter, SimilaritySearch
 
 if TYPE_CHECKING:
     from ragstore_client import _models as models
     from ragstore_client._models import Embedding, Where
 
 
-class QueryCalls(Caller):
-    """Find what is near to a vector."""
+class QueryCalls(CallSender):
+    """Search by similarity."""
 
     async def query(
         self,
@@ -29,10 +29,28 @@ class QueryCalls(Caller):
         min_score: float | None = None,
         include_embeddings: bool = False,
     ) -> models.QueryResults:
-        """Find the documents that are nearest to a vector. See `Client.query`."""
-        nearness = Nearness(embedding=embedding, top_k=top_k, max_distance=max_distance, min_score=min_score)
-        wanted = Filter(where=where, where_document=where_document, include_embeddings=include_embeddings)
-        return await self._do(calls.query(collection, nearness, wanted))
+        """Find the documents nearest to a vector.
+
+        Args:
+            collection: name of the collection.
+            embedding: the query vector, of the collection's dimension.
+            top_k: maximum number of matches, 1 to 1000.
+            where: a filter on metadata.
+            where_document: a filter on texts.
+            max_distance: omit matches with a larger distance.
+            min_score: omit matches with a lower score.
+            include_embeddings: return the vectors as well.
+
+        Returns:
+            The matches, nearest first.
+
+        Raises:
+            BadRequest: the dimension or the filter is wrong.
+            NotFound: the collection does not exist.
+        """
+        search = SimilaritySearch(embedding=embedding, top_k=top_k, max_distance=max_distance, min_score=min_score)
+        filter_ = DocumentFilter(where=where, where_document=where_document, include_embeddings=include_embeddings)
+        return await self._send(calls.query(collection, search, filter_))
 
     async def query_collections(
         self,
@@ -46,39 +64,24 @@ class QueryCalls(Caller):
         min_score: float | None = None,
         include_embeddings: bool = False,
     ) -> models.MultiQueryResults:
-        """Find the documents that are nearest to a vector, in several collections. See `Client.query_collections`."""
-        nearness = Nearness(embedding=embedding, top_k=top_k, max_distance=max_distance, min_score=min_score)
-        wanted = Filter(where=where, where_document=where_document, include_embeddings=include_embeddings)
-        return await self._do(calls.query_collections(collections, nearness, wanted))
+        """Find the documents nearest to a vector in several collections, in one request.
 
+        Args:
+            collections: names of the collections; a single name, as a string, fails as `query` does.
+            embedding: the query vector.
+            top_k: maximum number of matches over all collections, 1 to 1000.
+            where: a filter on metadata.
+            where_document: a filter on texts.
+            max_distance: omit matches with a larger distance.
+            min_score: omit matches with a lower score.
+            include_embeddings: return the vectors as well.
 
-class ServiceCalls(Caller):
-    """Ask the service about itself."""
+        Returns:
+            The matches of all collections, nearest first, and an error for each collection that failed.
 
-    async def info(self) -> models.ServiceInfo:
-        """Ask the service who it is. See `Client.info`."""
-        return await self._do(calls.info())
-
-    async def health(self) -> models.Health:
-        """Ask the service how it is. An unhealthy one is an answer, not an error. See `Client.health`."""
-        return await self._do(calls.health())
-
-    async def live(self) -> models.Probe:
-        """Ask whether the process answers at all. See `Client.live`."""
-        return await self._do(calls.probe("live"))
-
-    async def ready(self) -> models.Probe:
-        """Ask whether the service can work. See `Client.ready`."""
-        return await self._do(calls.probe("ready"))
-
-    async def metrics(self) -> str:
-        """Fetch the metrics, in Prometheus' text format. See `Client.metrics`."""
-        return await self._do(calls.page("/metrics"))
-
-    async def openapi(self) -> str:
-        """Fetch the service's OpenAPI document, as JSON. See `Client.openapi`."""
-        return await self._do(calls.page("/openapi.json"))
-
-    async def docs(self) -> str:
-        """Fetch the page that shows the API to people, as HTML. See `Client.docs`."""
-        return await self._do(calls.page("/docs"))
+        Raises:
+            BadRequest: the filter is invalid.
+        """
+        search = SimilaritySearch(embedding=embedding, top_k=top_k, max_distance=max_distance, min_score=min_score)
+        filter_ = DocumentFilter(where=where, where_document=where_document, include_embeddings=include_embeddings)
+        return await self._send(calls.query_collections(collections, search, filter_))

@@ -1,4 +1,5 @@
-"""The client for synchronous programs."""
+# Generated from _async/client.py by scripts/generate_sync_client.py: do not edit.
+"""The synchronous client."""
 
 from __future__ import annotations
 
@@ -8,35 +9,39 @@ from typing import Self, TypeVar
 
 import httpx
 
-from ragstore_client._calls import Call
+from ragstore_client._call import Call
+from ragstore_client._endpoint import DEFAULT_URL, parse_endpoint
+from ragstore_client._httpx import ssl_context
 from ragstore_client._retries import RetryPolicy
 from ragstore_client._sync.collections import CollectionCalls
 from ragstore_client._sync.documents import DocumentCalls
-from ragstore_client._sync.exchange import Exchange
-from ragstore_client._sync.queries import QueryCalls, ServiceCalls
-from ragstore_client._wire import DEFAULT_URL, endpoint, tls
+from ragstore_client._sync.queries import QueryCalls
+from ragstore_client._sync.service import ServiceCalls
+from ragstore_client._sync.transport import Transport
 
 T = TypeVar("T")
 
 
 class Client(CollectionCalls, DocumentCalls, QueryCalls, ServiceCalls):
-    """A typed client of one ragstore service. Threads may share it; connections are reused.
+    """A typed client of one ragstore service. Threads may share it.
 
-    Every call raises `ProblemError` (`NotFound`, `Conflict`, `Unavailable`, ...) when the service says no,
-    `TransportError` when no whole answer came, `UnexpectedResponse` when the answer is none of the contract, and
-    `InvalidInput` when the arguments cannot be sent. Calls that are idempotent are tried again as `retries` says.
+    Every call raises `ProblemError` (`NotFound`, `Conflict`, `Unavailable`, ...) when the service responds with an
+    error, `TransportError` when no complete response was received, `UnexpectedResponse` when the response does not
+    match the contract, and `InvalidInput` when the arguments cannot be sent. Idempotent calls are retried according
+    to `retries`.
 
     Args:
-        base_url: where the service is.
+        base_url: URL of the service.
         api_key: sent as a bearer token.
-        timeout: seconds that each step of a try may take: to connect, to send, to wait for the answer; and the whole
-            body of the answer must be there within that time after the try began, unless those steps took longer.
-        retries: when to try again.
+        timeout: time limit in seconds for each step of an attempt: to connect, to send, to wait for the response.
+            The body must be complete within this time after the attempt began, or after those steps if later.
+        retries: the retry policy; `RetryPolicy()` when None.
         headers: sent with every call.
-        transport: what carries requests; httpx's own by default.
+        transport: the httpx transport; httpx's default when None.
+        http: an httpx client to use instead of a new one; the caller closes it.
 
     Raises:
-        InvalidConfiguration: the URL or the key is none.
+        InvalidConfiguration: the URL or the key is not valid.
     """
 
     def __init__(
@@ -48,21 +53,24 @@ class Client(CollectionCalls, DocumentCalls, QueryCalls, ServiceCalls):
         retries: RetryPolicy | None = None,
         headers: Mapping[str, str] | None = None,
         transport: httpx.BaseTransport | None = None,
+        http: httpx.Client | None = None,
     ) -> None:
-        self._endpoint = endpoint(base_url, api_key)
-        self._http = httpx.Client(timeout=timeout, transport=transport, verify=tls())
-        self._exchange = Exchange(
+        self._endpoint = parse_endpoint(base_url, api_key)
+        self._owns_http = http is None
+        self._http = http or httpx.Client(timeout=timeout, transport=transport, verify=ssl_context())
+        self._transport = Transport(
             self._http, self._endpoint, timeout=timeout, retries=retries or RetryPolicy(), headers=headers
         )
 
     @property
     def base_url(self) -> str:
-        """Where the service is, without user and password."""
+        """URL of the service, without user and password."""
         return self._endpoint.url
 
     def close(self) -> None:
-        """Close the connections. The client cannot be used after that."""
-        self._http.close()
+        """Close the connections, unless `http` was given. The client cannot be used afterwards."""
+        if self._owns_http:
+            self._http.close()
 
     def __enter__(self) -> Self:
         return self
@@ -75,5 +83,5 @@ class Client(CollectionCalls, DocumentCalls, QueryCalls, ServiceCalls):
     ) -> None:
         self.close()
 
-    def _do(self, call: Call[T]) -> T:
-        return self._exchange.do(call)
+    def _send(self, call: Call[T]) -> T:
+        return self._transport.send(call)

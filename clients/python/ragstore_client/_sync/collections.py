@@ -1,4 +1,5 @@
-"""The calls of `Client` that concern collections."""
+# Generated from _async/collections.py by scripts/generate_sync_client.py: do not edit.
+"""The calls of `Client` on collections."""
 
 from __future__ import annotations
 
@@ -6,15 +7,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ragstore_client import _calls as calls
-from ragstore_client._sync.caller import Caller
+from ragstore_client._sync.base import CallSender
 
 if TYPE_CHECKING:
     from ragstore_client import _models as models
     from ragstore_client._models import Distance, Metadata
 
 
-class CollectionCalls(Caller):
-    """Create, look at, change and delete collections."""
+class CollectionCalls(CallSender):
+    """Create, read, update and delete collections."""
 
     def create_collection(
         self,
@@ -29,21 +30,21 @@ class CollectionCalls(Caller):
         """Create a collection.
 
         Args:
-            name: 3 to 512 of `[a-zA-Z0-9._-]`, first and last alphanumeric.
-            metadata: what to remember of it; no lists.
-            embedding_provider: kept as metadata; wins over the same key in `metadata`.
-            embedding_model: kept as metadata; wins over the same key in `metadata`.
-            distance: how it measures; `cosine` when None.
-            get_or_create: take the one that exists, instead of failing.
+            name: 3 to 512 characters of `[a-zA-Z0-9._-]`, the first and the last alphanumeric.
+            metadata: metadata of the collection; no lists.
+            embedding_provider: stored as metadata; overrides the same key in `metadata`.
+            embedding_model: stored as metadata; overrides the same key in `metadata`.
+            distance: the distance function; `cosine` when None.
+            get_or_create: return an existing collection instead of failing.
 
         Returns:
             The collection.
 
         Raises:
-            Conflict: it exists, and `get_or_create` is false.
+            Conflict: the collection exists, and `get_or_create` is false.
             BadRequest: the name breaks Chroma's rules.
         """
-        return self._do(
+        return self._send(
             calls.create_collection(
                 name,
                 metadata=metadata,
@@ -58,87 +59,90 @@ class CollectionCalls(Caller):
         """List collections.
 
         Args:
-            limit: most to return; all when None.
-            offset: how many to pass over.
+            limit: maximum number of collections; all when None.
+            offset: number of collections to skip.
 
         Returns:
             One page.
         """
-        return self._do(calls.list_collections(limit=limit, offset=offset))
+        return self._send(calls.list_collections(limit=limit, offset=offset))
 
     def iter_collections(self, *, page_size: int = 100) -> Iterator[models.Collection]:
-        """Go through all collections.
+        """Iterate over all collections.
 
         Args:
-            page_size: how many to fetch at a time.
+            page_size: number of collections per request.
 
         Yields:
-            Each collection. One that is created or deleted meanwhile may shift the pages.
+            Each collection. Collections that are created or deleted during the iteration may shift the pages.
         """
         offset = 0
-        while page := self.list_collections(limit=page_size, offset=offset).collections:
-            yield from page
-            offset += len(page)
+        while True:
+            page = self.list_collections(limit=page_size, offset=offset)
+            if not page.collections:
+                return
+            yield from page.collections
+            offset += len(page.collections)
 
     def get_collection(self, name: str) -> models.Collection:
-        """Look at a collection.
+        """Get a collection.
 
         Args:
-            name: which.
+            name: name of the collection.
 
         Returns:
             The collection.
 
         Raises:
-            NotFound: there is none of that name.
+            NotFound: the collection does not exist.
         """
-        return self._do(calls.get_collection(name))
+        return self._send(calls.get_collection(name))
 
     def update_collection_metadata(
         self, name: str, metadata: Metadata, *, merge: bool = False
     ) -> models.MetadataUpdated:
-        """Change a collection's metadata.
+        """Replace or merge a collection's metadata.
 
         Args:
-            name: which.
+            name: name of the collection.
             metadata: the new metadata.
-            merge: keep the keys that are not named; None as a value then removes a key (RFC 7396).
+            merge: keep the keys that `metadata` does not name; a value of None removes its key (RFC 7396).
 
         Returns:
-            All of its metadata now.
+            All metadata after the update.
 
         Raises:
-            NotFound: there is none of that name.
-            BadRequest: it would change the distance.
+            NotFound: the collection does not exist.
+            BadRequest: the update would change the distance function.
         """
-        return self._do(calls.update_metadata(name, metadata, merge=merge))
+        return self._send(calls.update_metadata(name, metadata, merge=merge))
 
     def delete_collection(self, name: str) -> models.CollectionDeleted:
-        """Delete a collection and all that is in it.
+        """Delete a collection and its documents.
 
         Args:
-            name: which.
+            name: name of the collection.
 
         Returns:
-            What was deleted.
+            The name of the deleted collection.
 
         Raises:
-            NotFound: there is none of that name.
+            NotFound: the collection does not exist.
         """
-        return self._do(calls.delete_collection(name))
+        return self._send(calls.delete_collection(name))
 
     def metadata_values(self, collection: str, field: str, *, limit: int | None = None) -> models.MetadataValues:
         """List the distinct values of a metadata field.
 
         Args:
-            collection: where.
-            field: which field.
-            limit: most values to return.
+            collection: name of the collection.
+            field: name of the metadata field.
+            limit: maximum number of values.
 
         Returns:
             The values, sorted, as strings.
 
         Raises:
-            NotFound: there is no such collection.
+            NotFound: the collection does not exist.
         """
-        return self._do(calls.metadata_values(collection, field, limit=limit))
+        return self._send(calls.metadata_values(collection, field, limit=limit))

@@ -1,4 +1,5 @@
-"""The calls of `Client` that search by similarity, and those that concern the service itself."""
+# Generated from _async/queries.py by scripts/generate_sync_client.py: do not edit.
+"""The calls of `Client` that search by similarity."""
 
 from __future__ import annotations
 
@@ -6,16 +7,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ragstore_client import _calls as calls
-from ragstore_client._calls import Filter, Nearness
-from ragstore_client._sync.caller import Caller
+from ragstore_client._calls import DocumentFilter, SimilaritySearch
+from ragstore_client._sync.base import CallSender
 
 if TYPE_CHECKING:
     from ragstore_client import _models as models
     from ragstore_client._models import Embedding, Where
 
 
-class QueryCalls(Caller):
-    """Find what is near to a vector."""
+class QueryCalls(CallSender):
+    """Search by similarity."""
 
     def query(
         self,
@@ -29,28 +30,28 @@ class QueryCalls(Caller):
         min_score: float | None = None,
         include_embeddings: bool = False,
     ) -> models.QueryResults:
-        """Find the documents that are nearest to a vector.
+        """Find the documents nearest to a vector.
 
         Args:
-            collection: where.
-            embedding: the vector, of the collection's dimension.
-            top_k: most matches, 1 to 1000.
+            collection: name of the collection.
+            embedding: the query vector, of the collection's dimension.
+            top_k: maximum number of matches, 1 to 1000.
             where: a filter on metadata.
             where_document: a filter on texts.
-            max_distance: leave out what is farther.
-            min_score: leave out what scores lower.
-            include_embeddings: return the vectors too.
+            max_distance: omit matches with a larger distance.
+            min_score: omit matches with a lower score.
+            include_embeddings: return the vectors as well.
 
         Returns:
             The matches, nearest first.
 
         Raises:
             BadRequest: the dimension or the filter is wrong.
-            NotFound: there is no such collection.
+            NotFound: the collection does not exist.
         """
-        nearness = Nearness(embedding=embedding, top_k=top_k, max_distance=max_distance, min_score=min_score)
-        wanted = Filter(where=where, where_document=where_document, include_embeddings=include_embeddings)
-        return self._do(calls.query(collection, nearness, wanted))
+        search = SimilaritySearch(embedding=embedding, top_k=top_k, max_distance=max_distance, min_score=min_score)
+        filter_ = DocumentFilter(where=where, where_document=where_document, include_embeddings=include_embeddings)
+        return self._send(calls.query(collection, search, filter_))
 
     def query_collections(
         self,
@@ -64,56 +65,24 @@ class QueryCalls(Caller):
         min_score: float | None = None,
         include_embeddings: bool = False,
     ) -> models.MultiQueryResults:
-        """Find the documents that are nearest to a vector, in several collections at once.
+        """Find the documents nearest to a vector in several collections, in one request.
 
         Args:
-            collections: where; a single name fails as `query` does.
-            embedding: the vector.
-            top_k: most matches of all together, 1 to 1000.
+            collections: names of the collections; a single name, as a string, fails as `query` does.
+            embedding: the query vector.
+            top_k: maximum number of matches over all collections, 1 to 1000.
             where: a filter on metadata.
             where_document: a filter on texts.
-            max_distance: leave out what is farther.
-            min_score: leave out what scores lower.
-            include_embeddings: return the vectors too.
+            max_distance: omit matches with a larger distance.
+            min_score: omit matches with a lower score.
+            include_embeddings: return the vectors as well.
 
         Returns:
-            The matches of all, nearest first, and the collections that could not be searched.
+            The matches of all collections, nearest first, and an error for each collection that failed.
 
         Raises:
-            BadRequest: the filter is wrong.
+            BadRequest: the filter is invalid.
         """
-        nearness = Nearness(embedding=embedding, top_k=top_k, max_distance=max_distance, min_score=min_score)
-        wanted = Filter(where=where, where_document=where_document, include_embeddings=include_embeddings)
-        return self._do(calls.query_collections(collections, nearness, wanted))
-
-
-class ServiceCalls(Caller):
-    """Ask the service about itself."""
-
-    def info(self) -> models.ServiceInfo:
-        """Ask the service who it is."""
-        return self._do(calls.info())
-
-    def health(self) -> models.Health:
-        """Ask the service how it is. An unhealthy one is an answer, not an error."""
-        return self._do(calls.health())
-
-    def live(self) -> models.Probe:
-        """Ask whether the process answers at all."""
-        return self._do(calls.probe("live"))
-
-    def ready(self) -> models.Probe:
-        """Ask whether the service can work. One that is not ready is an answer, not an error."""
-        return self._do(calls.probe("ready"))
-
-    def metrics(self) -> str:
-        """Fetch the metrics, in Prometheus' text format."""
-        return self._do(calls.page("/metrics"))
-
-    def openapi(self) -> str:
-        """Fetch the service's OpenAPI document, as JSON."""
-        return self._do(calls.page("/openapi.json"))
-
-    def docs(self) -> str:
-        """Fetch the page that shows the API to people, as HTML."""
-        return self._do(calls.page("/docs"))
+        search = SimilaritySearch(embedding=embedding, top_k=top_k, max_distance=max_distance, min_score=min_score)
+        filter_ = DocumentFilter(where=where, where_document=where_document, include_embeddings=include_embeddings)
+        return self._send(calls.query_collections(collections, search, filter_))

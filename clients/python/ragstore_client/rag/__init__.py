@@ -1,1 +1,1 @@
-"""The retriever of an agent runtime: configuration, query embedding, search over archives, formatting, providers."""
+"""The retriever for agents: configuration, query embedding, search over archives, formatting, providers."""

@@ -1,4 +1,4 @@
-"""The few calls of Chroma's v2 API that reading needs, and its stricter filter language.
+"""The calls of Chroma's v2 API for reading, and the translation into its stricter filter language.
 
 Nothing here does I/O, and nothing needs the `chromadb` package.
 """
@@ -11,11 +11,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from ragstore_client._answers import into
-from ragstore_client._calls import Call
+from ragstore_client._call import Call
 from ragstore_client._exceptions import InvalidInput
-from ragstore_client._json import encode, plain
+from ragstore_client._json import encode, to_builtins
 from ragstore_client._models import Scalar
+from ragstore_client._responses import json_decoder
 
 if TYPE_CHECKING:
     from array import array
@@ -26,7 +26,7 @@ ChromaMetadata = dict[str, Scalar | list[Scalar] | None]
 
 
 class Heartbeat(msgspec.Struct):
-    """By this one knows a Chroma server."""
+    """The heartbeat of a Chroma server, which no other server has: used for detection."""
 
     nanoseconds: int = msgspec.field(name="nanosecond heartbeat")
 
@@ -41,7 +41,7 @@ class _Configuration(msgspec.Struct):
 
 
 class ChromaCollection(msgspec.Struct):
-    """A collection, as Chroma tells it."""
+    """A collection, as Chroma returns it."""
 
     id: str
     name: str
@@ -50,12 +50,12 @@ class ChromaCollection(msgspec.Struct):
 
     @property
     def space(self) -> str:
-        """How it measures: `cosine`, `l2` or `ip`; Chroma's own default is l2."""
+        """The distance function: `cosine`, `l2` or `ip`; Chroma's default is l2."""
         index = self.configuration_json.hnsw or self.configuration_json.spann
         return (index.space if index else None) or "l2"
 
 
-class ChromaQueryAnswer(msgspec.Struct):
+class ChromaQueryResult(msgspec.Struct):
     """The nearest records for each query vector, as columns."""
 
     ids: list[list[str]]
@@ -73,7 +73,7 @@ class ChromaRecords(msgspec.Struct):
 
 
 class ChromaDatabase(msgspec.Struct, frozen=True):
-    """Builds the calls on one database of one tenant.
+    """Makes the calls on one database of one tenant.
 
     Attributes:
         tenant: the tenant.
@@ -84,34 +84,34 @@ class ChromaDatabase(msgspec.Struct, frozen=True):
     database: str = "default_database"
 
     def get_collection(self, name: str) -> Call[ChromaCollection]:
-        """A collection by its name."""
-        return Call("GET", f"{self._path}/collections/{quote(name, safe='')}", into(ChromaCollection))
+        """Get a collection by name."""
+        return Call("GET", f"{self._path}/collections/{quote(name, safe='')}", json_decoder(ChromaCollection))
 
     def list_collections(self, *, limit: int, offset: int) -> Call[list[ChromaCollection]]:
-        """A page of collections."""
+        """List a page of collections."""
         params = (("limit", str(limit)), ("offset", str(offset)))
-        return Call("GET", f"{self._path}/collections", into(list[ChromaCollection]), params=params)
+        return Call("GET", f"{self._path}/collections", json_decoder(list[ChromaCollection]), params=params)
 
     def count_collections(self) -> Call[int]:
-        """How many collections there are."""
-        return Call("GET", f"{self._path}/collections_count", into(int))
+        """Count the collections."""
+        return Call("GET", f"{self._path}/collections_count", json_decoder(int))
 
     def query(
         self, collection_id: str, vector: array[float], *, top_k: int, where: Mapping[str, object]
-    ) -> Call[ChromaQueryAnswer]:
-        """The records nearest to a vector. Chroma takes query vectors as JSON numbers only."""
-        words = {
+    ) -> Call[ChromaQueryResult]:
+        """Find the records nearest to a vector. Chroma accepts query vectors as JSON numbers only."""
+        body = {
             "query_embeddings": [vector.tolist()],
             "n_results": top_k,
             "include": ["documents", "metadatas", "distances"],
-            **_given(where),
+            **_where_member(where),
         }
-        return Call("POST", self._records(collection_id, "query"), into(ChromaQueryAnswer), body=encode(words))
+        return Call("POST", self._records(collection_id, "query"), json_decoder(ChromaQueryResult), body=encode(body))
 
     def get(self, collection_id: str, *, where: Mapping[str, object], limit: int, offset: int) -> Call[ChromaRecords]:
-        """A page of the records that a filter selects."""
-        words = {"limit": limit, "offset": offset, "include": ["documents", "metadatas"], **_given(where)}
-        return Call("POST", self._records(collection_id, "get"), into(ChromaRecords), body=encode(words))
+        """Get a page of the records that a filter selects."""
+        body = {"limit": limit, "offset": offset, "include": ["documents", "metadatas"], **_where_member(where)}
+        return Call("POST", self._records(collection_id, "get"), json_decoder(ChromaRecords), body=encode(body))
 
     def _records(self, collection_id: str, verb: str) -> str:
         return f"{self._path}/collections/{quote(collection_id, safe='')}/{verb}"
@@ -122,58 +122,58 @@ class ChromaDatabase(msgspec.Struct, frozen=True):
 
 
 def heartbeat() -> Call[Heartbeat]:
-    """Whether a Chroma server is there."""
-    return Call("GET", "/api/v2/heartbeat", into(Heartbeat))
+    """Get the heartbeat."""
+    return Call("GET", "/api/v2/heartbeat", json_decoder(Heartbeat))
 
 
 def version() -> Call[str]:
-    """The version that Chroma's API says it has."""
-    return Call("GET", "/api/v2/version", into(str))
+    """Get the version of the API."""
+    return Call("GET", "/api/v2/version", json_decoder(str))
 
 
-def chroma_where(where: Where | None) -> dict[str, object]:
-    """Say a filter in Chroma's own, stricter language.
+def to_chroma_where(where: Where | None) -> dict[str, object]:
+    """Translate a filter into Chroma's stricter language.
 
-    The contract lets several fields, and several operators on a field, stand side by side to mean AND, takes an empty
-    filter for none, and `$and` or `$or` of one clause for that clause. Chroma refuses all of these.
+    The contract combines several fields, and several operators on a field, by AND. It treats an empty filter as no
+    filter, and `$and` or `$or` of one clause as that clause. Chroma rejects all of these.
 
     Args:
         where: a filter in the contract's language.
 
     Returns:
-        The same for Chroma; empty for no filter.
+        The filter in Chroma's language; empty for no filter.
 
     Raises:
-        InvalidInput: it holds what JSON cannot say, or `$and` or `$or` holds no list of filters.
+        InvalidInput: the filter contains a value that JSON cannot represent, or `$and` or `$or` has no list of filters.
     """
-    reduced = plain(where or {}, "$.where")
-    return _said(reduced) if isinstance(reduced, dict) else {}
+    builtins = to_builtins(where or {}, "$.where")
+    return _to_chroma(builtins) if isinstance(builtins, dict) else {}
 
 
-def _said(where: Mapping[str, object]) -> dict[str, object]:
+def _to_chroma(where: Mapping[str, object]) -> dict[str, object]:
     clauses = [clause for field, condition in where.items() for clause in _clauses(field, condition)]
-    return _joined("$and", clauses)
+    return _combine("$and", clauses)
 
 
 def _clauses(field: str, condition: object) -> list[dict[str, object]]:
     if field in ("$and", "$or"):
-        if not isinstance(condition, list) or not all(isinstance(part, Mapping) for part in condition):
+        if not isinstance(condition, list) or not all(isinstance(clause, Mapping) for clause in condition):
             raise InvalidInput(f"{field} must be a list of filters")
-        parts = [_said(part) for part in condition]
-        if field == "$or" and not all(parts):
-            return []  # one alternative is no restriction, so neither is the whole
-        joined = _joined(field, [part for part in parts if part])
-        return [joined] if joined else []
+        clauses = [_to_chroma(clause) for clause in condition]
+        if field == "$or" and not all(clauses):
+            return []  # one alternative selects everything, so the disjunction does
+        combined = _combine(field, [clause for clause in clauses if clause])
+        return [combined] if combined else []
     if isinstance(condition, Mapping) and len(condition) > 1:
         return [{field: {operator: operand}} for operator, operand in condition.items()]
     return [{field: condition}]
 
 
-def _joined(operator: str, clauses: Sequence[dict[str, object]]) -> dict[str, object]:
+def _combine(operator: str, clauses: Sequence[dict[str, object]]) -> dict[str, object]:
     if len(clauses) > 1:
         return {operator: list(clauses)}
     return dict(clauses[0]) if clauses else {}
 
 
-def _given(where: Mapping[str, object]) -> dict[str, object]:
+def _where_member(where: Mapping[str, object]) -> dict[str, object]:
     return {"where": where} if where else {}

@@ -8,23 +8,29 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import msgspec
 
-from ragstore_client._async.exchange import AsyncExchange
+from ragstore_client._async.transport import AsyncTransport
+from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import BadRequest, RagstoreError, describe
 from ragstore_client._models import Document, Match, MultiQueryResults, StoredMetadata
-from ragstore_client._retries import RetryPolicy
 from ragstore_client._vectors import to_float32
-from ragstore_client._wire import endpoint
 from ragstore_client.rag import _chroma_calls as chroma
-from ragstore_client.rag._connections import shared_http
-from ragstore_client.rag._fanout import ask_each
-from ragstore_client.rag._providers import Capabilities, ProviderHealth, checked, schema_of
+from ragstore_client.rag._connections import connections, search_retries
+from ragstore_client.rag._fanout import search_each
+from ragstore_client.rag._providers import (
+    Capabilities,
+    ProviderHealth,
+    connection_json_schema,
+    validate_configuration,
+)
 
 if TYPE_CHECKING:
     from array import array
 
+    import httpx
+
     from ragstore_client._models import Embedding, Where
 
-_PAGE = 500
+_PAGE_SIZE = 500
 
 
 class ChromaConnection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,14 +47,17 @@ class ChromaConnection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             extra_json_schema={"writeOnly": True, "format": "password"},
         ),
     ] = None
-    timeout: Annotated[float, msgspec.Meta(title="Timeout", description="Seconds for an answer.", gt=0, le=600)] = 5.0
+    timeout: Annotated[
+        float, msgspec.Meta(title="Timeout", description="Time limit of a call, in seconds.", gt=0, le=600)
+    ] = 5.0
 
 
 class ChromaProvider:
     """Searches a plain Chroma server.
 
     Args:
-        connection: where it is.
+        connection: the server.
+        http: the httpx client; the event loop's pool when None.
     """
 
     name: ClassVar[str] = "chroma"
@@ -57,65 +66,67 @@ class ChromaProvider:
         collections=True, search=True, embeddings=False, metadata_filtering=True
     )
 
-    def __init__(self, connection: ChromaConnection) -> None:
+    def __init__(self, connection: ChromaConnection, *, http: httpx.AsyncClient | None = None) -> None:
         self._connection = connection
-        self._endpoint = endpoint(connection.url)
+        self._http = http
+        self._endpoint = parse_endpoint(connection.url)
         self._database = chroma.ChromaDatabase(connection.tenant, connection.database)
 
     @classmethod
     def connection_schema(cls) -> dict[str, object]:
-        """What a configuration must look like, as a JSON Schema."""
-        return schema_of(ChromaConnection)
+        """The JSON Schema of a configuration."""
+        return connection_json_schema(ChromaConnection)
 
     @classmethod
-    def connect(cls, configuration: Mapping[str, object]) -> Self:
+    def connect(cls, configuration: Mapping[str, object], *, http: httpx.AsyncClient | None = None) -> Self:
         """Make an instance. See `RetrievalProvider.connect`."""
-        return cls(checked(configuration, ChromaConnection, cls.name))
+        return cls(validate_configuration(configuration, ChromaConnection, cls.name), http=http)
 
     async def health(self) -> ProviderHealth:
-        """Ask the server how it is. See `RetrievalProvider.health`."""
+        """Get the server's health. See `RetrievalProvider.health`."""
         now = datetime.now(UTC)
         try:
-            exchange = await self._exchange()
-            await exchange.do(chroma.heartbeat())
-            version = await exchange.do(chroma.version())
-            count = await exchange.do(self._database.count_collections())
+            transport = await self._transport()
+            await transport.send(chroma.heartbeat())
+            version = await transport.send(chroma.version())
+            count = await transport.send(self._database.count_collections())
         except RagstoreError as error:
             return ProviderHealth(status="unhealthy", timestamp=now, error=describe(error))
         return ProviderHealth(status="healthy", timestamp=now, version=version, collection_count=count)
 
     async def collections(self) -> list[str]:
-        """The names of its collections. See `RetrievalProvider.collections`."""
-        exchange = await self._exchange()
+        """List the names of the collections. See `RetrievalProvider.collections`."""
+        transport = await self._transport()
         names: list[str] = []
-        while page := await exchange.do(self._database.list_collections(limit=_PAGE, offset=len(names))):
+        while page := await transport.send(self._database.list_collections(limit=_PAGE_SIZE, offset=len(names))):
             names += [collection.name for collection in page]
         return names
 
     async def search(
         self, collections: Sequence[str], embedding: Embedding, *, top_k: int, where: Where | None = None
     ) -> MultiQueryResults:
-        """Find what is near to a vector, in several collections. See `RetrievalProvider.search`."""
-        exchange = await self._exchange()
+        """Search several collections by similarity. See `RetrievalProvider.search`."""
+        transport = await self._transport()
         vector = to_float32(embedding)
-        said = chroma.chroma_where(where)
+        chroma_where = chroma.to_chroma_where(where)
 
-        def ask(names: list[str]) -> Coroutine[object, object, MultiQueryResults]:
-            return self._search_one(exchange, names[0], vector, top_k, said)
+        def search_one(names: list[str]) -> Coroutine[object, object, MultiQueryResults]:
+            return self._search_one(transport, names[0], vector, top_k, chroma_where)
 
-        return await ask_each(dict.fromkeys(collections), ask, self._connection.timeout)
+        return await search_each(dict.fromkeys(collections), search_one, self._connection.timeout)
 
     async def documents(self, collection: str, *, where: Where | None = None, limit: int = 1000) -> list[Document]:
-        """Read documents by their metadata alone. See `RetrievalProvider.documents`."""
-        exchange = await self._exchange()
-        said = chroma.chroma_where(where)
-        known = await exchange.do(self._database.get_collection(collection))
+        """Read documents by their metadata. See `RetrievalProvider.documents`."""
+        transport = await self._transport()
+        chroma_where = chroma.to_chroma_where(where)
+        known = await transport.send(self._database.get_collection(collection))
         found: list[Document] = []
         while len(found) < limit:
-            size = min(_PAGE, limit - len(found))
-            page = await exchange.do(self._database.get(known.id, where=said, limit=size, offset=len(found)))
+            size = min(_PAGE_SIZE, limit - len(found))
+            call = self._database.get(known.id, where=chroma_where, limit=size, offset=len(found))
+            page = await transport.send(call)
             found += [
-                Document(id_, text or "", _present(metadata))
+                Document(id_, text or "", _without_nulls(metadata))
                 for id_, text, metadata in zip(page.ids, page.documents, page.metadatas, strict=True)
             ]
             if len(page.ids) < size:
@@ -123,39 +134,38 @@ class ChromaProvider:
         return found
 
     async def _search_one(
-        self, exchange: AsyncExchange, name: str, vector: array[float], top_k: int, where: Mapping[str, object]
+        self, transport: AsyncTransport, name: str, vector: array[float], top_k: int, where: Mapping[str, object]
     ) -> MultiQueryResults:
-        # Looked up each time: a collection that was deleted and made again has the name, but another id.
-        collection = await exchange.do(self._database.get_collection(name))
+        # Looked up for each search: a collection that was deleted and created again has the same name and another id.
+        collection = await transport.send(self._database.get_collection(name))
         if collection.dimension not in (None, len(vector)):
-            raise BadRequest(
-                400, detail=f"Query has dimension {len(vector)}, collection has dimension {collection.dimension}"
-            )
-        answer = await exchange.do(self._database.query(collection.id, vector, top_k=top_k, where=where))
-        columns = zip(answer.ids[0], answer.documents[0], answer.metadatas[0], answer.distances[0], strict=True)
+            detail = f"Query has dimension {len(vector)}, collection has dimension {collection.dimension}"
+            raise BadRequest(400, detail=detail, code="dimension_mismatch")
+        found = await transport.send(self._database.query(collection.id, vector, top_k=top_k, where=where))
+        columns = zip(found.ids[0], found.documents[0], found.metadatas[0], found.distances[0], strict=True)
         matches = [
-            Match(id_, text or "", _present(metadata), distance, score(collection.space, distance), name)
+            Match(id_, text or "", _without_nulls(metadata), distance, score(collection.space, distance), name)
             for id_, text, metadata, distance in columns
         ]
         return MultiQueryResults(matches, len(matches))
 
-    async def _exchange(self) -> AsyncExchange:
+    async def _transport(self) -> AsyncTransport:
         timeout, token = self._connection.timeout, self._connection.token
-        return AsyncExchange(
-            await shared_http(),
+        return AsyncTransport(
+            await connections(self._http),
             self._endpoint,
             timeout=timeout,
-            retries=RetryPolicy(attempts=2, base=0.1, budget=timeout),
+            retries=search_retries(timeout),
             headers={"x-chroma-token": token} if token else None,
         )
 
 
 def score(space: str, distance: float | None) -> float | None:
-    """Make a score of a distance, as the contract does.
+    """The score of a distance, as the contract defines it.
 
     Args:
-        space: `cosine`, `ip` or `l2`.
-        distance: what Chroma measured.
+        space: the distance function: `cosine`, `ip` or `l2`.
+        distance: the distance that Chroma returned.
 
     Returns:
         The score; None when there is no distance.
@@ -165,5 +175,5 @@ def score(space: str, distance: float | None) -> float | None:
     return 1 / (1 + distance) if space == "l2" else 1 - distance
 
 
-def _present(metadata: chroma.ChromaMetadata | None) -> StoredMetadata:
+def _without_nulls(metadata: chroma.ChromaMetadata | None) -> StoredMetadata:
     return {key: value for key, value in (metadata or {}).items() if value is not None}

@@ -1,4 +1,4 @@
-"""What the platform passes to an agent, and what the environment sets."""
+"""The configuration that the platform passes to an agent, and the settings from the environment."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MAX_TOP_K = 20
 
 
 def default_chromadb_url(environ: Mapping[str, str] | None = None) -> str:
-    """The URL of an archive that names none.
+    """The URL of an archive without one.
 
     Args:
-        environ: the variables to read; the process's own when None.
+        environ: the environment; the process's when None.
 
     Returns:
         `DOCPROC_CHROMADB_URL`, or `http://chromadb:8000` when that is not set.
@@ -33,13 +33,13 @@ def default_chromadb_url(environ: Mapping[str, str] | None = None) -> str:
 
 
 class RagArchiveConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """One archive: a collection of documents that a user has switched on.
+    """One archive: a collection of documents that a user has enabled.
 
     Attributes:
-        name: what people call it.
+        name: its display name.
         collection_name: its collection, `repo_` and the repository's id.
-        chromadb_url: the ragstore service, or the plain Chroma server, that holds it.
-        embedding_model: the model that made its vectors.
+        chromadb_url: URL of the ragstore service, or of the plain Chroma server, that holds it.
+        embedding_model: name of the model that it was embedded with.
     """
 
     name: str
@@ -49,27 +49,27 @@ class RagArchiveConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RagConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The archives of an invocation, as `config.configurable.rag_config` gives them.
+    """The archives of an invocation, from `config.configurable.rag_config`.
 
     Attributes:
-        archives: what to search.
+        archives: the archives to search.
     """
 
     archives: list[RagArchiveConfig] = []
 
 
 class RagSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the environment sets for all archives.
+    """Settings for all archives.
 
-    `DOCPROC_CHROMADB_URL` is not here: it fills in for an archive without a URL when that archive is read.
+    `DOCPROC_CHROMADB_URL` is not among them: it is the default of `RagArchiveConfig.chromadb_url`.
 
     Attributes:
-        embeddings_url: the embeddings endpoint (`DOCPROC_TEI_EMBEDDINGS_URL`).
-        default_top_k: results when a search does not say how many (`RAG_DEFAULT_TOP_K`).
-        default_layer: layer that is searched when a search does not say (`RAG_DEFAULT_LAYER`); `*` for all.
-        query_timeout: seconds for an archive to answer (`RAG_QUERY_TIMEOUT_SECONDS`).
-        embed_timeout: seconds for the embeddings endpoint to answer (`RAG_EMBED_TIMEOUT_SECONDS`).
-        api_key: key for ragstore services, if they want one (`RAGSTORE_API_KEY`).
+        embeddings_url: URL of the embeddings endpoint (`DOCPROC_TEI_EMBEDDINGS_URL`).
+        default_top_k: default maximum number of results (`RAG_DEFAULT_TOP_K`).
+        default_layer: layer that is searched by default (`RAG_DEFAULT_LAYER`); `*` for all.
+        query_timeout: time limit of the search of an archive, in seconds (`RAG_QUERY_TIMEOUT_SECONDS`).
+        embed_timeout: time limit of embedding a query, in seconds (`RAG_EMBED_TIMEOUT_SECONDS`).
+        api_key: key for ragstore services, if they require one (`RAGSTORE_API_KEY`).
     """
 
     embeddings_url: str = DEFAULT_EMBEDDINGS_URL
@@ -81,44 +81,44 @@ class RagSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> RagSettings:
-        """Read the settings.
+        """Read the settings from the environment.
 
         Args:
-            environ: the variables to read; the process's own when None. An empty one counts as not set.
+            environ: the environment; the process's when None. An empty variable counts as not set.
 
         Returns:
             The settings.
 
         Raises:
-            InvalidConfiguration: a variable holds no such value; the text names it.
+            InvalidConfiguration: the value of a variable is not valid; the text names the variable.
         """
         environ = os.environ if environ is None else environ
-        given = {name: value.strip() for name, value in environ.items() if value.strip()}
+        variables = {name: value.strip() for name, value in environ.items() if value.strip()}
         return cls(
-            embeddings_url=given.get("DOCPROC_TEI_EMBEDDINGS_URL", DEFAULT_EMBEDDINGS_URL),
-            default_top_k=_number(given, "RAG_DEFAULT_TOP_K", int, 5),
-            default_layer=given.get("RAG_DEFAULT_LAYER", "chunk"),
-            query_timeout=_number(given, "RAG_QUERY_TIMEOUT_SECONDS", float, 5.0),
-            embed_timeout=_number(given, "RAG_EMBED_TIMEOUT_SECONDS", float, 10.0),
-            api_key=given.get("RAGSTORE_API_KEY"),
+            embeddings_url=variables.get("DOCPROC_TEI_EMBEDDINGS_URL", DEFAULT_EMBEDDINGS_URL),
+            default_top_k=_number(variables, "RAG_DEFAULT_TOP_K", int, 5),
+            default_layer=variables.get("RAG_DEFAULT_LAYER", "chunk"),
+            query_timeout=_number(variables, "RAG_QUERY_TIMEOUT_SECONDS", float, 5.0),
+            embed_timeout=_number(variables, "RAG_EMBED_TIMEOUT_SECONDS", float, 10.0),
+            api_key=variables.get("RAGSTORE_API_KEY"),
         )
 
 
 def extract_rag_config(
     config: Mapping[str, object], *, assistant: Mapping[str, object] | None = None
 ) -> RagConfig | None:
-    """Find the archives of an invocation.
+    """Extract the archives of an invocation.
 
     Args:
-        config: a LangGraph configuration, of the thread where there are two.
-        assistant: the assistant's configuration, when the runtime has not merged the two itself.
+        config: a LangGraph configuration; the thread's where there are two.
+        assistant: the assistant's configuration, when the runtime has not merged the two.
 
     Returns:
-        The archives; None when there is no `rag_config`. One that the thread gives replaces the assistant's whole,
-        also when it lists no archive.
+        The archives; None when there is no `rag_config`. A `rag_config` of the thread replaces the assistant's
+        entirely, even if it lists no archive.
 
     Raises:
-        InvalidConfiguration: it is not what the platform promises; the text says where.
+        InvalidConfiguration: the `rag_config` is not valid; the text names the path.
     """
     for source in (config, assistant):
         configurable = (source or {}).get("configurable")
@@ -128,7 +128,7 @@ def extract_rag_config(
 
 
 def clamp_top_k(top_k: int) -> int:
-    """Bring a number of results to what is allowed, 1 to 20."""
+    """Clamp a number of results to 1..20."""
     return min(max(top_k, 1), MAX_TOP_K)
 
 
@@ -138,25 +138,25 @@ def _rag_config(raw: object) -> RagConfig | None:
     if isinstance(raw, RagConfig):
         return raw
     if isinstance(raw, Mapping) and isinstance(raw.get("archives"), list | tuple):
-        # A null or blank member means "not given", so that its default holds.
-        raw = {**raw, "archives": [_without_blanks(archive) for archive in raw["archives"]]}
+        # A null or blank member means "not set", so that its default applies.
+        raw = {**raw, "archives": [_drop_blanks(archive) for archive in raw["archives"]]}
     try:
         return msgspec.convert(raw, RagConfig)
     except msgspec.ValidationError as error:
         raise InvalidConfiguration(f"rag_config: {error}") from None
 
 
-def _without_blanks(archive: object) -> object:
+def _drop_blanks(archive: object) -> object:
     if not isinstance(archive, Mapping):
         return archive
     return {key: value for key, value in archive.items() if value is not None and value != ""}
 
 
-def _number(given: Mapping[str, str], name: str, kind: Callable[[str], T], default: T) -> T:
-    if name not in given:
+def _number(variables: Mapping[str, str], name: str, parse: Callable[[str], T], default: T) -> T:
+    if name not in variables:
         return default
     try:
-        number = kind(given[name])
+        number = parse(variables[name])
     except ValueError:
         raise InvalidConfiguration(f"{name} must be a number") from None
     if isinstance(number, int | float) and not (math.isfinite(number) and number > 0):

@@ -1,21 +1,23 @@
-"""Connections that outlive a retriever, and a way into asyncio for synchronous callers.
+"""HTTP connections of asynchronous code, and an event loop for synchronous callers.
 
-A tool is made for each invocation of an agent and simply dropped after it. So nothing that has to be closed may hang
-on it: each event loop has one pool of connections, which closes with the loop.
+Retrievers, providers and embedders are made for each invocation of an agent and simply dropped after it. So they own
+nothing that has to be closed: they use the httpx client that they are given, or the pool of the event loop, which
+closes with the loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import os
 import threading
+import weakref
 from collections.abc import AsyncGenerator, Coroutine
 from typing import TypeVar
 
 import httpx
 
-from ragstore_client._wire import tls
+from ragstore_client._httpx import ssl_context
+from ragstore_client._retries import RetryPolicy
 
 T = TypeVar("T")
 
@@ -24,36 +26,59 @@ _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=16, keepali
 _pools: dict[asyncio.AbstractEventLoop, tuple[httpx.AsyncClient, AsyncGenerator[None, None]]] = {}
 
 
-async def shared_http() -> httpx.AsyncClient:
-    """The pool of the running event loop.
+def search_retries(timeout: float) -> RetryPolicy:
+    """The retry policy of calls that a user waits for: one quick retry within the time limit.
+
+    It is the only retry of such a call: the transport owns it, and no caller of the transport repeats a call.
+
+    Args:
+        timeout: time limit of the call, in seconds, retry included.
 
     Returns:
-        A client that nobody may close. It carries no timeout of its own.
+        The policy.
     """
+    return RetryPolicy(attempts=2, base=0.1, budget=timeout)
+
+
+async def connections(http: httpx.AsyncClient | None) -> httpx.AsyncClient:
+    """The httpx client to use.
+
+    Args:
+        http: the client that the caller was given, if any.
+
+    Returns:
+        That client, or the pool of the running event loop. The caller must not close it. The pool has no timeout of
+        its own.
+    """
+    if http is not None:
+        return http
     loop = asyncio.get_running_loop()
     if loop in _pools and not _pools[loop][0].is_closed:
         return _pools[loop][0]
     for old in [known for known in _pools if known.is_closed()]:
         del _pools[old]
-    client = httpx.AsyncClient(timeout=None, limits=_LIMITS, verify=tls())  # noqa: S113  # each request brings its own
-    lifetime = _until_shutdown(loop, client)
-    _pools[loop] = (client, lifetime)
+    pool = httpx.AsyncClient(timeout=None, limits=_LIMITS, verify=ssl_context())  # noqa: S113  # set for each request
+    lifetime = _until_shutdown(loop, pool)
+    _pools[loop] = (pool, lifetime)
     await anext(lifetime)
-    return client
+    return pool
 
 
-async def _until_shutdown(loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient) -> AsyncGenerator[None, None]:
-    # A loop closes the asynchronous generators that began in it before it ends (shutdown_asyncgens). That is the one
-    # moment at which the connections can be closed properly without anybody having to remember it.
+async def _until_shutdown(loop: asyncio.AbstractEventLoop, pool: httpx.AsyncClient) -> AsyncGenerator[None, None]:
+    # Before it ends, a loop closes the asynchronous generators that were started in it (shutdown_asyncgens). At no
+    # other moment can the connections be closed properly without an explicit call.
     try:
         yield
     finally:
         _pools.pop(loop, None)
-        await client.aclose()
+        await pool.aclose()
 
 
 class LoopThread:
-    """An event loop in a thread of its own, in which synchronous callers have coroutines run."""
+    """An event loop in a thread, which runs coroutines for synchronous callers.
+
+    The thread starts with the first call. It ends when the object is garbage collected, or with the process.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -61,31 +86,31 @@ class LoopThread:
         self._process = 0
 
     def run(self, coroutine: Coroutine[object, object, T]) -> T:
-        """Run a coroutine and wait for it.
+        """Run a coroutine and wait for its result.
 
         Args:
-            coroutine: what to run; it sees the caller's context variables.
+            coroutine: the coroutine; it sees the caller's context variables.
 
         Returns:
-            What it returns.
+            Its result.
         """
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._running())
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
         try:
             return future.result()
         except BaseException:
-            # An interrupted caller waits no longer, so the work must end too.
+            # An interrupted caller no longer waits for the result, so the coroutine must end as well.
             future.cancel()
             raise
 
-    def _running(self) -> asyncio.AbstractEventLoop:
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
-            # Threads do not survive a fork: the child needs a loop of its own.
+            # Threads do not survive a fork: the child process needs a loop of its own.
             if self._loop is None or self._process != os.getpid():
                 self._loop = asyncio.new_event_loop()
                 self._process = os.getpid()
                 thread = threading.Thread(target=_serve, args=(self._loop,), name="ragstore-retriever", daemon=True)
                 thread.start()
-                atexit.register(_stop, self._loop, thread, self._process)
+                weakref.finalize(self, _stop, self._loop, thread, self._process)
             return self._loop
 
 
@@ -98,7 +123,5 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread, process: int) -> None:
     if process == os.getpid() and thread.is_alive():
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(timeout=1.0)
-
-
-loop_thread = LoopThread()
+        if threading.current_thread() is not thread:
+            thread.join(timeout=1.0)

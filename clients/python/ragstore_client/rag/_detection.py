@@ -1,6 +1,6 @@
-"""Whether a URL names a ragstore service or a plain Chroma server.
+"""Detects whether a URL belongs to a ragstore service or to a plain Chroma server.
 
-The platform calls it `chromadb_url`, and both are found behind it.
+The platform calls the URL `chromadb_url` in both cases.
 """
 
 from __future__ import annotations
@@ -9,63 +9,69 @@ import threading
 import time
 from typing import Literal, TypeAlias
 
-from ragstore_client._async.exchange import AsyncExchange
+import httpx
+
+from ragstore_client._async.transport import AsyncTransport
+from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import ProblemError, ServerError, UnexpectedResponse
-from ragstore_client._retries import RetryPolicy
-from ragstore_client._wire import endpoint
 from ragstore_client.rag._chroma_calls import heartbeat
-from ragstore_client.rag._connections import shared_http
+from ragstore_client.rag._connections import connections, search_retries
 
 Backend: TypeAlias = Literal["ragstore", "chroma"]
 
 
-class Detector:
-    """Finds out what is behind a URL, and remembers it for a while. Threads may share it.
+class BackendDetector:
+    """Detects the backend behind a URL and caches the result. Threads may share it.
 
     Args:
-        remember: seconds for which an answer holds.
+        ttl_seconds: how long a result is cached.
     """
 
-    def __init__(self, remember: float = 300.0) -> None:
-        self._remember = remember
+    def __init__(self, ttl_seconds: float = 300.0) -> None:
+        self._ttl_seconds = ttl_seconds
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[Backend, float]] = {}
+        self._cache: dict[str, tuple[Backend, float]] = {}
 
-    def known(self, url: str) -> Backend | None:
-        """What is remembered of a URL."""
+    def cached(self, url: str) -> Backend | None:
+        """The cached result for a URL; None when there is none."""
         with self._lock:
-            backend, expires = self._known.get(url, (None, 0.0))
+            backend, expires = self._cache.get(url, (None, 0.0))
         return backend if time.monotonic() < expires else None
 
-    def forget(self, url: str) -> None:
-        """Ask again next time."""
+    def invalidate(self, url: str) -> None:
+        """Remove the cached result for a URL."""
         with self._lock:
-            self._known.pop(url, None)
+            self._cache.pop(url, None)
 
-    async def detect(self, url: str, *, within: float) -> Backend:
-        """Find out what is behind a URL.
+    async def detect(self, url: str, *, timeout_seconds: float, http: httpx.AsyncClient | None = None) -> Backend:
+        """Detect the backend behind a URL.
 
-        Only Chroma has Chroma's heartbeat. No key is sent along.
+        Only Chroma has Chroma's heartbeat. The request carries no key.
 
         Args:
             url: the base URL.
-            within: seconds for the answer.
+            timeout_seconds: time limit of the request, retry included.
+            http: the httpx client; the event loop's pool when None.
 
         Returns:
-            Which it is.
+            The backend.
 
         Raises:
-            TransportError: nothing answers there.
-            ServerError: what answers is out of order.
-            InvalidConfiguration: it is no URL.
+            TransportError: no server responds there.
+            ServerError: the server responds with an error of its own (5xx).
+            InvalidConfiguration: the URL is not valid.
         """
-        known = self.known(url)
-        if known is not None:
-            return known
-        retries = RetryPolicy(attempts=2, base=0.1, budget=within)
-        exchange = AsyncExchange(await shared_http(), endpoint(url), timeout=within, retries=retries)
+        cached = self.cached(url)
+        if cached is not None:
+            return cached
+        transport = AsyncTransport(
+            await connections(http),
+            parse_endpoint(url),
+            timeout=timeout_seconds,
+            retries=search_retries(timeout_seconds),
+        )
         try:
-            await exchange.do(heartbeat())
+            await transport.send(heartbeat())
         except ServerError:
             raise
         except (ProblemError, UnexpectedResponse):
@@ -73,9 +79,5 @@ class Detector:
         else:
             backend = "chroma"
         with self._lock:
-            self._known[url] = (backend, time.monotonic() + self._remember)
+            self._cache[url] = (backend, time.monotonic() + self._ttl_seconds)
         return backend
-
-
-shared_detector = Detector()
-"""What all retrievers know: they live for one invocation, services stay what they are."""

@@ -1,4 +1,4 @@
-"""From a query's text to its vector."""
+"""Embeds queries."""
 
 from __future__ import annotations
 
@@ -11,46 +11,45 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from ragstore_client._answers import into
-from ragstore_client._async.exchange import AsyncExchange
-from ragstore_client._calls import Call
+from ragstore_client._async.transport import AsyncTransport
+from ragstore_client._call import Call
+from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import EmbeddingFailed, InvalidInput, RagstoreError, describe
 from ragstore_client._json import encode
+from ragstore_client._responses import json_decoder
 from ragstore_client._retries import RetryPolicy
 from ragstore_client._vectors import to_float32
-from ragstore_client._wire import endpoint
 from ragstore_client.rag._config import DEFAULT_EMBEDDINGS_URL
-from ragstore_client.rag._connections import shared_http
+from ragstore_client.rag._connections import connections
 
 if TYPE_CHECKING:
+    import httpx
+
     from ragstore_client._models import Embedding
 
 logger = logging.getLogger("ragstore_client.rag")
 
 
 class Embedder(Protocol):
-    """Whatever can make a vector of a text.
-
-    A model in this process, another provider's API: anything with these two members can stand in.
-    """
+    """Embeds texts: a model in this process, another provider's API, or anything else with these two members."""
 
     @property
     def connection(self) -> str:
-        """What tells this embedder from others, without secrets: part of the key under which vectors are kept."""
+        """Identifies the embedder, without secrets: part of the key under which vectors are cached."""
         ...
 
     async def embed(self, text: str, *, model: str) -> Embedding:
-        """Make a vector.
+        """Embed a text.
 
         Args:
             text: the text.
-            model: the model that made the vectors of the collections to search.
+            model: name of the model that the searched collections were embedded with.
 
         Returns:
             The vector.
 
         Raises:
-            EmbeddingFailed: there is none.
+            EmbeddingFailed: there is no vector.
         """
         ...
 
@@ -65,20 +64,29 @@ class _Vectors(msgspec.Struct):
 
 
 class EmbeddingsClient:
-    """An `Embedder` that asks a TEI or OpenAI-compatible endpoint, `POST /v1/embeddings`.
+    """An `Embedder` that calls a TEI or OpenAI-compatible endpoint, `POST /v1/embeddings`.
 
     Args:
-        url: the server, without `/v1/embeddings`.
-        timeout: seconds for an answer, tries included.
+        url: URL of the server, without `/v1/embeddings`.
+        timeout: time limit in seconds, retries included.
         api_key: sent as a bearer token.
+        http: the httpx client; the event loop's pool when None.
 
     Raises:
-        InvalidConfiguration: the URL or the key is none.
+        InvalidConfiguration: the URL or the key is not valid.
     """
 
-    def __init__(self, url: str = DEFAULT_EMBEDDINGS_URL, *, timeout: float = 10.0, api_key: str | None = None) -> None:
-        self._endpoint = endpoint(url, api_key)
+    def __init__(
+        self,
+        url: str = DEFAULT_EMBEDDINGS_URL,
+        *,
+        timeout: float = 10.0,
+        api_key: str | None = None,
+        http: httpx.AsyncClient | None = None,
+    ) -> None:
+        self._endpoint = parse_endpoint(url, api_key)
         self._timeout = timeout
+        self._http = http
 
     @property
     def connection(self) -> str:
@@ -86,61 +94,61 @@ class EmbeddingsClient:
         return self._endpoint.url
 
     async def embed(self, text: str, *, model: str) -> array[float]:
-        """Make the vector of one text.
+        """Embed one text.
 
         Args:
             text: the text.
-            model: the model's name, as the server knows it.
+            model: name of the model, as the server knows it.
 
         Returns:
             float32 values.
 
         Raises:
-            EmbeddingFailed: no usable vector came in time.
+            EmbeddingFailed: the server returned no usable vector in time.
         """
         return (await self.embed_many([text], model=model))[0]
 
     async def embed_many(self, texts: Sequence[str], *, model: str) -> list[array[float]]:
-        """Make the vectors of several texts in one request.
+        """Embed several texts in one request.
 
         Args:
-            texts: the texts; the server limits how many.
-            model: the model's name, as the server knows it.
+            texts: the texts; the server limits their number.
+            model: name of the model, as the server knows it.
 
         Returns:
             A vector of float32 values for each text, all of one dimension.
 
         Raises:
-            EmbeddingFailed: no usable vectors came in time.
+            EmbeddingFailed: the server returned no usable vectors in time.
         """
         body = encode({"model": model, "input": list(texts)})
-        call = Call("POST", "/v1/embeddings", into(_Vectors), body=body)
-        exchange = AsyncExchange(
-            await shared_http(),
+        call = Call("POST", "/v1/embeddings", json_decoder(_Vectors), body=body)
+        transport = AsyncTransport(
+            await connections(self._http),
             self._endpoint,
             timeout=self._timeout,
             retries=RetryPolicy(attempts=3, base=0.1, cap=1.0, budget=self._timeout),
         )
         try:
             async with asyncio.timeout(self._timeout):
-                answer = await exchange.do(call)
+                response = await transport.send(call)
         except (RagstoreError, TimeoutError) as error:
-            # Not the server's own words: it may repeat the text that it was sent.
+            # The server's own message is not used: it may repeat the text that was sent.
             raise EmbeddingFailed(f"the embeddings endpoint failed: {describe(error)}") from None
-        return _usable(answer.data, len(texts))
+        return _validate(response.data, len(texts))
 
 
-def _usable(data: list[_Vector], expected: int) -> list[array[float]]:
+def _validate(data: list[_Vector], expected: int) -> list[array[float]]:
     if len(data) != expected:
-        raise EmbeddingFailed(f"the embeddings endpoint gave {len(data)} vectors for {expected} texts")
+        raise EmbeddingFailed(f"the embeddings endpoint returned {len(data)} vectors for {expected} texts")
     if all(item.index is not None for item in data):
         data = sorted(data, key=lambda item: item.index or 0)
     try:
         vectors = [to_float32(item.embedding) for item in data]
     except InvalidInput as error:
-        raise EmbeddingFailed(f"the embeddings endpoint gave no vector: {error}") from None
+        raise EmbeddingFailed(f"the embeddings endpoint returned no usable vector: {error}") from None
     if len({len(vector) for vector in vectors}) > 1:
-        raise EmbeddingFailed("the embeddings endpoint gave vectors of different dimensions")
+        raise EmbeddingFailed("the embeddings endpoint returned vectors of different dimensions")
     if not all(math.isfinite(sum(vector)) for vector in vectors):
-        raise EmbeddingFailed("the embeddings endpoint gave a vector that is not finite")
+        raise EmbeddingFailed("the embeddings endpoint returned a vector that is not finite")
     return vectors

@@ -1,4 +1,4 @@
-"""Vectors of queries that were embedded before."""
+"""A cache of query vectors."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ logger = logging.getLogger("ragstore_client.rag")
 
 
 class EmbeddingCache:
-    """Keeps the vectors of the texts that were asked for last, by `connection:model` and text. Threads may share it.
+    """A least-recently-used cache of vectors, by `connection:model` and text. Threads may share it.
 
     Args:
-        capacity: most vectors; one of 768 dimensions takes 3 KiB.
+        capacity: maximum number of vectors; one of 768 dimensions takes 3 KiB.
     """
 
     def __init__(self, capacity: int = 1024) -> None:
@@ -30,19 +30,19 @@ class EmbeddingCache:
         self._vectors: OrderedDict[tuple[str, str], array[float]] = OrderedDict()
 
     async def embed(self, embedder: Embedder, text: str, *, model: str, archives: int = 1) -> array[float]:
-        """Take a vector from the cache, or have it made. Hits are logged, without the text.
+        """Get a vector from the cache, or from the embedder. Hits are logged, without the text.
 
         Args:
-            embedder: what makes it.
+            embedder: embeds a text that is not cached.
             text: the text.
-            model: the model.
-            archives: how many collections the vector is for: the first may need it made, the others reuse it.
+            model: name of the model.
+            archives: number of collections that the vector is for: the first may cause a miss, the others reuse it.
 
         Returns:
             float32 values.
 
         Raises:
-            EmbeddingFailed: there is none.
+            EmbeddingFailed: the embedder returned no usable vector.
         """
         key = (f"{embedder.connection}:{model}", text)
         vector = self._get(key)
@@ -52,7 +52,7 @@ class EmbeddingCache:
             try:
                 vector = to_float32(await embedder.embed(text, model=model))
             except InvalidInput as error:
-                raise EmbeddingFailed(f"the embedder gave no vector: {error}") from None
+                raise EmbeddingFailed(f"the embedder returned no usable vector: {error}") from None
             self._put(key, vector)
         if hits:
             logger.info("Embedding cache hit for %s: reused for %d collection queries", key[0], hits)
@@ -71,7 +71,3 @@ class EmbeddingCache:
             self._vectors.move_to_end(key)
             while len(self._vectors) > self._capacity:
                 self._vectors.popitem(last=False)
-
-
-shared_cache = EmbeddingCache()
-"""The cache of all retrievers that are given none: they live for one invocation, questions come back."""

@@ -1,7 +1,7 @@
-"""One search over several collections that none of them can hold up.
+"""One search over several collections, in which a slow collection does not delay the others.
 
-The collections of a service are asked in one call. If that call is not back at half time, one of them must be slow, so
-each is asked alone as well: the slow one then costs its own results, not those of its neighbours.
+The collections of a service are searched in one joint call. If that call is still in flight after half of the time,
+one of them must be slow, so each is searched alone as well: the slow one then costs only its own results.
 """
 
 from __future__ import annotations
@@ -13,108 +13,114 @@ from typing import TypeAlias
 from ragstore_client._exceptions import CallTimeout, ProblemError, RagstoreError, TransportError, describe
 from ragstore_client._models import CollectionError, Match, MultiQueryResults
 
-Ask: TypeAlias = Callable[[list[str]], Coroutine[object, object, MultiQueryResults]]
+SearchCollections: TypeAlias = Callable[[list[str]], Coroutine[object, object, MultiQueryResults]]
 
 
-async def ask_in_time(collections: list[str], ask: Ask, within: float) -> MultiQueryResults:
-    """Ask several collections, within a time.
+async def search_jointly(
+    collections: list[str], search: SearchCollections, timeout_seconds: float
+) -> MultiQueryResults:
+    """Search several collections within a time limit.
 
     Args:
-        collections: where; each name once.
-        ask: searches some of them in one call.
-        within: seconds for all of it.
+        collections: names of the collections, each once.
+        search: searches collections in one call.
+        timeout_seconds: time limit of the whole search.
 
     Returns:
-        What those gave that answered, and an error for each that did not.
+        The results of the collections that responded, and an error for each that did not.
 
     Raises:
-        RagstoreError: the joint call failed, or a single collection did.
+        RagstoreError: the joint call failed, or the search of a single collection did.
     """
-    joint = _started(ask(collections))
+    joint = _start(search(collections))
     try:
         if len(collections) == 1:
-            return await _within(joint, within)
-        await asyncio.wait({joint}, timeout=within / 2)
-        return joint.result() if joint.done() else await _joint_or_alone(joint, collections, ask, within / 2)
+            return await _with_timeout(joint, timeout_seconds)
+        half = timeout_seconds / 2
+        await asyncio.wait({joint}, timeout=half)
+        return joint.result() if joint.done() else await _joint_or_each(joint, collections, search, half)
     finally:
         joint.cancel()
 
 
-async def ask_each(collections: Iterable[str], ask: Ask, within: float) -> MultiQueryResults:
-    """Ask each collection alone, all at once.
+async def search_each(
+    collections: Iterable[str], search: SearchCollections, timeout_seconds: float
+) -> MultiQueryResults:
+    """Search collections one per call, concurrently.
 
     Args:
-        collections: where; each name once.
-        ask: searches the one that it is given.
-        within: seconds for all of it.
+        collections: names of the collections, each once.
+        search: searches the one collection that it is given.
+        timeout_seconds: time limit of the whole search.
 
     Returns:
-        What those gave that answered, and an error for each that did not.
+        The results of the collections that responded, and an error for each that did not.
     """
-    tasks = {name: _started(ask([name])) for name in collections}
+    tasks = {name: _start(search([name])) for name in collections}
     try:
-        await asyncio.wait(tasks.values(), timeout=within)
-        return _collected(tasks)
+        await asyncio.wait(tasks.values(), timeout=timeout_seconds)
+        return _collect(tasks)
     finally:
         for task in tasks.values():
             task.cancel()
 
 
-def failure(collection: str, error: BaseException) -> CollectionError:
-    """Say of one collection what an exception says of a call.
+def collection_error(collection: str, error: BaseException) -> CollectionError:
+    """Convert the error of a search into the error of a collection.
 
     Args:
-        collection: which.
-        error: what its search ended in.
+        collection: name of the collection.
+        error: the error of its search.
 
     Returns:
-        The error, with the HTTP status that fits.
+        The error, with the matching HTTP status and the code, if there is one.
     """
     if isinstance(error, ProblemError):
-        return CollectionError(collection, error.status, error.detail)
+        return CollectionError(collection, error.status, error.detail, error.code)
     if isinstance(error, TimeoutError):
         return CollectionError(collection, 504, describe(error))
     return CollectionError(collection, 503 if isinstance(error, TransportError) else 502, describe(error))
 
 
-def _started(work: Coroutine[object, object, MultiQueryResults]) -> asyncio.Task[MultiQueryResults]:
-    # A task that is given up may still fail. asyncio would then log the exception, and a server's words in it.
-    task = asyncio.create_task(work)
+def _start(search: Coroutine[object, object, MultiQueryResults]) -> asyncio.Task[MultiQueryResults]:
+    # A task may still fail when its result is no longer awaited. asyncio would then log the exception, with a text
+    # of a server in it.
+    task = asyncio.create_task(search)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task
 
 
-async def _joint_or_alone(
-    joint: asyncio.Task[MultiQueryResults], collections: list[str], ask: Ask, within: float
+async def _joint_or_each(
+    joint: asyncio.Task[MultiQueryResults], collections: list[str], search: SearchCollections, timeout_seconds: float
 ) -> MultiQueryResults:
-    alone = _started(ask_each(collections, ask, within))
+    each = _start(search_each(collections, search, timeout_seconds))
     try:
-        await asyncio.wait({joint, alone}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({joint, each}, return_when=asyncio.FIRST_COMPLETED)
         if joint.done() and joint.exception() is None:
             return joint.result()
-        return await alone
+        return await each
     finally:
-        alone.cancel()
+        each.cancel()
 
 
-async def _within(task: asyncio.Task[MultiQueryResults], within: float) -> MultiQueryResults:
+async def _with_timeout(task: asyncio.Task[MultiQueryResults], timeout_seconds: float) -> MultiQueryResults:
     try:
-        async with asyncio.timeout(within):
+        async with asyncio.timeout(timeout_seconds):
             return await task
     except TimeoutError as error:
         if isinstance(error, RagstoreError):
             raise
-        raise CallTimeout(f"no answer within {within:g} s") from None
+        raise CallTimeout(f"no response within {timeout_seconds:g} s") from None
 
 
-def _collected(tasks: Mapping[str, asyncio.Task[MultiQueryResults]]) -> MultiQueryResults:
+def _collect(tasks: Mapping[str, asyncio.Task[MultiQueryResults]]) -> MultiQueryResults:
     results: list[Match] = []
     errors: list[CollectionError] = []
     for name, task in tasks.items():
         if not task.done():
-            errors.append(CollectionError(name, 504, "no answer in time"))
+            errors.append(CollectionError(name, 504, "no response in time"))
         elif (error := task.exception()) is not None:
-            errors.append(failure(name, error))
+            errors.append(collection_error(name, error))
         else:
             results += task.result().results
             errors += task.result().errors

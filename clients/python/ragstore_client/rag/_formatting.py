@@ -1,4 +1,4 @@
-"""What people and models get to read. Formatting knows results; results know nothing of formatting."""
+"""Formats results for people and models."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import msgspec
 from ragstore_client._exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
-    from ragstore_client.rag._results import Hit
+    from ragstore_client.rag._results import RetrievedPassage
 
 SEPARATOR = "\n\n---\n\n"
 
 
 class Texts(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is said in one language.
+    """The texts of one language.
 
     Attributes:
         archive: label of an archive's name.
@@ -26,8 +26,8 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True):
         no_archives: no archive could be reached.
         nothing_found: the search found nothing.
         search_failed: the query could not be embedded.
-        context_heading: introduces results that are put before the model unasked.
-        archive_prompt: tells the model of the search tool.
+        context_heading: heading of results that are added to the conversation as context.
+        archive_prompt: introduces the search tool to the model.
     """
 
     archive: str
@@ -69,7 +69,7 @@ TEXTS: dict[str, Texts] = {
         context_heading="Relevant documents from the archives:",
         archive_prompt=(
             'You have access to document archives. Use the tool "search_archives"\n'
-            "when the user asks about documents, reports, policies or archived information.\n"
+            "when the user has questions about documents, reports, policies or archived information.\n"
             "Rephrase the query so that it suits a semantic search."
         ),
     ),
@@ -83,66 +83,67 @@ def texts(language: str = "de") -> Texts:
         language: `de` or `en`; add others to `TEXTS`.
 
     Returns:
-        Its texts.
+        The texts.
 
     Raises:
-        InvalidConfiguration: there are none for it.
+        InvalidConfiguration: there are no texts for the language.
     """
     try:
         return TEXTS[language]
     except KeyError:
-        raise InvalidConfiguration(f"no texts for language {language!r}; there are {', '.join(TEXTS)}") from None
+        raise InvalidConfiguration(f"no texts for language {language!r}; available: {', '.join(TEXTS)}") from None
 
 
-def format_hits(hits: Iterable[Hit], *, language: str = "de") -> str:
-    """Write results for a model to read.
+def format_passages(passages: Iterable[RetrievedPassage], *, language: str = "de") -> str:
+    """Format results for a model.
 
     Args:
-        hits: the results, best first.
-        language: of the labels.
+        passages: the results, best first.
+        language: language of the labels.
 
     Returns:
-        Each result under a line that numbers it and tells its source, with rules in between; the words for "nothing
-        found" when there is none.
+        Each result under a line with its number and source, separated by rules; the text for "nothing found" when
+        there are no results.
     """
-    words = texts(language)
-    return SEPARATOR.join(_block(number, hit, words) for number, hit in enumerate(hits, 1)) or words.nothing_found
+    labels = texts(language)
+    blocks = [_block(number, passage, labels) for number, passage in enumerate(passages, 1)]
+    return SEPARATOR.join(blocks) or labels.nothing_found
 
 
-def format_context(hits: Iterable[Hit], *, language: str = "de") -> str:
-    """Write results that are put before the model unasked.
+def format_context(passages: Iterable[RetrievedPassage], *, language: str = "de") -> str:
+    """Format results that are added to the conversation as context.
 
     Args:
-        hits: the results, best first.
-        language: of the labels.
+        passages: the results, best first.
+        language: language of the labels.
 
     Returns:
         The results under a heading.
     """
-    return f"{texts(language).context_heading}\n\n{format_hits(hits, language=language)}"
+    return f"{texts(language).context_heading}\n\n{format_passages(passages, language=language)}"
 
 
 def append_archive_prompt(system_prompt: str | None, *, language: str = "de") -> str:
-    """Tell a model of the search tool.
+    """Append the introduction of the search tool to a system prompt.
 
     Args:
         system_prompt: the agent's own prompt; None or empty when it has none.
-        language: of the addition.
+        language: language of the introduction.
 
     Returns:
-        The prompt with the addition at its end, once however often this is called.
+        The prompt with the introduction at its end; unchanged when it contains the introduction already.
     """
-    addition = texts(language).archive_prompt
+    introduction = texts(language).archive_prompt
     if not system_prompt or not system_prompt.strip():
-        return addition
-    return system_prompt if addition in system_prompt else f"{system_prompt}\n\n{addition}"
+        return introduction
+    return system_prompt if introduction in system_prompt else f"{system_prompt}\n\n{introduction}"
 
 
-def _block(number: int, hit: Hit, words: Texts) -> str:
+def _block(number: int, passage: RetrievedPassage, labels: Texts) -> str:
     facts = [
-        f"{label}: {hit.metadata[key]}"
-        for label, key in ((words.layer, "layer"), (words.page, "page_number"), (words.section, "section_heading"))
-        if hit.metadata.get(key)
+        f"{label}: {passage.metadata[key]}"
+        for label, key in ((labels.layer, "layer"), (labels.page, "page_number"), (labels.section, "section_heading"))
+        if passage.metadata.get(key)
     ]
     source = f" ({', '.join(facts)})" if facts else ""
-    return f"[{number}] {words.archive}: {hit.archive.name}{source}\n{hit.text}"
+    return f"[{number}] {labels.archive}: {passage.archive.name}{source}\n{passage.text}"

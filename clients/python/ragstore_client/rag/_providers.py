@@ -1,4 +1,4 @@
-"""Retrieval providers: one face for whatever can be searched, and a registry to choose by name."""
+"""Retrieval providers: one interface for everything that can be searched, and a registry to select them by name."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider can do, so that a user interface shows no more than that.
+    """The capabilities of a provider, so that a user interface shows nothing else.
 
     Attributes:
-        collections: it can tell which collections there are.
-        search: it finds documents by similarity.
-        embeddings: it makes vectors itself.
+        collections: it lists collections.
+        search: it searches by similarity.
+        embeddings: it embeds texts itself.
         metadata_filtering: it filters by metadata.
     """
 
@@ -33,15 +33,15 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProviderHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """How a provider's service is.
+    """The health of a provider's service.
 
     Attributes:
         status: `healthy` or `unhealthy`.
-        timestamp: when it was asked, with its time zone.
-        error: what is wrong; None when nothing is.
-        version: the service's version; None when it did not say.
-        collection_count: how many collections it has; None when it did not say.
-        storage_bytes: how much it stores; None when it did not say.
+        timestamp: time of the check, with time zone.
+        error: why the service is unhealthy.
+        version: the service's version; None when unknown.
+        collection_count: number of collections; None when unknown.
+        storage_bytes: size of the stored data; None when unknown.
     """
 
     status: Literal["healthy", "unhealthy"]
@@ -55,95 +55,95 @@ class ProviderHealth(msgspec.Struct, frozen=True, kw_only=True):
 class RetrievalProvider(Protocol):
     """A service that can be searched.
 
-    A class is registered; an instance is one connection, and holds nothing that has to be closed.
+    A class is registered. An instance is one connection, and owns nothing that has to be closed.
     """
 
     name: ClassVar[str]
-    """What it is selected by."""
+    """The name by which it is selected."""
 
     title: ClassVar[str]
-    """What people call it."""
+    """Its display name."""
 
     capabilities: ClassVar[Capabilities]
-    """What it can do."""
+    """Its capabilities."""
 
     @classmethod
     def connection_schema(cls) -> dict[str, object]:
-        """What a configuration must look like, as a JSON Schema; secrets are marked `writeOnly`."""
+        """The JSON Schema of a configuration; secrets are marked `writeOnly`."""
         ...
 
     @classmethod
     def connect(cls, configuration: Mapping[str, object]) -> Self:
-        """Make an instance; no connection is opened yet.
+        """Make an instance. No connection is opened yet.
 
         Args:
-            configuration: what `connection_schema` describes.
+            configuration: a configuration that matches `connection_schema`.
 
         Returns:
             The instance.
 
         Raises:
-            InvalidConfiguration: the configuration breaks the schema; the text says where, and repeats no value.
+            InvalidConfiguration: the configuration is not valid; the text names the path, and no value.
         """
         ...
 
     async def health(self) -> ProviderHealth:
-        """Ask the service how it is. One that cannot be reached is unhealthy; nothing is raised."""
+        """Get the service's health. A service that cannot be reached is unhealthy; nothing is raised."""
         ...
 
     async def collections(self) -> list[str]:
-        """The names of its collections.
+        """List the names of the collections.
 
         Raises:
-            RagstoreError: it did not tell.
+            RagstoreError: they could not be listed.
         """
         ...
 
     async def search(
         self, collections: Sequence[str], embedding: Embedding, *, top_k: int, where: Where | None = None
     ) -> MultiQueryResults:
-        """Find what is near to a vector, in several collections.
+        """Search several collections by similarity.
 
         Args:
-            collections: where.
-            embedding: the vector.
-            top_k: most matches, at least of all collections together.
+            collections: names of the collections.
+            embedding: the query vector.
+            top_k: maximum number of matches, per collection or over all of them.
             where: a filter on metadata, in the contract's language.
 
         Returns:
-            The matches, each naming its collection, and the collections that failed or were too slow. It comes within
-            the configured time.
+            The matches, each with its collection, and the collections that failed or were too slow, within the
+            configured time limit.
 
         Raises:
-            RagstoreError: none of the collections could be searched, for one reason.
+            RagstoreError: no collection could be searched, for one reason.
         """
         ...
 
     async def documents(self, collection: str, *, where: Where | None = None, limit: int = 1000) -> list[Document]:
-        """Read documents by their metadata alone.
+        """Read documents by their metadata.
 
         Args:
-            collection: where.
+            collection: name of the collection.
             where: a filter on metadata, in the contract's language.
-            limit: most documents.
+            limit: maximum number of documents.
 
         Returns:
             The documents, in the order of the store.
 
         Raises:
-            RagstoreError: they could not be read.
+            RagstoreError: the documents could not be read.
         """
         ...
 
 
 class ProviderInfo(msgspec.Struct, frozen=True):
-    """A provider that can be selected.
+    """A registered provider.
 
     Attributes:
-        name: what to select it by.
-        title: what people call it.
-        capabilities: what it can do.
-        connection_schema: what its configuration must look like, as a JSON Schema.
+        name: the name by which it is selected.
+        title: its display name.
+        capabilities: its capabilities.
+        connection_schema: the JSON Schema of its configuration.
     """
 
     name: str
@@ -156,13 +156,13 @@ P = TypeVar("P", bound=type[RetrievalProvider])
 
 
 class ProviderRegistry:
-    """The providers that are known, by name."""
+    """Registered providers, by name."""
 
     def __init__(self) -> None:
         self._providers: dict[str, type[RetrievalProvider]] = {}
 
     def register(self, provider: P) -> P:
-        """Make a provider known. Works as a decorator.
+        """Register a provider. Can be used as a decorator.
 
         Args:
             provider: the class.
@@ -171,7 +171,7 @@ class ProviderRegistry:
             The class.
 
         Raises:
-            ProviderExists: another provider has its name.
+            ProviderExists: another provider of that name is registered.
         """
         known = self._providers.setdefault(provider.name, provider)
         if known is not provider:
@@ -179,7 +179,7 @@ class ProviderRegistry:
         return provider
 
     def discover(self) -> list[ProviderInfo]:
-        """List the known providers, in the order of their registration."""
+        """List the registered providers, in the order of registration."""
         return [
             ProviderInfo(known.name, known.title, known.capabilities, known.connection_schema())
             for known in self._providers.values()
@@ -189,15 +189,15 @@ class ProviderRegistry:
         """Make an instance of a provider.
 
         Args:
-            name: which.
-            configuration: what its `connection_schema` describes.
+            name: name of the provider.
+            configuration: a configuration that matches its `connection_schema`.
 
         Returns:
             The instance.
 
         Raises:
-            UnknownProvider: none has that name; the text lists those that there are.
-            InvalidConfiguration: the configuration breaks the provider's schema.
+            UnknownProvider: no provider of that name is registered; the text lists the registered ones.
+            InvalidConfiguration: the configuration does not match the provider's schema.
         """
         if name not in self._providers:
             known = ", ".join(sorted(self._providers)) or "none"
@@ -205,11 +205,11 @@ class ProviderRegistry:
         return self._providers[name].connect(configuration)
 
 
-def schema_of(connection: type) -> dict[str, object]:
+def connection_json_schema(connection: type) -> dict[str, object]:
     """The JSON Schema of a connection struct, without references.
 
     Args:
-        connection: a struct without structs inside.
+        connection: a struct without nested structs.
 
     Returns:
         An object schema.
@@ -218,19 +218,19 @@ def schema_of(connection: type) -> dict[str, object]:
     return dict(components[connection.__name__])
 
 
-def checked(configuration: Mapping[str, object], connection: type[T], provider: str) -> T:
+def validate_configuration(configuration: Mapping[str, object], connection: type[T], provider: str) -> T:
     """Validate a configuration.
 
     Args:
-        configuration: what a user gave.
-        connection: the struct to read it into.
-        provider: who wants it, for the error.
+        configuration: the configuration.
+        connection: the struct to convert it to.
+        provider: name of the provider, for the error.
 
     Returns:
         The struct.
 
     Raises:
-        InvalidConfiguration: it breaks the schema.
+        InvalidConfiguration: the configuration does not match the schema.
     """
     try:
         return msgspec.convert(dict(configuration), connection)

@@ -10,19 +10,25 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 import msgspec
 
 from ragstore_client._async.client import AsyncClient
+from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import RagstoreError, describe
 from ragstore_client._models import MultiQueryResults
-from ragstore_client._retries import RetryPolicy
-from ragstore_client._wire import endpoint
-from ragstore_client.rag._connections import shared_http
-from ragstore_client.rag._fanout import ask_in_time
-from ragstore_client.rag._providers import Capabilities, ProviderHealth, checked, schema_of
+from ragstore_client.rag._connections import connections, search_retries
+from ragstore_client.rag._fanout import search_jointly
+from ragstore_client.rag._providers import (
+    Capabilities,
+    ProviderHealth,
+    connection_json_schema,
+    validate_configuration,
+)
 
 if TYPE_CHECKING:
+    import httpx
+
     from ragstore_client._models import Document, Embedding, Where
 
-_MOST_COLLECTIONS = 256
-"""Most collections that the service searches in one call."""
+_MAX_COLLECTIONS = 256
+"""Maximum number of collections that the service searches in one call."""
 
 
 class RagstoreConnection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,14 +39,17 @@ class RagstoreConnection(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         str | None,
         msgspec.Meta(title="API key", extra_json_schema={"writeOnly": True, "format": "password"}),
     ] = None
-    timeout: Annotated[float, msgspec.Meta(title="Timeout", description="Seconds for an answer.", gt=0, le=600)] = 5.0
+    timeout: Annotated[
+        float, msgspec.Meta(title="Timeout", description="Time limit of a call, in seconds.", gt=0, le=600)
+    ] = 5.0
 
 
 class RagstoreProvider:
     """Searches a ragstore service.
 
     Args:
-        connection: where it is.
+        connection: the service.
+        http: the httpx client; the event loop's pool when None.
     """
 
     name: ClassVar[str] = "ragstore"
@@ -49,22 +58,23 @@ class RagstoreProvider:
         collections=True, search=True, embeddings=False, metadata_filtering=True
     )
 
-    def __init__(self, connection: RagstoreConnection) -> None:
+    def __init__(self, connection: RagstoreConnection, *, http: httpx.AsyncClient | None = None) -> None:
+        parse_endpoint(connection.url, connection.api_key)  # raises InvalidConfiguration
         self._connection = connection
-        self._url = endpoint(connection.url, connection.api_key).url
+        self._http = http
 
     @classmethod
     def connection_schema(cls) -> dict[str, object]:
-        """What a configuration must look like, as a JSON Schema."""
-        return schema_of(RagstoreConnection)
+        """The JSON Schema of a configuration."""
+        return connection_json_schema(RagstoreConnection)
 
     @classmethod
-    def connect(cls, configuration: Mapping[str, object]) -> Self:
+    def connect(cls, configuration: Mapping[str, object], *, http: httpx.AsyncClient | None = None) -> Self:
         """Make an instance. See `RetrievalProvider.connect`."""
-        return cls(checked(configuration, RagstoreConnection, cls.name))
+        return cls(validate_configuration(configuration, RagstoreConnection, cls.name), http=http)
 
     async def health(self) -> ProviderHealth:
-        """Ask the service how it is. See `RetrievalProvider.health`."""
+        """Get the service's health. See `RetrievalProvider.health`."""
         try:
             health = await (await self._client()).health()
         except RagstoreError as error:
@@ -79,26 +89,28 @@ class RagstoreProvider:
         )
 
     async def collections(self) -> list[str]:
-        """The names of its collections. See `RetrievalProvider.collections`."""
+        """List the names of the collections. See `RetrievalProvider.collections`."""
         return [collection.name async for collection in (await self._client()).iter_collections()]
 
     async def search(
         self, collections: Sequence[str], embedding: Embedding, *, top_k: int, where: Where | None = None
     ) -> MultiQueryResults:
-        """Find what is near to a vector, in several collections. See `RetrievalProvider.search`."""
+        """Search several collections by similarity. See `RetrievalProvider.search`."""
         client = await self._client()
         names = list(dict.fromkeys(collections))
 
-        def ask(some: list[str]) -> Coroutine[object, object, MultiQueryResults]:
+        def search_some(some: list[str]) -> Coroutine[object, object, MultiQueryResults]:
             return client.query_collections(some, embedding, top_k=top_k, where=where)
 
-        parts = [names[start : start + _MOST_COLLECTIONS] for start in range(0, len(names), _MOST_COLLECTIONS)]
-        answers = await asyncio.gather(*(ask_in_time(part, ask, self._connection.timeout) for part in parts))
-        results = [match for answer in answers for match in answer.results]
-        return MultiQueryResults(results, len(results), [error for answer in answers for error in answer.errors])
+        groups = [names[start : start + _MAX_COLLECTIONS] for start in range(0, len(names), _MAX_COLLECTIONS)]
+        found = await asyncio.gather(
+            *(search_jointly(group, search_some, self._connection.timeout) for group in groups)
+        )
+        results = [match for each in found for match in each.results]
+        return MultiQueryResults(results, len(results), [error for each in found for error in each.errors])
 
     async def documents(self, collection: str, *, where: Where | None = None, limit: int = 1000) -> list[Document]:
-        """Read documents by their metadata alone. See `RetrievalProvider.documents`."""
+        """Read documents by their metadata. See `RetrievalProvider.documents`."""
         found: list[Document] = []
         client = await self._client()
         async for document in client.iter_documents(collection, where=where, page_size=min(limit, 1000)):
@@ -113,6 +125,6 @@ class RagstoreProvider:
             self._connection.url,
             api_key=self._connection.api_key,
             timeout=timeout,
-            retries=RetryPolicy(attempts=2, base=0.1, budget=timeout),
-            http=await shared_http(),
+            retries=search_retries(timeout),
+            http=await connections(self._http),
         )

@@ -1,4 +1,4 @@
-"""The providers that the package brings. Others join with `registry.register`."""
+"""The registry with the built-in providers. Add others with `registry.register`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ragstore_client.rag._providers import ProviderRegistry
 from ragstore_client.rag._ragstore_provider import RagstoreProvider
 
 registry = ProviderRegistry()
-"""The registry that the retriever selects from."""
+"""The default registry."""
 
 registry.register(RagstoreProvider)
 registry.register(ChromaProvider)

@@ -1,4 +1,4 @@
-"""What a search over archives gives: hits, and the archives that gave none and why."""
+"""The results of a search over archives: passages, and the archives that were skipped."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ragstore_client._models import StoredMetadata
 from ragstore_client.rag._config import RagArchiveConfig
 
 
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """A passage that was found.
+class RetrievedPassage(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage that a search has found.
 
     Attributes:
-        archive: where.
+        archive: the archive that contains it.
         id: its id in the archive's collection.
-        text: its whole text.
+        text: its text.
         metadata: its metadata.
-        distance: how far it is from the query, by the collection's measure; None when float32 cannot say it.
-        score: how near it is; 1 is the same direction for cosine.
+        distance: its distance from the query; None when float32 cannot represent it.
+        score: its similarity to the query; for cosine, 1 is the same direction.
     """
 
     archive: RagArchiveConfig
@@ -33,7 +33,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def span(self) -> tuple[str, int, int] | None:
-        """The document and the characters that it covers; None when the metadata does not tell."""
+        """Its document and its range of characters; None when the metadata has no such values."""
         document, start, end = (self.metadata.get(key) for key in ("document_id", "char_start", "char_end"))
         if isinstance(document, str) and isinstance(start, int) and isinstance(end, int):
             return document, start, end
@@ -41,7 +41,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SkipReason(StrEnum):
-    """Why an archive gave nothing."""
+    """Why an archive was skipped."""
 
     UNREACHABLE = "unreachable"
     TOO_SLOW = "too slow"
@@ -54,11 +54,11 @@ class SkipReason(StrEnum):
 
 
 class SkippedArchive(msgspec.Struct, frozen=True):
-    """An archive that gave nothing.
+    """An archive that was skipped.
 
     Attributes:
-        archive: which.
-        reason: why.
+        archive: the archive.
+        reason: why it was skipped.
     """
 
     archive: RagArchiveConfig
@@ -66,50 +66,50 @@ class SkippedArchive(msgspec.Struct, frozen=True):
 
 
 class SearchResults(msgspec.Struct, frozen=True):
-    """What a search found. Iterating goes over the hits.
+    """The results of a search. Iterating yields the passages.
 
     Attributes:
-        hits: the passages, nearest first.
-        skipped: the archives that could not be searched.
-        searched: how many could.
+        passages: the passages, nearest first.
+        skipped: the archives that were skipped.
+        searched: number of archives that were searched.
     """
 
-    hits: list[Hit] = []
+    passages: list[RetrievedPassage] = []
     skipped: list[SkippedArchive] = []
     searched: int = 0
 
-    def __iter__(self) -> Iterator[Hit]:
-        return iter(self.hits)
+    def __iter__(self) -> Iterator[RetrievedPassage]:
+        return iter(self.passages)
 
     def __len__(self) -> int:
-        return len(self.hits)
+        return len(self.passages)
 
     @property
     def unavailable(self) -> bool:
-        """Whether no archive was there to be searched."""
+        """Whether no archive was available."""
         absent = {SkipReason.UNREACHABLE, SkipReason.TOO_SLOW, SkipReason.NOT_FOUND, SkipReason.MISCONFIGURED}
         return self.searched == 0 and all(skipped.reason in absent for skipped in self.skipped)
 
 
-def ranked(hits: Iterable[Hit], top_k: int) -> list[Hit]:
-    """Put hits of all archives in one order.
+def rank(passages: Iterable[RetrievedPassage], top_k: int) -> list[RetrievedPassage]:
+    """Rank the passages of all archives together.
 
     Args:
-        hits: the hits, as they came.
-        top_k: most to keep.
+        passages: the passages, in any order.
+        top_k: maximum number of passages.
 
     Returns:
-        The nearest, each passage once: neither the same span of a document nor the same text comes twice.
+        The nearest passages without duplicates: neither a span of a document nor a text occurs twice.
     """
     seen: set[object] = set()
-    kept: list[Hit] = []
-    for hit in sorted(hits, key=_nearness):
-        marks = {mark for mark in (hit.span, " ".join(hit.text.split())) if mark}
-        if seen.isdisjoint(marks):
-            kept.append(hit)
-        seen |= marks
-    return kept[:top_k]
+    unique: list[RetrievedPassage] = []
+    for passage in sorted(passages, key=_distance):
+        identities = {identity for identity in (passage.span, " ".join(passage.text.split())) if identity}
+        if seen.isdisjoint(identities):
+            unique.append(passage)
+        seen |= identities
+    return unique[:top_k]
 
 
-def _nearness(hit: Hit) -> float:
-    return math.inf if hit.distance is None else hit.distance
+def _distance(passage: RetrievedPassage) -> float:
+    return math.inf if passage.distance is None else passage.distance

@@ -1,4 +1,4 @@
-"""The retriever: one question to many archives, one ranked answer."""
+"""The retriever: one query to several archives, one ranked result."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import EmbeddingFailed, InvalidConfiguration, InvalidInput, RagstoreError, describe
 from ragstore_client._models import CollectionError
-from ragstore_client._wire import endpoint
 from ragstore_client.rag._config import RagArchiveConfig, RagConfig, RagSettings, clamp_top_k
-from ragstore_client.rag._connections import loop_thread
+from ragstore_client.rag._connections import LoopThread
+from ragstore_client.rag._detection import BackendDetector
 from ragstore_client.rag._embedder import Embedder, EmbeddingsClient
-from ragstore_client.rag._embedding_cache import EmbeddingCache, shared_cache
-from ragstore_client.rag._fanout import failure
-from ragstore_client.rag._results import Hit, SearchResults, SkippedArchive, SkipReason, ranked
-from ragstore_client.rag._services import Services
-from ragstore_client.rag._siblings import Passage, document_filter, passage, section_filter
+from ragstore_client.rag._embedding_cache import EmbeddingCache
+from ragstore_client.rag._expansion import ExpandedPassage, assemble, document_filter, section_filter
+from ragstore_client.rag._fanout import collection_error
+from ragstore_client.rag._results import RetrievedPassage, SearchResults, SkippedArchive, SkipReason, rank
+from ragstore_client.rag._services import ServiceRouter
 
 if TYPE_CHECKING:
     from array import array
+
+    import httpx
 
     from ragstore_client._models import JSON, Scalar, Where
 
@@ -30,11 +33,11 @@ logger = logging.getLogger("ragstore_client.rag")
 
 ALL_LAYERS = "*"
 
-_MOST_MATCHES = 1000
-"""Most matches that a service returns."""
+_MAX_MATCHES = 1000
+"""Maximum number of matches that a service returns."""
 
-_MOST_PIECES = 10_000
-"""Most pieces that a section or document is put together from."""
+_MAX_CHUNKS = 10_000
+"""Maximum number of chunks of an expanded section or document."""
 
 
 class _Group(msgspec.Struct):
@@ -46,17 +49,25 @@ class _Group(msgspec.Struct):
 
 
 class Retriever:
-    """Searches all archives of an invocation. Threads and event loops may share it; nothing needs closing.
+    """Searches the archives of an invocation. Threads and event loops may share it; nothing has to be closed.
+
+    It has no state outside its arguments, except the connection pool that `http` replaces. Retrievers that live for one
+    invocation should be given a shared `cache`, `detector` and `loop_thread`.
 
     Args:
         config: the archives.
-        settings: time limits and defaults; read from the environment when None.
-        embedder: what embeds queries; the endpoint that the settings name when None.
-        cache: vectors of earlier queries; one for the whole process when None.
-        api_key: key for ragstore services, one for all or by base URL; the settings' when None.
+        settings: time limits and defaults; `RagSettings()` when None. The environment is read by
+            `RagSettings.from_env()` only.
+        embedder: embeds queries; an `EmbeddingsClient` for the endpoint in `settings` when None.
+        cache: vectors of earlier queries; a new cache when None.
+        http: the httpx client for all requests; the event loop's pool when None. Its connections belong to the event
+            loop that uses it first, so call either the asynchronous methods or the synchronous ones.
+        detector: detects and caches the backend behind a URL; a new detector when None.
+        loop_thread: runs the synchronous methods; a new thread, when one of them is called, when None.
+        api_key: key for ragstore services, one for all or by base URL; the one in `settings` when None.
 
     Raises:
-        InvalidConfiguration: the environment, or the endpoint's URL, is wrong.
+        InvalidConfiguration: the URL of the embeddings endpoint is not valid.
     """
 
     def __init__(
@@ -66,114 +77,162 @@ class Retriever:
         settings: RagSettings | None = None,
         embedder: Embedder | None = None,
         cache: EmbeddingCache | None = None,
+        http: httpx.AsyncClient | None = None,
+        detector: BackendDetector | None = None,
+        loop_thread: LoopThread | None = None,
         api_key: str | Mapping[str, str] | None = None,
     ) -> None:
         self.config = config
-        self.settings = settings or RagSettings.from_env()
-        self._embedder = embedder or EmbeddingsClient(self.settings.embeddings_url, timeout=self.settings.embed_timeout)
-        self._cache = shared_cache if cache is None else cache
-        self._services = Services(timeout=self.settings.query_timeout, api_key=api_key or self.settings.api_key)
+        self.settings = settings or RagSettings()
+        self._embedder = embedder or EmbeddingsClient(
+            self.settings.embeddings_url, timeout=self.settings.embed_timeout, http=http
+        )
+        self._cache = EmbeddingCache() if cache is None else cache
+        self._loop_thread = loop_thread or LoopThread()
+        self._services = ServiceRouter(
+            detector or BackendDetector(),
+            timeout=self.settings.query_timeout,
+            api_key=api_key or self.settings.api_key,
+            http=http,
+        )
 
     def search(
         self, query: str, top_k: int | None = None, *, layer: str | None = None, where: Where | None = None
     ) -> SearchResults:
-        """Find passages on a question.
+        """Search the archives.
 
         Args:
             query: the question, or the topic.
-            top_k: most passages, brought to 1..20; the settings' default when None.
-            layer: which layer of the documents, `*` for all; the settings' default when None.
+            top_k: maximum number of passages, clamped to 1..20; the default in `settings` when None.
+            layer: layer of the documents, `*` for all; the default in `settings` when None.
             where: a further filter on metadata.
 
         Returns:
-            The passages, nearest first and each once, and the archives that could not be searched. Distances of
-            archives that measure differently are compared as they are.
+            The passages, nearest first and without duplicates, and the archives that were skipped. Distances of
+            archives with different distance functions are compared without conversion.
 
         Raises:
             EmbeddingFailed: the query could not be embedded with any of the archives' models.
             InvalidInput: the filter cannot be sent.
         """
-        return loop_thread.run(self.asearch(query, top_k, layer=layer, where=where))
+        return self._loop_thread.run(self.asearch(query, top_k, layer=layer, where=where))
 
     async def asearch(
         self, query: str, top_k: int | None = None, *, layer: str | None = None, where: Where | None = None
     ) -> SearchResults:
-        """Find passages on a question. See `search`."""
-        wanted = clamp_top_k(self.settings.default_top_k if top_k is None else top_k)
+        """Search the archives.
+
+        Args:
+            query: the question, or the topic.
+            top_k: maximum number of passages, clamped to 1..20; the default in `settings` when None.
+            layer: layer of the documents, `*` for all; the default in `settings` when None.
+            where: a further filter on metadata.
+
+        Returns:
+            The passages, nearest first and without duplicates, and the archives that were skipped. Distances of
+            archives with different distance functions are compared without conversion.
+
+        Raises:
+            EmbeddingFailed: the query could not be embedded with any of the archives' models.
+            InvalidInput: the filter cannot be sent.
+        """
+        max_passages = clamp_top_k(self.settings.default_top_k if top_k is None else top_k)
         if not query.strip():
             return SearchResults(searched=len(self.config.archives))
         groups, skipped = self._groups()
         vectors = await self._vectors(query, groups)
         filter_ = self._filter(layer, where)
-        answers = await asyncio.gather(
-            *(self._search_group(group, vectors.get(group.model), wanted, filter_) for group in groups)
+        searches = await asyncio.gather(
+            *(self._search_group(group, vectors.get(group.model), max_passages, filter_) for group in groups)
         )
-        found = [hit for hits, _ in answers for hit in hits]
-        skipped += [skip for _, skips in answers for skip in skips]
+        found = [passage for passages, _ in searches for passage in passages]
+        skipped += [skip for _, skips in searches for skip in skips]
         for skip in skipped:
             logger.warning("Skipping archive %s (%s): %s", skip.archive.name, skip.archive.collection_name, skip.reason)
-        results = SearchResults(ranked(found, wanted), skipped, len(self.config.archives) - len(skipped))
+        results = SearchResults(rank(found, max_passages), skipped, len(self.config.archives) - len(skipped))
         logger.info(
             "Searched %d archives, skipped %d: %d passages of %d matches, distances %s",
             results.searched,
             len(skipped),
             len(results),
             len(found),
-            [round(hit.distance, 4) for hit in results if hit.distance is not None],
+            [round(passage.distance, 4) for passage in results if passage.distance is not None],
         )
         return results
 
-    def gather_section(self, hit: Hit) -> Passage:
-        """Go from a hit to its whole section.
+    def gather_section(self, passage: RetrievedPassage) -> ExpandedPassage:
+        """Get the whole section of a passage.
 
         Args:
-            hit: a hit of any search.
+            passage: a passage of any search.
 
         Returns:
-            The section's pieces in reading order; those of its document when it names no section.
+            The section's chunks in reading order; those of the document when the passage names no section.
 
         Raises:
-            InvalidInput: its metadata names neither.
+            InvalidInput: the passage's metadata names neither.
             RagstoreError: the archive could not be read.
         """
-        return loop_thread.run(self.agather_section(hit))
+        return self._loop_thread.run(self.agather_section(passage))
 
-    async def agather_section(self, hit: Hit) -> Passage:
-        """Go from a hit to its whole section. See `gather_section`."""
-        return await self._gather(hit, section_filter(hit))
-
-    def gather_document(self, hit: Hit) -> Passage:
-        """Go from a hit to its whole document.
+    async def agather_section(self, passage: RetrievedPassage) -> ExpandedPassage:
+        """Get the whole section of a passage.
 
         Args:
-            hit: a hit of any search.
+            passage: a passage of any search.
 
         Returns:
-            The document's pieces in reading order, of the hit's layer.
+            The section's chunks in reading order; those of the document when the passage names no section.
 
         Raises:
-            InvalidInput: its metadata names no document.
+            InvalidInput: the passage's metadata names neither.
             RagstoreError: the archive could not be read.
         """
-        return loop_thread.run(self.agather_document(hit))
+        return await self._gather(passage, section_filter(passage))
 
-    async def agather_document(self, hit: Hit) -> Passage:
-        """Go from a hit to its whole document. See `gather_document`."""
-        return await self._gather(hit, document_filter(hit))
+    def gather_document(self, passage: RetrievedPassage) -> ExpandedPassage:
+        """Get the whole document of a passage.
 
-    async def _gather(self, hit: Hit, where: Mapping[str, Scalar]) -> Passage:
-        archive = hit.archive
+        Args:
+            passage: a passage of any search.
+
+        Returns:
+            The document's chunks in reading order, of the passage's layer.
+
+        Raises:
+            InvalidInput: the passage's metadata names no document.
+            RagstoreError: the archive could not be read.
+        """
+        return self._loop_thread.run(self.agather_document(passage))
+
+    async def agather_document(self, passage: RetrievedPassage) -> ExpandedPassage:
+        """Get the whole document of a passage.
+
+        Args:
+            passage: a passage of any search.
+
+        Returns:
+            The document's chunks in reading order, of the passage's layer.
+
+        Raises:
+            InvalidInput: the passage's metadata names no document.
+            RagstoreError: the archive could not be read.
+        """
+        return await self._gather(passage, document_filter(passage))
+
+    async def _gather(self, passage: RetrievedPassage, where: Mapping[str, Scalar]) -> ExpandedPassage:
+        archive = passage.archive
         documents = await self._services.documents(
-            archive.chromadb_url, archive.collection_name, where=dict(where), limit=_MOST_PIECES
+            archive.chromadb_url, archive.collection_name, where=dict(where), limit=_MAX_CHUNKS
         )
-        return passage(documents, hit if "section_heading" in where else None)
+        return assemble(documents, passage if "section_heading" in where else None)
 
     def _groups(self) -> tuple[list[_Group], list[SkippedArchive]]:
         groups: dict[tuple[str, str], _Group] = {}
         skipped: list[SkippedArchive] = []
         for archive in self.config.archives:
             try:
-                key = (endpoint(archive.chromadb_url).url, archive.embedding_model)
+                key = (parse_endpoint(archive.chromadb_url).url, archive.embedding_model)
             except InvalidConfiguration:
                 skipped.append(SkippedArchive(archive, SkipReason.MISCONFIGURED))
                 continue
@@ -181,13 +240,13 @@ class Retriever:
         return list(groups.values()), skipped
 
     async def _vectors(self, query: str, groups: list[_Group]) -> dict[str, array[float]]:
-        """The query's vector by each model that some archive was made with."""
-        users: dict[str, int] = {}
+        """The query's vector by each model that an archive was embedded with."""
+        archives: dict[str, int] = {}
         for group in groups:
-            users[group.model] = users.get(group.model, 0) + len(group.archives)
-        made = await asyncio.gather(*(self._vector(query, model, count) for model, count in users.items()))
-        vectors = {model: vector for model, vector in zip(users, made, strict=True) if vector is not None}
-        if users and not vectors:
+            archives[group.model] = archives.get(group.model, 0) + len(group.archives)
+        made = await asyncio.gather(*(self._vector(query, model, count) for model, count in archives.items()))
+        vectors = {model: vector for model, vector in zip(archives, made, strict=True) if vector is not None}
+        if archives and not vectors:
             raise EmbeddingFailed("the query could not be embedded")
         return vectors
 
@@ -195,30 +254,30 @@ class Retriever:
         try:
             async with asyncio.timeout(self.settings.embed_timeout):
                 return await self._cache.embed(self._embedder, query, model=model, archives=archives)
-        except Exception as error:  # noqa: BLE001 - an embedder may be anybody's, and raise anything
+        except Exception as error:  # noqa: BLE001 - an embedder may be third-party code, and raise anything
             reason = str(error) if isinstance(error, EmbeddingFailed) else describe(error)
             logger.error("Embedding the query with %s failed: %s", model, reason)
             return None
 
     async def _search_group(
-        self, group: _Group, vector: array[float] | None, wanted: int, where: Where | None
-    ) -> tuple[list[Hit], list[SkippedArchive]]:
+        self, group: _Group, vector: array[float] | None, max_passages: int, where: Where | None
+    ) -> tuple[list[RetrievedPassage], list[SkippedArchive]]:
         if vector is None:
             return [], [SkippedArchive(archive, SkipReason.NOT_EMBEDDED) for archive in group.archives]
-        # Duplicates fall away later, within an archive and between archives that hold the same documents.
-        top_k = min(wanted * (1 + len(group.archives)), _MOST_MATCHES)
+        # Duplicates are removed later, within an archive and between archives that hold the same documents.
+        top_k = min(max_passages * (1 + len(group.archives)), _MAX_MATCHES)
         by_collection: dict[str, list[RagArchiveConfig]] = {}
         for archive in group.archives:
             by_collection.setdefault(archive.collection_name, []).append(archive)
         try:
-            answer = await self._services.search(group.url, list(by_collection), vector, top_k=top_k, where=where)
+            found = await self._services.search(group.url, list(by_collection), vector, top_k=top_k, where=where)
         except InvalidInput:
             raise
         except RagstoreError as error:
-            errors = [failure(name, error) for name in by_collection]
+            errors = [collection_error(name, error) for name in by_collection]
             return [], _skipped(errors, by_collection)
-        hits = [
-            Hit(
+        passages = [
+            RetrievedPassage(
                 archive=by_collection[match.collection][0],
                 id=match.id,
                 text=match.text,
@@ -226,10 +285,10 @@ class Retriever:
                 distance=match.distance,
                 score=match.score,
             )
-            for match in answer.results
+            for match in found.results
             if match.collection in by_collection
         ]
-        return hits, _skipped(answer.errors, by_collection)
+        return passages, _skipped(found.errors, by_collection)
 
     def _filter(self, layer: str | None, where: Where | None) -> Where | None:
         layer = layer or self.settings.default_layer
@@ -244,14 +303,14 @@ def _skipped(
     errors: list[CollectionError], by_collection: Mapping[str, list[RagArchiveConfig]]
 ) -> list[SkippedArchive]:
     return [
-        SkippedArchive(archive, _reason(error))
+        SkippedArchive(archive, _skip_reason(error))
         for error in errors
         for archive in by_collection.get(error.collection, [])
     ]
 
 
-def _reason(error: CollectionError) -> SkipReason:
-    if error.status == 400 and "dimension" in error.detail.lower():
+def _skip_reason(error: CollectionError) -> SkipReason:
+    if error.code == "dimension_mismatch":
         return SkipReason.DIMENSION
     return _REASONS.get(error.status, SkipReason.FAILED)
 

@@ -1,4 +1,4 @@
-"""The services behind the archives' URLs: found out, asked within a time, and found out again when they changed."""
+"""Routes searches to the provider for an archive's URL, within a deadline, and detects a change of the backend."""
 
 from __future__ import annotations
 
@@ -6,74 +6,80 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import ProblemError, TransportError, UnexpectedResponse
-from ragstore_client._wire import endpoint
-from ragstore_client.rag._detection import Backend, Detector, shared_detector
-from ragstore_client.rag._providers import RetrievalProvider
-from ragstore_client.rag._registry import registry
+from ragstore_client.rag._chroma_provider import ChromaProvider
+from ragstore_client.rag._detection import Backend, BackendDetector
+from ragstore_client.rag._ragstore_provider import RagstoreProvider
 
 if TYPE_CHECKING:
     from array import array
 
+    import httpx
+
     from ragstore_client._models import Document, MultiQueryResults, Where
+    from ragstore_client.rag._providers import RetrievalProvider
 
-_LEAST = 0.05
-"""Seconds that a call gets even if finding out what to call took nearly all of the time."""
+_MIN_CALL_SECONDS = 0.05
+"""Minimum time limit of a call, even if the detection of the backend took nearly all of the time."""
 
 
-class Services:
-    """Asks whatever is behind a URL.
+class ServiceRouter:
+    """Searches and reads collections of whichever service a URL belongs to.
 
     Args:
-        timeout: seconds for one search, whatever it takes.
-        api_key: key for ragstore services: one for all, or by base URL. A plain Chroma server never gets it.
-        detector: what knows which URL is which.
+        detector: detects the backend behind a URL.
+        timeout: time limit of one search, in seconds, detection included.
+        api_key: key for ragstore services: one for all, or by base URL. It is never sent to a plain Chroma server.
+        http: the httpx client; the event loop's pool when None.
     """
 
     def __init__(
         self,
+        detector: BackendDetector,
         *,
         timeout: float,
         api_key: str | Mapping[str, str] | None = None,
-        detector: Detector = shared_detector,
+        http: httpx.AsyncClient | None = None,
     ) -> None:
+        self._detector = detector
         self._timeout = timeout
         self._api_key = api_key
-        self._detector = detector
+        self._http = http
 
     async def search(
         self, url: str, collections: Sequence[str], vector: array[float], *, top_k: int, where: Where | None
     ) -> MultiQueryResults:
-        """Search some collections of one service.
+        """Search collections of one service.
 
         Args:
-            url: the service.
-            collections: where.
-            vector: the query's vector.
-            top_k: most matches of each collection.
+            url: URL of the service.
+            collections: names of the collections.
+            vector: the query vector.
+            top_k: maximum number of matches per collection.
             where: a filter on metadata.
 
         Returns:
-            The matches, each naming its collection, and an error for each collection that failed.
+            The matches, each with its collection, and an error for each collection that failed.
 
         Raises:
-            RagstoreError: none could be searched, for one reason.
+            RagstoreError: no collection could be searched, for one reason.
         """
         deadline = time.monotonic() + self._timeout
-        known = self._detector.known(url)
+        cached = self._detector.cached(url)
         try:
             provider = await self._provider(url, deadline)
-            answer = await provider.search(collections, vector, top_k=top_k, where=where)
+            results = await provider.search(collections, vector, top_k=top_k, where=where)
         except TransportError:
-            self._detector.forget(url)
+            self._detector.invalidate(url)
             raise
         except (ProblemError, UnexpectedResponse):
-            if not await self._changed(url, known, deadline):
+            if not await self._backend_changed(url, cached, deadline):
                 raise
         else:
-            all_failed = bool(answer.errors) and not answer.results
-            if not (all_failed and await self._changed(url, known, deadline)):
-                return answer
+            all_failed = bool(results.errors) and not results.results
+            if not (all_failed and await self._backend_changed(url, cached, deadline)):
+                return results
         provider = await self._provider(url, deadline)
         return await provider.search(collections, vector, top_k=top_k, where=where)
 
@@ -81,48 +87,50 @@ class Services:
         """Read documents of one collection by their metadata.
 
         Args:
-            url: the service.
-            collection: where.
+            url: URL of the service.
+            collection: name of the collection.
             where: a filter on metadata.
-            limit: most documents.
+            limit: maximum number of documents.
 
         Returns:
             The documents.
 
         Raises:
-            RagstoreError: they could not be read.
+            RagstoreError: the documents could not be read.
         """
         deadline = time.monotonic() + self._timeout
-        known = self._detector.known(url)
+        cached = self._detector.cached(url)
         try:
             provider = await self._provider(url, deadline)
             return await provider.documents(collection, where=where, limit=limit)
         except (ProblemError, UnexpectedResponse):
-            if not await self._changed(url, known, deadline):
+            if not await self._backend_changed(url, cached, deadline):
                 raise
         provider = await self._provider(url, deadline)
         return await provider.documents(collection, where=where, limit=limit)
 
     async def _provider(self, url: str, deadline: float) -> RetrievalProvider:
-        backend = await self._detector.detect(url, within=_left(deadline))
-        configuration: dict[str, object] = {"url": url, "timeout": _left(deadline)}
+        backend = await self._detector.detect(url, timeout_seconds=_remaining(deadline), http=self._http)
+        configuration: dict[str, object] = {"url": url, "timeout": _remaining(deadline)}
+        if backend == "chroma":
+            return ChromaProvider.connect(configuration, http=self._http)
         key = self._api_key if self._api_key is None or isinstance(self._api_key, str) else self._key_for(url)
-        if key and backend == "ragstore":
+        if key:
             configuration["api_key"] = key
-        return registry.select(backend, configuration)
+        return RagstoreProvider.connect(configuration, http=self._http)
 
-    async def _changed(self, url: str, known: Backend | None, deadline: float) -> bool:
-        """Whether something else than what was remembered is behind a URL now."""
-        if known is None:
+    async def _backend_changed(self, url: str, cached: Backend | None, deadline: float) -> bool:
+        """Whether a URL belongs to another backend than the cached one now."""
+        if cached is None:
             return False
-        self._detector.forget(url)
-        return await self._detector.detect(url, within=_left(deadline)) != known
+        self._detector.invalidate(url)
+        return await self._detector.detect(url, timeout_seconds=_remaining(deadline), http=self._http) != cached
 
     def _key_for(self, url: str) -> str | None:
         keys = self._api_key if isinstance(self._api_key, Mapping) else {}
-        bare = endpoint(url).url
-        return next((key for known, key in keys.items() if endpoint(known).url == bare), None)
+        bare = parse_endpoint(url).url
+        return next((key for known, key in keys.items() if parse_endpoint(known).url == bare), None)
 
 
-def _left(deadline: float) -> float:
-    return max(deadline - time.monotonic(), _LEAST)
+def _remaining(deadline: float) -> float:
+    return max(deadline - time.monotonic(), _MIN_CALL_SECONDS)

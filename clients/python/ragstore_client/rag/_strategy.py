@@ -1,4 +1,4 @@
-"""Which text stands for a user's message when archives are searched."""
+"""The choice of the text that is embedded for a user's message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class QueryChoice(msgspec.Struct, frozen=True):
 
     Attributes:
         text: the text.
-        strategy: why this one.
+        strategy: why it was chosen.
     """
 
     text: str
@@ -25,17 +25,17 @@ class QueryChoice(msgspec.Struct, frozen=True):
 
 
 def choose_query(user_message: str, current_topic: str | None = None) -> QueryChoice:
-    """Choose the text to embed, and log why; never the text.
+    """Choose the text to embed. The strategy is logged, never the text.
 
-    A first message says all there is to say. A follow-up ("does it work with that, too?") means nothing without what
-    came before, so the topic that the conversation has accumulated stands in for it.
+    A first message is complete in itself. A follow-up ("does it work with that, too?") means nothing without the
+    messages before it, so the topic that the conversation has accumulated is used in its place.
 
     Args:
-        user_message: what the user wrote.
+        user_message: the user's message.
         current_topic: the accumulated topic; None, empty or blank when there is none yet.
 
     Returns:
-        The message as it is, or the topic with its white space normalised.
+        The unchanged message, or the topic with its white space normalised.
     """
     topic = " ".join((current_topic or "").split())
     choice = (

@@ -11,6 +11,7 @@ from ragstore.api import schemas
 from ragstore.errors import CODES
 from ragstore.kit import problems
 from ragstore.kit.errors import FieldError
+from ragstore.kit.health import Probe
 from ragstore.kit.schema_marks import COMPONENT, EXACTLY, OPTIONAL, PROBLEM_CODE
 from ragstore.model import documents
 from ragstore.model.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
@@ -180,7 +181,7 @@ _STRUCTS: Final = (
     schemas.MultiQueryResults,
     schemas.ServiceInfo,
     schemas.Health,
-    problems.Probe,
+    Probe,
 )
 
 

@@ -21,7 +21,7 @@ from ragstore.api.openapi.components import JsonSchema, component_schemas, ref
 from ragstore.api.openapi.examples import BODIES, PARAMETERS
 from ragstore.api.openapi.responses import is_public, problem_responses, responses
 from ragstore.api.openapi.streams import request_lines
-from ragstore.kit.auth import middleware as access
+from ragstore.kit.auth.roles import PUBLIC
 from ragstore.kit.decoding import JSON, MSGPACK, NDJSON
 from ragstore.kit.middleware.security_headers import with_policy
 from ragstore.model.numbers import MAX_WHOLE
@@ -88,7 +88,7 @@ def config() -> OpenAPIConfig:
             Tag(name="service", description="Service info and health."),
         ],
         openapi_router=Router(
-            "/docs", route_handlers=[], include_in_schema=False, opt=access.PUBLIC, after_request=with_policy
+            "/docs", route_handlers=[], include_in_schema=False, opt=PUBLIC, after_request=with_policy
         ),
         render_plugins=[Docs(path="/")],
         use_handler_docstrings=True,

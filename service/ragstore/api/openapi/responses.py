@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from ragstore.api.openapi.components import JsonSchema, ref
 from ragstore.api.openapi.streams import response_lines
 from ragstore.api.route_options import ERRORS
-from ragstore.kit.auth.middleware import ROLE
+from ragstore.kit.auth.roles import ROLE
 from ragstore.kit.decoding import JSON, MSGPACK, NDJSON
 
 PROBLEM: Final = "application/problem+json"

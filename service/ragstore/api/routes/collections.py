@@ -13,6 +13,7 @@ from litestar.params import JSONBody, QueryParameter
 
 from ragstore.api.media_types import Decoded, NegotiatedResponse
 from ragstore.api.parameters import MAX_OFFSET, CollectionName, Offset, StoreDependency, validate_query_string
+from ragstore.api.roles import ADMIN, READER, WRITER
 from ragstore.api.route_options import store_errors
 from ragstore.api.schemas import (
     Collection,
@@ -25,7 +26,6 @@ from ragstore.api.schemas import (
     NewCollection,
 )
 from ragstore.errors import ChromaFailed, CollectionExists, CollectionNotFound, InvalidMetadata
-from ragstore.kit.auth.middleware import ADMIN, READER, WRITER
 from ragstore.model import collections as model
 from ragstore.model.metadata import (
     MAX_COLLECTION_KEYS,

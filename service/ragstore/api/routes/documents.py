@@ -27,10 +27,10 @@ from ragstore.api.parameters import (
     distinct_ids,
     validate_query_string,
 )
+from ragstore.api.roles import READER, WRITER
 from ragstore.api.route_options import store_errors
 from ragstore.api.schemas import DeleteAllResult, DeleteRequest, DeleteResult, DocumentFilter, WriteResult
 from ragstore.errors import CollectionNotFound, DocumentNotFound, DocumentsExist, InvalidDocuments
-from ragstore.kit.auth.middleware import READER, WRITER
 from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore.kit.problems import from_service_error, from_validation_exception, invalid_parameters
 from ragstore.model.documents import EVERYTHING, Batch, Document, DocumentPage, Selection, Write

@@ -8,10 +8,10 @@ from litestar.params import JSONBody
 from ragstore.api.media_types import Decoded
 from ragstore.api.parameters import CollectionName, StoreDependency
 from ragstore.api.parse_query import parse_query, resolve_collections
+from ragstore.api.roles import READER
 from ragstore.api.route_options import store_errors
 from ragstore.api.schemas import MultiQueryRequest, MultiQueryResults, QueryRequest, QueryResults
 from ragstore.errors import CollectionNotFound
-from ragstore.kit.auth.middleware import READER
 from ragstore.operations.search import search, search_many
 
 

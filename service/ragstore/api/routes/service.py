@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
@@ -14,15 +13,12 @@ from msgspec import UNSET
 from ragstore import __version__
 from ragstore.api.openapi.document import document
 from ragstore.api.parameters import StoreDependency
+from ragstore.api.roles import READER
 from ragstore.api.schemas import Health, HealthDetails, ServiceInfo
-from ragstore.kit.auth.middleware import PUBLIC, READER
-from ragstore.kit.errors import ServiceError
-from ragstore.kit.problems import Probe
+from ragstore.kit.auth.roles import PUBLIC
+from ragstore.kit.health import Probe, check, readiness
 from ragstore.model.collections import StoreStatus
 from ragstore.store.protocol import Store
-
-PROBE_SECONDS: Final = 2.0
-"""Maximum time that a probe waits for Chroma. Orchestrators probe often and expect a quick response."""
 
 UNAVAILABLE: Final = "Chroma does not respond."
 """Description of 503 in the OpenAPI document."""
@@ -54,7 +50,7 @@ async def health(
     store: StoreDependency, store_kind: NamedDependency[Literal["embedded", "remote"]]
 ) -> Response[Health]:
     """Health of the service and of Chroma: 200 if healthy, 503 if Chroma does not respond."""
-    status, error = await _probe(store)
+    status, error = await _status(store)
     return Response(
         Health(
             status="healthy" if status else "unhealthy",
@@ -88,23 +84,12 @@ def live() -> Probe:
 )
 async def ready(store: StoreDependency) -> Response[Probe]:
     """Readiness probe: 200 if Chroma responds, 503 if it does not."""
-    status, error = await _probe(store)
-    return Response(
-        Probe("ready" if status else "unready", error or UNSET),
-        status_code=200 if status else 503,
-        headers={} if status else {"Retry-After": "1"},
-    )
+    return readiness((await _status(store))[1])
 
 
-async def _probe(store: Store) -> tuple[StoreStatus | None, str]:
+async def _status(store: Store) -> tuple[StoreStatus | None, str]:
     """Chroma's status, or None and the error."""
-    try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            return await store.status(), ""
-    except TimeoutError:
-        return None, "Chroma did not respond in time"
-    except ServiceError as error:
-        return None, error.detail
+    return await check(store.status(), "Chroma did not respond in time")
 
 
 @get("/openapi.json", opt=PUBLIC, include_in_schema=False, media_type="application/json", sync_to_thread=False)

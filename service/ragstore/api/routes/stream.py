@@ -12,9 +12,9 @@ from litestar.types import ASGIApp
 
 from ragstore.api.decode_documents import decode_batch
 from ragstore.api.parameters import CollectionName, StoreDependency, validate_query_string
+from ragstore.api.roles import WRITER
 from ragstore.api.route_options import store_errors
 from ragstore.errors import CollectionNotFound, DocumentsExist
-from ragstore.kit.auth.middleware import WRITER
 from ragstore.kit.decoding import JSON, NDJSON, check_ndjson
 from ragstore.model.documents import Batch
 from ragstore.operations.stream.session import DocumentStream, Mode, StreamConfig

@@ -1,11 +1,17 @@
-"""Keys, and the file that holds them.
+"""API keys, and the file that holds them.
 
-The file has one key a line, as JSON; empty lines and lines that begin with `#` are passed over:
+The file has one key per line, as JSON. Empty lines and lines that begin with `#` are ignored. A key has a
+scope for each service that it is for:
+
+    {"name": "ingest", "sha256": "9f86...", "scopes": {"store": {"role": "writer"}, "gateway": {"role": "user"}}}
+
+A service ignores the scopes of others; a key without a scope for it gets 403. One service may own the older form, in
+which the fields of its scope are next to the name:
 
     {"name": "ingest", "role": "writer", "sha256": "9f86...", "collections": ["repo_*"], "created": "2026-11-21"}
 
-It holds no plain key. A key is 256 random bits, so SHA-256 is enough: what makes password hashes slow is that passwords
-can be guessed, and 2**256 keys cannot. A fast hash leaves the service nothing that callers can make it spend time on.
+The file holds no plain key. A key is 256 random bits, so SHA-256 is enough: password hashes are slow because passwords
+can be guessed, and 2**256 keys cannot. A slow hash would only let callers spend the service's time.
 """
 
 from __future__ import annotations
@@ -15,56 +21,89 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Generic, TypeVar, get_args
 
 import msgspec
 import structlog
-
-Role: TypeAlias = Literal["reader", "writer", "admin"]
-
-ROLES: Final[tuple[Role, ...]] = ("reader", "writer", "admin")
-"""Each may do what those before it may."""
+from msgspec import UNSET, Meta, UnsetType
 
 PREFIX: Final = "rsk_"
-"""Begins every key, so that scanners for secrets can tell one."""
+"""Begins every key, so that secret scanners can recognize one."""
 
 RELOAD_SECONDS: Final = 1.0
-"""How often the file is looked at."""
+"""Interval at which the file is checked for changes."""
 
 _log = structlog.get_logger(__name__)
-
-_PlaceName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^(?:[^\s/]{3,512})?\Z")]
-"""A Chroma tenant or database, or nothing."""
 
 
 class KeysError(Exception):
     """The file of keys cannot be used. The text is one line, and holds no key and no hash."""
 
 
-class Key(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A key as the file holds it.
+class KeyScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The rights of a key in one service.
+
+    A service subclasses it and narrows `role` to a `Literal` of its roles, in which each role includes those before it.
 
     Attributes:
-        name: tells it from others, in the audit trail too.
-        role: what it may do.
-        sha256: hash of the plain key, in hexadecimal.
-        collections: patterns such as `repo_*`; only collections that one of them fits exist for it. All when None.
-        tenant: Chroma tenant of its own; the service's when empty.
-        database: Chroma database of its own; the service's when empty.
-        created: the day it was made.
+        role: what the key may do.
     """
 
-    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}\Z")]
-    role: Role
-    sha256: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
-    collections: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] | None = None
-    tenant: _PlaceName = ""
-    database: _PlaceName = ""
+    role: str
+
+
+S = TypeVar("S", bound=KeyScope)
+
+
+@dataclass(frozen=True)
+class KeyFormat(Generic[S]):
+    """How one service reads and writes the file.
+
+    Attributes:
+        service: name of the service under `scopes`.
+        scope: its scopes.
+        owns_flat_form: whether keys in the older form, without `scopes`, are for this service.
+    """
+
+    service: str
+    scope: type[S]
+    owns_flat_form: bool = False
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The service's roles, each of which includes those before it."""
+        return get_args(next(field.type for field in msgspec.structs.fields(self.scope) if field.name == "role"))
+
+
+@dataclass(frozen=True, slots=True)
+class Key(Generic[S]):
+    """A key as one service sees it.
+
+    Attributes:
+        name: identifies the key, also in the audit log.
+        sha256: hash of the plain key, in hexadecimal.
+        scope: what it may do in this service; None when nothing.
+        created: day of its creation.
+    """
+
+    name: str
+    sha256: str
+    scope: S | None
     created: str = ""
+
+
+class _Entry(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """The fields of a key that belong to no service."""
+
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}\Z")]
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+    created: str = ""
+    scopes: dict[str, msgspec.Raw] | UnsetType = UNSET
 
 
 def digest_of(plain: bytes) -> bytes:
@@ -72,127 +111,157 @@ def digest_of(plain: bytes) -> bytes:
     return hashlib.sha256(plain).digest()
 
 
-def new_key(
-    name: str, role: Role, collections: Iterable[str] = (), tenant: str = "", database: str = ""
-) -> tuple[str, Key]:
+def new_key(name: str, format_: KeyFormat[S], **scope: object) -> tuple[str, Key[S]]:
     """Make a key.
 
     Args:
         name: its name.
-        role: its role.
-        collections: patterns of the collections that exist for it; all when there are none.
-        tenant: Chroma tenant of its own.
-        database: Chroma database of its own.
+        format_: the service that it is for.
+        scope: the fields of its scope.
 
     Returns:
-        The plain key, which is kept nowhere, and what the file holds of it.
+        The plain key, which is stored nowhere, and what the file holds of it.
 
     Raises:
-        KeysError: the name, the tenant or the database cannot be one.
+        KeysError: the name or a field is not valid.
     """
     plain = PREFIX + secrets.token_urlsafe(32)
-    described = {
-        "name": name,
-        "role": role,
-        "sha256": digest_of(plain.encode()).hex(),
-        "collections": tuple(collections) or None,
-        "tenant": tenant,
-        "database": database,
-        "created": datetime.now(UTC).date().isoformat(),
-    }
+    entry = {"name": name, "sha256": digest_of(plain.encode()).hex(), "created": datetime.now(UTC).date().isoformat()}
     try:
-        return plain, msgspec.convert(described, Key)
+        checked = msgspec.convert(entry, _Entry)
+        return plain, Key(checked.name, checked.sha256, msgspec.convert(scope, format_.scope), checked.created)
     except msgspec.ValidationError as error:
         raise KeysError(str(error)) from None
 
 
-def read_keys(path: str) -> list[Key]:
+def _encoded(key: Key[S], format_: KeyFormat[S]) -> bytes:
+    scope = msgspec.to_builtins(key.scope)
+    entry: dict[str, Any] = {"name": key.name, "sha256": key.sha256}
+    if format_.owns_flat_form:
+        entry = {"name": key.name, "role": scope.pop("role"), "sha256": key.sha256, **scope}
+    else:
+        entry["scopes"] = {format_.service: scope}
+    return msgspec.json.encode({**entry, "created": key.created})
+
+
+def _decoded(line: str, format_: KeyFormat[S]) -> Key[S]:
+    """Decode a line.
+
+    Raises:
+        msgspec.DecodeError: it is not valid.
+    """
+    fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    own = {name: fields.pop(name) for name in _Entry.__struct_fields__ if name in fields}
+    entry = msgspec.json.decode(msgspec.json.encode(own), type=_Entry)
+    scope: bytes | msgspec.Raw | None
+    if entry.scopes is UNSET:
+        flat = msgspec.json.encode(fields)
+        if not format_.owns_flat_form and "role" not in fields:
+            raise msgspec.ValidationError("Object missing required field `scopes`")
+        scope = flat if format_.owns_flat_form else None
+    else:
+        if fields:
+            raise msgspec.ValidationError(f"Object contains unknown field `{next(iter(fields))}`")
+        scope = entry.scopes.get(format_.service)
+    decoded = None if scope is None else msgspec.json.decode(scope, type=format_.scope)
+    return Key(entry.name, entry.sha256, decoded, entry.created)
+
+
+def read_keys(path: str, format_: KeyFormat[S]) -> list[Key[S]]:
     """Read a file of keys.
 
     Args:
         path: the file.
+        format_: the service that reads it.
 
     Returns:
-        Its keys, in their order.
+        The keys in the order of the file.
 
     Raises:
-        KeysError: it cannot be read, a line is wrong, or a name or a hash comes twice.
+        KeysError: the file cannot be read, a line is not valid, or a name or a hash is repeated.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise KeysError(f"{path}: {reason}") from None
-    keys: list[Key] = []
+    keys: list[Key[S]] = []
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         try:
-            key = msgspec.json.decode(line, type=Key)
+            key = _decoded(line, format_)
         except msgspec.ValidationError as error:
             raise KeysError(f"{path}, line {number}: {error}") from None
         except (msgspec.DecodeError, UnicodeError):
-            raise KeysError(f"{path}, line {number}: it is no JSON") from None
+            raise KeysError(f"{path}, line {number}: it is not JSON") from None
         if any(key.name == other.name or key.sha256 == other.sha256 for other in keys):
-            raise KeysError(f"{path}, line {number}: the name '{key.name}' or its hash is there already")
+            raise KeysError(f"{path}, line {number}: the name '{key.name}' or its hash is repeated")
         keys.append(key)
     return keys
 
 
-def append_key(path: str, key: Key) -> None:
-    """Write a key at the end of a file, which is made when it is not there.
+def append_key(path: str, key: Key[S], format_: KeyFormat[S]) -> None:
+    """Append a key to a file, which is created if it does not exist.
 
     Args:
         path: the file.
         key: the key.
+        format_: the service that the key is for.
 
     Raises:
-        KeysError: the file cannot be written, is wrong as it stands, or has a key of that name.
+        KeysError: the file cannot be written, is not valid, or has a key of that name.
     """
-    present = read_keys(path) if Path(path).exists() else []
+    present = read_keys(path, format_) if Path(path).exists() else []
     if any(key.name == other.name for other in present):
-        raise KeysError(f"{path}: there is a key of the name '{key.name}' already")
+        raise KeysError(f"{path}: a key of the name '{key.name}' exists already")
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "a+b") as file:
             file.seek(0)
-            line = msgspec.json.encode(key) + b"\n"
+            line = _encoded(key, format_) + b"\n"
             file.write(line if file.read()[-1:] in (b"", b"\n") else b"\n" + line)
     except OSError as error:
         raise KeysError(f"{path}: {error.strerror}") from None
 
 
-class KeyRing:
+def _accept(_: object) -> str:
+    return ""
+
+
+class KeyRing(Generic[S]):
     """The keys in force. They follow their file while the service runs.
 
     Args:
         path: the file.
-        own_places: whether keys may have a Chroma tenant and database of their own.
+        format_: the service that reads it.
+        objection: why a scope cannot be used here, as the rest of a sentence that begins with the key; empty if it can.
 
     Raises:
         KeysError: the file cannot be used.
     """
 
-    def __init__(self, path: str, *, own_places: bool) -> None:
+    def __init__(self, path: str, format_: KeyFormat[S], objection: Callable[[S], str] = _accept) -> None:
         self._path = path
-        self._own_places = own_places
+        self._format = format_
+        self._objection = objection
         self._seen = self._signature()
         self._keys = self._read()
 
     def __len__(self) -> int:
         return len(self._keys)
 
-    def find(self, plain: bytes) -> Key | None:
-        """The key that a caller shows.
+    def find(self, plain: bytes) -> Key[S] | None:
+        """Look a key up.
 
-        What is looked up is a hash, whose bytes no caller can steer towards those of another, so the time of the lookup
-        tells nothing; the comparison that decides takes the same time whatever it is given.
+        The lookup is by hash, whose bytes a caller cannot steer towards those of another key, so its time reveals
+        nothing; the comparison that decides takes the same time for any input.
 
         Args:
             plain: what the caller sent.
 
         Returns:
-            The key, or None when there is none like it.
+            The key, or None.
         """
         digest = digest_of(plain)
         known, key = self._keys.get(digest, (b"", None))
@@ -200,7 +269,7 @@ class KeyRing:
 
     @asynccontextmanager
     async def watched(self, _: object = None) -> AsyncIterator[None]:
-        """Follow the file as long as the block runs."""
+        """Follow the file while the block runs."""
         watch = asyncio.create_task(self._watch(), name="watch-keys")
         try:
             yield
@@ -212,11 +281,11 @@ class KeyRing:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(RELOAD_SECONDS)
-            # The file may be on a network, so it is read beside the event loop.
+            # The file may be on a network, so it is read in a thread.
             await asyncio.to_thread(self._refresh)
 
     def _refresh(self) -> None:
-        """Take the file's new keys; when it cannot be used, say so once and keep those that were."""
+        """Reload the file if it has changed; if it cannot be used, log that once and keep the previous keys."""
         signature = self._signature()
         if signature == self._seen:
             return
@@ -229,20 +298,17 @@ class KeyRing:
             _log.info("keys reloaded", keys=len(self._keys))
 
     def _signature(self) -> tuple[int, ...]:
-        """What changes when the file does. Symbolic links are followed: Kubernetes swaps one of them."""
+        """Changes when the file does. Symbolic links are followed: Kubernetes swaps one of them."""
         try:
             found = os.stat(self._path)
         except OSError:
             return ()
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
-    def _read(self) -> dict[bytes, tuple[bytes, Key]]:
-        keys = read_keys(self._path)
-        placed = [key.name for key in keys if key.tenant or key.database]
-        if placed and not self._own_places:
-            # All of embedded Chroma is one process, which is opened for one tenant and one database.
-            raise KeysError(
-                f"{self._path}: the key '{placed[0]}' has a tenant or database of its own, "
-                "which needs RAGSTORE_CHROMA_URL"
-            )
+    def _read(self) -> dict[bytes, tuple[bytes, Key[S]]]:
+        keys = read_keys(self._path, self._format)
+        for key in keys:
+            objection = "" if key.scope is None else self._objection(key.scope)
+            if objection:
+                raise KeysError(f"{self._path}: the key '{key.name}' {objection}")
         return {bytes.fromhex(key.sha256): (bytes.fromhex(key.sha256), key) for key in keys}

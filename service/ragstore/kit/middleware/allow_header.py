@@ -11,9 +11,9 @@ from litestar.types import Message, Receive, Scope, Send
 
 
 class AllowHeaderMiddleware:
-    """Tells in the answer to OPTIONS every method of a path.
+    """Lists every method of a path in the response to OPTIONS.
 
-    Litestar 2.25 makes that answer when the first handler of a path is registered, and leaves out those that follow.
+    Litestar 2.25 builds that response when the first handler of a path is registered, and omits the later ones.
 
     Args:
         app: the application.
@@ -28,12 +28,12 @@ class AllowHeaderMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
 
-        async def corrected(message: Message) -> None:
+        async def send_corrected(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] == HTTPStatus.NO_CONTENT:
                 allowed = ", ".join(self._methods.get(scope.get("path_template", ""), ["OPTIONS"]))
                 others = [(name, value) for name, value in message["headers"] if name.lower() != b"allow"]
                 message["headers"] = [*others, (b"allow", allowed.encode())]
             await send(message)
 
-        asks = scope["type"] == ScopeType.HTTP and scope["method"] == "OPTIONS"
-        await self._app(scope, receive, corrected if asks else send)
+        is_options = scope["type"] == ScopeType.HTTP and scope["method"] == "OPTIONS"
+        await self._app(scope, receive, send_corrected if is_options else send)

@@ -1,6 +1,6 @@
-"""What bounds a request: how many are worked on at once, and how long one may take, its body included.
+"""Limits on the number of concurrent requests, and on the time of each one, its body included.
 
-These stand outside Litestar, so that a service that is full answers without doing anything else.
+This middleware is outside Litestar, so that a service at its limit responds with as little work as possible.
 """
 
 from __future__ import annotations
@@ -13,83 +13,82 @@ from typing import Final
 import msgspec
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
+from prometheus_client import Counter
 
 from ragstore.kit.context import set_deadline
 from ragstore.kit.errors import BodyTimeout, Overloaded, ServiceError, Stopping
-from ragstore.kit.problems import Probe, send_problem
-from ragstore.kit.rejections import REJECTIONS
-
-READY: Final = "/health/ready"
-ALWAYS_ANSWERED: Final = frozenset({"/health", "/health/live", READY, "/metrics"})
-"""What asks how the service is gets an answer however full it is."""
-
-_FULL: Final = REJECTIONS.labels("requests")
-_STOPPING: Final = REJECTIONS.labels("stopping")
+from ragstore.kit.health import READY_PATH, UNLIMITED_PATHS, Probe
+from ragstore.kit.problems import send_problem
 
 LAST_RESORT_SECONDS: Final = 1.0
-"""How long after its budget a request is ended by force. What waits for Chroma or for the body ends by itself."""
+"""Time after its budget when a request is cancelled. Waits for the backend or for the body end by themselves."""
 
 
 class LimitsMiddleware:
-    """Admits so many requests at once, and gives each a budget of time.
+    """Admits a maximum number of concurrent requests, and gives each a time budget.
 
     Args:
         app: the application.
-        most: most requests at once; a further one is 503 at once.
-        seconds: budget of a request, from its head to the begin of its answer, and between two parts of that; a stream
-            renews it with each step. How long a part may wait for its caller to read is not counted here: the protocol
-            cuts those that do not read.
-        stopping: set when the service stops, and takes no more work.
-        too_long: the response to a request that exceeds its budget.
+        max_requests: maximum number of concurrent requests; further ones get 503 immediately.
+        timeout_seconds: budget of a request: from its head to the begin of its response, and between two chunks of
+            the response. A stream renews it with each step. Waiting for a slow reader does not count: the HTTP protocol
+            disconnects callers that do not read.
+        stopping: set when the service shuts down; further requests get 503.
+        timeout_error: the response to a request that exceeds its budget.
+        rejections: counts rejected requests, by reason.
     """
 
     def __init__(
         self,
         app: ASGIApp,
-        most: int,
-        seconds: float,
+        *,
+        max_requests: int,
+        timeout_seconds: float,
         stopping: threading.Event,
-        too_long: ServiceError,
+        timeout_error: ServiceError,
+        rejections: Counter,
     ) -> None:
         self._app = app
-        self._most = most
-        self._seconds = seconds
+        self._max_requests = max_requests
+        self._timeout_seconds = timeout_seconds
         self._stopping = stopping
-        self._too_long = too_long
+        self._timeout_error = timeout_error
+        self._rejected_full = rejections.labels("requests")
+        self._rejected_stopping = rejections.labels("stopping")
         self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
+        """Pass the request on, or reject it."""
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
-        elif scope["path"] in ALWAYS_ANSWERED:
-            if self._stopping.is_set() and scope["path"] == READY:
+        elif scope["path"] in UNLIMITED_PATHS:
+            if self._stopping.is_set() and scope["path"] == READY_PATH:
                 await _send_unready(send)
             else:
-                await self._in_time(scope, receive, send)
+                await self._run(scope, receive, send)
         elif self._stopping.is_set():
-            _STOPPING.inc()
+            self._rejected_stopping.inc()
             await send_problem(send, Stopping("The service is stopping"))
-        elif self._running >= self._most:
-            _FULL.inc()
-            await send_problem(send, Overloaded("Too many requests are under way"))
+        elif self._running >= self._max_requests:
+            self._rejected_full.inc()
+            await send_problem(send, Overloaded("Too many requests are in progress"))
         else:
             self._running += 1
             try:
-                await self._in_time(scope, receive, send)
+                await self._run(scope, receive, send)
             finally:
                 self._running -= 1
 
-    async def _in_time(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and answer for it when it takes too long."""
-        budget = set_deadline(self._seconds)
+    async def _run(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and respond in its stead when it exceeds its budget."""
+        budget = set_deadline(self._timeout_seconds)
         started = False
         body_ended = False
 
-        async def receiving() -> HTTPReceiveMessage:
+        async def receive_in_time() -> HTTPReceiveMessage:
             nonlocal body_ended
             try:
-                # What comes after the body is that the caller has left, which need not happen in time.
+                # After the body comes the caller's disconnect, which may take any time.
                 async with nullcontext() if body_ended else budget.limit():
                     message: HTTPReceiveMessage = await receive()  # type: ignore[assignment]  # as of HTTP
             except TimeoutError:
@@ -97,24 +96,25 @@ class LimitsMiddleware:
             body_ended = not message.get("more_body")
             return message
 
-        async def sending(message: Message) -> None:
+        async def send_in_time(message: Message) -> None:
             nonlocal started
             started = True
             if not limit.expired():
                 limit.reschedule(None)
             await send(message)
             if not limit.expired():
-                limit.reschedule(asyncio.get_running_loop().time() + self._seconds + LAST_RESORT_SECONDS)
+                ends = asyncio.get_running_loop().time() + self._timeout_seconds + LAST_RESORT_SECONDS
+                limit.reschedule(ends)
 
         try:
             async with budget.limit(LAST_RESORT_SECONDS) as limit:
-                await self._app(scope, receiving, sending)
+                await self._app(scope, receive_in_time, send_in_time)
         except TimeoutError:
             if started:
                 raise
-            await send_problem(send, self._too_long)
+            await send_problem(send, self._timeout_error)
         except asyncio.CancelledError:
-            # The grace period is over. This is the task's outermost part, so nobody above waits for the cancellation.
+            # The grace period is over. This is the outermost frame of the task: no caller waits for the cancellation.
             if started or not self._stopping.is_set():
                 raise
             await send_problem(send, Stopping("The service stopped before this was done"))

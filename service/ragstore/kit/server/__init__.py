@@ -1,1 +1,1 @@
-"""The HTTP server: uvicorn with limits of its own."""
+"""The HTTP server: uvicorn with limits of its own. `runner` starts it."""

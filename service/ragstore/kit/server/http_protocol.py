@@ -18,7 +18,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ragstore.kit.errors import HeadTimeout, InvalidHttp, ServiceError
-from ragstore.kit.middleware.metrics import count_unparsed
+from ragstore.kit.metrics import RequestMetrics
 from ragstore.kit.middleware.security_headers import STRICT
 from ragstore.kit.problems import MEDIA_TYPE, encode_problem
 from ragstore.kit.server.request_meter import (
@@ -40,8 +40,8 @@ LINGER_SECONDS: Final = 5.0
 Closing a socket with unread input resets the connection, and the caller may lose the response.
 """
 
-LOOKS: Final = 4
-"""How often within the limit it is looked whether a caller reads; it is cut at most one look later than the limit."""
+STALL_CHECKS: Final = 4
+"""Number of checks per limit period whether a caller reads; a stalled one is disconnected at most one check late."""
 
 _log = structlog.get_logger(__name__)
 
@@ -73,7 +73,10 @@ class ProblemProtocol(HttpToolsProtocol):
     """
 
     limit_seconds: ClassVar[float] = 30.0
-    """Longest time for the head of a request, and for a caller to read nothing of an answer."""
+    """Maximum time for the head of a request, and for a caller to read nothing of a response."""
+
+    metrics: ClassVar[RequestMetrics]
+    """Counts requests that cannot be parsed."""
 
     _meter: RequestMeter
     """Counts the bytes of the current request."""
@@ -99,38 +102,38 @@ class ProblemProtocol(HttpToolsProtocol):
     _waiting: asyncio.TimerHandle | None = None
     """Closes the connection unless a head, or the end of a body after an early response, comes in time."""
 
-    _looking: asyncio.TimerHandle | None = None
-    """The next look at whether the caller reads; None while there is nothing for it to read."""
+    _stall_check: asyncio.TimerHandle | None = None
+    """The next check whether the caller reads; None while there is nothing for it to read."""
 
     _unread = 0
-    """Bytes that the caller had not taken when last looked at, the system's share of them included."""
+    """Bytes that the caller had not read at the last check, those in the operating system's buffer included."""
 
     _progress = 0.0
-    """When the caller last got on, in the event loop's time."""
+    """When the caller last read something, in the event loop's time."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """A caller has connected; its first head has a time limit."""
         super().connection_made(transport)
         self._meter = RequestMeter()
-        self.app = self._in_step(self.app)
+        self.app = self._with_backpressure(self.app)
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
         self._finished = True
         self._input = b""
-        self._wait_no_more()
-        if self._looking is not None:
-            self._looking.cancel()
+        self._stop_waiting()
+        if self._stall_check is not None:
+            self._stall_check.cancel()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """More waits for the caller than it has room for."""
+        """The write buffer is full."""
         super().pause_writing()
         self._wait_for_reader()
 
     def resume_writing(self) -> None:
-        """The caller has read, so that there is room again."""
+        """The caller has read, so the write buffer has room again."""
         super().resume_writing()
         self._wait_for_reader()
 
@@ -165,13 +168,13 @@ class ProblemProtocol(HttpToolsProtocol):
             # httptools drops the body of such a request, or parses it as the next request.
             raise RejectedRequest("A request with a body must not have an Upgrade header")
         self._meter.head_complete(length)
-        self._wait_no_more()
+        self._stop_waiting()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """The end of a request was parsed."""
         self._meter.request_complete()
-        self._wait_no_more()
+        self._stop_waiting()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -256,7 +259,7 @@ class ProblemProtocol(HttpToolsProtocol):
         if self._closes_after(earlier):
             return
         if own is None or not own.response_started:
-            count_unparsed(400)
+            self.metrics.count_unparsed(400)
             self.transport.write(_response(InvalidHttp(detail)))
         self._finish()
         self._wait_for_reader()
@@ -273,7 +276,7 @@ class ProblemProtocol(HttpToolsProtocol):
             return False
         self._finished = True
         self._input = b""
-        self._wait_no_more()
+        self._stop_waiting()
         earlier.keep_alive = False
         return True
 
@@ -281,7 +284,7 @@ class ProblemProtocol(HttpToolsProtocol):
         """End the connection's responses, and drop further input for a while before it is closed."""
         self._finished = True
         self._input = b""
-        self._wait_no_more()
+        self._stop_waiting()
         self._unset_keepalive_if_required()
         if not self.transport.is_closing():
             self.transport.write_eof()
@@ -291,7 +294,7 @@ class ProblemProtocol(HttpToolsProtocol):
     def _wait_for_head(self) -> None:
         self._waiting = self.loop.call_later(self.limit_seconds, self._head_is_late)
 
-    def _wait_no_more(self) -> None:
+    def _stop_waiting(self) -> None:
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
@@ -299,19 +302,19 @@ class ProblemProtocol(HttpToolsProtocol):
     def _head_is_late(self) -> None:
         self._waiting = None
         if not self._closes_after(self.cycle):
-            count_unparsed(408)
+            self.metrics.count_unparsed(408)
             self.transport.write(_HEAD_TIMEOUT)
             self._wait_for_reader()
             self.transport.close()
 
-    def _in_step(self, app: ASGIApp) -> ASGIApp:
-        """The application, held back to the pace of its caller.
+    def _with_backpressure(self, app: ASGIApp) -> ASGIApp:
+        """The application with backpressure: sending waits until the caller has read all but a buffer's content.
 
-        uvicorn takes a whole answer at once and lets the application go. Here sending ends when the caller has taken
-        all but a last bit, so that what bounds the requests under way bounds the answers in memory, too.
+        uvicorn buffers a whole response and lets the application finish. With backpressure, the limit on concurrent
+        requests also limits the responses in memory.
         """
 
-        async def in_step(scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_backpressure(scope: Scope, receive: Receive, send: Send) -> None:
             async def sending(message: Message) -> None:
                 if message["type"] == "http.response.body" and not message.get("more_body", False):
                     self._linger_after(scope)
@@ -320,7 +323,7 @@ class ProblemProtocol(HttpToolsProtocol):
 
             await app(scope, receive, sending)
 
-        return in_step
+        return with_backpressure
 
     def _linger_after(self, scope: Scope) -> None:
         """Keep uvicorn from closing the connection with the last byte of a response while a request is still coming.
@@ -334,51 +337,49 @@ class ProblemProtocol(HttpToolsProtocol):
             cycle.keep_alive = self._lingers = True
 
     def _wait_for_reader(self) -> None:
-        """Begin, or go on, to look whether the caller reads what waits for it."""
+        """Start to check whether the caller reads, or note that it has read."""
         self._progress = self.loop.time()
         waiting = self.transport.get_write_buffer_size()
-        self._unread = waiting + self._in_system() if waiting else 0
-        if waiting and self._looking is None:
-            self._looking = self.loop.call_later(self.limit_seconds / LOOKS, self._look)
+        self._unread = waiting + self._unsent_bytes() if waiting else 0
+        if waiting and self._stall_check is None:
+            self._stall_check = self.loop.call_later(self.limit_seconds / STALL_CHECKS, self._check_stall)
 
-    def _look(self) -> None:
-        """Cut the connection when its caller has read nothing for too long; a slow one may be slow."""
-        self._looking = None
+    def _check_stall(self) -> None:
+        """Disconnect a caller that has read nothing for too long. A slow one may be slow."""
+        self._stall_check = None
         waiting = self.transport.get_write_buffer_size()
         if not waiting:
             return
         cycle: RequestResponseCycle | None = self.cycle
-        # While more is being written nothing can be told from the amount; it will be when there is no more room.
+        # While the application writes, the amount says nothing; once the buffer is full, it does.
         responding = cycle is not None and not (cycle.response_complete or cycle.disconnected)
         writing = responding and not self.flow.write_paused
-        if writing or waiting + self._in_system() < self._unread:
+        if writing or waiting + self._unsent_bytes() < self._unread:
             self._wait_for_reader()
         elif self.loop.time() - self._progress >= self.limit_seconds:
-            _log.warning("answer not read", bytes_left=waiting, seconds=self.limit_seconds)
+            _log.warning("slow reader disconnected", bytes_left=waiting, seconds=self.limit_seconds)
             self.transport.abort()
         else:
-            self._looking = self.loop.call_later(self.limit_seconds / LOOKS, self._look)
+            self._stall_check = self.loop.call_later(self.limit_seconds / STALL_CHECKS, self._check_stall)
 
-    def _in_system(self) -> int:
-        """Bytes that the operating system holds for the caller, as far as it tells.
+    def _unsent_bytes(self) -> int:
+        """Bytes in the operating system's send buffer, where it reports them.
 
-        It takes megabytes, and asks for more only when a third of that was read: without these bytes a slow caller
-        would look like one that does not read.
+        The buffer holds megabytes, and accepts more only when a third was read: without these bytes a slow caller would
+        look like one that does not read.
         """
-        told = bytearray(4)
+        unsent = bytearray(4)
         if sys.platform != "win32":
             with suppress(OSError):
-                fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, told)
-        return int.from_bytes(told, sys.byteorder)
+                fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, unsent)
+        return int.from_bytes(unsent, sys.byteorder)
 
 
-def protocol(limit_seconds: float) -> type[ProblemProtocol]:
-    """The protocol with a limit of its own.
+def protocol(limit_seconds: float, metrics: RequestMetrics) -> type[ProblemProtocol]:
+    """The protocol class of a service, for uvicorn.
 
     Args:
-        limit_seconds: longest time for the head of a request, and for a caller to read nothing of an answer.
-
-    Returns:
-        What uvicorn is told to speak.
+        limit_seconds: maximum time for the head of a request, and for a caller to read nothing of a response.
+        metrics: counts requests that cannot be parsed.
     """
-    return type("LimitedProtocol", (ProblemProtocol,), {"limit_seconds": limit_seconds})
+    return type("LimitedProtocol", (ProblemProtocol,), {"limit_seconds": limit_seconds, "metrics": metrics})

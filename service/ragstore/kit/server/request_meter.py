@@ -25,7 +25,7 @@ OVERLAP_BYTES: Final = 3
 """Bytes before a slice that `RequestMeter.cut` needs to see: an empty line can begin in the slice before."""
 
 CHUNK_FRAMING_BYTES: Final = 20
-"""What a chunk needs besides its data and is not counted: 16 hexadecimal digits and two line ends."""
+"""Size of a chunk besides its data that is not counted: 16 hexadecimal digits and two line ends."""
 
 MALFORMED: Final = "This is not a valid HTTP request"
 

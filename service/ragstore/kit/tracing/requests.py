@@ -1,4 +1,4 @@
-"""Spans of requests, by Litestar's OpenTelemetry plugin, less what it would tell of their content."""
+"""Spans of requests, by Litestar's OpenTelemetry plugin, without the content that it would record."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Span, StatusCode
 
-from ragstore.kit.middleware.limits import ALWAYS_ANSWERED
-from ragstore.kit.middleware.metrics import METHODS
+from ragstore.kit.health import UNLIMITED_PATHS
+from ragstore.kit.metrics import METHODS
 
-TOLD: Final = frozenset({b"host", b"user-agent", b"content-length"})
-"""Headers that a span may tell of. Others, such as keys, are kept from the plugin, whatever it is told to capture."""
+RECORDED_HEADERS: Final = frozenset({b"host", b"user-agent", b"content-length"})
+"""Headers that a span may record. The plugin sees no others, such as keys, whatever it is configured to capture."""
 
-_SCOPE: Final = "ragstore.scope"
-_FAILURE: Final = "ragstore.failure"
+_SCOPE: Final = "kit.scope"
+_FAILURE: Final = "kit.failure"
 
 
 class RequestSpans(OpenTelemetryInstrumentationMiddleware):
-    """Makes a span for each request but those of probes and of Prometheus.
+    """Makes a span for each request except probes and scrapes of metrics.
 
-    The plugin writes the query into the span's URL, and the message of an exception into its events. Queries hold
-    filters, and so metadata values; messages may hold anything. So the plugin sees a scope without a query, with few
-    headers, and no exception. It names spans by their path, too; here they are named by their route.
+    The plugin records the query in the span's URL, and the message of an exception in its events. Both may hold
+    content: a query may hold a filter. So the plugin sees a scope without a query and with few headers, and no
+    exception. It also names spans by path; here they are named by route.
 
     Args:
         app: the application.
@@ -38,40 +38,41 @@ class RequestSpans(OpenTelemetryInstrumentationMiddleware):
 
     def __init__(self, app: ASGIApp, config: OpenTelemetryConfig) -> None:
         self._untraced = app
-        self._told = TOLD | {field.lower().encode() for field in propagate.get_global_textmap().fields}
+        fields = propagate.get_global_textmap().fields
+        self._headers = RECORDED_HEADERS | {field.lower().encode() for field in fields}
         super().__init__(_named(app), config)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
-        if scope["type"] != ScopeType.HTTP or scope["path"] in ALWAYS_ANSWERED:
+        if scope["type"] != ScopeType.HTTP or scope["path"] in UNLIMITED_PATHS:
             await self._untraced(scope, receive, send)
             return
-        headers = [(name, value) for name, value in scope["headers"] if name in self._told]
-        told: dict[str, Any] = {**scope, "query_string": b"", "headers": headers, _SCOPE: scope}
-        await super().__call__(cast("Scope", told), receive, send)
-        if _FAILURE in told:
-            raise told[_FAILURE]
+        headers = [(name, value) for name, value in scope["headers"] if name in self._headers]
+        reduced: dict[str, Any] = {**scope, "query_string": b"", "headers": headers, _SCOPE: scope}
+        await super().__call__(cast("Scope", reduced), receive, send)
+        if _FAILURE in reduced:
+            raise reduced[_FAILURE]
 
 
 def _named(app: ASGIApp) -> ASGIApp:
-    """An application that tells its span the route, and how it failed; with the scope that the plugin did not see."""
+    """Call the application with the full scope, and record its route and its failure in the span."""
 
-    async def named(told: Scope, receive: Receive, send: Send) -> None:
-        kept = cast("dict[str, Any]", told)
-        scope: Scope = kept[_SCOPE]
+    async def named(reduced_scope: Scope, receive: Receive, send: Send) -> None:
+        reduced = cast("dict[str, Any]", reduced_scope)
+        scope: Scope = reduced[_SCOPE]
         span = trace.get_current_span()
 
-        async def sending(message: Message) -> None:
+        async def send_named(message: Message) -> None:
             if message["type"] == "http.response.start":
                 _name(span, scope)
             await send(message)
 
         try:
-            await app(scope, receive, sending)
+            await app(scope, receive, send_named)
         except Exception as error:  # noqa: BLE001  # raised again where the plugin does not see it
             span.set_status(StatusCode.ERROR)
             span.set_attribute("error.type", type(error).__name__)
-            kept[_FAILURE] = error
+            reduced[_FAILURE] = error
 
     return named
 
@@ -88,8 +89,8 @@ def _method(scope: Scope) -> str:
     return method if method in METHODS else "HTTP"
 
 
-def _noted(span: Span, scope: dict[str, Any]) -> None:
-    """Put the trace into every log line of the request."""
+def _bind_trace_ids(span: Span, scope: dict[str, Any]) -> None:
+    """Add the trace's ids to every log line of the request."""
     context = span.get_span_context()
     structlog.contextvars.bind_contextvars(
         trace_id=trace.format_trace_id(context.trace_id), span_id=trace.format_span_id(context.span_id)
@@ -103,13 +104,13 @@ def request_spans(provider: TracerProvider) -> DefineMiddleware:
         provider: makes the spans.
 
     Returns:
-        A middleware that Litestar puts before its router.
+        A middleware that Litestar runs before its router.
     """
     return OpenTelemetryConfig(
         tracer_provider=provider,
         meter_provider=NoOpMeterProvider(),
         scope_span_details_extractor=lambda scope: (_method(scope), {}),
-        server_request_hook_handler=_noted,
+        server_request_hook_handler=_bind_trace_ids,
         exclude_spans=["receive", "send"],
         middleware_class=RequestSpans,
     ).middleware

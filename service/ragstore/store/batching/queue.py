@@ -21,7 +21,7 @@ from prometheus_client import Histogram
 
 from ragstore.errors import ChromaTimeout, ChromaUnavailable, DimensionMismatch, InvalidFilter
 from ragstore.kit.context import backend_timing
-from ragstore.kit.deferred_metrics import note
+from ragstore.kit.deferred_metrics import record
 from ragstore.kit.errors import NotFound
 from ragstore.store.batching.tracer import BatchTracer, Kind
 
@@ -201,11 +201,11 @@ class Line(Generic[Asked, Told]):
         """Tell who leaves together, and how many documents or queries that is."""
         now = time.perf_counter()
         for waiter in batch:
-            note(_WAIT_SECONDS[self._kind].observe, now - waiter.since)
-        note(_MERGED[self._kind].observe, len(batch))
+            record(_WAIT_SECONDS[self._kind].observe, now - waiter.since)
+        record(_MERGED[self._kind].observe, len(batch))
         count = sum(waiter.count for waiter in batch)
         if self._kind == "write" and count:
-            note(DOCUMENTS.observe, count)
+            record(DOCUMENTS.observe, count)
         return count
 
     async def _answer(self, batch: list[PendingRequest[Asked, Told]]) -> None:

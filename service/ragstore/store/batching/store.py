@@ -18,7 +18,7 @@ from weakref import WeakSet
 from prometheus_client import Gauge
 
 from ragstore.kit.errors import Overloaded, ServiceError
-from ragstore.kit.rejections import REJECTIONS
+from ragstore.kit.metrics import rejections
 from ragstore.model.documents import Selection, Write
 from ragstore.model.queries import Found, Query
 from ragstore.store.batching.queue import Line, PendingRequest, tell
@@ -40,8 +40,8 @@ WORTH_A_QUERY: Final = 8
 QUERIES_UNDER_WAY: Final = 2
 """Merged queries of one kind under way at once: Chroma works on one while the answers to the other are sent."""
 
-_WRITES_REFUSED: Final = REJECTIONS.labels("queued_writes")
-_BYTES_REFUSED: Final = REJECTIONS.labels("queued_bytes")
+_WRITES_REFUSED: Final = rejections("ragstore").labels("queued_writes")
+_BYTES_REFUSED: Final = rejections("ragstore").labels("queued_bytes")
 
 Change = Write | Selection
 """What waits in a collection's line of writes: documents to write, or a selection to delete."""

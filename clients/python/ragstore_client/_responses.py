@@ -1,0 +1,135 @@
+"""Parses an HTTP response into a struct, or into an exception."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import TypeVar
+
+import msgspec
+
+from ragstore_client._call import Call
+from ragstore_client._exceptions import FieldError, ProblemError, UnexpectedResponse
+
+T = TypeVar("T")
+
+
+class _Problem(msgspec.Struct):
+    """A problem document (RFC 9457). Every member is optional, as in the RFC."""
+
+    type: str = "about:blank"
+    title: str = ""
+    detail: str = ""
+    errors: list[FieldError] = []
+    code: object = None  # of any type: other servers send numbers
+
+
+def json_decoder(type_: type[T]) -> Callable[[bytes], T]:
+    """Make a decoder of JSON bodies.
+
+    Args:
+        type_: the type to decode into.
+
+    Returns:
+        A function that decodes a body. It raises `msgspec.DecodeError` or `UnicodeDecodeError`.
+    """
+    return lambda body: msgspec.json.decode(body, type=type_)
+
+
+def decode_text(body: bytes) -> str:
+    """Decode a text body."""
+    return body.decode("utf-8")
+
+
+def parse_response(call: Call[T], status: int, headers: Mapping[str, str], body: bytes) -> T:
+    """Parse the response to a call.
+
+    Args:
+        call: the call.
+        status: the HTTP status.
+        headers: the response's headers; names in lower case, unless the mapping ignores case.
+        body: the body, decompressed.
+
+    Returns:
+        The decoded body.
+
+    Raises:
+        ProblemError: the service responded with an error.
+        UnexpectedResponse: the body does not match the contract.
+    """
+    if 200 <= status < 300:
+        return _decode(call.decode, status, body)
+    if status in call.accepted_statuses:
+        with contextlib.suppress(UnexpectedResponse):
+            return _decode(call.decode, status, body)
+    raise parse_problem(status, headers, body)
+
+
+def parse_problem(status: int, headers: Mapping[str, str], body: bytes) -> ProblemError:
+    """Parse an error response.
+
+    Args:
+        status: the HTTP status.
+        headers: the response's headers, as for `parse_response`.
+        body: a problem document, or whatever a proxy has sent in its place.
+
+    Returns:
+        The exception to raise.
+    """
+    try:
+        document = msgspec.json.decode(body, type=_Problem)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        document = _Problem(title=_reason_phrase(status))
+    return ProblemError.class_for(status)(
+        status,
+        document.title or _reason_phrase(status),
+        document.detail,
+        document.errors,
+        code=document.code if isinstance(document.code, str) else None,
+        type=document.type,
+        request_id=headers.get("x-request-id"),
+        retry_after=parse_retry_after(headers.get("retry-after")),
+    )
+
+
+def parse_retry_after(value: str | None) -> float | None:
+    """Parse a `Retry-After` header.
+
+    Args:
+        value: seconds, or an HTTP date.
+
+    Returns:
+        Seconds from now, at least 0; None when there is no valid header.
+    """
+    if value is None:
+        return None
+    if value.strip().isdecimal():
+        return float(value)
+    try:
+        when = parsedate_to_datetime(value)
+    except (TypeError, ValueError):
+        return None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return max(0.0, (when - datetime.now(UTC)).total_seconds())
+
+
+def _decode(decode: Callable[[bytes], T], status: int, body: bytes) -> T:
+    try:
+        return decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        # A ValidationError names types and a path; the text of other errors could repeat the body.
+        reason = str(error) if isinstance(error, msgspec.ValidationError) else type(error).__name__
+        raise UnexpectedResponse(
+            f"HTTP {status} with a body that does not match the contract: {reason}", status
+        ) from None
+
+
+def _reason_phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return f"HTTP {status}"

@@ -1,0 +1,217 @@
+"""Assembles a service: Litestar with problem documents, keys and health, and the middleware around it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from litestar import Litestar
+from litestar.config.app import AppConfig
+from litestar.config.cors import CORSConfig
+from litestar.plugins.prometheus import PrometheusController
+from litestar.types import ASGIApp, ControllerRouterHandler
+from prometheus_client import disable_created_metrics
+
+from ragstore.kit.auth.keys import KeyFormat, KeyRing, KeyScope
+from ragstore.kit.auth.middleware import AuthMiddleware
+from ragstore.kit.auth.roles import requires
+from ragstore.kit.errors import Overloaded, ServiceError
+from ragstore.kit.health import health_routes
+from ragstore.kit.logging import configure
+from ragstore.kit.metrics import rejections, request_metrics
+from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
+from ragstore.kit.middleware.limits import LimitsMiddleware
+from ragstore.kit.middleware.metrics import MetricsMiddleware
+from ragstore.kit.middleware.request_context import RequestContextMiddleware
+from ragstore.kit.problems import EXCEPTION_HANDLERS
+from ragstore.kit.settings import ServerSettings, SettingsError
+from ragstore.kit.tracing.configured import is_configured
+
+if TYPE_CHECKING:
+    from ragstore.kit.tracing.tracing import Tracing
+
+S = TypeVar("S", bound=KeyScope)
+
+
+class UntracedLitestar(Litestar):
+    """Litestar without its OpenTelemetry plugin, whose import it would try, and which loads OpenTelemetry."""
+
+    @staticmethod
+    def _patch_opentelemetry_middleware(config: AppConfig) -> AppConfig:
+        """Skip the search for the plugin's middleware."""
+        return config
+
+
+@dataclass(frozen=True)
+class Service:
+    """The identity of a service.
+
+    Attributes:
+        name: prefix of its metrics, its `service.name` in traces, and its realm.
+        version: its version.
+        variables: prefix of its environment variables.
+        backend: name of the backend whose time is measured in each request.
+        resource: name of the field that holds the resource in an audit record.
+    """
+
+    name: str
+    version: str
+    variables: str
+    backend: str = "backend"
+    resource: str = "resource"
+
+    def check_access(self, settings: ServerSettings) -> None:
+        """Check that a service which other machines reach has keys, or is open by intention.
+
+        Raises:
+            SettingsError: it is neither.
+        """
+        if not (settings.is_loopback or settings.keys_file or settings.allow_open):
+            raise SettingsError(
+                f"{self.variables}HOST={settings.host} lets other machines in, and there are no keys: set "
+                f"{self.variables}KEYS_FILE, or {self.variables}ALLOW_OPEN=true if everyone who reaches the service "
+                "may read and delete everything"
+            )
+
+    def tracing(self) -> Tracing | None:
+        """Traces, if OpenTelemetry's variables set a destination. Only then is OpenTelemetry loaded."""
+        if not is_configured(os.environ):
+            return None
+        from ragstore.kit.tracing.tracing import Tracing
+
+        return Tracing(self.name, self.version)
+
+    def litestar(
+        self,
+        handlers: Sequence[ControllerRouterHandler],
+        settings: ServerSettings,
+        roles: tuple[str, ...],
+        *,
+        keys: KeyRing[Any] | None = None,
+        tracing: Tracing | None = None,
+        on_shutdown: Sequence[Callable[[], Awaitable[None]]] = (),
+        **options: Any,
+    ) -> Litestar:
+        """The Litestar application, with `/metrics`.
+
+        Args:
+            handlers: the service's routes. Each declares its role.
+            settings: the service's settings.
+            roles: its roles, each of which includes those before it. The first one may read the metrics.
+            keys: the keys in force; None without keys.
+            tracing: makes traces; None for none.
+            on_shutdown: called when the application stops.
+            options: further arguments of Litestar.
+
+        Returns:
+            The application.
+        """
+        local = keys is None and not settings.allow_open
+        auth = AuthMiddleware(
+            keys,
+            roles,
+            rate=settings.rate_limit,
+            local=local,
+            origins=settings.origins,
+            realm=self.name,
+            variables=self.variables,
+        )
+        middleware: list[Any] = [auth] if local or keys is not None or settings.rate_limit else []
+
+        class Metrics(PrometheusController):
+            """Prometheus metrics."""
+
+            path = "/metrics"
+            include_in_schema = False
+            opt = requires(roles[0])
+
+        kind = UntracedLitestar if tracing is None else Litestar
+        return kind(
+            route_handlers=[*handlers, Metrics],
+            on_shutdown=[*on_shutdown] if tracing is None else [*on_shutdown, tracing.close],
+            lifespan=[] if keys is None else [keys.watched],
+            exception_handlers=EXCEPTION_HANDLERS,
+            middleware=middleware if tracing is None else [tracing.middleware(), *middleware],
+            cors_config=_cors(settings.origins) if settings.origins else None,
+            request_max_body_size=settings.max_body_bytes,
+            logging_config=None,
+            **options,
+        )
+
+    def wrapped(
+        self,
+        app: ASGIApp,
+        settings: ServerSettings,
+        stopping: threading.Event,
+        timeout_error: ServiceError | None = None,
+    ) -> ASGIApp:
+        """The application within the middleware of request context, metrics and limits.
+
+        Args:
+            app: the application.
+            settings: the service's settings.
+            stopping: set when the service shuts down.
+            timeout_error: the response to a request that exceeds its time.
+
+        Returns:
+            The service as an ASGI application.
+        """
+        # The creation time of each series would double the number of series.
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # the client leaves it untyped
+        limited = LimitsMiddleware(
+            app,
+            max_requests=settings.max_requests,
+            timeout_seconds=settings.request_timeout_seconds,
+            stopping=stopping,
+            timeout_error=timeout_error or Overloaded("The request took too long"),
+            rejections=rejections(self.name),
+        )
+        counted = MetricsMiddleware(limited, request_metrics(self.name), settings.max_requests)
+        return RequestContextMiddleware(counted, backend=self.backend, resource=self.resource)
+
+    def run(
+        self,
+        handlers: Sequence[ControllerRouterHandler],
+        settings: ServerSettings,
+        keys: KeyFormat[S],
+        probe: Callable[[], Awaitable[Any]] | None = None,
+        **options: Any,
+    ) -> NoReturn:
+        """Serve until a signal stops the process: for a service without a composition root of its own.
+
+        Args:
+            handlers: the service's routes.
+            settings: its settings.
+            keys: its keys.
+            probe: raises a `ServiceError` while the service is not ready.
+            options: further arguments of Litestar.
+
+        Raises:
+            SettingsError: the settings do not fit together.
+            KeysError: the file of keys cannot be used.
+        """
+        from ragstore.kit.server.runner import run
+
+        self.check_access(settings)
+        configure(settings.log_level, settings.log_format, self.name)
+        ring = KeyRing(settings.keys_file, keys) if settings.keys_file else None
+        routes = [*handlers, *health_routes(probe)]
+
+        def create_app(stopping: threading.Event) -> ASGIApp:
+            app = self.litestar(routes, settings, keys.roles, keys=ring, tracing=self.tracing(), **options)
+            return self.wrapped(AllowHeaderMiddleware(app), settings, stopping)
+
+        run(create_app, settings, request_metrics(self.name))
+
+
+def _cors(origins: list[str]) -> CORSConfig:
+    """The rules for web pages of other origins. Keys are sent in headers; cookies are never used."""
+    return CORSConfig(
+        allow_origins=origins,
+        allow_methods=["GET", "POST", "PUT", "DELETE"],
+        allow_headers=["Authorization", "Content-Type", "X-API-Key", "X-Request-ID"],
+        expose_headers=["Location", "Retry-After", "Server-Timing", "X-Request-ID"],
+    )

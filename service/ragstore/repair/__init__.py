@@ -1,1 +1,0 @@
-"""Mends what Chroma breaks when it is killed while it saves an index. It needs no chromadb."""

@@ -1,0 +1,55 @@
+"""Clients for the tests: the asynchronous one without awaiting, so that one test serves both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from threading import Thread
+from typing import TypeVar
+
+from ragstore_client import AsyncClient, Client
+
+T = TypeVar("T")
+
+ClientFactory = Callable[..., Client]
+
+
+class BlockingAsyncClient:
+    """`AsyncClient` with methods that block."""
+
+    def __init__(self, url: str, **options: object) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._client = self._run(self._new_client(url, options))
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        method = getattr(self._client, name)
+
+        def call(*args: object, **named: object) -> object:
+            result = method(*args, **named)
+            return self._iterate(result) if isinstance(result, AsyncGenerator) else self._run(result)
+
+        return call
+
+    def close(self) -> None:
+        self._run(self._client.aclose())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _new_client(self, url: str, options: dict[str, object]) -> AsyncClient:
+        return AsyncClient(url, **options)  # type: ignore[arg-type]  # the test's own options
+
+    def _run(self, coroutine: Coroutine[object, object, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def _iterate(self, generator: AsyncGenerator[object, None]) -> Iterator[object]:
+        try:
+            while True:
+                try:
+                    yield self._run(anext(generator))
+                except StopAsyncIteration:
+                    return
+        finally:
+            self._run(generator.aclose())
