@@ -20,6 +20,7 @@ import {
   PayloadTooLarge,
   ProblemError,
   RagstoreError,
+  RequestTimeout,
   ServerError,
   toBase64,
   TooManyRequests,
@@ -62,6 +63,7 @@ describe("problems", () => {
     [401, Unauthorized],
     [403, Forbidden],
     [404, NotFound],
+    [408, RequestTimeout],
     [409, Conflict],
     [413, PayloadTooLarge],
     [415, UnsupportedMediaType],
@@ -266,7 +268,7 @@ describe("retries", () => {
       await withServer(
         (_, response, number) => {
           if (number < 3) {
-            sendProblem(response, 429);
+            sendProblem(response, number === 1 ? 408 : 429);
           } else {
             reply(response, 201, WRITTEN);
           }

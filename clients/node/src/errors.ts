@@ -13,6 +13,7 @@
  *         ├── Unauthorized            401
  *         ├── Forbidden               403
  *         ├── NotFound                404
+ *         ├── RequestTimeout          408
  *         ├── Conflict                409
  *         ├── PayloadTooLarge         413
  *         ├── UnsupportedMediaType    415
@@ -117,6 +118,9 @@ export class Forbidden extends ProblemError {}
 /** 404: the collection or document does not exist, or the key may not access it. */
 export class NotFound extends ProblemError {}
 
+/** 408: the request did not arrive completely within the time limit. Nothing was changed. */
+export class RequestTimeout extends ProblemError {}
+
 /** 409: the collection, or an id among the documents, exists already. Nothing was written. */
 export class Conflict extends ProblemError {}
 
@@ -146,6 +150,7 @@ const CLASS_BY_STATUS: Readonly<Record<number, typeof ProblemError>> = {
   401: Unauthorized,
   403: Forbidden,
   404: NotFound,
+  408: RequestTimeout,
   409: Conflict,
   413: PayloadTooLarge,
   415: UnsupportedMediaType,

@@ -15,6 +15,7 @@ export {
   type ProblemDetails,
   ProblemError,
   RagstoreError,
+  RequestTimeout,
   ServerError,
   TooManyRequests,
   TransportError,

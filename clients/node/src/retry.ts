@@ -2,9 +2,10 @@
  * When a call is retried, and after what delay.
  *
  * An idempotent call is retried when the connection fails or the service is busy, unavailable or too slow. Any other
- * call is retried only when it cannot have been applied: no connection was made, or a rate limit rejected it. A 503 does
- * not say whether Chroma applied the write before it became unavailable, so `addDocuments` is not retried after one: the
- * second attempt could report the first one's documents as a conflict. `upsertDocuments` is the call to retry.
+ * call is retried only when it cannot have been applied: no connection was made, the request did not arrive completely, or
+ * a rate limit rejected it. A 503 does not say whether Chroma applied the write before it became unavailable, so
+ * `addDocuments` is not retried after one: the second attempt could report the first one's documents as a conflict.
+ * `upsertDocuments` is the call to retry.
  */
 
 import {
@@ -12,6 +13,7 @@ import {
   ConnectFailed,
   GatewayTimeout,
   ProblemError,
+  RequestTimeout,
   TooManyRequests,
   TransportError,
   Unavailable,
@@ -31,8 +33,8 @@ export interface RetryPolicy {
 
 export const DEFAULT_RETRIES: Readonly<RetryPolicy> = { attempts: 4, baseMs: 200, capMs: 5_000, budgetMs: 30_000 };
 
-const NOT_APPLIED = [ConnectFailed, TooManyRequests];
-const TRANSIENT = [TransportError, TooManyRequests, BadGateway, Unavailable, GatewayTimeout];
+const NOT_APPLIED = [ConnectFailed, RequestTimeout, TooManyRequests];
+const TRANSIENT = [TransportError, RequestTimeout, TooManyRequests, BadGateway, Unavailable, GatewayTimeout];
 
 /** The attempts of one call. */
 export class RetryState {
