@@ -211,7 +211,7 @@ SIZES: Final = [
         f"{grammar.MAX_VALUES // 2:,}",
     ),
     Size("levels of `$and`", lambda b, n: b.read(_nested(n)), 1000, f"{grammar.MAX_DEPTH}", 4),
-    Size("comparisons side by side", lambda b, n: b.read(_wide(n)), 10_000, f"{grammar.GROUP}, in groups"),
+    Size("comparisons side by side", lambda b, n: b.read(_wide(n)), 10_000, f"{grammar.MAX_SIBLINGS}, in groups"),
     Size(
         "characters in `$contains`",
         lambda b, n: b.read(where_document={"$contains": "x" * n}),

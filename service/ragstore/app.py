@@ -37,7 +37,7 @@ from ragstore.kit.auth.keys import KeyRing
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.service import Service
-from ragstore.operations.stream.session import Streaming
+from ragstore.operations.stream.session import StreamConfig
 from ragstore.settings import PREFIX, Settings
 from ragstore.store.audit import AuditStore
 from ragstore.store.batching.store import BatchingStore
@@ -158,7 +158,7 @@ def create_litestar(
         return AuditStore(create_store(placed, tracing))
 
     stores = StoreRegistry(create_stack, (settings.chroma_tenant, settings.chroma_database))
-    streaming = Streaming(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
+    stream_config = StreamConfig(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
     return SERVICE.litestar(
         [
             CollectionsController,
@@ -180,8 +180,8 @@ def create_litestar(
             "store": Provide(stores.own, sync_to_thread=False) if keys is None else Provide(stores.seen),
             "store_kind": Provide(lambda: settings.store, sync_to_thread=False),
             "collection": Provide(parameters.collection, sync_to_thread=False),
-            "streaming": Provide(lambda: streaming, sync_to_thread=False),
-            "wanted_id": Provide(parameters.wanted_id, sync_to_thread=False),
+            "stream_config": Provide(lambda: stream_config, sync_to_thread=False),
+            "requested_id": Provide(parameters.requested_id, sync_to_thread=False),
         },
         on_startup=[stores.start],
         on_shutdown=[stores.close],

@@ -41,7 +41,7 @@ def test_a_collection_that_exists_is_an_untyped_error(client: ClientAPI) -> None
             "400 before Chroma is called; every exception of embedded Chroma is converted to an error of ragstore."
         ),
         works_around=(
-            "ragstore.model.metadata:checked_collection_metadata",
+            "ragstore.model.metadata:validate_collection_metadata",
             "ragstore.chroma.embedded.process:_translates_errors",
         ),
     )

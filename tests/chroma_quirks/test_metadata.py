@@ -17,7 +17,7 @@ from tests.chroma_quirks.quirk import Quirk, shows
         name="no-null-in-an-add",
         summary="A null in the metadata of an `add` is refused with a message that does not mention nulls.",
         workaround="A null means absent, and is removed before the write.",
-        works_around=("ragstore.model.metadata:checked_document_metadata",),
+        works_around=("ragstore.model.metadata:validate_document_metadata",),
         upstream="#5260: Problem with nullable metadata fields",
     )
 )
@@ -114,7 +114,7 @@ def test_one_metadata_float_in_ten_comes_back_changed(client: ClientAPI) -> None
         name="lists-of-one-type",
         summary="A metadata list must not be empty, and integers and floats must not stand in one list.",
         workaround="An empty list is 400; a list of integers and floats is stored as floats.",
-        works_around=("ragstore.model.metadata:_checked_list",),
+        works_around=("ragstore.model.metadata:_validated_list",),
         upstream="#6501: Allow empty arrays in metadata (closed)",
     )
 )

@@ -19,7 +19,7 @@ from ragstore.errors import (
     InvalidMetadata,
 )
 from ragstore.kit.errors import ServiceError
-from ragstore.model.filters.where_document import COMPLAINT
+from ragstore.model.filters.where_document import ERRORS
 
 TOO_LARGE_REGEX: Final = "(code: 1043)"
 """SQLite's code for a function that failed. Filters use only one, the regular expression, which may not compile."""
@@ -58,9 +58,9 @@ def translate_error(kind: str, text: str, *, collection_name: str = "") -> Servi
     if dimensions := _DIMENSIONS.search(text):
         return wrong_dimension(int(dimensions[1]), int(dimensions[2]))
     if text.startswith("Regex syntax"):
-        return COMPLAINT.about("a regular expression is not valid: " + text.rpartition("error: ")[2])
+        return ERRORS.error("a regular expression is not valid: " + text.rpartition("error: ")[2])
     if TOO_LARGE_REGEX in text:
-        return COMPLAINT.about("a regular expression is too large")
+        return ERRORS.error("a regular expression is too large")
     if "hnsw parameters" in text:
         return InvalidMetadata.at("$.metadata", "An 'hnsw:' key has a value that Chroma does not take")
     return ChromaFailed(f"Chroma failed ({kind})")
