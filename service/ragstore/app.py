@@ -52,7 +52,7 @@ from ragstore.store.deadline import DeadlineStore
 from ragstore.store.filter_planning import FilterPlanningStore
 from ragstore.store.metrics import MetricsStore
 from ragstore.store.protocol import Store
-from ragstore.store.registry import StoreRegistry
+from ragstore.store.registry import StoreRegistry, TenantDatabase
 
 if TYPE_CHECKING:
     from ragstore.kit.tracing.tracing import Tracing
@@ -176,7 +176,7 @@ def create_litestar(
         placed = msgspec.structs.replace(settings, chroma_tenant=tenant, chroma_database=database)
         return AuditStore(create_store(placed, tracing))
 
-    stores = StoreRegistry(create_stack, (settings.chroma_tenant, settings.chroma_database))
+    stores = StoreRegistry(create_stack, TenantDatabase(settings.chroma_tenant, settings.chroma_database))
     streaming = Streaming(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
     local = keys is None and not settings.allow_open
     guarded = local or keys is not None or settings.rate_limit
@@ -197,7 +197,9 @@ def create_litestar(
             Metrics,
         ],
         dependencies={
-            "store": Provide(stores.own, sync_to_thread=False) if keys is None else Provide(stores.seen),
+            "store": Provide(stores.default_store, sync_to_thread=False)
+            if keys is None
+            else Provide(stores.store_of_key),
             "store_kind": Provide(lambda: settings.store, sync_to_thread=False),
             "collection": Provide(parameters.collection, sync_to_thread=False),
             "streaming": Provide(lambda: streaming, sync_to_thread=False),
