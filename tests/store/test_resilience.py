@@ -1,4 +1,4 @@
-"""Budgets, retries and the circuit breaker, over a real Chroma behind a proxy that fails on demand."""
+"""Deadlines, retries and the circuit breaker, over a real Chroma behind a proxy that fails on demand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.stores import exact, http_backend
 
 @pytest.fixture
 async def proxy(chroma: Served) -> AsyncIterator[Proxy]:
-    """A proxy before Chroma, which hits every chunk once it has a fault."""
+    """A proxy in front of Chroma. Once it has a fault, it applies it to every chunk."""
     async with proxied(urlsplit(chroma.url).port or 0) as made:
         made.every = 1
         yield made
@@ -48,7 +48,7 @@ class Clock:
         return self.now
 
 
-async def test_a_call_that_found_chroma_away_is_made_again(proxy: Proxy, backend: Backend) -> None:
+async def test_a_call_that_could_not_reach_chroma_is_retried(proxy: Proxy, backend: Backend) -> None:
     proxy.fault, proxy.every = "cut", 3
     retrying = RetryingBackend(backend, 30)
     for _ in range(10):
@@ -56,20 +56,20 @@ async def test_a_call_that_found_chroma_away_is_made_again(proxy: Proxy, backend
     assert proxy.met > 0
 
 
-async def test_a_call_is_not_repeated_for_ever(proxy: Proxy, backend: Backend) -> None:
+async def test_the_number_of_retries_is_limited(proxy: Proxy, backend: Backend) -> None:
     proxy.fault = "cut"
     with pytest.raises(ChromaUnavailable):
         await RetryingBackend(backend, 30).count_collections()
 
 
-async def test_a_creation_is_not_repeated(proxy: Proxy, backend: Backend, name: str) -> None:
+async def test_the_creation_of_a_collection_is_not_retried(proxy: Proxy, backend: Backend, name: str) -> None:
     proxy.fault = "cut"
     with pytest.raises(ChromaUnavailable):
         await RetryingBackend(backend, 30).create_collection(name, {}, "l2")
     assert proxy.met == 1
 
 
-async def test_an_add_that_is_tried_again_knows_what_it_wrote_before(backend: Backend, name: str) -> None:
+async def test_an_add_that_is_retried_recognises_its_own_documents(backend: Backend, name: str) -> None:
     store = exact(backend)
     await store.create_collection(name, {}, "l2")
     write = Write("add", batch("a", "b"))
@@ -80,44 +80,44 @@ async def test_an_add_that_is_tried_again_knows_what_it_wrote_before(backend: Ba
 
 async def test_the_circuit_opens_after_failures_and_closes_after_a_success(proxy: Proxy, backend: Backend) -> None:
     clock = Clock()
-    breaking = CircuitBreakerBackend(backend, clock)
+    breaker = CircuitBreakerBackend(backend, clock)
     proxy.fault = "cut"
     for _ in range(FAILURES):
         with pytest.raises(ChromaUnavailable, match=r"cannot be reached$"):
-            await breaking.count_collections()
+            await breaker.count_collections()
     met = proxy.met
     with pytest.raises(CircuitOpen):
-        await breaking.count_collections()
+        await breaker.count_collections()
     assert proxy.met == met
 
     clock.now += OPEN_SECONDS
     with pytest.raises(ChromaUnavailable, match=r"cannot be reached$"):
-        await breaking.count_collections()
+        await breaker.count_collections()
     with pytest.raises(CircuitOpen):
-        await breaking.count_collections()
+        await breaker.count_collections()
 
     proxy.fault = "none"
     clock.now += OPEN_SECONDS
-    await breaking.count_collections()
-    await breaking.count_collections()
+    await breaker.count_collections()
+    await breaker.count_collections()
 
 
 async def test_a_probe_passes_an_open_circuit_and_closes_it(proxy: Proxy, backend: Backend) -> None:
-    breaking = CircuitBreakerBackend(backend, Clock())
+    breaker = CircuitBreakerBackend(backend, Clock())
     proxy.fault = "cut"
     for _ in range(FAILURES):
         with pytest.raises(ChromaUnavailable):
-            await breaking.count_collections()
+            await breaker.count_collections()
     with pytest.raises(ChromaUnavailable, match=r"cannot be reached$"):
-        await breaking.status()
+        await breaker.status()
     proxy.fault = "none"
     with pytest.raises(CircuitOpen):
-        await breaking.count_collections()
-    await breaking.status()
-    await breaking.count_collections()
+        await breaker.count_collections()
+    await breaker.status()
+    await breaker.count_collections()
 
 
-async def test_a_store_keeps_to_the_budget_of_its_caller(proxy: Proxy, backend: Backend, name: str) -> None:
+async def test_a_store_keeps_to_the_budget_of_the_request(proxy: Proxy, backend: Backend, name: str) -> None:
     store = DeadlineStore(exact(backend))
     await store.create_collection(name, {}, "l2")
     proxy.fault = "silence"
