@@ -27,7 +27,7 @@ from tests.soak.faults import Setting, setting, strike
 from tests.soak.journal import Books
 from tests.soak.load import COLLECTIONS, LARGE, SCRATCH, Caller, Told
 from tests.soak.resources import MOST_GROWTH_MIB, MOST_SLOPE_MIB, Sample, open_files, sample, slope, verdicts
-from tests.support.ledger import PATIENCE, everything_in, until, wait_for_writes
+from tests.support.ledger import TIMEOUT_SECONDS, all_documents, wait_for_writes, wait_until
 from tests.support.servers import Served, running, start_service
 
 CALLERS: Final = 6
@@ -98,7 +98,7 @@ class Soak:
 
     async def _prepare(self) -> None:
         """Make the collections, and a page that no socket holds."""
-        async with httpx.AsyncClient(base_url=self._service.url, timeout=PATIENCE) as client:
+        async with httpx.AsyncClient(base_url=self._service.url, timeout=TIMEOUT_SECONDS) as client:
             for name in (*COLLECTIONS, LARGE):
                 (await client.post("/collections", json={"name": name, "distance": "l2"})).raise_for_status()
             for number in range(40):
@@ -114,7 +114,7 @@ class Soak:
         # Connections are left before the service leaves them, which it does after 5 s.
         limits = httpx.Limits(keepalive_expiry=2)
         async with (
-            httpx.AsyncClient(base_url=self._service.url, timeout=PATIENCE, limits=limits) as client,
+            httpx.AsyncClient(base_url=self._service.url, timeout=TIMEOUT_SECONDS, limits=limits) as client,
             asyncio.TaskGroup() as working,
         ):
             for caller in self._callers:
@@ -130,11 +130,11 @@ class Soak:
 
     def _everything(self) -> list[dict[str, Any]]:
         """All documents of the load."""
-        return [one for name in COLLECTIONS for one in everything_in(self._service.url, name)]
+        return [one for name in COLLECTIONS for one in all_documents(self._service.url, name)]
 
     def _tidy(self) -> None:
         """Delete what faults left behind, so that each round begins with as much data as the one before."""
-        with httpx.Client(base_url=self._service.url, timeout=PATIENCE) as client:
+        with httpx.Client(base_url=self._service.url, timeout=TIMEOUT_SECONDS) as client:
             for batch in self.books.left():
                 path = f"/collections/{batch.collection}/documents/delete"
                 client.post(path, json={"ids": batch.ids}).raise_for_status()
@@ -154,7 +154,7 @@ class Soak:
             return (now.files, now.threads) == (first.files, first.threads)
 
         try:
-            await until(settled, SETTLE_SECONDS)
+            await wait_until(settled, SETTLE_SECONDS)
         except AssertionError:
             print(f"not settled: {list((Counter(open_files(pid)) - Counter(self.files)).elements())}", flush=True)
         self.samples.append(sample(pid, self._loaded / 60))

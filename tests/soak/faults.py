@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from tests.support.fault_proxy import Fault, Proxy, proxied
+from tests.support.fault_proxy import Fault, FaultProxy, fault_proxy
 from tests.support.processes import chroma_process_of, kill
 from tests.support.servers import Served, free_port, running, start_chroma
 
@@ -104,7 +104,7 @@ class Remote:
 
     folder: Path
     chroma: Served
-    proxy: Proxy
+    proxy: FaultProxy
     met: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -118,10 +118,10 @@ class Remote:
         def failing(fault: Fault) -> Strike:
             async def fail(seconds: float) -> None:
                 self.proxy.fault = fault
-                before = self.proxy.met
+                before = self.proxy.faults
                 await asyncio.sleep(seconds)
                 self.proxy.fault = "none"
-                self.met[f"network: {fault}"] += self.proxy.met - before
+                self.met[f"network: {fault}"] += self.proxy.faults - before
 
             return fail
 
@@ -149,7 +149,7 @@ async def setting(store: str, folder: Path) -> AsyncIterator[Setting]:
         yield Embedded()
         return
     chroma = await asyncio.to_thread(start_chroma, folder, free_port())
-    async with proxied(urlsplit(chroma.url).port or 0) as proxy:
+    async with fault_proxy(urlsplit(chroma.url).port or 0) as proxy:
         remote = Remote(folder, chroma, proxy)
         try:
             yield remote

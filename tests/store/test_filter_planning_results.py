@@ -30,7 +30,7 @@ from tests.support.fake_clock_store import FakeClockStore
 
 
 def clustered(count: int, dimension: int, clusters: int, seed: int) -> tuple[Matrix, np.ndarray]:
-    """Vectors around a few centres, and which centre each is of."""
+    """Vectors around a few centres, and the index of each vector's centre."""
     generator = np.random.default_rng(seed)
     of = generator.integers(0, clusters, count)
     centres = generator.normal(size=(clusters, dimension)) * 3
@@ -169,7 +169,7 @@ async def test_recall_is_no_worse_than_with_chromas_filter(
 
 
 def _stack(folder: Path, **environ: str) -> list[type]:
-    """Which of three stores the service makes, from the outermost."""
+    """The stores that plan, batch and call Chroma, as the service stacks them, from the outermost."""
     store: object = create_store(service_settings.load({"RAGSTORE_DATA_PATH": str(folder), **environ}))
     stack = [type(store)]
     while isinstance(store, StoreLayer):

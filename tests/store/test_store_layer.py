@@ -83,10 +83,8 @@ async def test_every_call_keeps_to_the_budget_of_the_request(store: Store, colle
 
     async def request() -> None:
         set_deadline(-1.0)
+        method = WITHOUT_A_NAME.get(operation) or (lambda store: WITH_A_NAME[operation](store, collection))
         with pytest.raises(ChromaTimeout):
-            if operation in WITHOUT_A_NAME:
-                await WITHOUT_A_NAME[operation](deadline_store)
-            else:
-                await WITH_A_NAME[operation](deadline_store, collection)
+            await method(deadline_store)
 
     await asyncio.create_task(request())

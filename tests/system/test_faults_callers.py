@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.support.ledger import PATIENCE, document, everything_in
+from tests.support.ledger import TIMEOUT_SECONDS, all_documents, document
 from tests.support.problems import problem_of
 from tests.support.servers import Served, running, start_service
 
@@ -40,7 +40,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def connected(service: Served) -> socket.socket:
     """A connection to a service."""
     parts = urlsplit(service.url)
-    return socket.create_connection((str(parts.hostname), parts.port or 0), timeout=PATIENCE)
+    return socket.create_connection((str(parts.hostname), parts.port or 0), timeout=TIMEOUT_SECONDS)
 
 
 def head(length: int | None, collection: str = "abc") -> bytes:
@@ -76,7 +76,7 @@ def test_a_caller_that_vanishes_in_the_middle_of_a_body_leaves_nothing(small: Se
 
 
 def _until_admitted(service: Served) -> httpx.Response:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while (answer := httpx.get(f"{service.url}/collections/abc/documents/vanished")).status_code == 503:
         assert time.monotonic() < deadline
     return answer
@@ -86,7 +86,7 @@ def test_a_body_that_trickles_in_is_408_when_the_budget_ends(small: Served) -> N
     with connected(small) as connection:
         connection.sendall(head(1000))
         connection.settimeout(0.05)
-        deadline, answer = time.monotonic() + PATIENCE, b""
+        deadline, answer = time.monotonic() + TIMEOUT_SECONDS, b""
         while not answer:
             assert time.monotonic() < deadline
             connection.sendall(b" ")
@@ -129,7 +129,7 @@ def test_when_the_service_is_full_the_next_caller_is_refused_at_once_and_probes_
             connection.sendall(head(10))
         return held
 
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:  # the held requests end with their budget, so on a slow machine a try may come too late
         held = fill()
         answer = httpx.get(f"{small.url}/collections")
@@ -150,12 +150,12 @@ async def test_many_callers_at_once_are_served_or_refused_and_what_was_acknowled
         body = {"documents": [document(f"many-{number}", number)]}
         return (await client.put(f"{small.url}/collections/many/documents", json=body)).status_code
 
-    async with httpx.AsyncClient(timeout=PATIENCE, limits=httpx.Limits(max_connections=64)) as client:
+    async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS, limits=httpx.Limits(max_connections=64)) as client:
         (await client.post(f"{small.url}/collections", json={"name": "many", "distance": "l2"})).raise_for_status()
         statuses = await asyncio.gather(*(put(client, number) for number in range(200)))
     assert set(statuses) <= {200, 503, 504}
     assert 200 in statuses
-    there = {one["id"] for one in everything_in(small.url, "many")}
+    there = {one["id"] for one in all_documents(small.url, "many")}
     assert there >= {f"many-{number}" for number, status in enumerate(statuses) if status == 200}
     if 504 not in statuses:
         assert len(there) == statuses.count(200)
@@ -175,7 +175,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             batch = [document(f"{number}-{place}", number) for place in range(10)]
             for one in batch:
                 one["metadata"]["much"] = "x" * 120_000
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + TIMEOUT_SECONDS
             while not httpx.put(f"{served.url}/collections/large/documents", json={"documents": batch}).is_success:
                 assert time.monotonic() < deadline
         yield served
@@ -185,7 +185,7 @@ def asking(service: Served, requests: int = 1) -> socket.socket:
     """A connection with little room that asks for the large page, once or more."""
     parts = urlsplit(service.url)
     connection = socket.socket()
-    connection.settimeout(PATIENCE)
+    connection.settimeout(TIMEOUT_SECONDS)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
     connection.connect((parts.hostname, parts.port))
     connection.sendall(f"GET {PAGE} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode() * requests)
@@ -227,7 +227,7 @@ def cut(service: Served) -> int:
 
 
 def test_callers_that_never_read_hold_their_place_until_they_are_cut_and_not_longer(large: Served) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     full = 200
     while full != 503:  # they are cut after a while, so on a slow machine a look may come too late
         before = cut(large)
@@ -247,7 +247,7 @@ def test_callers_that_never_read_hold_their_place_until_they_are_cut_and_not_lon
 def test_a_caller_that_never_reads_and_asks_again_and_again_is_cut(large: Served) -> None:
     before = cut(large)
     with asking(large, requests=20) as connection:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while cut(large) == before:
             assert time.monotonic() < deadline
             time.sleep(0.05)

@@ -24,7 +24,7 @@ from ragstore.kit.decoding import JSON
 from ragstore.operations.stream.session import BATCH_DOCUMENTS, DocumentStream, Streaming
 from ragstore.settings import Settings
 from tests.support.documents import NDJSON_HEADERS, document, documents, lines_of
-from tests.support.ledger import PATIENCE, everything_in, until
+from tests.support.ledger import TIMEOUT_SECONDS, all_documents, wait_until
 from tests.support.problems import problem_of
 from tests.support.servers import Served, free_port, running, start_chroma, start_service
 from tests.support.streams import Duplex, duplex, stream_path, told
@@ -60,7 +60,7 @@ def created(service: Served, name: str) -> str:
 
 def ids_in(service: Served, collection: str) -> list[str]:
     """What is there, in the order in which it was stored."""
-    return [one["id"] for one in everything_in(service.url, collection)]
+    return [one["id"] for one in all_documents(service.url, collection)]
 
 
 # -- limits -------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_a_line_that_trickles_in_counts_as_silence(small: Served, taken: str) ->
     with duplex(small.url, taken) as sender:
         sender.connection.sock.settimeout(0.05)
         sender.send(b'{"text": "')
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
             assert time.monotonic() < deadline
             try:
@@ -156,7 +156,7 @@ def test_a_line_whose_sender_vanishes_before_its_end_is_not_stored(small: Served
 def test_a_body_that_is_shorter_than_it_said_is_no_whole_stream(small: Served, taken: str) -> None:
     host, _, port = small.url.removeprefix("http://").partition(":")
     line = lines_of(document("half")).rstrip()
-    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS) as connection:
         head = f"POST {stream_path(taken)} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(line) + 1}\r\n\r\n"
         connection.sendall(head.encode() + line)
     assert [told["end"] for told in ended_streams(small, taken)] == ["left"]
@@ -165,7 +165,7 @@ def test_a_body_that_is_shorter_than_it_said_is_no_whole_stream(small: Served, t
 
 def ended_streams(service: Served, collection: str) -> list[dict[str, Any]]:
     """What the log says of the streams to a collection, once it says something."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         lines = [json.loads(line) for line in service.log.read_text().splitlines() if "stream ended" in line]
         if found := [line for line in lines if line["collection"] == collection]:
@@ -202,7 +202,7 @@ async def test_nothing_is_read_on_while_one_batch_is_written_and_one_waits(chrom
     )
     running = asyncio.create_task(stream(scope, receive, send))
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             await stuck.wait()
         before = -1
         while before != given:
@@ -263,7 +263,7 @@ class Endless:
     def join(self) -> None:
         """Wait for the end."""
         for thread in self._threads:
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT_SECONDS)
             assert not thread.is_alive()
 
     def _send(self) -> None:
@@ -286,7 +286,7 @@ def endless(service: Served, collection: str) -> Iterator[Endless]:
     """Stream without end, until there have been two acknowledgements; the block is to end it."""
     with duplex(service.url, collection, "upsert") as sender:
         streaming = Endless(sender)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while len(streaming.lines) < 2:
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -346,7 +346,7 @@ async def test_when_chroma_is_killed_the_sender_is_told_the_last_line_and_goes_o
         assert failed["status"] == "failed"
         assert failed["problem"]["status"] in (502, 503, 504)
         with running(await asyncio.to_thread(start_chroma, tmp_path, port)):
-            await until(lambda: httpx.get(f"{service.url}/collections/{name}").is_success)
+            await wait_until(lambda: httpx.get(f"{service.url}/collections/{name}").is_success)
             check(service, name, streaming)
             rest = lines_of(*(document(f"doc-{number}") for number in range(failed["last_line"] + 1, 3000)))
             async with httpx.AsyncClient(base_url=service.url, timeout=60) as http:

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.support.fault_proxy import Fault, proxied
-from tests.support.ledger import PATIENCE, ingesting, until, wait_for_writes
+from tests.support.fault_proxy import Fault, fault_proxy
+from tests.support.ledger import TIMEOUT_SECONDS, concurrent_ingestion, wait_for_writes, wait_until
 from tests.support.problems import problem_of
 from tests.support.servers import Served, running, start_service
 from tests.system.conftest import Report
@@ -27,7 +27,7 @@ MET: Final = 12
 async def test_a_network_that_fails_loses_nothing_and_the_service_recovers(
     tmp_path: Path, chroma: Served, name: str, report: Report, fault: Fault
 ) -> None:
-    async with proxied(urlsplit(chroma.url).port or 0) as proxy:
+    async with fault_proxy(urlsplit(chroma.url).port or 0) as proxy:
         environ = {
             "RAGSTORE_CHROMA_URL": f"http://127.0.0.1:{proxy.port}",
             "RAGSTORE_CHROMA_DATABASE": name,
@@ -35,11 +35,11 @@ async def test_a_network_that_fails_loses_nothing_and_the_service_recovers(
         }
         service = await asyncio.to_thread(start_service, tmp_path, environ)
         with running(service):
-            async with ingesting(service) as ledger:
+            async with concurrent_ingestion(service) as ledger:
                 proxy.fault = fault
-                await until(lambda: proxy.met >= (MET if fault != "silence" else 4))
+                await wait_until(lambda: proxy.faults >= (MET if fault != "silence" else 4))
                 proxy.fault = "none"
-                await ledger.more(12)
+                await ledger.wait_for_more(12)
             await asyncio.to_thread(wait_for_writes, service.url)
             report(f"network: {fault}", await asyncio.to_thread(ledger.check))
 
@@ -47,7 +47,10 @@ async def test_a_network_that_fails_loses_nothing_and_the_service_recovers(
 async def test_a_chroma_that_falls_silent_is_504_within_the_budget_and_the_probes_go_on(
     tmp_path: Path, chroma: Served, name: str
 ) -> None:
-    async with proxied(urlsplit(chroma.url).port or 0) as proxy, httpx.AsyncClient(timeout=PATIENCE) as client:
+    async with (
+        fault_proxy(urlsplit(chroma.url).port or 0) as proxy,
+        httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as client,
+    ):
         environ = {
             "RAGSTORE_CHROMA_URL": f"http://127.0.0.1:{proxy.port}",
             "RAGSTORE_CHROMA_DATABASE": name,
@@ -67,14 +70,17 @@ async def test_a_chroma_that_falls_silent_is_504_within_the_budget_and_the_probe
 async def test_while_chroma_is_away_requests_are_refused_without_asking_it_and_a_probe_notices_its_return(
     tmp_path: Path, chroma: Served, name: str
 ) -> None:
-    async with proxied(urlsplit(chroma.url).port or 0) as proxy, httpx.AsyncClient(timeout=PATIENCE) as client:
+    async with (
+        fault_proxy(urlsplit(chroma.url).port or 0) as proxy,
+        httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as client,
+    ):
         environ = {"RAGSTORE_CHROMA_URL": f"http://127.0.0.1:{proxy.port}", "RAGSTORE_CHROMA_DATABASE": name}
         service = await asyncio.to_thread(start_service, tmp_path, environ)
         with running(service):
             proxy.fault = "cut"
             proxy.every = 1
             told: list[str] = []
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + TIMEOUT_SECONDS
             while "asked again soon" not in "".join(told):
                 assert time.monotonic() < deadline
                 answer = await client.get(f"{service.url}/collections/abc")

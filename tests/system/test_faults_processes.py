@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from tests.support.disks import Disk, LimitedFiles, small_disk
-from tests.support.ledger import everything_in, ingesting, until, wait_for_writes
+from tests.support.ledger import all_documents, concurrent_ingestion, wait_for_writes, wait_until
 from tests.support.processes import chroma_process_of, kill
-from tests.support.recreation import replaced_under_load
+from tests.support.recreation import recreate_under_load
 from tests.support.servers import Served, free_port, running, start_chroma, start_service
 from tests.system.conftest import Report
 
@@ -31,12 +31,12 @@ async def test_chroma_killed_amid_ingestion_and_started_again(tmp_path: Path, re
     port = free_port()
     chroma = start_chroma(tmp_path, port)
     with running(start_service(tmp_path, {"RAGSTORE_CHROMA_URL": chroma.url})) as service:
-        async with ingesting(service) as ledger:
+        async with concurrent_ingestion(service) as ledger:
             kill(chroma)
             failed = ledger.failures
-            await until(lambda: ledger.failures > failed + 8)
+            await wait_until(lambda: ledger.failures > failed + 8)
             chroma = await asyncio.to_thread(start_chroma, tmp_path, port)
-            await ledger.more(20)
+            await ledger.wait_for_more(20)
         with running(chroma):
             report("Chroma killed and started again", ledger.check())
 
@@ -47,10 +47,10 @@ async def test_the_service_killed_amid_ingestion_and_started_again(
 ) -> None:
     environ, port = environ_of(kind, chroma, name), free_port()
     service = start_service(tmp_path, environ, port=port)
-    async with ingesting(service) as ledger:
+    async with concurrent_ingestion(service) as ledger:
         kill(service)
         service = await asyncio.to_thread(start_service, tmp_path, environ, port=port)
-        await ledger.more(20)
+        await ledger.wait_for_more(20)
     with running(service):
         report(f"the service killed and started again, {kind}", ledger.check())
 
@@ -58,10 +58,10 @@ async def test_the_service_killed_amid_ingestion_and_started_again(
 async def test_embedded_chromas_process_killed_amid_ingestion(tmp_path: Path, report: Report) -> None:
     # Chroma saves often, so that some of the kills find it saving.
     with running(start_service(tmp_path, {"RAGSTORE_SYNC_THRESHOLD": "10"})) as service:
-        async with ingesting(service) as ledger:
+        async with concurrent_ingestion(service) as ledger:
             for _ in range(3):
                 os.kill(chroma_process_of(service), signal.SIGKILL)
-                await ledger.more(12)
+                await ledger.wait_for_more(12)
         report("embedded Chroma's process killed, three times", ledger.check())
 
 
@@ -71,7 +71,7 @@ async def test_a_service_that_is_asked_to_stop_amid_ingestion_ends_well_and_in_t
 ) -> None:
     environ, port = {**environ_of(kind, chroma, name), "RAGSTORE_SHUTDOWN_SECONDS": "10"}, free_port()
     service = start_service(tmp_path, environ, port=port)
-    async with ingesting(service) as ledger:
+    async with concurrent_ingestion(service) as ledger:
         service.process.terminate()
         code = await asyncio.to_thread(service.process.wait, 15)
     assert code == 0
@@ -81,12 +81,12 @@ async def test_a_service_that_is_asked_to_stop_amid_ingestion_ends_well_and_in_t
 
 async def test_a_service_whose_chroma_hangs_stops_in_time_all_the_same(tmp_path: Path) -> None:
     with running(start_service(tmp_path, {"RAGSTORE_SHUTDOWN_SECONDS": "1"})) as service:
-        async with ingesting(service):
+        async with concurrent_ingestion(service):
             process = chroma_process_of(service)
             os.kill(process, signal.SIGSTOP)
             service.process.terminate()
             assert await asyncio.to_thread(service.process.wait, 15) == 0
-    await until(lambda: not Path(f"/proc/{process}").exists())
+    await wait_until(lambda: not Path(f"/proc/{process}").exists())
 
 
 @pytest.fixture(params=["a small disk", "files that may not grow"])
@@ -108,17 +108,17 @@ async def test_a_full_disk_refuses_writes_and_loses_nothing(disk: Disk, tmp_path
         "RAGSTORE_LOG_LEVEL": "error",
     }
     with running(start_service(tmp_path, environ, prefix=disk.prefix)) as service:
-        async with ingesting(service) as ledger:
+        async with concurrent_ingestion(service) as ledger:
             disk.fill(service)
             failed = ledger.failures
-            await until(lambda: ledger.failures > failed + 8)
+            await wait_until(lambda: ledger.failures > failed + 8)
             disk.free(service)
-            await ledger.more(15)
+            await ledger.wait_for_more(15)
         wait_for_writes(service.url)
         report(f"disk full for a while, embedded, {disk.kind}", ledger.check())
-        there = everything_in(service.url, ledger.collection)
+        there = all_documents(service.url, ledger.collection)
     with running(start_service(tmp_path, environ, prefix=disk.prefix)) as again:
-        assert everything_in(again.url, ledger.collection) == there
+        assert all_documents(again.url, ledger.collection) == there
 
 
 async def test_a_collection_of_embedded_chroma_deleted_and_made_again_under_load_holds_whole_writes(
@@ -127,4 +127,4 @@ async def test_a_collection_of_embedded_chroma_deleted_and_made_again_under_load
     with running(start_service(tmp_path)) as service:
         async with httpx.AsyncClient(base_url=service.url, timeout=60) as client:
             (await client.post("/collections", json={"name": "replaced", "distance": "l2"})).raise_for_status()
-            await replaced_under_load((client, client), "replaced")
+            await recreate_under_load((client, client), "replaced")

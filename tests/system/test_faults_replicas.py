@@ -11,8 +11,8 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from tests.support.ledger import Figures, document, everything_in
-from tests.support.recreation import replaced_under_load
+from tests.support.ledger import Figures, all_documents, document
+from tests.support.recreation import recreate_under_load
 from tests.support.servers import Served, running, start_service
 from tests.system.conftest import Report
 
@@ -88,7 +88,7 @@ async def test_of_several_that_add_one_id_with_different_content_one_is_told_201
         assert sorted(told(answers)) == [201, 409, 409, 409]
         statuses.update(told(answers))
         winners[f"one-{number}"] = rivals[told(answers).index(201)]
-    found = everything_in(replicas.urls[0], collection)
+    found = all_documents(replicas.urls[0], collection)
     assert {one["id"]: one for one in found} == winners
     report("two replicas, four adds of one id", Figures(RACES * 4, RACES, len(found), dict(statuses)))
 
@@ -98,7 +98,7 @@ async def test_of_several_that_add_the_same_document_one_is_told_201(replicas: R
         body = {"documents": [document(f"same-{number}", 1)]}
         answers = await replicas.race("POST", f"/collections/{collection}/documents", body, body, body, body)
         assert sorted(told(answers)) == [201, 409, 409, 409]
-    assert len(everything_in(replicas.urls[1], collection)) == RACES
+    assert len(all_documents(replicas.urls[1], collection)) == RACES
 
 
 async def test_batches_that_share_ids_are_there_whole_or_not_at_all(
@@ -119,7 +119,7 @@ async def test_batches_that_share_ids_are_there_whole_or_not_at_all(
         kept = [one for batch, status in zip(batches, told(answers), strict=True) if status == 201 for one in batch]
         assert len({one["id"] for one in kept}) == len(kept), "two were acknowledged that exclude each other"
         acknowledged |= {one["id"]: one for one in kept}
-    found = everything_in(replicas.urls[0], collection)
+    found = all_documents(replicas.urls[0], collection)
     assert {one["id"]: one for one in found} == acknowledged
     report("two replicas, batches that share ids", Figures(RACES * 7, len(acknowledged), len(found), dict(statuses)))
 
@@ -127,4 +127,4 @@ async def test_batches_that_share_ids_are_there_whole_or_not_at_all(
 async def test_a_collection_deleted_and_made_again_under_load_holds_whole_writes_and_the_services_go_on(
     replicas: Replicas, collection: str
 ) -> None:
-    await replaced_under_load(replicas.clients, collection)
+    await recreate_under_load(replicas.clients, collection)

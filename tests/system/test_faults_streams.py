@@ -17,7 +17,7 @@ from litestar.response import Stream
 from ragstore.kit.errors import Overloaded
 from ragstore.kit.middleware.limits import LAST_RESORT_SECONDS, LimitsMiddleware
 from ragstore.kit.server.http_protocol import protocol
-from tests.support.ledger import PATIENCE, until
+from tests.support.ledger import TIMEOUT_SECONDS, wait_until
 
 BUDGET: Final = 0.5
 PARTS: Final = 12
@@ -42,7 +42,7 @@ async def stuck() -> Stream:
 
     async def parts() -> AsyncIterator[bytes]:
         yield b"0\n"
-        await asyncio.sleep(PATIENCE)
+        await asyncio.sleep(TIMEOUT_SECONDS)
 
     return Stream(parts())
 
@@ -85,7 +85,7 @@ async def served(*, endless: Endless | None = None) -> AsyncIterator[str]:
     )
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve())
-    await until(lambda: server.started)
+    await wait_until(lambda: server.started)
     try:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
@@ -95,13 +95,13 @@ async def served(*, endless: Endless | None = None) -> AsyncIterator[str]:
 
 async def test_an_answer_that_gets_on_may_last_longer_than_the_budget() -> None:
     assert BUDGET / 2 * PARTS > BUDGET + LAST_RESORT_SECONDS
-    async with served() as url, httpx.AsyncClient(timeout=PATIENCE) as client:
+    async with served() as url, httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as client:
         answer = await client.get(f"{url}/steady")
     assert answer.text.split() == [str(number) for number in range(PARTS)]
 
 
 async def test_an_answer_that_does_not_get_on_is_ended() -> None:
-    async with served() as url, httpx.AsyncClient(timeout=PATIENCE) as client:
+    async with served() as url, httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as client:
         with pytest.raises(httpx.RemoteProtocolError):
             await client.get(f"{url}/stuck")
 
@@ -111,6 +111,6 @@ async def test_an_answer_in_parts_that_nobody_reads_is_ended() -> None:
     async with served(endless=endless) as url:
         _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]), limit=1000)
         writer.write(b"GET /endless HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        await until(lambda: endless.running == 1)
-        await until(lambda: endless.running == 0)
+        await wait_until(lambda: endless.running == 1)
+        await wait_until(lambda: endless.running == 0)
         writer.close()

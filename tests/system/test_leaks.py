@@ -20,7 +20,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.support.keyed_services import Guarded, Wanted, eventually, guarded
+from tests.support.keyed_services import KeyedService, KeySpec, eventually, keyed_service
 from tests.support.servers import running, start_chroma
 
 TEXT: Final = "Canary-Text-8841"
@@ -33,7 +33,7 @@ BYTES: Final = base64.b64encode(struct.pack("<2f", *NUMBERS[:2])).decode()
 
 CANARIES: Final = (TEXT, VALUE, FILTER, KEY, BYTES, *(str(number) for number in NUMBERS))
 
-KEYS: Final[dict[str, Wanted]] = {
+KEYS: Final[dict[str, KeySpec]] = {
     "boss": {"role": "admin"},
     "guest": {"role": "reader", "collections": ("repo_*",)},
 }
@@ -49,7 +49,7 @@ class Driven:
         answers: all answers, with what was asked.
     """
 
-    guarded: Guarded
+    guarded: KeyedService
     metrics: str = ""
     answers: list[tuple[str, httpx.Response]] = field(default_factory=list)
 
@@ -174,14 +174,14 @@ def driven(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("leaks")
     environ = {"RAGSTORE_LOG_LEVEL": "debug", "RAGSTORE_LOG_FORMAT": "json"}
     if request.param == "embedded":
-        with guarded(folder, KEYS, environ) as started:
+        with keyed_service(folder, KEYS, environ) as started:
             driven = Driven(started)
             drive_all(driven)
             yield driven
         return
     with running(start_chroma(folder)) as chroma:
         environ |= {"RAGSTORE_CHROMA_URL": chroma.url, "RAGSTORE_CHROMA_TIMEOUT_SECONDS": "2"}
-        with guarded(folder, KEYS, environ) as started:
+        with keyed_service(folder, KEYS, environ) as started:
             driven = Driven(started)
             drive_all(driven)
             chroma.stop()
@@ -205,12 +205,12 @@ def finish(driven: Driven) -> None:
     with driven.guarded.client("boss") as http:
         last = http.get("/collections/absent-at-the-end").headers["x-request-id"]
         driven.metrics = http.get("/metrics").text
-    eventually(lambda: driven.guarded.lines("request", last))
+    eventually(lambda: driven.guarded.log_lines("request", last))
 
 
 def leaks(text: str, driven: Driven) -> list[str]:
     """Canaries and keys that stand in a text."""
-    return [canary for canary in (*CANARIES, *driven.guarded.plain.values()) if canary in text]
+    return [canary for canary in (*CANARIES, *driven.guarded.keys.values()) if canary in text]
 
 
 def test_the_requests_did_reach_every_kind_of_answer(driven: Driven) -> None:
@@ -246,7 +246,7 @@ def test_no_header_of_an_answer_holds_what_came_in_or_a_key(driven: Driven) -> N
 
 
 def test_the_file_of_keys_holds_no_key(driven: Driven) -> None:
-    assert leaks(driven.guarded.file.read_text(), driven) == []
+    assert leaks(driven.guarded.keys_file.read_text(), driven) == []
 
 
 EMBEDDED = """

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from tests.support.linearizability import Step, is_some_order
+from tests.support.linearizability import Step, is_linearizable
 from tests.support.metric_samples import grown, samples
 from tests.support.servers import Served
 
@@ -243,7 +243,7 @@ async def test_what_concurrent_callers_are_told_happened_in_some_order(
     assert parts > calls, "no writes left together: coalescing is off"
     final = {one["id"]: one["metadata"]["content"] for one in there}
     for key, steps in history.items():
-        assert is_some_order(steps, final.get(key)), key
+        assert is_linearizable(steps, final.get(key)), key
 
 
 @pytest.mark.parametrize(
@@ -258,4 +258,4 @@ async def test_what_concurrent_callers_are_told_happened_in_some_order(
     ],
 )
 def test_orders_are_told_apart(steps: list[Step], final: int, possible: bool) -> None:
-    assert is_some_order(steps, final) is possible
+    assert is_linearizable(steps, final) is possible

@@ -18,7 +18,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.support.documents import document, documents_path
 from tests.support.servers import Served, running, start_service
-from tests.support.trace_collector import Collector, attributes, collecting, noting
+from tests.support.trace_collector import TraceCollector, attributes, header_recorder, trace_collector
 
 CANARY = "Zweig-6071"
 CALLER = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -39,20 +39,20 @@ def traced(url: str, chroma: str, **environ: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def collector() -> Iterator[Collector]:
-    with collecting() as collector:
+def collector() -> Iterator[TraceCollector]:
+    with trace_collector() as collector:
         yield collector
 
 
 @pytest.fixture(scope="module")
 def to_chroma(chroma: Served) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    with noting(chroma.url) as proxy:
+    with header_recorder(chroma.url) as proxy:
         yield proxy
 
 
 @pytest.fixture(scope="module")
 def service(
-    collector: Collector, to_chroma: tuple[str, list[dict[str, str]]], tmp_path_factory: pytest.TempPathFactory
+    collector: TraceCollector, to_chroma: tuple[str, list[dict[str, str]]], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
     environ = traced(collector.url, to_chroma[0], OTEL_INSTRUMENTATION_HTTP_CAPTURE_HEADERS_SERVER_REQUEST=".*")
     with running(start_service(tmp_path_factory.mktemp("traced"), environ)) as served:
@@ -73,7 +73,7 @@ def collection(http: httpx.Client, name: str) -> str:
 
 
 def of_request(
-    collector: Collector, request_id: str, http: httpx.Client, method: str, path: str, **sent: object
+    collector: TraceCollector, request_id: str, http: httpx.Client, method: str, path: str, **sent: object
 ) -> Span:
     """Send a request in a trace of its own, and wait for its span."""
     http.request(method, path, headers={"traceparent": f"00-{request_id}-{PARENT}-01"}, **sent)  # type: ignore[arg-type]  # keyword arguments of several types
@@ -93,7 +93,7 @@ def below(spans: list[Span], parent: Span) -> list[Span]:
 
 
 def test_a_requests_span_continues_the_callers_trace_and_is_named_by_its_route(
-    collector: Collector, http: httpx.Client, collection: str
+    collector: TraceCollector, http: httpx.Client, collection: str
 ) -> None:
     span = of_request(collector, uuid4().hex, http, "GET", f"/collections/{collection}")
     assert span.parent_span_id.hex() == PARENT
@@ -102,7 +102,7 @@ def test_a_requests_span_continues_the_callers_trace_and_is_named_by_its_route(
     assert attributes(span)["http.response.status_code"] == 200
 
 
-def test_the_call_to_chroma_is_a_child_span(collector: Collector, http: httpx.Client, collection: str) -> None:
+def test_the_call_to_chroma_is_a_child_span(collector: TraceCollector, http: httpx.Client, collection: str) -> None:
     span = of_request(collector, uuid4().hex, http, "GET", documents_path(collection), params={"total": "false"})
     (child,) = [child for child in below(collector.spans, span) if child.name == "chroma get"]
     assert child.kind == Span.SPAN_KIND_CLIENT
@@ -112,7 +112,7 @@ def test_the_call_to_chroma_is_a_child_span(collector: Collector, http: httpx.Cl
 
 
 def test_a_write_that_is_alone_has_chromas_spans_as_its_children(
-    collector: Collector, http: httpx.Client, collection: str
+    collector: TraceCollector, http: httpx.Client, collection: str
 ) -> None:
     body = {"documents": [document("b"), document("c")]}
     span = of_request(collector, uuid4().hex, http, "PUT", documents_path(collection), json=body)
@@ -121,7 +121,7 @@ def test_a_write_that_is_alone_has_chromas_spans_as_its_children(
 
 
 def test_the_call_to_chromas_server_continues_the_trace(
-    collector: Collector, http: httpx.Client, collection: str, to_chroma: tuple[str, list[dict[str, str]]]
+    collector: TraceCollector, http: httpx.Client, collection: str, to_chroma: tuple[str, list[dict[str, str]]]
 ) -> None:
     trace_id = uuid4().hex
     span = of_request(collector, trace_id, http, "GET", documents_path(collection), params={"total": "false"})
@@ -130,7 +130,7 @@ def test_the_call_to_chromas_server_continues_the_trace(
 
 
 def test_what_leaves_together_is_linked_with_every_request_it_is_for(
-    collector: Collector, http: httpx.Client, collection: str
+    collector: TraceCollector, http: httpx.Client, collection: str
 ) -> None:
     def write(number: int) -> None:
         headers = {"traceparent": f"00-{uuid4().hex}-{PARENT}-01"}
@@ -156,7 +156,7 @@ def test_what_leaves_together_is_linked_with_every_request_it_is_for(
 
 
 def test_trace_and_span_are_in_the_log_lines_of_the_request(
-    collector: Collector, http: httpx.Client, service: Served, collection: str
+    collector: TraceCollector, http: httpx.Client, service: Served, collection: str
 ) -> None:
     trace_id = uuid4().hex
     span = of_request(collector, trace_id, http, "GET", f"/collections/{collection}")
@@ -166,14 +166,14 @@ def test_trace_and_span_are_in_the_log_lines_of_the_request(
 
 
 @pytest.mark.parametrize("path", ["/health", "/health/live", "/health/ready", "/metrics"])
-def test_probes_and_metrics_are_not_traced(collector: Collector, http: httpx.Client, path: str) -> None:
+def test_probes_and_metrics_are_not_traced(collector: TraceCollector, http: httpx.Client, path: str) -> None:
     trace_id = uuid4().hex
     assert http.get(path, headers={"traceparent": f"00-{trace_id}-{PARENT}-01"}).is_success
     of_request(collector, uuid4().hex, http, "GET", "/")
     assert not [span for span in collector.spans if span.trace_id.hex() == trace_id]
 
 
-def test_no_span_holds_content(collector: Collector, http: httpx.Client, collection: str) -> None:
+def test_no_span_holds_content(collector: TraceCollector, http: httpx.Client, collection: str) -> None:
     secret = {"part": CANARY, "n": 7316.40625}
     path, headers = documents_path(collection), {"X-API-Key": CANARY, "Authorization": f"Bearer {CANARY}"}
     filters = {"where": json.dumps({"part": CANARY}), "where_document": json.dumps({"$contains": CANARY})}
@@ -200,13 +200,13 @@ def test_no_span_holds_content(collector: Collector, http: httpx.Client, collect
     assert not [event for span in collector.spans for event in span.events]
 
 
-def test_the_service_tells_its_name_and_version(collector: Collector, http: httpx.Client) -> None:
+def test_the_service_tells_its_name_and_version(collector: TraceCollector, http: httpx.Client) -> None:
     of_request(collector, uuid4().hex, http, "GET", "/")
     assert collector.resource["service.name"] == "ragstore"
     assert collector.resource["service.version"] == http.get("/").json()["version"]
 
 
-def test_calls_to_embedded_chroma_are_child_spans_too(tmp_path: Path, collector: Collector) -> None:
+def test_calls_to_embedded_chroma_are_child_spans_too(tmp_path: Path, collector: TraceCollector) -> None:
     with (
         running(start_service(tmp_path, traced(collector.url, ""))) as served,
         httpx.Client(base_url=served.url) as http,
@@ -222,7 +222,7 @@ def test_calls_to_embedded_chroma_are_child_spans_too(tmp_path: Path, collector:
 def test_nothing_is_sent_when_opentelemetry_is_switched_off(
     tmp_path: Path, chroma: Served, off: dict[str, str]
 ) -> None:
-    with collecting() as collector:
+    with trace_collector() as collector:
         with running(start_service(tmp_path, traced(collector.url, chroma.url, **off))) as served:
             assert httpx.get(f"{served.url}/collections", headers=TRACEPARENT).is_success
             assert served.stop() == 0
