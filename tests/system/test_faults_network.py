@@ -1,4 +1,4 @@
-"""A network between the service and Chroma that does what networks do."""
+"""Faults of the network between the service and Chroma."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.system.conftest import Report
 
 FAULTS: Final[tuple[Fault, ...]] = ("delay", "cut", "half-close", "truncate", "garble", "silence")
 
-MET: Final = 12
-"""How often a fault strikes before it ends."""
+MIN_FAULTS: Final = 12
+"""Number of faults before the network recovers."""
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_network_that_fails_loses_nothing_and_the_service_recovers(
+async def test_a_faulty_network_loses_nothing_and_the_service_recovers(
     tmp_path: Path, chroma: Served, name: str, report: Report, fault: Fault
 ) -> None:
     async with fault_proxy(urlsplit(chroma.url).port or 0) as proxy:
@@ -37,14 +37,14 @@ async def test_a_network_that_fails_loses_nothing_and_the_service_recovers(
         with running(service):
             async with concurrent_ingestion(service) as ledger:
                 proxy.fault = fault
-                await wait_until(lambda: proxy.faults >= (MET if fault != "silence" else 4))
+                await wait_until(lambda: proxy.faults >= (MIN_FAULTS if fault != "silence" else 4))
                 proxy.fault = "none"
                 await ledger.wait_for_more(12)
             await asyncio.to_thread(wait_for_writes, service.url)
             report(f"network: {fault}", await asyncio.to_thread(ledger.check))
 
 
-async def test_a_chroma_that_falls_silent_is_504_within_the_budget_and_the_probes_go_on(
+async def test_a_chroma_that_does_not_respond_is_504_within_the_budget_and_probes_are_served(
     tmp_path: Path, chroma: Served, name: str
 ) -> None:
     async with (
@@ -59,15 +59,15 @@ async def test_a_chroma_that_falls_silent_is_504_within_the_budget_and_the_probe
         service = await asyncio.to_thread(start_service, tmp_path, environ)
         with running(service):
             proxy.fault = "silence"
-            answer = await client.get(f"{service.url}/collections/abc")
-            problem_of(answer, 504)
+            response = await client.get(f"{service.url}/collections/abc")
+            problem_of(response, 504)
             assert (await client.get(f"{service.url}/health/live")).status_code == 200
             assert (await client.get(f"{service.url}/health/ready")).status_code == 503
             proxy.fault = "none"
             await asyncio.to_thread(wait_for_writes, service.url)
 
 
-async def test_while_chroma_is_away_requests_are_refused_without_asking_it_and_a_probe_notices_its_return(
+async def test_an_open_circuit_fails_requests_and_a_successful_probe_closes_it(
     tmp_path: Path, chroma: Served, name: str
 ) -> None:
     async with (
@@ -79,13 +79,13 @@ async def test_while_chroma_is_away_requests_are_refused_without_asking_it_and_a
         with running(service):
             proxy.fault = "cut"
             proxy.every = 1
-            told: list[str] = []
+            details: list[str] = []
             deadline = time.monotonic() + TIMEOUT_SECONDS
-            while "asked again soon" not in "".join(told):
+            while "asked again soon" not in "".join(details):
                 assert time.monotonic() < deadline
-                answer = await client.get(f"{service.url}/collections/abc")
-                told.append(problem_of(answer, 503)["detail"])
-                assert int(answer.headers["retry-after"]) >= 1
+                response = await client.get(f"{service.url}/collections/abc")
+                details.append(problem_of(response, 503)["detail"])
+                assert int(response.headers["retry-after"]) >= 1
             proxy.fault = "none"
             assert (await client.get(f"{service.url}/health/ready")).status_code == 200
             problem_of(await client.get(f"{service.url}/collections/abc"), 404)
