@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ragstore.kit.server.request_meter import MAX_HEAD_BYTES
-from tests.support.ledger import PATIENCE
+from tests.support.ledger import TIMEOUT_SECONDS
 from tests.support.servers import Served
 
 
@@ -40,7 +40,7 @@ class Response:
 def connect(service: Served) -> socket.socket:
     """A connection to a service."""
     parts = urlsplit(service.url)
-    return socket.create_connection((str(parts.hostname), parts.port or 0), timeout=PATIENCE)
+    return socket.create_connection((str(parts.hostname), parts.port or 0), timeout=TIMEOUT_SECONDS)
 
 
 def responses_in(received: bytes) -> list[Response]:
