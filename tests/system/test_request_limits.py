@@ -1,4 +1,4 @@
-"""Heads, chunk extensions and trailers have a maximum size, and nobody gets memory or a role out of them."""
+"""Heads, chunk extensions and trailers have a maximum size, and grant neither memory nor a role."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_a_bad_chunk_in_a_stream_whose_response_has_started_closes_the_connectio
 
 @pytest.mark.parametrize("name", ["Authorization", "X-API-Key"])
 def test_a_key_in_a_trailer_is_no_key(guard: KeyedService, name: str) -> None:
-    value = guard.keys["boss"] if name == "X-API-Key" else f"Bearer {guard.plain['boss']}"
+    value = guard.keys["boss"] if name == "X-API-Key" else f"Bearer {guard.keys['boss']}"
     content = chunk(b'{"name": "by-trailer"}') + f"0\r\n{name}: {value}\r\n\r\n".encode()
     as_header = (
         chunked("/collections", JSON, CLOSE, f"{name}: {value}")
