@@ -58,12 +58,21 @@ RULES: Final[tuple[tuple[str, str], ...]] = (
     (r"\b(?:so|as) many (?:at|as)\b(?! possible)", "a limit, a maximum"),
     (r"\b(?:begun|began|begin|begins) (?:it|them|its|again)\b", "restart, renew"),
 )
-"""Constructions that docs/style.md forbids, and the words to use instead. The patterns are matched in one sentence at a time."""
+"""Constructions that docs/style.md forbids, and the words to use instead. A pattern is matched within a
+paragraph."""
 
 LITERAL: Final = frozenset({"Documents array is required"})
 """Messages that the contract fixes word by word."""
 
-SKIPPED: Final = ("examples/handbook/", "scripts/check_style.py", "requirements/", "docs/style.md", "docs/glossary.md", "LICENSE", "package-lock")
+SKIPPED: Final = (
+    "examples/handbook/",
+    "scripts/check_style.py",
+    "requirements/",
+    "docs/style.md",
+    "docs/glossary.md",
+    "LICENSE",
+    "package-lock",
+)
 """Data, generated locks, and the pages that quote what they forbid."""
 
 _CODE_SPAN: Final = re.compile(r"``.+?``|`[^`\n]*`", re.DOTALL)

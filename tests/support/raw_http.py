@@ -67,7 +67,9 @@ def read_all(connection: socket.socket) -> bytes:
 
 
 def exchange(service: Served, *pieces: bytes) -> list[Response]:
-    """Send pieces over one connection and read until the service closes it; the last request must have `Connection: close`.
+    """Send pieces over one connection and read until the service closes it.
+
+    The last request must have `Connection: close`.
 
     A piece that the service no longer takes ends the sending.
     """
