@@ -259,7 +259,12 @@ def test_a_collection_that_is_unknown_is_told_and_the_others_answer(http: httpx.
     assert answer.status_code == 200
     assert answer.json()["count"] == 4
     assert answer.json()["errors"] == [
-        {"collection": "never-there", "status": 404, "detail": "Collection 'never-there' not found"}
+        {
+            "collection": "never-there",
+            "status": 404,
+            "code": "collection_not_found",
+            "detail": "Collection 'never-there' not found",
+        }
     ]
 
 
