@@ -1,10 +1,10 @@
 # The service as an image.
 #
-#   docker build --tag ragstore:0.1.0 .                                     for a Chroma server
-#   docker build --tag ragstore:0.1.0-embedded --build-arg STORE=embedded . contains Chroma
+#   docker build --tag ragstore:0.2.0 .                                     for a Chroma server
+#   docker build --tag ragstore:0.2.0-embedded --build-arg STORE=embedded . contains Chroma
 #
 # Both contain the extras `tracing` and `transfer`; the second also contains `embedded`.
-# A digest pins harder than a tag: --build-arg PYTHON_IMAGE=python@sha256:... if your registry has one.
+# A digest is more exact than a tag: use --build-arg PYTHON_IMAGE=python@sha256:... if your registry has one.
 ARG PYTHON_IMAGE=python:3.11.14-slim-bookworm
 ARG STORE=remote
 
@@ -31,7 +31,7 @@ RUN python -m pip wheel --no-build-isolation --no-deps --wheel-dir dist . ./clie
 FROM ${PYTHON_IMAGE}
 ARG PYTHON_IMAGE
 ARG STORE
-ARG VERSION=0.1.0
+ARG VERSION=0.2.0
 ARG REVISION=unknown
 ARG CREATED=unknown
 LABEL org.opencontainers.image.title="ragstore" \

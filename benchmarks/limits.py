@@ -25,9 +25,20 @@ from uuid import uuid4
 import numpy as np
 
 from ragstore.chroma import merging, query_groups
-from ragstore.chroma.backend import Backend, RecordBatch, WrittenMetadata
+from ragstore.chroma.backend import Backend
 from ragstore.chroma.embedded.backend import EmbeddedBackend
 from ragstore.chroma.http.backend import HttpBackend
+from ragstore.chroma.operations import (
+    AddRecords,
+    CreateCollection,
+    DeleteCollection,
+    DeleteRecords,
+    GetCollection,
+    GetRecords,
+    QueryRecords,
+    UpsertRecords,
+)
+from ragstore.chroma.records import Column, RecordBatch, UpsertMetadata
 from ragstore.errors import ChromaError, ChromaTimeout, ChromaUnavailable
 from ragstore.kit.errors import ServiceError
 from ragstore.model import metadata, vectors
@@ -63,23 +74,24 @@ class Bench:
     collection: Collection
 
     async def write(
-        self, *metadatas: WrittenMetadata, text: str = "text", first_id: str = "0", dimension: int = 2
+        self, *metadatas: UpsertMetadata, text: str = "text", first_id: str = "0", dimension: int = 2
     ) -> None:
         """Write documents in one call."""
         ids = [first_id, *map(str, range(1, len(metadatas)))]
         embeddings = np.ones((len(ids), dimension), dtype=np.float32)
         records = RecordBatch(ids, embeddings, [text] * len(ids), list(metadatas))
-        await self.backend.upsert(self.collection.id, records)
+        await self.backend.call(UpsertRecords(self.collection.id, records))
 
-    async def add(self, meta: WrittenMetadata) -> None:
+    async def add(self, meta: UpsertMetadata) -> None:
         """Add a document, with a write token."""
         records = RecordBatch(["0"], np.ones((1, 2), dtype=np.float32), ["text"], [meta])
-        await self.backend.add(self.collection.id, records, ["mark"])
+        await self.backend.call(AddRecords(self.collection.id, records, ["mark"]))
 
     async def read(self, where: dict[str, object] | None = None, **filters: object) -> None:
         """Write one document, and read with a filter."""
         await self.write({"k": 1})
-        await self.backend.get(self.collection.id, where=where, include=("documents", "metadatas"), **filters)  # type: ignore[arg-type]  # by name
+        columns: tuple[Column, ...] = ("documents", "metadatas")
+        await self.backend.call(GetRecords(self.collection.id, where=where, columns=columns, **filters))  # type: ignore[arg-type]  # by name
 
 
 Attempt = Callable[[Bench, int], Awaitable[object]]
@@ -108,7 +120,7 @@ def _keys(count: int, prefix: str = "k") -> dict[str, MetadataValue | None]:
     return {f"{prefix}{number}": number for number in range(count)}
 
 
-def _small(count: int) -> list[WrittenMetadata]:
+def _small(count: int) -> list[UpsertMetadata]:
     return [{"k": 1} for _ in range(count)]
 
 
@@ -132,15 +144,16 @@ async def _query(bench: Bench, count: int) -> None:
     ids = _ids(1000)
     embeddings = np.random.default_rng(7).standard_normal((len(ids), 2)).astype(np.float32)
     records = RecordBatch(ids, embeddings, ["text"] * len(ids), _small(len(ids)))
-    await bench.backend.upsert(bench.collection.id, records)
+    await bench.backend.call(UpsertRecords(bench.collection.id, records))
     vectors = embeddings[: max(1, count // 1000)]
-    await bench.backend.query(bench.collection.id, vectors, min(count, 1000), include=("documents", "metadatas"))
+    columns: tuple[Column, ...] = ("documents", "metadatas")
+    await bench.backend.call(QueryRecords(bench.collection.id, vectors, min(count, 1000), columns=columns))
 
 
 async def _create(bench: Bench, name: str, meta: dict[str, str | int | float | bool]) -> None:
-    await bench.backend.create_collection(name, meta, "l2")
-    await bench.backend.get_collection(name)
-    await bench.backend.delete_collection(name)
+    await bench.backend.call(CreateCollection(name, meta, "l2"))
+    await bench.backend.call(GetCollection(name))
+    await bench.backend.call(DeleteCollection(name))
 
 
 def _ids(count: int) -> list[str]:
@@ -174,8 +187,16 @@ SIZES: Final = [
         f"{Settings().max_batch_size:,}, {_BODY}",
         500,
     ),
-    Size("ids of a get", lambda b, n: b.backend.get(b.collection.id, ids=_ids(n)), 100_000, "10,000", 1000),
-    Size("ids of a deletion", lambda b, n: b.backend.delete(b.collection.id, _ids(n)), 100_000, "5,461", 1000),
+    Size(
+        "ids of a get", lambda b, n: b.backend.call(GetRecords(b.collection.id, ids=_ids(n))), 100_000, "10,000", 1000
+    ),
+    Size(
+        "ids of a deletion",
+        lambda b, n: b.backend.call(DeleteRecords(b.collection.id, _ids(n))),
+        100_000,
+        "5,461",
+        1000,
+    ),
     Size("strings in `$in`", lambda b, n: b.read({"k": {"$in": _ids(n)}}), 100_000, f"{grammar.MAX_VALUES:,}"),
     Size(
         "whole numbers in `$in`",
@@ -190,7 +211,7 @@ SIZES: Final = [
         f"{grammar.MAX_VALUES // 2:,}",
     ),
     Size("levels of `$and`", lambda b, n: b.read(_nested(n)), 1000, f"{grammar.MAX_DEPTH}", 4),
-    Size("comparisons side by side", lambda b, n: b.read(_wide(n)), 10_000, f"{grammar.GROUP}, in groups"),
+    Size("comparisons side by side", lambda b, n: b.read(_wide(n)), 10_000, f"{grammar.MAX_SIBLINGS}, in groups"),
     Size(
         "characters in `$contains`",
         lambda b, n: b.read(where_document={"$contains": "x" * n}),
@@ -253,9 +274,9 @@ class RestartableChroma:
     async def bench(self) -> AsyncIterator[Bench]:
         """A new collection, deleted afterwards."""
         name = f"t-{uuid4().hex}"
-        yield Bench(self.backend, await self.backend.create_collection(name, {}, "l2"))
+        yield Bench(self.backend, await self.backend.call(CreateCollection(name, {}, "l2")))
         with suppress(ServiceError):
-            await self.backend.delete_collection(name)
+            await self.backend.call(DeleteCollection(name))
 
 
 async def attempted(chroma: RestartableChroma, size: Size, number: int) -> str:
@@ -282,10 +303,10 @@ async def attempted(chroma: RestartableChroma, size: Size, number: int) -> str:
 async def _state(bench: Bench) -> str:
     """Whether a collection still accepts a write, and can be read."""
     try:
-        dimension = (await bench.backend.get_collection(bench.collection.name)).dimension or 2
+        dimension = (await bench.backend.call(GetCollection(bench.collection.name))).dimension or 2
         after = RecordBatch(["after"], np.ones((1, dimension), dtype=np.float32), ["text"], [{"k": 1}])
-        await bench.backend.upsert(bench.collection.id, after)
-        await bench.backend.get(bench.collection.id, ids=["after"], include=("metadatas",))
+        await bench.backend.call(UpsertRecords(bench.collection.id, after))
+        await bench.backend.call(GetRecords(bench.collection.id, ids=["after"], columns=("metadatas",)))
     except ServiceError as error:
         return "fine" if error.status == 400 else "**poisoned**"
     return "fine"

@@ -1,6 +1,7 @@
-"""The documentation's site: the project's own Markdown files, read where they are, so that their links work everywhere.
+"""Configure the documentation site, which is built from the Markdown files in place, so their links work everywhere.
 
-`make docs` builds it. What `index.md` links is what the site's navigation shows, in its order and under its headings.
+`make docs` builds it. The navigation of the site contains the links of `index.md`, in the same order and under the same
+headings.
 """
 
 import re
@@ -29,7 +30,7 @@ html_show_copyright = False
 
 
 def with_navigation(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Make a navigation of the index's lists of links. A directive in the page would show where Markdown is shown."""
+    """Generate the navigation from the link lists of the index. A directive in the page would be visible as text."""
     if docname == root_doc:
         _, *sections = re.split(r"^## (.+)\n", source[0], flags=re.M)
         for caption, links in zip(sections[::2], sections[1::2], strict=True):
@@ -38,5 +39,5 @@ def with_navigation(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Called by Sphinx."""
+    """Connect the extension; called by Sphinx."""
     app.connect("source-read", with_navigation)

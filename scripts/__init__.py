@@ -1,1 +1,1 @@
-"""What generates or checks a committed file: `make generate` and `make check` run these."""
+"""Scripts that generate or check committed files; `make generate` and `make check` run them."""

@@ -1,8 +1,8 @@
-"""Looks the pinned packages up among known vulnerabilities: Python's with pip-audit over OSV, Node's with npm audit.
+"""Check the pinned packages for known vulnerabilities: Python's with pip-audit over OSV, Node's with npm audit.
 
-`make audit` runs this. It ends with 1 when a package has a known vulnerability. Where the databases cannot be reached
-it says so in capitals and ends with 0, since a machine without network must be able to run the checks; AUDIT=required
-makes that an error, too. Neither tool can look things up without a network (pip-audit's issue 698 asks for a way).
+`make audit` runs this. It exits with 1 if a package has a known vulnerability. If the databases cannot be reached, it
+prints a warning in capitals and exits with 0, since a machine without network must be able to run the checks;
+AUDIT=required makes that an error, too. Neither tool works without a network (requested in pip-audit's issue 698).
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ HERE = Path(__file__).resolve().parents[1] / "requirements"
 ROOT = HERE.parent
 
 FILES = ("embedded.txt", "build.txt", "dev.txt", "docs.txt", "deploy.txt", "audit.txt")
-"""What the service runs with, and what it is built, tested, documented and checked with."""
+"""Lock files of the service, and of its build, tests, documentation and checks."""
 
 FOLDERS = (".", "clients/node")
-"""Where package-lock.json pins packages of Node's."""
+"""Folders with a package-lock.json."""
 
 
 class Outcome(NamedTuple):
-    """What came of one look-up.
+    """The result of one audit.
 
     Attributes:
-        packages: how many packages were looked up; None when nothing could be asked.
+        packages: number of audited packages; None if the database could not be reached.
         found: a line for each known vulnerability.
-        reason: why nothing could be asked.
+        reason: why the audit was not possible.
     """
 
     packages: int | None
@@ -39,13 +39,13 @@ class Outcome(NamedTuple):
 
 
 def python_packages(requirements: Path) -> Outcome:
-    """Look up what a file pins.
+    """Audit the packages that a requirements file pins.
 
     Args:
         requirements: pinned packages with hashes.
 
     Returns:
-        What came of it.
+        The known vulnerabilities, or why there was no audit.
     """
     options = ("--vulnerability-service", "osv", "--disable-pip", "--require-hashes", "--format", "json")
     run = subprocess.run(
@@ -57,7 +57,7 @@ def python_packages(requirements: Path) -> Outcome:
     try:
         packages: list[dict[str, Any]] = json.loads(run.stdout)["dependencies"]
     except ValueError:
-        return Outcome(None, [], (run.stderr.strip().splitlines() or ["no answer"])[-1])
+        return Outcome(None, [], (run.stderr.strip().splitlines() or ["no response"])[-1])
     return Outcome(
         len(packages),
         [
@@ -70,47 +70,51 @@ def python_packages(requirements: Path) -> Outcome:
 
 
 def node_packages(folder: Path) -> Outcome:
-    """Look up what a package-lock.json pins.
+    """Audit the packages that a package-lock.json pins.
 
     Args:
-        folder: where it is.
+        folder: the folder of the file.
 
     Returns:
-        What came of it.
+        The known vulnerabilities, or why there was no audit.
     """
     try:
         run = subprocess.run(
-            ["npm", "audit", "--package-lock-only", "--json"],  # npm is where the machine has it
+            ["npm", "audit", "--package-lock-only", "--json"],  # found on the PATH
             cwd=folder,
             capture_output=True,
             text=True,
             check=False,
         )
-        told: dict[str, Any] = json.loads(run.stdout)
+        report: dict[str, Any] = json.loads(run.stdout)
     except (OSError, ValueError) as error:
         return Outcome(None, [], f"npm audit cannot be run: {type(error).__name__}")
-    if "vulnerabilities" not in told:
-        return Outcome(None, [], str(told.get("message", "no answer")).splitlines()[0])
-    found = [f"{name}: {known['severity']}, {known['range']}" for name, known in told["vulnerabilities"].items()]
-    return Outcome(told["metadata"]["dependencies"]["total"], found)
+    if "vulnerabilities" not in report:
+        return Outcome(None, [], str(report.get("message", "no response")).splitlines()[0])
+    found = [f"{name}: {known['severity']}, {known['range']}" for name, known in report["vulnerabilities"].items()]
+    return Outcome(report["metadata"]["dependencies"]["total"], found)
 
 
 def main() -> None:
-    """Look everything up, and tell."""
+    """Audit all locks, and print the results."""
     outcomes = {f"requirements/{name}": python_packages(HERE / name) for name in FILES}
     outcomes |= {f"{folder}/package-lock.json": node_packages(ROOT / folder) for folder in FOLDERS}
-    for what, outcome in outcomes.items():
+    for lock, outcome in outcomes.items():
         if outcome.packages is None:
-            print(f"NOT AUDITED: {what}: the database cannot be asked: {outcome.reason}")
+            print(f"NOT AUDITED: {lock}: the database cannot be reached: {outcome.reason}")
         else:
-            print(f"audited: {what}: {outcome.packages} packages, {len(outcome.found)} known vulnerabilities")
+            print(f"audited: {lock}: {outcome.packages} packages, {len(outcome.found)} known vulnerabilities")
         for line in outcome.found:
             print(f"  {line}")
     missing = sum(outcome.packages is None for outcome in outcomes.values())
     found = sum(len(outcome.found) for outcome in outcomes.values())
     required = os.environ.get("AUDIT") == "required"
     if missing:
-        rest = "" if required else " This is no error unless AUDIT=required is set, and no sign that all is well."
+        rest = (
+            ""
+            if required
+            else " This is an error only if AUDIT=required is set. It does not mean that there are no vulnerabilities."
+        )
         print(f"NOT AUDITED: {missing} of {len(outcomes)} locks.{rest}")
     sys.exit(bool(found or (missing and required)))
 

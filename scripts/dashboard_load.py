@@ -1,8 +1,8 @@
-"""Drive a service for the dashboard's picture: python scripts/dashboard_load.py FOLDER [SECONDS].
+"""Generate load on a service for the dashboard's picture: `python scripts/dashboard_load.py FOLDER [SECONDS]`.
 
-Starts a Chroma server, the service over it, and Prometheus (Debian's package), which scrapes it every second; sends
-reads, writes, filtered queries and mistakes; and takes Chroma away for a while in the middle. Prometheus and the rest
-run until the script is interrupted, so that `dashboard_picture.py` can ask.
+The script starts a Chroma server, the service over it, and Prometheus (Debian's package), which scrapes the service
+every second. It sends reads, writes, filtered queries and invalid requests, and kills Chroma for a while in the middle.
+All processes run until the script is interrupted, so that `dashboard_picture.py` can query Prometheus.
 """
 
 import asyncio
@@ -30,33 +30,33 @@ scrape_configs:
 
 
 def start(folder: Path, name: str, *command: str, **environ: str) -> subprocess.Popen[bytes]:
-    """Start a program, with its output in a file."""
+    """Start a program that writes its output to a file."""
     with (folder / f"{name}.log").open("ab") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env={**os.environ, **environ})
 
 
 def start_chroma(folder: Path) -> subprocess.Popen[bytes]:
-    """Start Chroma's server."""
+    """Start a Chroma server."""
     return start(folder, "chroma", str(BIN / "chroma"), "run", "--path", str(folder / "data"), "--port", str(CHROMA))
 
 
 def embedding() -> list[float]:
-    """A random one."""
+    """A random embedding."""
     return [random.gauss(0, 1) for _ in range(DIMENSION)]
 
 
 def document(number: int) -> dict[str, object]:
-    """A made-up document. A third of all are of layer 0, one in 500 is of topic 7."""
+    """A generated document. A third of all documents are in layer 0, one in 500 is in topic 7."""
     metadata = {"layer": number % 3, "topic": number % 500}
     return {"id": f"{number}", "text": f"Passage {number}. " * 20, "embedding": embedding(), "metadata": metadata}
 
 
 class Load:
-    """Callers that ask one thing after the other.
+    """Clients that send one request after the other.
 
     Args:
-        session: how they ask.
-        until: when they stop.
+        session: the HTTP session.
+        until: the `time.monotonic()` at which they stop.
     """
 
     def __init__(self, session: aiohttp.ClientSession, until: float) -> None:
@@ -64,30 +64,30 @@ class Load:
         self._until = until
         self._numbers = itertools.count(10_000)
 
-    async def ask(self, method: str, path: str, body: object = None) -> None:
-        """Send one request; how it ends is what the dashboard shows."""
+    async def send(self, method: str, path: str, body: object = None) -> None:
+        """Send one request and ignore its result, which the dashboard shows."""
         try:
-            async with self._session.request(method, path, json=body) as answer:
-                await answer.read()
+            async with self._session.request(method, path, json=body) as response:
+                await response.read()
         except (aiohttp.ClientError, TimeoutError):
             await asyncio.sleep(0.2)
 
     async def query(self) -> None:
-        """Queries, most with a filter."""
+        """Send queries, most of them with a filter."""
         while time.monotonic() < self._until:
             where = random.choice([None, {"layer": 0}, {"layer": 0}, {"topic": 7}, {"topic": {"$lt": 50}}])
-            await self.ask("POST", "/collections/load/query", {"query_embedding": embedding(), "where": where})
+            await self.send("POST", "/collections/load/query", {"query_embedding": embedding(), "where": where})
             await asyncio.sleep(random.expovariate(12))
 
     async def write(self) -> None:
-        """Writes, small ones and now and then a large one."""
+        """Send writes, most of them small, some large."""
         while time.monotonic() < self._until:
             several = [document(next(self._numbers)) for _ in range(random.choice([1, 1, 1, 4, 40]))]
-            await self.ask(random.choice(["POST", "PUT"]), "/collections/load/documents", {"documents": several})
+            await self.send(random.choice(["POST", "PUT"]), "/collections/load/documents", {"documents": several})
             await asyncio.sleep(random.expovariate(3))
 
     async def read(self) -> None:
-        """Pages, single documents, deletions, and mistakes."""
+        """Send reads of pages and single documents, deletions, and invalid requests."""
         calls = [
             ("GET", "/collections/load/documents?limit=20"),
             ("GET", "/collections/load/documents/10000"),
@@ -99,16 +99,16 @@ class Load:
             ("DELETE", "/collections/load/documents?ids=10001&ids=10002"),
         ]
         while time.monotonic() < self._until:
-            await self.ask(*random.choice(calls))
+            await self.send(*random.choice(calls))
             await asyncio.sleep(random.expovariate(2))
 
 
 async def ready(session: aiohttp.ClientSession) -> None:
-    """Wait until the service is."""
+    """Wait until the service is ready."""
     while True:
         try:
-            async with session.get("/health/ready") as answer:
-                if answer.status == 200:
+            async with session.get("/health/ready") as response:
+                if response.status == 200:
                     return
         except aiohttp.ClientError:
             pass
@@ -116,7 +116,7 @@ async def ready(session: aiohttp.ClientSession) -> None:
 
 
 async def drive(folder: Path, seconds: float, chroma: subprocess.Popen[bytes]) -> None:
-    """All of the load, and the fault in its middle."""
+    """Send all load, and kill Chroma in the middle."""
     url = f"http://127.0.0.1:{SERVICE}"
     timeout = aiohttp.ClientTimeout(total=30)
     async with aiohttp.ClientSession(url, timeout=timeout) as session:
@@ -124,29 +124,29 @@ async def drive(folder: Path, seconds: float, chroma: subprocess.Popen[bytes]) -
         load = Load(session, time.monotonic() + seconds)
         async with session.post("/collections", json={"name": "load"}, raise_for_status=True):
             pass
-        for begin in range(0, 6000, 500):
-            batch = [document(number) for number in range(begin, begin + 500)]
-            await load.ask("PUT", "/collections/load/documents", {"documents": batch})
-        callers = [load.query() for _ in range(6)] + [load.write() for _ in range(10)] + [load.read() for _ in range(4)]
-        running = [asyncio.create_task(caller) for caller in callers]
+        for start_number in range(0, 6000, 500):
+            batch = [document(number) for number in range(start_number, start_number + 500)]
+            await load.send("PUT", "/collections/load/documents", {"documents": batch})
+        clients = [load.query() for _ in range(6)] + [load.write() for _ in range(10)] + [load.read() for _ in range(4)]
+        running = [asyncio.create_task(client) for client in clients]
         await asyncio.sleep(seconds * 0.45)
         chroma.kill()
         chroma.wait()
         await asyncio.sleep(AWAY_SECONDS)
-        again = start_chroma(folder)
+        restarted = start_chroma(folder)
         try:
             await asyncio.sleep(seconds * 0.25)
-            # More writers than a queue of 24 takes.
+            # More writers than a queue of 24 can hold.
             burst = [asyncio.create_task(load.write()) for _ in range(60)]
             await asyncio.gather(*running, *burst)
-            print("The load is over; picture.py may ask now. Interrupt to end.", flush=True)
+            print("The load is over: run dashboard_picture.py now. Interrupt to stop.", flush=True)
             await asyncio.Event().wait()
         finally:
-            again.terminate()
+            restarted.terminate()
 
 
 def main() -> None:
-    """Start everything, and end it."""
+    """Start all processes, send the load, and stop them."""
     folder = Path(sys.argv[1]).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 300.0

@@ -1,7 +1,8 @@
-"""Draw the dashboard from a Prometheus: python scripts/dashboard_picture.py ADDRESS SECONDS PICTURE [END].
+"""Draw the dashboard from a Prometheus: `python scripts/dashboard_picture.py ADDRESS SECONDS PICTURE [END]`.
 
-Asks Prometheus what each panel of dashboard.json asks, for the SECONDS before END (a Unix time; now when absent), lays
-the panels out as the dashboard says, and has Chromium (Debian's package) make a PNG of it. Grafana is not needed.
+The script runs the queries of each panel of dashboard.json against Prometheus, for the SECONDS before END (a Unix time;
+default: now), arranges the panels in the dashboard's layout, and renders a PNG with Chromium (Debian's package).
+Grafana is not needed.
 """
 
 import html
@@ -22,18 +23,18 @@ COLORS = ["#73bf69", "#f2cc0c", "#5794f2", "#ff9830", "#f2495c", "#b877d9", "#6e
 COLORS += ["#8ab8ff", "#ca95e5", "#fade2a"]
 STAT_COLORS = {"green": "#73bf69", "orange": "#ff9830", "red": "#f2495c"}
 INTERVAL = "15s"
-"""Stands for Grafana's $__rate_interval, with a scrape each second."""
+"""Replaces Grafana's $__rate_interval; Prometheus scrapes every second."""
 
 Series = tuple[str, list[tuple[float, float]]]
 
 
 class Prometheus:
-    """Answers expressions over a stretch of time.
+    """Evaluates expressions over a time range.
 
     Args:
-        address: its address.
-        seconds: how long the stretch is.
-        end: when it ends.
+        address: the URL of Prometheus.
+        seconds: the length of the range.
+        end: the end of the range, as Unix time.
     """
 
     def __init__(self, address: str, seconds: float, end: float) -> None:
@@ -42,13 +43,15 @@ class Prometheus:
         self.begin = self.end - seconds
         self.step = max(1, seconds / 300)
 
-    def ask(self, target: dict[str, str]) -> list[Series]:
-        """The series of one target of a panel: legend, and points in time."""
+    def query(self, target: dict[str, str]) -> list[Series]:
+        """The series of one target of a panel: the legend, and the points in time."""
         expression = target["expr"].replace("$__rate_interval", INTERVAL)
         expression = expression.replace("$job", ".*").replace("$instance", ".*")
-        asked = {"query": expression, "start": self.begin, "end": self.end, "step": self.step}
-        with urllib.request.urlopen(f"{self._address}/api/v1/query_range?{urllib.parse.urlencode(asked)}") as answer:
-            found = json.load(answer)["data"]["result"]
+        parameters = {"query": expression, "start": self.begin, "end": self.end, "step": self.step}
+        with urllib.request.urlopen(
+            f"{self._address}/api/v1/query_range?{urllib.parse.urlencode(parameters)}"
+        ) as response:
+            found = json.load(response)["data"]["result"]
         return [
             (_legend(target["legendFormat"], series["metric"]), [(at, float(value)) for at, value in series["values"]])
             for series in found
@@ -62,7 +65,7 @@ def _legend(template: str, labels: dict[str, str]) -> str:
 
 
 def shown(value: float, unit: str) -> str:
-    """A number with its unit, as short as it can be read."""
+    """Format a number with its unit, in three significant digits."""
     if math.isnan(value):
         return "-"
     if unit == "s":
@@ -80,7 +83,7 @@ def shown(value: float, unit: str) -> str:
 
 
 def nice(top: float, unit: str = "") -> float:
-    """The next round number, for the upper end of an axis."""
+    """The next round number, for the upper limit of an axis."""
     if top <= 0:
         return 1.0
     if unit == "bytes":
@@ -90,7 +93,7 @@ def nice(top: float, unit: str = "") -> float:
 
 
 def stacked(series: list[Series]) -> list[Series]:
-    """Each series on top of those before it."""
+    """Add to each series the sum of those before it."""
     below: dict[float, float] = {}
     result = []
     for legend, points in series:
@@ -100,8 +103,8 @@ def stacked(series: list[Series]) -> list[Series]:
     return result
 
 
-def graph(panel: dict[str, Any], series: list[Series], asked: Prometheus, width: int, height: int) -> str:
-    """A time series as SVG, its legend below."""
+def graph(panel: dict[str, Any], series: list[Series], source: Prometheus, width: int, height: int) -> str:
+    """Draw a time series as SVG, with its legend below."""
     unit, custom = panel["fieldConfig"]["defaults"]["unit"], panel["fieldConfig"]["defaults"]["custom"]
     stack = custom["stacking"]["mode"] == "normal"
     series = [one for one in series if any(value for _, value in one[1] if not math.isnan(value))] or series[:1]
@@ -112,7 +115,7 @@ def graph(panel: dict[str, Any], series: list[Series], asked: Prometheus, width:
     top = nice(max((value for _, points in drawn for _, value in points if not math.isnan(value)), default=0.0), unit)
 
     def x(at: float) -> float:
-        return left + (at - asked.begin) / (asked.end - asked.begin) * (right - left)
+        return left + (at - source.begin) / (source.end - source.begin) * (right - left)
 
     def y(value: float) -> float:
         return 8 + (1 - value / top) * (plot - 8)
@@ -124,13 +127,13 @@ def graph(panel: dict[str, Any], series: list[Series], asked: Prometheus, width:
         label = shown(level, unit)
         parts.append(f'<text x="{left - 6}" y="{y(level) + 4:.1f}" class="axis" text-anchor="end">{label}</text>')
     for number in range(1, 5):
-        at = asked.begin + (asked.end - asked.begin) * number / 5
+        at = source.begin + (source.end - source.begin) * number / 5
         clock = time.strftime("%H:%M:%S", time.gmtime(at))
         parts.append(f'<text x="{x(at):.1f}" y="{plot + 16}" class="axis" text-anchor="middle">{clock}</text>')
-    places = list(enumerate(drawn))
-    for place, (_, points) in reversed(places) if stack else places:
-        color = COLORS[place % len(COLORS)]
-        for run in runs(points, asked.step):
+    layers = list(enumerate(drawn))
+    for index, (_, points) in reversed(layers) if stack else layers:
+        color = COLORS[index % len(COLORS)]
+        for run in runs(points, source.step):
             path = " L".join(f"{x(at):.1f},{y(value):.1f}" for at, value in run)
             area = f"M{x(run[0][0]):.1f},{y(0):.1f} L{path} L{x(run[-1][0]):.1f},{y(0):.1f} Z"
             opacity = 1 if stack else custom["fillOpacity"] / 100
@@ -138,14 +141,14 @@ def graph(panel: dict[str, Any], series: list[Series], asked: Prometheus, width:
             parts.append(f'<path d="{area}" fill="{fill}" fill-opacity="{opacity}"/>')
             parts.append(f'<path d="M{path}" fill="none" stroke="{color}" stroke-width="1.4"/>')
     keys = "".join(
-        f'<span><i style="background:{COLORS[place % len(COLORS)]}"></i>{html.escape(legend)}</span>'
-        for place, (legend, _) in enumerate(series)
+        f'<span><i style="background:{COLORS[index % len(COLORS)]}"></i>{html.escape(legend)}</span>'
+        for index, (legend, _) in enumerate(series)
     )
     return f'<svg width="{width}" height="{plot + 22}">{"".join(parts)}</svg><div class="keys">{keys}</div>'
 
 
 def runs(points: list[tuple[float, float]], step: float) -> list[list[tuple[float, float]]]:
-    """Stretches of points without a gap."""
+    """Split points into runs without a gap."""
     found: list[list[tuple[float, float]]] = []
     last = -math.inf
     for at, value in points:
@@ -158,22 +161,22 @@ def runs(points: list[tuple[float, float]], step: float) -> list[list[tuple[floa
     return found
 
 
-def stat(panel: dict[str, Any], series: list[Series], asked: Prometheus, width: int, height: int) -> str:
-    """The last value in large, and its course behind it."""
+def stat(panel: dict[str, Any], series: list[Series], source: Prometheus, width: int, height: int) -> str:
+    """Draw the last value in large type, over its history."""
     defaults = panel["fieldConfig"]["defaults"]
-    told = [value for _, points in series for _, value in points[-1:]]
+    latest = [value for _, points in series for _, value in points[-1:]]
     color = "green"
     for level in defaults["thresholds"]["steps"]:
-        if level["value"] is None or (told and told[0] >= level["value"]):
+        if level["value"] is None or (latest and latest[0] >= level["value"]):
             color = level["color"]
-    text = shown(told[0], defaults["unit"]) if told else "-"
+    text = shown(latest[0], defaults["unit"]) if latest else "-"
     legend = series[0][0] if series else ""
     parts = []
     top = nice(max((value for _, points in series for _, value in points if not math.isnan(value)), default=0.0))
     for _, points in series[:1]:
-        for run in runs(points, asked.step):
+        for run in runs(points, source.step):
             spots = [
-                f"{(at - asked.begin) / (asked.end - asked.begin) * width:.1f},{height - 26 - value / top * 28:.1f}"
+                f"{(at - source.begin) / (source.end - source.begin) * width:.1f},{height - 26 - value / top * 28:.1f}"
                 for at, value in run
             ]
             first, last = spots[0].split(",")[0], spots[-1].split(",")[0]
@@ -201,25 +204,29 @@ h1 { font-size: 18px; font-weight: 500; margin: 0; position: absolute; left: 12p
 """
 
 
-def page(asked: Prometheus) -> tuple[str, int, int]:
-    """The dashboard as a page, with its size in pixels."""
+def page(source: Prometheus) -> tuple[str, int, int]:
+    """Build the dashboard as an HTML page.
+
+    Returns:
+        The page, and its width and height in pixels.
+    """
     dashboard = json.loads(DASHBOARD.read_text())
     head = 40
-    begin, end = (time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at)) for at in (asked.begin, asked.end))
+    begin, end = (time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at)) for at in (source.begin, source.end))
     parts = [f"<h1>{dashboard['title']} <small>{begin} to {end} UTC</small></h1>"]
     bottom = 0
     for panel in dashboard["panels"]:
-        place = panel["gridPos"]
-        width, height = place["w"] * COLUMN - GAP, place["h"] * (ROW + GAP) - GAP
-        left, top = place["x"] * COLUMN + GAP, head + place["y"] * (ROW + GAP)
+        grid = panel["gridPos"]
+        width, height = grid["w"] * COLUMN - GAP, grid["h"] * (ROW + GAP) - GAP
+        left, top = grid["x"] * COLUMN + GAP, head + grid["y"] * (ROW + GAP)
         bottom = max(bottom, top + height)
         title = html.escape(panel["title"])
         if panel["type"] == "row":
             body, kind = f"<b>▾ {title}</b>", "row"
         else:
-            series = [one for target in panel["targets"] for one in asked.ask(target)]
+            series = [one for target in panel["targets"] for one in source.query(target)]
             draw = graph if panel["type"] == "timeseries" else stat
-            body, kind = f"<b>{title}</b>{draw(panel, series, asked, width, height)}", "panel"
+            body, kind = f"<b>{title}</b>{draw(panel, series, source, width, height)}", "panel"
         box = f"left:{left}px;top:{top}px;width:{width}px;height:{height}px"
         parts.append(f'<div class="{kind}" style="{box}">{body}</div>')
     text = f"<!doctype html><meta charset=utf-8><style>{STYLE}</style>{''.join(parts)}"
@@ -227,7 +234,7 @@ def page(asked: Prometheus) -> tuple[str, int, int]:
 
 
 def main() -> None:
-    """Draw."""
+    """Draw the dashboard."""
     address, seconds, picture = sys.argv[1], float(sys.argv[2]), Path(sys.argv[3]).resolve()
     end = float(sys.argv[4]) if len(sys.argv) > 4 else time.time()
     text, width, height = page(Prometheus(address.rstrip("/"), seconds, end))

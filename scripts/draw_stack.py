@@ -26,10 +26,10 @@ ROWS: Final = (
     ("stores", "BatchingStore", "joins concurrent requests into batches"),
     ("stores", "FilterPlanningStore", "pre-filter or post-filter for a filtered query"),
     ("stores", "ChromaStore", "implements the contract on top of Chroma"),
-    ("backends", "ConsistentReadBackend", "repeats reads that a write may have torn; remote only"),
-    ("backends", "CircuitBreakerBackend", "rejects calls while Chroma is unavailable"),
-    ("backends", "RetryingBackend", "retries the calls that may be repeated"),
-    ("backends", "MetricsBackend", "times each call to Chroma"),
+    ("backends", "ConsistentReadLayer", "repeats reads that a write may have torn; remote only"),
+    ("backends", "CircuitBreakerLayer", "rejects calls while Chroma is unavailable"),
+    ("backends", "RetryLayer", "retries the calls that may be repeated"),
+    ("backends", "MetricsLayer", "times each call to Chroma"),
 )
 """The layers, outermost first: group, name, purpose."""
 

@@ -3,14 +3,14 @@
     python scripts/generate_sync_client.py            write clients/python/ragstore_client/_sync
     python scripts/generate_sync_client.py --check    fail when the committed files differ
 
-Every module of `_async` but `runtime` becomes a module of `_sync`: `async` and `await` are dropped, names are replaced
-by `NAMES` (also inside docstrings and comments), whole passages by `PASSAGES`, and ruff sorts the imports and formats
-the result. `runtime` exists on both sides, written by hand: it holds what a replacement of words cannot produce, such
-as the deadline while a body is read.
+Every module of `_async` except `runtime` becomes a module of `_sync`: `async` and `await` are removed, names are
+replaced according to `NAMES` (also in docstrings and comments), whole passages according to `PASSAGES`, and ruff sorts
+the imports and formats the result. `runtime` is written by hand on both sides: it contains the code that a replacement
+of words cannot produce, such as the deadline while a body is read.
 
-Why not the package `unasync`: it replaces words as well, by a table that a caller has to supply for the names used here
-(its own turns `AsyncClient` into `SyncClient`). It leaves comments and docstrings alone and has no check for drift, so
-that most of this script would remain, with two more packages (setuptools, tokenize-rt) in the lock file.
+The package `unasync` is not used. It also replaces words, with a table that has to be supplied for the names used here
+(its default turns `AsyncClient` into `SyncClient`). It does not change comments and docstrings and cannot check for
+drift, so most of this script would remain, with two more packages (setuptools, tokenize-rt) in the lock file.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ PASSAGES = {
     ),
     "any iterable, or asynchronous iterable, of documents.": "any iterable of documents.",
 }
-"""Documentation that is true of one client only. Each passage must occur in the source."""
+"""Documentation that applies to one client only. Each passage must occur in the source."""
 
 _NAME = re.compile(r"\b(_async|__aenter__|__aexit__|aclose|Async(?=[A-Z])\w+)\b")
 
@@ -87,7 +87,7 @@ def _replacement(match: re.Match[str]) -> str:
 
 
 def _ruff(source: str, path: Path) -> str:
-    # UP028 makes `yield from` of a loop that yields, which an asynchronous generator cannot have.
+    # UP028 replaces a loop that yields by `yield from`, which an asynchronous generator cannot contain.
     fix = ["check", "--quiet", "--select", "I,UP028", "--fix", "--unsafe-fixes"]
     for command in (fix, ["format", "--quiet"]):
         ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(path), "-"]

@@ -1,4 +1,4 @@
-"""The table of metrics in docs/monitoring.md, made from the code: `python scripts/metrics_table.py` writes it."""
+"""Generate the metrics table of docs/monitoring.md from the code: `python -m scripts.metrics_table`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Exported:
     """A metric that the service exports.
 
     Attributes:
-        name: as Prometheus stores it; of a histogram without `_bucket`, `_sum` and `_count`.
+        name: the name in Prometheus; for a histogram, without `_bucket`, `_sum` and `_count`.
         kind: counter, gauge, histogram or info.
-        labels: what it is told apart by.
-        meaning: what it says.
+        labels: the names of its labels.
+        meaning: its help text.
     """
 
     name: str
@@ -32,31 +32,31 @@ class Exported:
     meaning: str
 
 
-ENDS = {"counter": "_total", "info": "_info"}
+SUFFIXES = {"counter": "_total", "info": "_info"}
 
 
 def exported() -> list[Exported]:
-    """Every metric of ragstore's own, by its name."""
-    # The kit declares these when logging is configured and when the middleware is made.
+    """All metrics of ragstore, sorted by name."""
+    # The kit declares these when logging is configured and when the middleware is created.
     dropped_lines(ragstore.app.SERVICE.name)
     rejections(ragstore.app.SERVICE.name)
     found = {}
     for collector in set(REGISTRY._collector_to_names):
         for family in collector.collect():
             if family.name.startswith("ragstore_"):
-                name = family.name + ENDS.get(family.type, "")
-                labels = tuple(getattr(collector, "_labelnames", ())) or _told(name)
+                name = family.name + SUFFIXES.get(family.type, "")
+                labels = tuple(getattr(collector, "_labelnames", ())) or _undeclared_labels(name)
                 found[name] = Exported(name, family.type, labels, family.documentation)
     return [found[name] for name in sorted(found)]
 
 
-def _told(name: str) -> tuple[str, ...]:
-    """The labels of what has its labels not by declaration."""
+def _undeclared_labels(name: str) -> tuple[str, ...]:
+    """The labels of metrics that do not declare them."""
     return ("version", "store", "python") if name == "ragstore_build_info" else ()
 
 
 def table() -> str:
-    """The table."""
+    """Build the table."""
     return HEAD + "".join(_row(metric) for metric in exported())
 
 
@@ -66,7 +66,7 @@ def _row(metric: Exported) -> str:
 
 
 def main() -> None:
-    """Put the table into the page in place of the one that is there."""
+    """Replace the table in the page."""
     text = PAGE.read_text()
     PAGE.write_text(re.sub(re.escape(HEAD) + r"(?:\|.*\n)*", lambda _: table(), text))
 

@@ -1,4 +1,4 @@
-// Takes out of package-lock.json what names a host: npm needs none of it.
+// Removes the fields of package-lock.json that contain host names; npm does not need them.
 import { readFileSync, writeFileSync } from "node:fs";
 
 const file = new URL("../clients/node/package-lock.json", import.meta.url);

@@ -1,4 +1,4 @@
-"""Makes the table of settings in docs/operating.md from the code: `python scripts/settings_table.py`."""
+"""Generate the settings table of docs/operating.md from the code: `python -m scripts.settings_table`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ HEAD = "| variable | default | meaning |\n| --- | --- | --- |\n"
 
 
 def table(kind: type[msgspec.Struct] = Settings, prefix: str = PREFIX) -> str:
-    """The table of a struct of settings, made of its defaults and of its docstring and those of its parents.
+    """Build the table of a settings struct from its defaults, its docstring and those of its parents.
 
     Args:
         kind: the struct.
-        prefix: begins the variables' names.
+        prefix: the prefix of the variables.
     """
     described: dict[str, str] = {}
     for parent in reversed(kind.__mro__):

@@ -1,8 +1,8 @@
-"""Hold rendered manifests against the schemas of their kinds: python scripts/validate_manifests.py FILE...
+"""Validate rendered manifests against the schemas of their kinds: `python scripts/validate_manifests.py FILE...`.
 
-Kubernetes' own kinds go through kubernetes-validate, strictly: a field that it does not know is an error. What the
-Prometheus operator adds goes through models made from the operator's definitions. A kind that neither knows is an
-error, since a misspelt kind must not pass unseen.
+kubernetes-validate checks Kubernetes' own kinds strictly: an unknown field is an error. The kinds of the Prometheus
+operator are checked with models generated from the operator's definitions. A kind that neither knows is an error, so
+that a misspelt kind is noticed.
 """
 
 import sys
@@ -18,8 +18,8 @@ OPERATOR: Final = {("monitoring.coreos.com/v1", kind.__name__): kind for kind in
 VERSION: Final = kubernetes_validate.latest_version()
 
 
-def complaint(manifest: dict[str, Any]) -> str:
-    """What is wrong with a manifest; empty when nothing is."""
+def problem(manifest: dict[str, Any]) -> str:
+    """Validate a manifest and return the first problem; empty when it is valid."""
     try:
         if model := OPERATOR.get((manifest["apiVersion"], manifest["kind"])):
             model.model_validate(manifest, extra="forbid")
@@ -35,14 +35,14 @@ def complaint(manifest: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Check every file; end with 1 when anything is wrong."""
-    wrong = False
+    """Validate every file; exit with 1 if any is invalid."""
+    invalid = False
     for name in sys.argv[1:]:
         for manifest in yaml.safe_load_all(Path(name).read_text()):
-            if text := complaint(manifest):
-                wrong = True
+            if text := problem(manifest):
+                invalid = True
                 sys.stderr.write(f"{name}: {manifest['kind']} {manifest['metadata']['name']}: {text}\n")
-    sys.exit(wrong)
+    sys.exit(invalid)
 
 
 main()

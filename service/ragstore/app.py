@@ -27,16 +27,17 @@ from ragstore.chroma.backend import Backend
 from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.embedded.backend import EmbeddedBackend
 from ragstore.chroma.http.backend import HttpBackend
-from ragstore.chroma.layers.circuit_breaker import CircuitBreakerBackend
-from ragstore.chroma.layers.consistent_reads import ConsistentReadBackend
-from ragstore.chroma.layers.metrics import MetricsBackend
-from ragstore.chroma.layers.retries import RetryingBackend
+from ragstore.chroma.layers.circuit_breaker import CircuitBreakerLayer
+from ragstore.chroma.layers.consistent_reads import ConsistentReadLayer
+from ragstore.chroma.layers.layered_backend import BackendLayer, LayeredBackend
+from ragstore.chroma.layers.metrics import MetricsLayer
+from ragstore.chroma.layers.retries import RetryLayer
 from ragstore.errors import ChromaTimeout
 from ragstore.kit.auth.keys import KeyRing
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.service import Service
-from ragstore.operations.stream.session import Streaming
+from ragstore.operations.stream.session import StreamConfig
 from ragstore.settings import PREFIX, Settings
 from ragstore.store.audit import AuditStore
 from ragstore.store.batching.store import BatchingStore
@@ -102,15 +103,15 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     Returns:
         The store, not started yet.
     """
-    backend: Backend = MetricsBackend(create_backend(settings, tracing))
+    # Embedded Chroma executes one call at a time, so no write overlaps a read.
+    layers: list[BackendLayer] = [ConsistentReadLayer()] if settings.store == "remote" else []
+    layers += [CircuitBreakerLayer(), RetryLayer(settings.chroma_timeout_seconds)]
     if tracing is not None:
-        from ragstore.chroma.layers.tracing import TracingBackend
+        from ragstore.chroma.layers.tracing import TracingLayer
 
-        backend = TracingBackend(backend, tracing.tracer)
-    backend = CircuitBreakerBackend(RetryingBackend(backend, settings.chroma_timeout_seconds))
-    if settings.store == "remote":
-        # Embedded Chroma runs one call at a time, so no write runs beside a read.
-        backend = ConsistentReadBackend(backend)
+        layers.append(TracingLayer(tracing.tracer))
+    layers.append(MetricsLayer())
+    backend = LayeredBackend(create_backend(settings, tracing), layers)
     store: Store = ChromaStore(backend, settings.max_batch_size)
     if settings.planning:
         store = FilterPlanningStore(store)
@@ -157,7 +158,7 @@ def create_litestar(
         return AuditStore(create_store(placed, tracing))
 
     stores = StoreRegistry(create_stack, (settings.chroma_tenant, settings.chroma_database))
-    streaming = Streaming(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
+    stream_config = StreamConfig(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
     return SERVICE.litestar(
         [
             CollectionsController,
@@ -179,8 +180,8 @@ def create_litestar(
             "store": Provide(stores.own, sync_to_thread=False) if keys is None else Provide(stores.seen),
             "store_kind": Provide(lambda: settings.store, sync_to_thread=False),
             "collection": Provide(parameters.collection, sync_to_thread=False),
-            "streaming": Provide(lambda: streaming, sync_to_thread=False),
-            "wanted_id": Provide(parameters.wanted_id, sync_to_thread=False),
+            "stream_config": Provide(lambda: stream_config, sync_to_thread=False),
+            "requested_id": Provide(parameters.requested_id, sync_to_thread=False),
         },
         on_startup=[stores.start],
         on_shutdown=[stores.close],

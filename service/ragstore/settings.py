@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ragstore.chroma.backend import SYNC_THRESHOLD
+from ragstore.chroma.collection_config import SYNC_THRESHOLD
 from ragstore.kit import settings as kit_settings
 from ragstore.kit.settings import SECRET, SECRET_USERINFO, Count, Seconds, ServerSettings, SettingsError
 

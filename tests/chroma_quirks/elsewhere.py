@@ -39,7 +39,7 @@ ELSEWHERE: Final = (
         name="half-deleted-collections",
         summary="A call on a collection that is being deleted at that moment may fail with `Missing metadata segment`.",
         workaround="The text is translated to 404.",
-        works_around=("ragstore.chroma.errors:meaning",),
+        works_around=("ragstore.chroma.errors:translate_error",),
         covered_by="the tests of a collection that is deleted and made again under load",
     ),
     Quirk(

@@ -20,7 +20,7 @@ from tests.support.servers import Served
             "`UniqueConstraintError` that Chroma has for it."
         ),
         workaround="The text `already exists` is matched.",
-        works_around=("ragstore.chroma.errors:meaning",),
+        works_around=("ragstore.chroma.errors:translate_error",),
     )
 )
 def test_a_collection_that_exists_is_an_untyped_error(client: ClientAPI) -> None:
@@ -41,8 +41,8 @@ def test_a_collection_that_exists_is_an_untyped_error(client: ClientAPI) -> None
             "400 before Chroma is called; every exception of embedded Chroma is converted to an error of ragstore."
         ),
         works_around=(
-            "ragstore.model.metadata:checked_collection_metadata",
-            "ragstore.chroma.embedded.process:_refusing",
+            "ragstore.model.metadata:validate_collection_metadata",
+            "ragstore.chroma.embedded.process:_translates_errors",
         ),
     )
 )
@@ -75,7 +75,7 @@ def test_modify_replaces_all_metadata(client: ClientAPI) -> None:
         name="metadata-cannot-be-emptied",
         summary="`{}` as the new metadata of a collection is refused. A null is accepted, and stores nothing.",
         workaround="A null is sent under a key that only ragstore uses.",
-        works_around=("ragstore.chroma.backend:CLEARED",),
+        works_around=("ragstore.chroma.collection_config:EMPTY_METADATA",),
     )
 )
 def test_a_collections_metadata_is_emptied_by_a_null_alone(client: ClientAPI) -> None:
@@ -181,7 +181,7 @@ def test_deleted_collections_leave_their_folders_and_open_files(instance: Instan
             "with `InvalidArgumentError`."
         ),
         workaround="The tenant and database are made at the start, and again when that text comes back.",
-        works_around=("ragstore.chroma.http.backend:_ready", "ragstore.chroma.http.backend:_send"),
+        works_around=("ragstore.chroma.http.connection:preflight", "ragstore.chroma.http.connection:_request"),
         stores=("server",),
     )
 )

@@ -98,7 +98,10 @@ def test_a_fraction_is_cut_when_it_is_compared_with_integers(
         name="largest-integer-equals-the-float-above-it",
         summary="The float `2**63` equals the largest integer, `2**63 - 1`.",
         workaround="Filters with that float are written so that they do not select that integer.",
-        works_around=("ragstore.model.filters.where:_cut_alone", "ragstore.model.filters.where:_without_cut"),
+        works_around=(
+            "ragstore.model.filters.where:_truncated_only",
+            "ragstore.model.filters.where:_without_truncated",
+        ),
         upstream="#7491: int/float union filter truncates float bounds — stored int 2 matches $eq: 2.5",
     )
 )
@@ -167,7 +170,7 @@ def test_many_values_are_too_many_sql_variables(client: ClientAPI) -> None:
         name="wide-filters",
         summary="1,000 clauses side by side end in an internal error: SQLite's expression tree becomes too deep.",
         workaround="A filter takes 500 comparisons, and more than 100 clauses side by side are sent in groups.",
-        works_around=("ragstore.model.filters.grammar:joined", "ragstore.model.filters.grammar:MAX_CLAUSES"),
+        works_around=("ragstore.model.filters.grammar:combine", "ragstore.model.filters.grammar:MAX_CLAUSES"),
     )
 )
 def test_a_thousand_clauses_side_by_side_are_too_many(client: ClientAPI) -> None:
@@ -224,7 +227,7 @@ def test_contains_stops_at_a_nul(client: ClientAPI) -> None:
         name="large-regexes-are-internal-errors",
         summary="A regular expression that is too large is an internal error, `(code: 1043) constraint failed`.",
         workaround="That code is translated to 400.",
-        works_around=("ragstore.chroma.errors:meaning",),
+        works_around=("ragstore.chroma.errors:translate_error",),
     )
 )
 def test_a_regex_that_is_too_large_is_an_internal_error(client: ClientAPI) -> None:
@@ -252,7 +255,7 @@ def test_matches_cannot_be_counted(client: ClientAPI) -> None:
         name="one-kind-of-error-for-different-causes",
         summary="A wrong dimension and an invalid regular expression are errors of one kind, `InvalidArgumentError`.",
         workaround="The text is matched, and not passed on.",
-        works_around=("ragstore.chroma.errors:meaning",),
+        works_around=("ragstore.chroma.errors:translate_error",),
     )
 )
 def test_errors_of_different_causes_have_one_kind(client: ClientAPI) -> None:

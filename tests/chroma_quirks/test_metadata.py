@@ -17,7 +17,7 @@ from tests.chroma_quirks.quirk import Quirk, shows
         name="no-null-in-an-add",
         summary="A null in the metadata of an `add` is refused with a message that does not mention nulls.",
         workaround="A null means absent, and is removed before the write.",
-        works_around=("ragstore.model.metadata:checked_document_metadata",),
+        works_around=("ragstore.model.metadata:validate_document_metadata",),
         upstream="#5260: Problem with nullable metadata fields",
     )
 )
@@ -33,7 +33,7 @@ def test_a_null_in_the_metadata_of_an_add_is_refused(client: ClientAPI) -> None:
         name="empty-metadata-is-none",
         summary="The Python client refuses an empty metadata; a document without any comes back with null.",
         workaround="An empty metadata is sent as null, and null comes back as `{}`.",
-        works_around=("ragstore.chroma.merging:_written", "ragstore.chroma.backend:present_metadatas"),
+        works_around=("ragstore.chroma.merging:_upsert_metadata", "ragstore.chroma.records:to_metadatas"),
         upstream="#699: Fix empty metadata, partial updates (merged pull request: intended)",
     )
 )
@@ -114,7 +114,7 @@ def test_one_metadata_float_in_ten_comes_back_changed(client: ClientAPI) -> None
         name="lists-of-one-type",
         summary="A metadata list must not be empty, and integers and floats must not stand in one list.",
         workaround="An empty list is 400; a list of integers and floats is stored as floats.",
-        works_around=("ragstore.model.metadata:_checked_list",),
+        works_around=("ragstore.model.metadata:_validated_list",),
         upstream="#6501: Allow empty arrays in metadata (closed)",
     )
 )
@@ -220,7 +220,7 @@ def test_lists_of_a_deleted_collection_appear_in_later_documents(client: ClientA
             "In embedded Chroma a text with a lone surrogate raises `UnicodeEncodeError`, which is no `ChromaError`."
         ),
         workaround="Such text is 400; every exception of embedded Chroma is converted to an error of ragstore.",
-        works_around=("ragstore.chroma.embedded.process:_refusing",),
+        works_around=("ragstore.chroma.embedded.process:_translates_errors",),
         stores=("embedded",),
     )
 )
@@ -234,7 +234,7 @@ def test_a_lone_surrogate_is_no_error_of_chromas(client: ClientAPI) -> None:
         name="no-text-is-none",
         summary="A document that was written without a text comes back with null, where others have a string.",
         workaround="Null comes back as the empty text.",
-        works_around=("ragstore.chroma.backend:present_texts",),
+        works_around=("ragstore.chroma.records:to_texts",),
     )
 )
 def test_a_document_without_text_comes_back_with_none(client: ClientAPI) -> None:

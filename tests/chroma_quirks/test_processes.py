@@ -68,7 +68,7 @@ def test_a_write_stops_all_threads_of_its_process(client: ClientAPI) -> None:
             "and `get` do."
         ),
         workaround="A lock on the folder; a second service is refused.",
-        works_around=("ragstore.chroma.embedded.process:locked",),
+        works_around=("chroma_repair.data_lock:lock_data",),
         upstream="#3792: `Query` does not match `Get` on persistent DB accessed by two processes",
         stores=("embedded",),
     )
@@ -238,7 +238,7 @@ def _fill(folder: Path, room: int, seen: FullDisk) -> str:
         workaround=(
             "A process that completes no call within `RAGSTORE_CHROMA_TIMEOUT_SECONDS` is killed and started again."
         ),
-        works_around=("ragstore.chroma.embedded.backend:_end_when_stuck",),
+        works_around=("ragstore.chroma.embedded.backend:_replace_hung_process",),
         stores=("embedded",),
     )
 )
@@ -251,7 +251,7 @@ def test_after_a_full_disk_chroma_hangs(full_disk: FullDisk) -> None:
         name="a-failed-write-is-done",
         summary="A write may fail on a full disk and be done all the same.",
         workaround="Adds carry a token also in embedded Chroma, so that a second attempt is no conflict.",
-        works_around=("ragstore.chroma.embedded.backend:add",),
+        works_around=("ragstore.chroma.embedded.process:_add_records",),
         stores=("embedded",),
     )
 )

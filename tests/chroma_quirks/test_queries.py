@@ -68,8 +68,8 @@ def test_documents_are_not_found_by_their_own_embedding(client: ClientAPI) -> No
             "Embeddings of cosine collections are divided by their length and multiplied by it again, in float32: "
             "they come back changed in the last digits."
         ),
-        workaround="Copies and repairs send embeddings of which Chroma makes exactly the wanted ones.",
-        works_around=("ragstore.cosine:sendable",),
+        workaround="Copies compare embeddings of cosine collections within 1e-6.",
+        works_around=("ragstore.transfer.documents:COSINE_TOLERANCE",),
     )
 )
 def test_embeddings_of_cosine_collections_come_back_changed(client: ClientAPI) -> None:
@@ -123,7 +123,7 @@ def test_a_cosine_query_by_a_vector_of_extreme_length_has_a_meaningless_distance
         name="distances-beyond-float32",
         summary="A distance too large for float32 is null over HTTP, and infinity or NaN from embedded Chroma.",
         workaround="It becomes the largest float32, and results are sorted again.",
-        works_around=("ragstore.chroma.backend:neighbours", "ragstore.chroma.chroma_store:_hits"),
+        works_around=("ragstore.chroma.records:query_results", "ragstore.chroma.chroma_store:_hits"),
     )
 )
 @pytest.mark.parametrize("space", ["l2", "ip"])
@@ -139,7 +139,7 @@ def test_a_distance_beyond_float32_is_no_number(client: ClientAPI, space: Space)
         name="no-base64-in-queries",
         summary="The server takes embeddings as base64 in writes, and not in queries.",
         workaround="Query vectors are sent as JSON numbers.",
-        works_around=("ragstore.chroma.http.backend:query",),
+        works_around=("ragstore.chroma.http.backend:_query_records",),
         stores=("server",),
     )
 )

@@ -25,8 +25,8 @@ from tests.chroma_quirks.quirk import Quirk, shows
         ),
         works_around=(
             "ragstore.chroma.chroma_store:_add",
-            "ragstore.chroma.chroma_store:_taken",
-            "ragstore.chroma.http.backend:add",
+            "ragstore.chroma.chroma_store:_existing",
+            "ragstore.chroma.http.backend:_add_records",
         ),
         upstream="#1062: ValueError is not raised when adding a document with an existing id (closed)",
     )
@@ -47,7 +47,7 @@ def test_an_add_skips_ids_that_are_taken_without_an_error(client: ClientAPI) -> 
             "`upsert` merges metadata: keys that the new document does not have stay, unless they are named as null."
         ),
         workaround="The stored metadata is read first, and the keys to remove are named as null.",
-        works_around=("ragstore.chroma.merging:_written", "ragstore.chroma.chroma_store:_upsert"),
+        works_around=("ragstore.chroma.merging:_upsert_metadata", "ragstore.chroma.chroma_store:_upsert"),
         upstream="#699: Fix empty metadata, partial updates (merged pull request: merging is intended)",
     )
 )

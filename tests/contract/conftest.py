@@ -1,4 +1,4 @@
-"""What the contract's tests share beyond the running service."""
+"""Fixtures of the contract's tests, besides the running service."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tests.support.documents import add, document, documents_path
 from tests.support.problems import Problem, problem_of
 
 Listing: TypeAlias = Callable[..., httpx.Response]
-"""Lists documents of a collection; keyword arguments are `where`, `ids`, `limit` and so on as values of Python."""
+"""Lists documents of a collection. Keyword arguments are `where`, `ids`, `limit` and so on, as Python values."""
 
-Refused: TypeAlias = Callable[..., Problem]
-"""Sends a request that is to be refused: method, path, body, content type."""
+SendInvalid: TypeAlias = Callable[..., Problem]
+"""Sends an invalid request: method, path, body, content type. Returns the problem document of its 400."""
 
 
 @pytest.fixture
 def name(http: httpx.Client) -> Iterator[str]:
-    """A collection's name that no other test uses; the collection is gone afterwards."""
-    chosen = f"t-{uuid4().hex}"
-    yield chosen
-    http.delete(f"/collections/{chosen}")
+    """A unique name of a collection, which is deleted after the test."""
+    unique = f"t-{uuid4().hex}"
+    yield unique
+    http.delete(f"/collections/{unique}")
 
 
 @pytest.fixture
@@ -37,21 +37,21 @@ def collection(http: httpx.Client, name: str) -> str:
 
 @pytest.fixture(params=["GET", "POST"])
 def listing(request: pytest.FixtureRequest, http: httpx.Client) -> Listing:
-    """Lists documents, once by the parameters of GET and once by the body of POST."""
+    """Lists documents, with the parameters of GET or with the body of POST."""
 
-    def by_parameters(collection: str, **asked: object) -> httpx.Response:
-        parameters = {key: json.dumps(value) if key.startswith("where") else value for key, value in asked.items()}
+    def by_parameters(collection: str, **fields: object) -> httpx.Response:
+        parameters = {key: json.dumps(value) if key.startswith("where") else value for key, value in fields.items()}
         return http.get(documents_path(collection), params=parameters)  # type: ignore[arg-type]
 
-    def by_body(collection: str, **asked: object) -> httpx.Response:
-        return http.post(f"{documents_path(collection)}/filter", json=asked)
+    def by_body(collection: str, **fields: object) -> httpx.Response:
+        return http.post(f"{documents_path(collection)}/filter", json=fields)
 
     return by_parameters if request.param == "GET" else by_body
 
 
 @pytest.fixture(scope="module")
-def kept(http: httpx.Client) -> Iterator[str]:
-    """A collection that holds one document, and shall."""
+def untouched(http: httpx.Client) -> Iterator[str]:
+    """A collection with one document, which no test may change."""
     name = f"t-{uuid4().hex}"
     http.post("/collections", json={"name": name, "metadata": {"team": "docs"}}).raise_for_status()
     add(http, name, document("kept", text="kept", kept=True))
@@ -60,21 +60,23 @@ def kept(http: httpx.Client) -> Iterator[str]:
 
 
 @pytest.fixture
-def refused(http: httpx.Client, kept: str) -> Iterator[Refused]:
-    """Sends a request on a collection with one document and expects a 400; afterwards the collection is as it was.
+def rejection(http: httpx.Client, untouched: str) -> Iterator[SendInvalid]:
+    """Sends an invalid request to a collection with one document, and verifies that the collection is unchanged.
 
-    In the path and in a text body, `COLLECTION` stands for the collection's name.
+    `COLLECTION` in the path and in a text body is replaced by the collection's name.
     """
 
     def send(method: str, path: str, body: str | bytes = b"", content_type: str = "application/json") -> Problem:
-        content = body.replace("COLLECTION", kept).encode() if isinstance(body, str) else body
+        content = body.replace("COLLECTION", untouched).encode() if isinstance(body, str) else body
         headers = {"Content-Type": content_type} if content else {}
-        answer = http.request(method, path.replace("COLLECTION", kept), content=content, headers=headers)
-        return problem_of(answer, 400)
+        response = http.request(method, path.replace("COLLECTION", untouched), content=content, headers=headers)
+        return problem_of(response, 400)
 
     yield send
 
-    # One request tells all documents, their metadata and the collection's.
-    held = http.post(f"/collections/{kept}/query", json={"query_embedding": [1, 0]}).json()
-    assert [(hit["id"], hit["text"], hit["metadata"]) for hit in held["results"]] == [("kept", "kept", {"kept": True})]
-    assert held["collection_metadata"] == {"team": "docs"}
+    # One request returns all documents, their metadata and that of the collection.
+    found = http.post(f"/collections/{untouched}/query", json={"query_embedding": [1, 0]}).json()
+    assert [(match["id"], match["text"], match["metadata"]) for match in found["results"]] == [
+        ("kept", "kept", {"kept": True})
+    ]
+    assert found["collection_metadata"] == {"team": "docs"}

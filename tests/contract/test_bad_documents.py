@@ -1,4 +1,4 @@
-"""What bad documents get: a 400 that says what and where, and nothing written."""
+"""Invalid documents: 400 with the path of the field, and nothing is written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import struct
 import msgspec
 import pytest
 
-from tests.contract.conftest import Refused
+from tests.contract.conftest import SendInvalid
 from tests.support.documents import document
 from tests.support.malformed_json import HUGE, SURROGATE, WRITES, with_embedding, with_metadata
 from tests.support.problems import paths_of
@@ -57,8 +57,8 @@ BAD_EMBEDDINGS = [
 
 @pytest.mark.parametrize("embedding", BAD_EMBEDDINGS, ids=lambda text: text[:30])
 @pytest.mark.parametrize("method", WRITES)
-def test_a_bad_embedding(refused: Refused, method: str, embedding: str) -> None:
-    problem = refused(method, "/collections/COLLECTION/documents", with_embedding(embedding))
+def test_a_bad_embedding(rejection: SendInvalid, method: str, embedding: str) -> None:
+    problem = rejection(method, "/collections/COLLECTION/documents", with_embedding(embedding))
 
     if "errors" in problem:
         assert paths_of(problem)[0].startswith("$.documents[1].embedding")
@@ -67,8 +67,8 @@ def test_a_bad_embedding(refused: Refused, method: str, embedding: str) -> None:
 
 
 @pytest.mark.parametrize("embedding", [*BAD_EMBEDDINGS, "null"], ids=lambda text: text[:30])
-def test_a_bad_query_embedding(refused: Refused, embedding: str) -> None:
-    problem = refused("POST", "/collections/COLLECTION/query", f'{{"query_embedding": {embedding}}}')
+def test_a_bad_query_embedding(rejection: SendInvalid, embedding: str) -> None:
+    problem = rejection("POST", "/collections/COLLECTION/query", f'{{"query_embedding": {embedding}}}')
 
     if "errors" in problem:
         assert paths_of(problem)[0].startswith("$.query_embedding")
@@ -77,17 +77,17 @@ def test_a_bad_query_embedding(refused: Refused, embedding: str) -> None:
 
 
 @pytest.mark.parametrize("embedding", [b"", b"\x00", b"\x00" * 7, struct.pack("<2f", 1, float("nan"))], ids=repr)
-def test_a_bad_binary_embedding(refused: Refused, embedding: bytes) -> None:
+def test_a_bad_binary_embedding(rejection: SendInvalid, embedding: bytes) -> None:
     sent = msgspec.msgpack.encode({"documents": [document("a"), {"text": "x", "embedding": embedding}]})
 
-    problem = refused("POST", "/collections/COLLECTION/documents", sent, MSGPACK)
+    problem = rejection("POST", "/collections/COLLECTION/documents", sent, MSGPACK)
 
     assert paths_of(problem)[0].startswith("$.documents[1].embedding")
 
 
 @pytest.mark.parametrize("number", ["1e39", "-3.5e38", str(10**39)])
-def test_a_number_beyond_float32_is_named_by_its_place(refused: Refused, number: str) -> None:
-    problem = refused("POST", "/collections/COLLECTION/documents", with_embedding(f"[1, {number}]"))
+def test_a_number_beyond_float32_is_reported_with_its_index(rejection: SendInvalid, number: str) -> None:
+    problem = rejection("POST", "/collections/COLLECTION/documents", with_embedding(f"[1, {number}]"))
 
     assert "finite as float32" in problem["detail"]
     assert paths_of(problem) == ["$.documents[1].embedding[1]"]
@@ -104,8 +104,8 @@ BAD_KEYS = ["", "chroma:document", "chroma:", "#", "#hash", "$", "$eq"]
 
 @pytest.mark.parametrize("value", BAD_VALUES, ids=lambda text: text[:30])
 @pytest.mark.parametrize("method", WRITES)
-def test_a_bad_metadata_value(refused: Refused, method: str, value: str) -> None:
-    problem = refused(method, "/collections/COLLECTION/documents", with_metadata(f'{{"good": 1, "bad": {value}}}'))
+def test_a_bad_metadata_value(rejection: SendInvalid, method: str, value: str) -> None:
+    problem = rejection(method, "/collections/COLLECTION/documents", with_metadata(f'{{"good": 1, "bad": {value}}}'))
 
     if "errors" in problem:
         assert paths_of(problem)[0].startswith("$.documents[1].metadata")
@@ -117,8 +117,8 @@ def test_a_bad_metadata_value(refused: Refused, method: str, value: str) -> None
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/collections"), ("PUT", "/collections/COLLECTION/metadata")], ids=["POST", "PUT"]
 )
-def test_a_bad_collection_metadata_value(refused: Refused, method: str, path: str, value: str) -> None:
-    problem = refused(method, path, f'{{"name": "COLLECTION-new", "metadata": {{"good": 1, "bad": {value}}}}}')
+def test_a_bad_collection_metadata_value(rejection: SendInvalid, method: str, path: str, value: str) -> None:
+    problem = rejection(method, path, f'{{"name": "COLLECTION-new", "metadata": {{"good": 1, "bad": {value}}}}}')
 
     if "errors" in problem:
         assert paths_of(problem)[0].startswith("$.metadata")
@@ -128,44 +128,44 @@ def test_a_bad_collection_metadata_value(refused: Refused, method: str, path: st
 
 @pytest.mark.parametrize("key", [*BAD_KEYS, "\\ud800"], ids=ascii)
 @pytest.mark.parametrize("method", WRITES)
-def test_a_bad_metadata_key(refused: Refused, method: str, key: str) -> None:
-    refused(method, "/collections/COLLECTION/documents", with_metadata(f'{{"good": 1, "{key}": 1}}'))
+def test_a_bad_metadata_key(rejection: SendInvalid, method: str, key: str) -> None:
+    rejection(method, "/collections/COLLECTION/documents", with_metadata(f'{{"good": 1, "{key}": 1}}'))
 
 
 @pytest.mark.parametrize("key", [*BAD_KEYS, "\\ud800"], ids=ascii)
 @pytest.mark.parametrize("path", ["", "/COLLECTION/metadata?merge=true", "/COLLECTION/metadata"])
-def test_a_bad_collection_metadata_key(refused: Refused, path: str, key: str) -> None:
+def test_a_bad_collection_metadata_key(rejection: SendInvalid, path: str, key: str) -> None:
     body = f'{{"name": "COLLECTION-new", "metadata": {{"good": 1, "{key}": 1}}}}'
 
-    refused("PUT" if path else "POST", f"/collections{path}", body)
+    rejection("PUT" if path else "POST", f"/collections{path}", body)
 
 
 @pytest.mark.parametrize("metadata", ["[]", "7", '"text"', "true"])
 @pytest.mark.parametrize("method", WRITES)
-def test_metadata_that_is_no_object(refused: Refused, method: str, metadata: str) -> None:
-    problem = refused(method, "/collections/COLLECTION/documents", with_metadata(metadata))
+def test_metadata_that_is_not_an_object(rejection: SendInvalid, method: str, metadata: str) -> None:
+    problem = rejection(method, "/collections/COLLECTION/documents", with_metadata(metadata))
 
     assert paths_of(problem) == ["$.documents[1].metadata"]
 
 
-def test_metadata_keys_of_messagepack_are_strings(refused: Refused) -> None:
+def test_metadata_keys_of_messagepack_are_strings(rejection: SendInvalid) -> None:
     sent = {"documents": [{"text": "x", "embedding": [1, 0], "metadata": {7: 1}}]}
 
-    refused("POST", "/collections/COLLECTION/documents", msgspec.msgpack.encode(sent), MSGPACK)
+    rejection("POST", "/collections/COLLECTION/documents", msgspec.msgpack.encode(sent), MSGPACK)
 
 
 @pytest.mark.parametrize("value", [b"bytes", msgspec.msgpack.Ext(5, b"x")], ids=["binary", "extension"])
-def test_metadata_values_of_messagepack_are_those_of_json(refused: Refused, value: object) -> None:
+def test_metadata_values_of_messagepack_are_those_of_json(rejection: SendInvalid, value: object) -> None:
     sent = {"documents": [{"text": "x", "embedding": [1, 0], "metadata": {"a": value}}]}
 
-    refused("POST", "/collections/COLLECTION/documents", msgspec.msgpack.encode(sent), MSGPACK)
+    rejection("POST", "/collections/COLLECTION/documents", msgspec.msgpack.encode(sent), MSGPACK)
 
 
 @pytest.mark.parametrize("method", WRITES)
-def test_an_embedding_of_more_numbers_than_one_may_have(refused: Refused, method: str) -> None:
+def test_an_embedding_beyond_the_maximum_dimension(rejection: SendInvalid, method: str) -> None:
     sent = msgspec.msgpack.encode({"documents": [{"text": "x", "embedding": b"\0\0\x80?" * 65_537}]})
 
-    problem = refused(method, "/collections/COLLECTION/documents", sent, MSGPACK)
+    problem = rejection(method, "/collections/COLLECTION/documents", sent, MSGPACK)
 
     assert "at most 65536 numbers" in problem["detail"]
     assert paths_of(problem) == ["$.documents[0].embedding"]

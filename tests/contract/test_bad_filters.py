@@ -1,4 +1,4 @@
-"""What bad filters get, and too much of anything: a 400 that says what and where, and nothing written."""
+"""Invalid filters, and requests beyond a limit: 400 with the path of the field, and nothing is written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.contract.conftest import Refused
+from tests.contract.conftest import SendInvalid
 from tests.support.documents import add, document, documents_path, ids_of
 from tests.support.malformed_json import HUGE, SURROGATE, WRITES
 from tests.support.problems import paths_of
@@ -63,8 +63,8 @@ BAD_WHERE = [
 
 @pytest.mark.parametrize("where", BAD_WHERE)
 @pytest.mark.parametrize("path", ["documents/filter", "documents/delete", "query"])
-def test_a_bad_where_in_a_body(refused: Refused, path: str, where: str) -> None:
-    problem = refused("POST", f"/collections/COLLECTION/{path}", f'{{"query_embedding": [1, 0], "where": {where}}}')
+def test_a_bad_where_in_a_body(rejection: SendInvalid, path: str, where: str) -> None:
+    problem = rejection("POST", f"/collections/COLLECTION/{path}", f'{{"query_embedding": [1, 0], "where": {where}}}')
 
     assert problem["detail"].startswith("Invalid 'where' filter: ")
     assert paths_of(problem)[0].startswith("$.where")
@@ -72,8 +72,8 @@ def test_a_bad_where_in_a_body(refused: Refused, path: str, where: str) -> None:
 
 @pytest.mark.parametrize("where", [*BAD_WHERE, "null"])
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_a_bad_where_in_a_url(refused: Refused, method: str, where: str) -> None:
-    problem = refused(method, f"/collections/COLLECTION/documents?{httpx.QueryParams({'where': where})}")
+def test_a_bad_where_in_a_url(rejection: SendInvalid, method: str, where: str) -> None:
+    problem = rejection(method, f"/collections/COLLECTION/documents?{httpx.QueryParams({'where': where})}")
 
     assert problem["detail"].startswith("Invalid 'where' filter: ")
     assert paths_of(problem)[0].startswith("$.where")
@@ -84,10 +84,10 @@ def test_a_bad_where_in_a_url(refused: Refused, method: str, where: str) -> None
     [*(f'{{"a": {value}}}' for value in ("NaN", "1e309", HUGE, SURROGATE)), f"{{{SURROGATE}: 1}}"],
     ids=lambda text: text[:30],
 )
-def test_a_where_that_is_hardly_json(refused: Refused, where: str) -> None:
-    refused("GET", f"/collections/COLLECTION/documents?{httpx.QueryParams({'where': where})}")
-    refused("POST", "/collections/COLLECTION/documents/filter", f'{{"where": {where}}}')
-    refused("POST", "/collections/COLLECTION/query", f'{{"query_embedding": [1, 0], "where": {where}}}')
+def test_a_where_that_is_almost_json(rejection: SendInvalid, where: str) -> None:
+    rejection("GET", f"/collections/COLLECTION/documents?{httpx.QueryParams({'where': where})}")
+    rejection("POST", "/collections/COLLECTION/documents/filter", f'{{"where": {where}}}')
+    rejection("POST", "/collections/COLLECTION/query", f'{{"query_embedding": [1, 0], "where": {where}}}')
 
 
 BAD_WHERE_DOCUMENT = [
@@ -124,8 +124,8 @@ BAD_WHERE_DOCUMENT = [
 
 @pytest.mark.parametrize("where_document", BAD_WHERE_DOCUMENT)
 @pytest.mark.parametrize("path", ["documents/filter", "query"])
-def test_a_bad_where_document(refused: Refused, path: str, where_document: str) -> None:
-    problem = refused(
+def test_a_bad_where_document(rejection: SendInvalid, path: str, where_document: str) -> None:
+    problem = rejection(
         "POST", f"/collections/COLLECTION/{path}", f'{{"query_embedding": [1, 0], "where_document": {where_document}}}'
     )
 
@@ -133,33 +133,33 @@ def test_a_bad_where_document(refused: Refused, path: str, where_document: str) 
     assert paths_of(problem)[0].startswith("$.where_document")
 
 
-# -- too much -----------------------------------------------------------------------------------
+# -- limits -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", ["documents/filter", "documents/delete"])
-def test_40000_ids(refused: Refused, path: str) -> None:
+def test_40000_ids(rejection: SendInvalid, path: str) -> None:
     ids = ["kept", *(f"id-{number}" for number in range(40_000))]
 
-    problem = refused("POST", f"/collections/COLLECTION/{path}", json.dumps({"ids": ids}))
+    problem = rejection("POST", f"/collections/COLLECTION/{path}", json.dumps({"ids": ids}))
 
     assert paths_of(problem) == ["$.ids"]
     assert "10000" in problem["detail"]
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_thousands_of_ids_in_a_url(refused: Refused, method: str) -> None:
+def test_thousands_of_ids_in_a_url(rejection: SendInvalid, method: str) -> None:
     text = "&".join(f"ids=kept-{number}" for number in range(3000))
 
-    problem = refused(method, f"/collections/COLLECTION/documents?{text}")
+    problem = rejection(method, f"/collections/COLLECTION/documents?{text}")
 
     assert paths_of(problem) == ["$.ids"]
 
 
 @pytest.mark.parametrize("method", WRITES)
-def test_40000_documents(refused: Refused, method: str) -> None:
+def test_40000_documents(rejection: SendInvalid, method: str) -> None:
     many = [document(f"id-{number}") for number in range(40_000)]
 
-    problem = refused(method, "/collections/COLLECTION/documents", json.dumps({"documents": many}))
+    problem = rejection(method, "/collections/COLLECTION/documents", json.dumps({"documents": many}))
 
     assert paths_of(problem) == ["$.documents"]
     assert "40000" in problem["detail"]
@@ -167,30 +167,30 @@ def test_40000_documents(refused: Refused, method: str) -> None:
 
 @pytest.mark.parametrize("operator", ["$in", "$nin"])
 @pytest.mark.parametrize("path", ["documents/filter", "documents/delete", "query"])
-def test_33000_values_in_a_filter(refused: Refused, path: str, operator: str) -> None:
+def test_33000_values_in_a_filter(rejection: SendInvalid, path: str, operator: str) -> None:
     where = {"kept": {operator: list(range(33_000))}}
 
     body = json.dumps({"query_embedding": [1, 0], "where": where})
-    problem = refused("POST", f"/collections/COLLECTION/{path}", body)
+    problem = rejection("POST", f"/collections/COLLECTION/{path}", body)
 
     assert problem["detail"].startswith("Invalid 'where' filter: more than ")
 
 
 @pytest.mark.parametrize("operator", ["$and", "$or"])
 @pytest.mark.parametrize("path", ["documents/filter", "documents/delete", "query"])
-def test_1000_clauses_in_a_filter(refused: Refused, path: str, operator: str) -> None:
+def test_1000_clauses_in_a_filter(rejection: SendInvalid, path: str, operator: str) -> None:
     where = {operator: [{"kept": number} for number in range(1000)]}
 
     body = json.dumps({"query_embedding": [1, 0], "where": where})
-    problem = refused("POST", f"/collections/COLLECTION/{path}", body)
+    problem = rejection("POST", f"/collections/COLLECTION/{path}", body)
 
     assert problem["detail"].startswith("Invalid 'where' filter: more than ")
 
 
-def test_a_long_operand_of_where_document(refused: Refused) -> None:
+def test_a_long_operand_of_where_document(rejection: SendInvalid) -> None:
     body = json.dumps({"where_document": {"$contains": "x" * 100_000}})
 
-    problem = refused("POST", "/collections/COLLECTION/documents/filter", body)
+    problem = rejection("POST", "/collections/COLLECTION/documents/filter", body)
 
     assert problem["detail"].startswith("Invalid 'where_document' filter: ")
 
@@ -208,10 +208,10 @@ LARGE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", LARGE)
-def test_a_large_filter_is_answered(http: httpx.Client, collection: str, kind: str) -> None:
+def test_a_large_filter_is_accepted(http: httpx.Client, collection: str, kind: str) -> None:
     add(http, collection, document("a", n=1), document("b", n=2))
     ids = ["a", *(f"id-{number}" for number in range(9_999))]
 
-    answer = http.post(f"{documents_path(collection)}/filter", json={"ids": ids, "where": LARGE[kind]})
+    response = http.post(f"{documents_path(collection)}/filter", json={"ids": ids, "where": LARGE[kind]})
 
-    assert ids_of(answer) == ["a"]
+    assert ids_of(response) == ["a"]

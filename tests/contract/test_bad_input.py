@@ -1,6 +1,6 @@
-"""What bad input gets: a problem document with a 4xx that says what and where, and nothing written.
+"""Malformed input: a problem document with a 4xx and the path of the field, and nothing is written.
 
-Every test ends by looking at what the service holds, which also shows that it still answers.
+Every test then reads the collection, which also shows that the service still responds.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.contract.conftest import Refused
+from tests.contract.conftest import SendInvalid
 from tests.support.documents import add, document, documents_path
 from tests.support.malformed_json import DEPTHS, WRITES, documents_body, nested
 from tests.support.problems import problem_of
@@ -27,7 +27,7 @@ BODIES = [
     ("POST", "/query"),
 ]
 
-# -- bodies that are none -----------------------------------------------------------------------
+# -- malformed bodies ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -49,34 +49,34 @@ BODIES = [
     ids=ascii,
 )
 @pytest.mark.parametrize(("method", "path"), BODIES)
-def test_a_body_that_is_no_json(refused: Refused, method: str, path: str, body: bytes) -> None:
-    refused(method, path, body)
+def test_a_body_that_is_not_json(rejection: SendInvalid, method: str, path: str, body: bytes) -> None:
+    rejection(method, path, body)
 
 
 @pytest.mark.parametrize("body", [b"[]", b"null", b"7", b'"text"', b"true", b"[{}]", b"[[[]]]"], ids=ascii)
 @pytest.mark.parametrize(("method", "path"), BODIES)
-def test_a_body_that_is_no_object(refused: Refused, method: str, path: str, body: bytes) -> None:
-    refused(method, path, body)
+def test_a_body_that_is_not_an_object(rejection: SendInvalid, method: str, path: str, body: bytes) -> None:
+    rejection(method, path, body)
 
 
 @pytest.mark.parametrize(
     "body", [b"\xc1", b"\x81", b"\x81\xa4name", b"no messagepack", b"\xdf\xff\xff\xff\xff", b"{}"], ids=ascii
 )
 @pytest.mark.parametrize(("method", "path"), BODIES)
-def test_a_body_that_is_no_messagepack(refused: Refused, method: str, path: str, body: bytes) -> None:
-    refused(method, path, body, MSGPACK)
+def test_a_body_that_is_not_messagepack(rejection: SendInvalid, method: str, path: str, body: bytes) -> None:
+    rejection(method, path, body, MSGPACK)
 
 
 @pytest.mark.parametrize(
     "path", [path for method, path in BODIES if not path.endswith("/filter") and not path.endswith("/documents")]
 )
-def test_a_missing_body(refused: Refused, path: str) -> None:
-    refused("PUT" if path.endswith("/metadata") else "POST", path)
+def test_a_missing_body(rejection: SendInvalid, path: str) -> None:
+    rejection("PUT" if path.endswith("/metadata") else "POST", path)
 
 
 @pytest.mark.parametrize("method", WRITES)
-def test_a_missing_body_holds_no_documents(refused: Refused, method: str) -> None:
-    assert refused(method, "/collections/COLLECTION/documents")["detail"] == "Documents array is required"
+def test_a_missing_body_has_no_documents(rejection: SendInvalid, method: str) -> None:
+    assert rejection(method, "/collections/COLLECTION/documents")["detail"] == "Documents array is required"
 
 
 # -- nesting ------------------------------------------------------------------------------------
@@ -85,36 +85,36 @@ def test_a_missing_body_holds_no_documents(refused: Refused, method: str) -> Non
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"where":', "}")], ids=["lists", "objects"])
 @pytest.mark.parametrize(("method", "path"), BODIES)
-def test_a_deep_body(refused: Refused, method: str, path: str, opening: str, closing: str, depth: int) -> None:
-    refused(method, path, nested(depth, opening, closing))
+def test_a_deep_body(rejection: SendInvalid, method: str, path: str, opening: str, closing: str, depth: int) -> None:
+    rejection(method, path, nested(depth, opening, closing))
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("member", ["embedding", "metadata", "text", "id"])
 @pytest.mark.parametrize("method", WRITES)
-def test_a_deep_member_of_a_document(refused: Refused, method: str, member: str, depth: int) -> None:
+def test_a_deep_member_of_a_document(rejection: SendInvalid, method: str, member: str, depth: int) -> None:
     whole = {"text": '"x"', "embedding": "[1, 0]", member: nested(depth, '{"a":', "}")}
     text = ", ".join(f'"{key}": {value}' for key, value in whole.items())
 
-    refused(method, "/collections/COLLECTION/documents", documents_body(f"{{{text}}}"))
+    rejection(method, "/collections/COLLECTION/documents", documents_body(f"{{{text}}}"))
 
 
 @pytest.mark.parametrize("depth", [*DEPTHS])
-def test_a_deep_unknown_member_is_ignored_or_refused(http: httpx.Client, collection: str, depth: int) -> None:
+def test_a_deep_unknown_member_is_ignored_or_rejected(http: httpx.Client, collection: str, depth: int) -> None:
     body = f'{{"documents": [{{"text": "x", "embedding": [1, 0], "unknown": {nested(depth)}}}]}}'
 
-    answer = http.post(documents_path(collection), content=body)
+    response = http.post(documents_path(collection), content=body)
 
-    assert answer.status_code in (201, 400)
-    assert http.get(documents_path(collection)).json()["total"] == (1 if answer.is_success else 0)
+    assert response.status_code in (201, 400)
+    assert http.get(documents_path(collection)).json()["total"] == (1 if response.is_success else 0)
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("path", ["/collections", "/collections/COLLECTION/metadata"])
-def test_deep_collection_metadata(refused: Refused, path: str, depth: int) -> None:
+def test_deep_collection_metadata(rejection: SendInvalid, path: str, depth: int) -> None:
     method = "POST" if path == "/collections" else "PUT"
 
-    refused(method, path, f'{{"name": "deep", "metadata": {{"a": {nested(depth)}}}}}')
+    rejection(method, path, f'{{"name": "deep", "metadata": {{"a": {nested(depth)}}}}}')
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
@@ -124,45 +124,45 @@ def test_deep_collection_metadata(refused: Refused, path: str, depth: int) -> No
     ids=["and", "or", "fields", "lists"],
 )
 @pytest.mark.parametrize("path", ["documents/filter", "documents/delete", "query"])
-def test_a_deep_where(refused: Refused, path: str, opening: str, closing: str, depth: int) -> None:
+def test_a_deep_where(rejection: SendInvalid, path: str, opening: str, closing: str, depth: int) -> None:
     where = nested(depth, opening, closing, '{"a": 1}')
 
-    refused("POST", f"/collections/COLLECTION/{path}", f'{{"query_embedding": [1, 0], "where": {where}}}')
+    rejection("POST", f"/collections/COLLECTION/{path}", f'{{"query_embedding": [1, 0], "where": {where}}}')
 
 
 @pytest.mark.parametrize("depth", [100, 1000])
 @pytest.mark.parametrize("parameter", ["where", "where_document"])
-def test_a_deep_filter_in_a_url(refused: Refused, parameter: str, depth: int) -> None:
+def test_a_deep_filter_in_a_url(rejection: SendInvalid, parameter: str, depth: int) -> None:
     text = str(httpx.QueryParams({parameter: nested(depth, '{"$or":[', "]}", "{}")}))
 
-    problem = refused("GET", f"/collections/COLLECTION/documents?{text}")
+    problem = rejection("GET", f"/collections/COLLECTION/documents?{text}")
 
     assert problem["detail"].startswith(f"Invalid '{parameter}' filter: ")
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_a_deep_messagepack_body(refused: Refused, depth: int) -> None:
-    refused("POST", "/collections/COLLECTION/documents", b"\x91" * depth + b"\x01", MSGPACK)
-    refused("POST", "/collections/COLLECTION/query", b"\x81\xa5where" + b"\x81\xa1a" * depth + b"\x01", MSGPACK)
+def test_a_deep_messagepack_body(rejection: SendInvalid, depth: int) -> None:
+    rejection("POST", "/collections/COLLECTION/documents", b"\x91" * depth + b"\x01", MSGPACK)
+    rejection("POST", "/collections/COLLECTION/query", b"\x81\xa5where" + b"\x81\xa1a" * depth + b"\x01", MSGPACK)
 
 
-# -- text that is odd ---------------------------------------------------------------------------
+# -- unusual text -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("member", ["id", "text"])
 @pytest.mark.parametrize("text", ["\\ud800", "a\\udfffb", "\\ud83d", "\\ude00\\ud83d"])
 @pytest.mark.parametrize("method", WRITES)
-def test_a_lone_surrogate(refused: Refused, method: str, member: str, text: str) -> None:
+def test_a_lone_surrogate(rejection: SendInvalid, method: str, member: str, text: str) -> None:
     whole = {"text": '"x"', "embedding": "[1, 0]", member: f'"{text}"'}
     members = ", ".join(f'"{key}": {value}' for key, value in whole.items())
 
-    refused(method, "/collections/COLLECTION/documents", documents_body(f"{{{members}}}"))
+    rejection(method, "/collections/COLLECTION/documents", documents_body(f"{{{members}}}"))
 
 
-def test_a_surrogate_in_messagepack(refused: Refused) -> None:
+def test_a_surrogate_in_messagepack(rejection: SendInvalid) -> None:
     body = msgspec.msgpack.encode({"documents": [{"text": "abc", "embedding": [1, 0]}]})
 
-    refused("POST", "/collections/COLLECTION/documents", body.replace(b"abc", b"\xed\xa0\x80"), MSGPACK)
+    rejection("POST", "/collections/COLLECTION/documents", body.replace(b"abc", b"\xed\xa0\x80"), MSGPACK)
 
 
 def test_a_nul_is_a_character_like_others(http: httpx.Client, collection: str) -> None:
@@ -170,8 +170,8 @@ def test_a_nul_is_a_character_like_others(http: httpx.Client, collection: str) -
     http.post(documents_path(collection), json={"documents": [sent]}).raise_for_status()
     add(http, collection, document("id", text="text", key="value"))
 
-    asked = {"where": {"k\0ey": "va\0lue"}, "where_document": {"$contains": "te\0x"}}
-    listed = http.post(f"{documents_path(collection)}/filter", json=asked).json()
+    fields = {"where": {"k\0ey": "va\0lue"}, "where_document": {"$contains": "te\0x"}}
+    listed = http.post(f"{documents_path(collection)}/filter", json=fields).json()
 
     assert listed["documents"] == [{key: sent[key] for key in ("id", "text", "metadata")}]
 
@@ -181,25 +181,25 @@ def test_a_nul_is_a_character_like_others(http: httpx.Client, collection: str) -
     ("method", "path"),
     [("GET", "{}"), ("DELETE", "{}"), ("GET", "{}/documents"), ("GET", "COLLECTION/documents/{}")],
 )
-def test_invalid_utf8_in_a_path(refused: Refused, method: str, path: str, part: str) -> None:
-    assert "UTF-8" in refused(method, f"/collections/{path.format(part)}")["detail"]
+def test_invalid_utf8_in_a_path(rejection: SendInvalid, method: str, path: str, part: str) -> None:
+    assert "UTF-8" in rejection(method, f"/collections/{path.format(part)}")["detail"]
 
 
 @pytest.mark.parametrize("parameter", ["ids=%FF", "ids=a&ids=%C3", "where=%7B%22a%22%3A%22%FF%22%7D", "ids=a&%FF=1"])
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_invalid_utf8_in_a_parameter(refused: Refused, method: str, parameter: str) -> None:
-    assert "UTF-8" in refused(method, f"/collections/COLLECTION/documents?{parameter}")["detail"]
+def test_invalid_utf8_in_a_parameter(rejection: SendInvalid, method: str, parameter: str) -> None:
+    assert "UTF-8" in rejection(method, f"/collections/COLLECTION/documents?{parameter}")["detail"]
 
 
-def test_invalid_utf8_in_a_field(refused: Refused) -> None:
-    assert "UTF-8" in refused("GET", "/collections/COLLECTION/metadata-values?field=%FF")["detail"]
+def test_invalid_utf8_in_a_field(rejection: SendInvalid) -> None:
+    assert "UTF-8" in rejection("GET", "/collections/COLLECTION/metadata-values?field=%FF")["detail"]
 
 
 @pytest.mark.parametrize(
     "body", [b'{"text": "\xff", "embedding": [1, 0]}', b'{"text": "\xed\xa0\x80", "embedding": [1, 0]}']
 )
-def test_invalid_utf8_in_a_body(refused: Refused, body: bytes) -> None:
-    problem = refused("POST", "/collections/COLLECTION/documents", b'{"documents": [' + body + b"]}")
+def test_invalid_utf8_in_a_body(rejection: SendInvalid, body: bytes) -> None:
+    problem = rejection("POST", "/collections/COLLECTION/documents", b'{"documents": [' + body + b"]}")
 
     assert problem["detail"] == "The body is not valid JSON"
 
@@ -213,14 +213,14 @@ def test_a_path_with_an_impossible_name(http: httpx.Client, path: str, impossibl
 
 
 @pytest.mark.parametrize("accept", [b"", b"nonsense", b"text/*;q=x", b"application/msgpack;q=", b";;;", b"\xff"])
-def test_an_odd_accept_header_is_no_reason_to_fail(http: httpx.Client, accept: bytes) -> None:
+def test_an_odd_accept_header_does_not_fail(http: httpx.Client, accept: bytes) -> None:
     assert http.get("/", headers={b"Accept": accept}).status_code == 200
 
 
 @pytest.mark.parametrize("parameters", ["; charset=utf-16", ";charset=nonsense", ";;"])
-def test_parameters_of_a_content_type_are_passed_over(http: httpx.Client, name: str, parameters: str) -> None:
+def test_parameters_of_a_content_type_are_ignored(http: httpx.Client, name: str, parameters: str) -> None:
     headers = {"Content-Type": f"application/json{parameters}"}
 
-    answer = http.post("/collections", content=f'{{"name": "{name}"}}', headers=headers)
+    response = http.post("/collections", content=f'{{"name": "{name}"}}', headers=headers)
 
-    assert answer.status_code == 201
+    assert response.status_code == 201

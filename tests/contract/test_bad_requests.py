@@ -1,4 +1,4 @@
-"""What bad collections, parameters and fields of a body get: a 400 that says what and where, and nothing written."""
+"""Invalid collections, parameters and fields: 400 with the path of the field, and nothing is written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import httpx
 import pytest
 
-from tests.contract.conftest import Refused
+from tests.contract.conftest import SendInvalid
 from tests.support.documents import add, document, ids_of
 from tests.support.malformed_json import HUGE, SURROGATE
 from tests.support.problems import paths_of, problem_of
@@ -23,10 +23,10 @@ from tests.support.problems import paths_of, problem_of
     ],
     ids=lambda text: ascii(text[:20]),
 )
-def test_a_bad_name(http: httpx.Client, refused: Refused, bad: str) -> None:
+def test_a_bad_name(http: httpx.Client, rejection: SendInvalid, bad: str) -> None:
     before = http.get("/collections").json()["total"]
 
-    refused("POST", "/collections", f'{{"name": "{bad}", "get_or_create": true}}')
+    rejection("POST", "/collections", f'{{"name": "{bad}", "get_or_create": true}}')
 
     assert http.get("/collections").json()["total"] == before
 
@@ -55,34 +55,34 @@ def test_a_bad_name(http: httpx.Client, refused: Refused, bad: str) -> None:
         '"name": "COLLECTION-new", "metadata": {"hnsw:space": true}',
     ],
 )
-def test_a_bad_collection(http: httpx.Client, kept: str, refused: Refused, members: str) -> None:
-    problem = refused("POST", "/collections", f"{{{members}}}")
+def test_a_bad_collection(http: httpx.Client, untouched: str, rejection: SendInvalid, members: str) -> None:
+    problem = rejection("POST", "/collections", f"{{{members}}}")
 
     assert problem["detail"] == "The body is not valid JSON" or paths_of(problem)
-    assert http.get(f"/collections/{kept}-new").status_code == 404
+    assert http.get(f"/collections/{untouched}-new").status_code == 404
 
 
 @pytest.mark.parametrize("key", ["hnsw:M", "hnsw:construction_ef", "hnsw:search_ef", "hnsw:batch_size", "spann:x"])
 @pytest.mark.parametrize("value", ["-1", "0", '"text"', "1.5", "true", str(2**62)])
-def test_settings_of_the_index_in_metadata_are_stored_or_refused(
+def test_settings_of_the_index_in_metadata_are_stored_or_rejected(
     http: httpx.Client, name: str, key: str, value: str
 ) -> None:
-    answer = http.post("/collections", content=f'{{"name": "{name}", "metadata": {{"{key}": {value}}}}}')
+    response = http.post("/collections", content=f'{{"name": "{name}", "metadata": {{"{key}": {value}}}}}')
 
-    assert answer.status_code in (201, 400), answer.text
-    if answer.is_success:
+    assert response.status_code in (201, 400), response.text
+    if response.is_success:
         assert http.get(f"/collections/{name}").json()["metadata"] == {key: json.loads(value)}
         add(http, name, document("a"), document("b", embedding=[0, 1]))
         found = http.post(f"/collections/{name}/query", json={"query_embedding": [1, 0]})
         assert ids_of(found, "results") == ["a", "b"]
     else:
-        problem_of(answer, 400)
+        problem_of(response, 400)
 
 
 @pytest.mark.parametrize("metadata", ["null", "[]", '"text"', '{"hnsw:space": "x"}', '{"hnsw:space": 7}'])
 @pytest.mark.parametrize("merge", ["true", "false"])
-def test_bad_new_metadata(refused: Refused, metadata: str, merge: str) -> None:
-    refused("PUT", f"/collections/COLLECTION/metadata?merge={merge}", f'{{"metadata": {metadata}}}')
+def test_bad_new_metadata(rejection: SendInvalid, metadata: str, merge: str) -> None:
+    rejection("PUT", f"/collections/COLLECTION/metadata?merge={merge}", f'{{"metadata": {metadata}}}')
 
 
 # -- parameters ---------------------------------------------------------------------------------
@@ -90,16 +90,16 @@ def test_bad_new_metadata(refused: Refused, metadata: str, merge: str) -> None:
 
 @pytest.mark.parametrize("limit", ["0", "-1", "abc", "1.5", "", "9" * 400, "null", "1%00"])
 @pytest.mark.parametrize("path", ["?", "/COLLECTION/documents?", "/COLLECTION/metadata-values?field=a&"])
-def test_a_bad_limit(refused: Refused, path: str, limit: str) -> None:
-    problem = refused("GET", f"/collections{path}limit={limit}")
+def test_a_bad_limit(rejection: SendInvalid, path: str, limit: str) -> None:
+    problem = rejection("GET", f"/collections{path}limit={limit}")
 
     assert "limit" in problem["detail"]
 
 
 @pytest.mark.parametrize("offset", ["-1", "abc", "1.5", "", "9" * 400])
 @pytest.mark.parametrize("path", ["/collections", "/collections/COLLECTION/documents"])
-def test_a_bad_offset(refused: Refused, path: str, offset: str) -> None:
-    problem = refused("GET", f"{path}?offset={offset}")
+def test_a_bad_offset(rejection: SendInvalid, path: str, offset: str) -> None:
+    problem = rejection("GET", f"{path}?offset={offset}")
 
     assert "offset" in problem["detail"]
 
@@ -107,46 +107,48 @@ def test_a_bad_offset(refused: Refused, path: str, offset: str) -> None:
 @pytest.mark.parametrize("offset", [2**31 - 1, 2**31, 2**32, 2**53 - 1])
 @pytest.mark.parametrize("path", ["/collections", "/collections/{}/documents"])
 def test_a_huge_offset_gives_an_empty_page(http: httpx.Client, collection: str, path: str, offset: int) -> None:
-    answer = http.get(path.format(collection), params={"offset": offset})
+    response = http.get(path.format(collection), params={"offset": offset})
 
-    assert answer.status_code == 200
-    assert answer.json()["count"] == 0
+    assert response.status_code == 200
+    assert response.json()["count"] == 0
 
 
 @pytest.mark.parametrize("include", ["everything", "embeddings", "", "documents", "embedding&include=everything"])
 @pytest.mark.parametrize("path", ["documents", "documents/kept"])
-def test_an_unknown_include(refused: Refused, path: str, include: str) -> None:
-    problem = refused("GET", f"/collections/COLLECTION/{path}?include={include}")
+def test_an_unknown_include(rejection: SendInvalid, path: str, include: str) -> None:
+    problem = rejection("GET", f"/collections/COLLECTION/{path}?include={include}")
 
     assert "include" in problem["detail"]
 
 
 @pytest.mark.parametrize("include", ['["everything"]', '"embedding"', "[7]", "{}", "true", '[["embedding"]]'])
 @pytest.mark.parametrize("path", ["documents/filter", "query"])
-def test_an_unknown_include_in_a_body(refused: Refused, path: str, include: str) -> None:
-    problem = refused("POST", f"/collections/COLLECTION/{path}", f'{{"query_embedding": [1, 0], "include": {include}}}')
+def test_an_unknown_include_in_a_body(rejection: SendInvalid, path: str, include: str) -> None:
+    problem = rejection(
+        "POST", f"/collections/COLLECTION/{path}", f'{{"query_embedding": [1, 0], "include": {include}}}'
+    )
 
     assert paths_of(problem)[0].startswith("$.include")
 
 
 @pytest.mark.parametrize("path", ["documents?total=maybe", "documents?total=", "documents?total=2"])
-def test_a_bad_total(refused: Refused, path: str) -> None:
-    assert "total" in refused("GET", f"/collections/COLLECTION/{path}")["detail"]
+def test_a_bad_total(rejection: SendInvalid, path: str) -> None:
+    assert "total" in rejection("GET", f"/collections/COLLECTION/{path}")["detail"]
 
 
 @pytest.mark.parametrize("merge", ["maybe", "", "2"])
-def test_a_bad_merge(refused: Refused, merge: str) -> None:
-    assert "merge" in refused("PUT", f"/collections/COLLECTION/metadata?merge={merge}", '{"metadata": {}}')["detail"]
+def test_a_bad_merge(rejection: SendInvalid, merge: str) -> None:
+    assert "merge" in rejection("PUT", f"/collections/COLLECTION/metadata?merge={merge}", '{"metadata": {}}')["detail"]
 
 
 @pytest.mark.parametrize("field", ["field=", ""])
-def test_a_bad_field(refused: Refused, field: str) -> None:
-    assert "field" in refused("GET", f"/collections/COLLECTION/metadata-values?{field}")["detail"]
+def test_a_bad_field(rejection: SendInvalid, field: str) -> None:
+    assert "field" in rejection("GET", f"/collections/COLLECTION/metadata-values?{field}")["detail"]
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_an_empty_id(refused: Refused, method: str) -> None:
-    assert "id" in refused(method, "/collections/COLLECTION/documents?ids=")["detail"]
+def test_an_empty_id(rejection: SendInvalid, method: str) -> None:
+    assert "id" in rejection(method, "/collections/COLLECTION/documents?ids=")["detail"]
 
 
 @pytest.mark.parametrize(
@@ -175,13 +177,13 @@ def test_an_empty_id(refused: Refused, method: str) -> None:
     ],
     ids=lambda text: text[:30],
 )
-def test_a_bad_filter_body(refused: Refused, members: str) -> None:
-    refused("POST", "/collections/COLLECTION/documents/filter", f"{{{members}}}")
+def test_a_bad_filter_body(rejection: SendInvalid, members: str) -> None:
+    rejection("POST", "/collections/COLLECTION/documents/filter", f"{{{members}}}")
 
 
 @pytest.mark.parametrize("ids", ["[]", '"kept"', "[7]", "[null]", '[""]', "{}", "true", f"[{SURROGATE}]"])
-def test_bad_ids_to_delete(refused: Refused, ids: str) -> None:
-    refused("POST", "/collections/COLLECTION/documents/delete", f'{{"ids": {ids}}}')
+def test_bad_ids_to_delete(rejection: SendInvalid, ids: str) -> None:
+    rejection("POST", "/collections/COLLECTION/documents/delete", f'{{"ids": {ids}}}')
 
 
 @pytest.mark.parametrize(
@@ -203,21 +205,21 @@ def test_bad_ids_to_delete(refused: Refused, ids: str) -> None:
     ids=lambda text: text[:30],
 )
 @pytest.mark.parametrize("path", ["/collections/COLLECTION/query", "/query"])
-def test_a_bad_query(refused: Refused, path: str, members: str) -> None:
-    refused("POST", path, f'{{"collection": "COLLECTION", "query_embedding": [1, 0], {members}}}')
+def test_a_bad_query(rejection: SendInvalid, path: str, members: str) -> None:
+    rejection("POST", path, f'{{"collection": "COLLECTION", "query_embedding": [1, 0], {members}}}')
 
 
 @pytest.mark.parametrize(
     "member",
     ['"collection": 7', *(f'"collections": {given}' for given in ("{}", '"COLLECTION"', "[7]", "[null]"))],
 )
-def test_bad_collections_to_query(refused: Refused, member: str) -> None:
-    problem = refused("POST", "/query", f'{{"query_embedding": [1, 0], {member}}}')
+def test_bad_collections_to_query(rejection: SendInvalid, member: str) -> None:
+    problem = rejection("POST", "/query", f'{{"query_embedding": [1, 0], {member}}}')
 
     assert paths_of(problem)[0].startswith("$.collection")
 
 
-def test_too_many_collections_to_query(refused: Refused) -> None:
-    problem = refused("POST", "/query", json.dumps({"query_embedding": [1, 0], "collections": ["abc"] * 10_000}))
+def test_too_many_collections_to_query(rejection: SendInvalid) -> None:
+    problem = rejection("POST", "/query", json.dumps({"query_embedding": [1, 0], "collections": ["abc"] * 10_000}))
 
     assert paths_of(problem) == ["$.collections"]

@@ -30,10 +30,10 @@ def update(http: httpx.Client, name: str, metadata: object, merge: str | None = 
 def test_updating_replaces_all_metadata(http: httpx.Client, name: str) -> None:
     create(http, name, metadata={"a": 1, "b": 2})
 
-    answer = update(http, name, {"b": 3})
+    response = update(http, name, {"b": 3})
 
-    assert answer.status_code == 200
-    assert answer.json() == {"status": "updated", "name": name, "metadata": {"b": 3}, "merge": False}
+    assert response.status_code == 200
+    assert response.json() == {"status": "updated", "name": name, "metadata": {"b": 3}, "merge": False}
     assert http.get(f"/collections/{name}").json()["metadata"] == {"b": 3}
 
 
@@ -56,12 +56,12 @@ def test_merge_false_is_the_default(http: httpx.Client, name: str) -> None:
     assert update(http, name, {"b": 2}, merge="false").json()["metadata"] == {"b": 2}
 
 
-def test_merging_keeps_the_keys_that_are_not_named(http: httpx.Client, name: str) -> None:
+def test_merging_keeps_other_keys(http: httpx.Client, name: str) -> None:
     create(http, name, metadata={"a": 1, "b": 2})
 
-    answer = update(http, name, {"b": "two", "c": 3}, merge="true")
+    response = update(http, name, {"b": "two", "c": 3}, merge="true")
 
-    assert answer.json() == {
+    assert response.json() == {
         "status": "updated",
         "name": name,
         "metadata": {"a": 1, "b": "two", "c": 3},
@@ -100,7 +100,7 @@ def test_an_update_that_would_change_the_distance_is_400(http: httpx.Client, nam
 
 
 @pytest.mark.parametrize("merge", ["false", "true"])
-def test_an_update_may_name_the_distance_that_is(http: httpx.Client, name: str, merge: str) -> None:
+def test_an_update_may_repeat_the_distance(http: httpx.Client, name: str, merge: str) -> None:
     create(http, name, distance="l2")
 
     assert update(http, name, {"hnsw:space": "l2"}, merge).json()["metadata"] == {"hnsw:space": "l2"}
@@ -128,7 +128,7 @@ def test_an_update_never_loses_the_distance(
     assert http.post(f"/collections/{name}/query", json={"query_embedding": [1, 2]}).json()["results"] == before
 
 
-def test_updating_metadata_leaves_the_documents_alone(http: httpx.Client, collection: str) -> None:
+def test_updating_metadata_does_not_change_the_documents(http: httpx.Client, collection: str) -> None:
     add(http, collection, *documents(3))
     before = http.get(documents_path(collection)).json()
 
@@ -146,17 +146,17 @@ def values(http: httpx.Client, name: str, **parameters: str | int) -> httpx.Resp
 
 def test_metadata_values_are_distinct_and_sorted(http: httpx.Client, collection: str) -> None:
     kinds = ["table", "code", "table", "heading", "Über", "code"]
-    add(http, collection, *(document(f"{place}", kind=kind) for place, kind in enumerate(kinds)))
+    add(http, collection, *(document(f"{index}", kind=kind) for index, kind in enumerate(kinds)))
 
-    answer = values(http, collection, field="kind")
+    response = values(http, collection, field="kind")
 
-    assert answer.status_code == 200
-    assert answer.json() == {"field": "kind", "values": ["code", "heading", "table", "Über"], "count": 4}
+    assert response.status_code == 200
+    assert response.json() == {"field": "kind", "values": ["code", "heading", "table", "Über"], "count": 4}
 
 
 def test_metadata_values_are_strings(http: httpx.Client, collection: str) -> None:
     mixed = [1, 2.5, True, "text", ["in", "list"]]
-    add(http, collection, *(document(f"{place}", field=value) for place, value in enumerate(mixed)))
+    add(http, collection, *(document(f"{index}", field=value) for index, value in enumerate(mixed)))
 
     assert values(http, collection, field="field").json()["values"] == ["1", "2.5", "in", "list", "text", "true"]
 

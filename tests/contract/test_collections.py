@@ -25,11 +25,11 @@ def distance_of(http: httpx.Client, name: str) -> str:
 # -- creating -----------------------------------------------------------------------------------
 
 
-def test_creating_answers_201_and_tells_what_was_created(http: httpx.Client, name: str) -> None:
-    answer = create(http, name, metadata={"team": "docs"})
+def test_creating_returns_201_and_the_collection(http: httpx.Client, name: str) -> None:
+    response = create(http, name, metadata={"team": "docs"})
 
-    assert answer.status_code == 201
-    assert answer.json() == {
+    assert response.status_code == 201
+    assert response.json() == {
         "status": "created",
         "name": name,
         "metadata": {"team": "docs"},
@@ -38,7 +38,7 @@ def test_creating_answers_201_and_tells_what_was_created(http: httpx.Client, nam
     }
 
 
-def test_creating_tells_the_location(http: httpx.Client, name: str) -> None:
+def test_creating_returns_the_location(http: httpx.Client, name: str) -> None:
     location = create(http, name).headers["location"]
 
     assert http.get(location).json()["name"] == name
@@ -48,7 +48,7 @@ def test_metadata_is_optional(http: httpx.Client, name: str) -> None:
     assert create(http, name).json()["metadata"] == {}
 
 
-def test_creating_what_exists_is_409(http: httpx.Client, name: str) -> None:
+def test_creating_an_existing_collection_is_409(http: httpx.Client, name: str) -> None:
     create(http, name, metadata={"team": "docs"})
 
     problem = problem_of(create(http, name, metadata={"team": "support"}), 409)
@@ -57,30 +57,32 @@ def test_creating_what_exists_is_409(http: httpx.Client, name: str) -> None:
     assert http.get(f"/collections/{name}").json()["metadata"] == {"team": "docs"}
 
 
-def test_get_or_create_creates_what_is_not_there(http: httpx.Client, name: str) -> None:
-    answer = create(http, name, get_or_create=True)
+def test_get_or_create_creates_a_missing_collection(http: httpx.Client, name: str) -> None:
+    response = create(http, name, get_or_create=True)
 
-    assert answer.status_code == 201
-    assert answer.json()["status"] == "created"
+    assert response.status_code == 201
+    assert response.json()["status"] == "created"
 
 
-def test_get_or_create_answers_200_for_what_exists_and_leaves_it_as_it_is(http: httpx.Client, name: str) -> None:
+def test_get_or_create_returns_200_for_an_existing_collection_and_does_not_change_it(
+    http: httpx.Client, name: str
+) -> None:
     create(http, name, metadata={"team": "docs"}, distance="ip")
 
-    answer = create(http, name, metadata={"team": "support"}, distance="l2", get_or_create=True)
+    response = create(http, name, metadata={"team": "support"}, distance="l2", get_or_create=True)
 
-    assert answer.status_code == 200
-    assert answer.json()["metadata"] == {"team": "docs"}
-    assert answer.json()["distance"] == "ip"
-    assert answer.headers["location"] == f"/collections/{name}"
+    assert response.status_code == 200
+    assert response.json()["metadata"] == {"team": "docs"}
+    assert response.json()["distance"] == "ip"
+    assert response.headers["location"] == f"/collections/{name}"
 
 
 @pytest.mark.parametrize("chosen", ["abc", "a" * 512, "1.2.3", "A-b_c.9", "0123", "1.2.3.4.5", "documents", "query"])
 def test_names_follow_the_rules_of_chroma(http: httpx.Client, chosen: str) -> None:
-    answer = create(http, chosen)
+    response = create(http, chosen)
     http.delete(f"/collections/{chosen}")
 
-    assert answer.status_code == 201
+    assert response.status_code == 201
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_names_follow_the_rules_of_chroma(http: httpx.Client, chosen: str) -> No
     ],
     ids=ascii,
 )
-def test_a_bad_name_is_400_with_the_rules_said_in_full(http: httpx.Client, chosen: str) -> None:
+def test_a_bad_name_is_400_with_the_rules(http: httpx.Client, chosen: str) -> None:
     problem = problem_of(create(http, chosen), 400)
 
     assert NAME_RULES in problem["detail"]
@@ -120,13 +122,13 @@ def test_a_bad_name_is_400_with_the_rules_said_in_full(http: httpx.Client, chose
 
 
 @pytest.mark.parametrize("key", ["embedding_provider", "embedding_model"])
-def test_top_level_embedding_fields_win_over_metadata(http: httpx.Client, name: str, key: str) -> None:
-    answer = create(http, name, metadata={key: "inside", "other": 1}, **{key: "on top"})
+def test_top_level_embedding_fields_override_metadata(http: httpx.Client, name: str, key: str) -> None:
+    response = create(http, name, metadata={key: "inside", "other": 1}, **{key: "on top"})
 
-    assert answer.json()["metadata"] == {key: "on top", "other": 1}
+    assert response.json()["metadata"] == {key: "on top", "other": 1}
 
 
-def test_embedding_fields_inside_metadata_are_kept_when_none_is_on_top(http: httpx.Client, name: str) -> None:
+def test_embedding_fields_in_metadata_are_stored_without_top_level_ones(http: httpx.Client, name: str) -> None:
     assert create(http, name, metadata={"embedding_model": "inside"}).json()["metadata"] == {
         "embedding_model": "inside"
     }
@@ -152,9 +154,9 @@ def test_the_distance_can_be_chosen(http: httpx.Client, name: str, distance: str
 
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_the_distance_can_be_chosen_as_older_clients_do(http: httpx.Client, name: str, distance: str) -> None:
-    answer = create(http, name, metadata={"hnsw:space": distance})
+    response = create(http, name, metadata={"hnsw:space": distance})
 
-    assert answer.json()["metadata"] == {"hnsw:space": distance}
+    assert response.json()["metadata"] == {"hnsw:space": distance}
     assert distance_of(http, name) == distance
 
 
@@ -165,7 +167,7 @@ def test_a_distance_chosen_twice_must_be_the_same(http: httpx.Client, name: str)
     assert http.get(f"/collections/{name}").status_code == 404
 
 
-# -- listing and looking up ---------------------------------------------------------------------
+# -- listing and reading ------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -179,16 +181,16 @@ def three(http: httpx.Client, name: str) -> Iterator[list[str]]:
         http.delete(f"/collections/{one}")
 
 
-def test_all_collections_are_listed_when_no_limit_is_given(http: httpx.Client, three: list[str]) -> None:
-    answer = http.get("/collections")
+def test_all_collections_are_listed_without_a_limit(http: httpx.Client, three: list[str]) -> None:
+    response = http.get("/collections")
 
-    assert answer.status_code == 200
-    listed = answer.json()
+    assert response.status_code == 200
+    listed = response.json()
     assert set(three) <= {found["name"] for found in listed["collections"]}
     assert listed["count"] == listed["total"] == len(listed["collections"])
 
 
-def test_listed_collections_tell_what_a_single_one_tells(http: httpx.Client, name: str) -> None:
+def test_listed_collections_have_the_fields_of_a_single_one(http: httpx.Client, name: str) -> None:
     create(http, name, metadata={"team": "docs"}, distance="l2")
     add(http, name, *documents(3))
 
@@ -198,7 +200,7 @@ def test_listed_collections_tell_what_a_single_one_tells(http: httpx.Client, nam
     assert listed[name] == http.get(f"/collections/{name}").json()
 
 
-def test_pages_of_collections_make_up_the_whole_list(http: httpx.Client, three: list[str]) -> None:
+def test_pages_of_collections_add_up_to_the_whole_list(http: httpx.Client, three: list[str]) -> None:
     everything = [found["name"] for found in http.get("/collections").json()["collections"]]
 
     pages = [
@@ -219,14 +221,14 @@ def test_a_page_beyond_the_last_collection_is_empty(http: httpx.Client, three: l
     assert page["total"] >= len(three)
 
 
-def test_looking_up_tells_metadata_count_dimension_and_distance(http: httpx.Client, name: str) -> None:
+def test_a_collection_has_metadata_count_dimension_and_distance(http: httpx.Client, name: str) -> None:
     create(http, name, metadata={"team": "docs"}, distance="ip")
     add(http, name, document("a", embedding=[1, 2, 3]))
 
-    answer = http.get(f"/collections/{name}")
+    response = http.get(f"/collections/{name}")
 
-    assert answer.status_code == 200
-    assert answer.json() == {
+    assert response.status_code == 200
+    assert response.json() == {
         "name": name,
         "metadata": {"team": "docs"},
         "count": 1,
@@ -278,15 +280,15 @@ def test_deleting_a_collection_removes_it_with_its_documents(http: httpx.Client,
     create(http, name)
     add(http, name, document())
 
-    answer = http.delete(f"/collections/{name}")
+    response = http.delete(f"/collections/{name}")
 
-    assert answer.status_code == 200
-    assert answer.json() == {"status": "deleted", "name": name}
+    assert response.status_code == 200
+    assert response.json() == {"status": "deleted", "name": name}
     problem_of(http.get(f"/collections/{name}"), 404)
     problem_of(http.get(documents_path(name)), 404)
 
 
-def test_a_deleted_collection_can_be_created_anew(http: httpx.Client, name: str) -> None:
+def test_a_deleted_collection_can_be_created_again(http: httpx.Client, name: str) -> None:
     create(http, name, distance="ip", metadata={"a": 1})
     add(http, name, document("old", embedding=[1, 2]))
     http.delete(f"/collections/{name}")

@@ -41,24 +41,24 @@ def post_metadata(http: httpx.Client, collection: str, metadata: object) -> http
 @pytest.mark.parametrize(
     "accept", ["*/*", "application/json", "text/html", "application/json, application/msgpack;q=0.5"]
 )
-def test_answers_are_json_by_default(http: httpx.Client, collection: str, accept: str) -> None:
-    answer = http.get(f"/collections/{collection}", headers={"Accept": accept})
+def test_responses_are_json_by_default(http: httpx.Client, collection: str, accept: str) -> None:
+    response = http.get(f"/collections/{collection}", headers={"Accept": accept})
 
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.json()["name"] == collection
+    assert response.headers["content-type"] == "application/json"
+    assert response.json()["name"] == collection
 
 
-def test_a_body_without_content_type_is_taken_for_json(http: httpx.Client, name: str) -> None:
-    answer = http.post("/collections", content=json.dumps({"name": name}))
+def test_a_body_without_content_type_is_treated_as_json(http: httpx.Client, name: str) -> None:
+    response = http.post("/collections", content=json.dumps({"name": name}))
 
-    assert answer.status_code == 201
+    assert response.status_code == 201
 
 
 @pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "Application/JSON"])
 def test_a_json_content_type_may_be_written_in_any_way(http: httpx.Client, name: str, content_type: str) -> None:
-    answer = http.post("/collections", content=json.dumps({"name": name}), headers={"Content-Type": content_type})
+    response = http.post("/collections", content=json.dumps({"name": name}), headers={"Content-Type": content_type})
 
-    assert answer.status_code == 201
+    assert response.status_code == 201
 
 
 def test_messagepack_bodies_are_accepted(http: httpx.Client, name: str) -> None:
@@ -68,20 +68,20 @@ def test_messagepack_bodies_are_accepted(http: httpx.Client, name: str) -> None:
     listed = packed(http, "POST", f"{documents_path(name)}/filter", {"where": {"page": 1}})
     found = packed(http, "POST", f"/collections/{name}/query", {"query_embedding": [1, 0]})
 
-    assert [answer.status_code for answer in (created, added, merged, listed, found)] == [201, 201, 200, 200, 200]
+    assert [response.status_code for response in (created, added, merged, listed, found)] == [201, 201, 200, 200, 200]
     assert merged.json()["metadata"] == {"team": "docs", "revision": 2}
     assert listed.json()["total"] == 1
     assert found.json()["count"] == 1
 
 
 @pytest.mark.parametrize("accept", [MSGPACK, "application/x-msgpack", f"{MSGPACK}, application/json;q=0.5"])
-def test_messagepack_is_produced_for_those_who_prefer_it(http: httpx.Client, collection: str, accept: str) -> None:
+def test_messagepack_is_returned_if_accept_prefers_it(http: httpx.Client, collection: str, accept: str) -> None:
     add(http, collection, document("a", page=1))
 
-    answer = http.get(documents_path(collection), headers={"Accept": accept})
+    response = http.get(documents_path(collection), headers={"Accept": accept})
 
-    assert answer.headers["content-type"] == MSGPACK
-    assert msgspec.msgpack.decode(answer.content) == {
+    assert response.headers["content-type"] == MSGPACK
+    assert msgspec.msgpack.decode(response.content) == {
         "documents": [{"id": "a", "text": "some text", "metadata": {"page": 1}}],
         "count": 1,
         "total": 1,
@@ -89,18 +89,18 @@ def test_messagepack_is_produced_for_those_who_prefer_it(http: httpx.Client, col
 
 
 @pytest.mark.parametrize("state", ["created", "exists"])
-def test_a_collection_is_created_in_messagepack_for_those_who_prefer_it(
+def test_creating_a_collection_returns_messagepack_if_accept_prefers_it(
     http: httpx.Client, name: str, state: str
 ) -> None:
     body = {"name": name, "get_or_create": True}
     if state == "exists":
         http.post("/collections", json=body)
 
-    answer = http.post("/collections", json=body, headers={"Accept": MSGPACK})
+    response = http.post("/collections", json=body, headers={"Accept": MSGPACK})
 
-    assert answer.headers["content-type"] == MSGPACK
-    assert answer.headers["location"] == f"/collections/{name}"
-    assert msgspec.msgpack.decode(answer.content)["status"] == state
+    assert response.headers["content-type"] == MSGPACK
+    assert response.headers["location"] == f"/collections/{name}"
+    assert msgspec.msgpack.decode(response.content)["status"] == state
 
 
 def test_embeddings_in_messagepack_are_binaries_of_little_endian_float32(http: httpx.Client, collection: str) -> None:
@@ -108,9 +108,9 @@ def test_embeddings_in_messagepack_are_binaries_of_little_endian_float32(http: h
         http, "POST", documents_path(collection), {"documents": [{"id": "a", "text": "", "embedding": LITTLE_ENDIAN}]}
     )
 
-    answer = http.get(document_path(collection, "a"), params={"include": "embedding"}, headers={"Accept": MSGPACK})
+    response = http.get(document_path(collection, "a"), params={"include": "embedding"}, headers={"Accept": MSGPACK})
 
-    assert struct.unpack("<3f", msgspec.msgpack.decode(answer.content)["embedding"]) == pytest.approx(FLOATS)
+    assert struct.unpack("<3f", msgspec.msgpack.decode(response.content)["embedding"]) == pytest.approx(FLOATS)
 
 
 # -- problem documents --------------------------------------------------------------------------
@@ -180,9 +180,9 @@ def test_unknown_fields_are_ignored(
 ) -> None:
     named = {key: value.format(collection) if isinstance(value, str) else value for key, value in body.items()}
 
-    answer = http.request(method, path.format(collection), json={**named, "unknown": {"deep": [1, None]}})
+    response = http.request(method, path.format(collection), json={**named, "unknown": {"deep": [1, None]}})
 
-    assert answer.is_success, answer.text
+    assert response.is_success, response.text
 
 
 # -- embeddings ---------------------------------------------------------------------------------
@@ -190,21 +190,21 @@ def test_unknown_fields_are_ignored(
 
 @pytest.mark.parametrize("embedding", [FLOATS, base64.b64encode(LITTLE_ENDIAN).decode()], ids=["numbers", "base64"])
 def test_an_embedding_is_an_array_of_numbers_or_base64(http: httpx.Client, collection: str, embedding: object) -> None:
-    answer = http.post(
+    response = http.post(
         documents_path(collection), json={"documents": [{"id": "a", "text": "x", "embedding": embedding}]}
     )
 
-    assert answer.status_code == 201
+    assert response.status_code == 201
     assert stored_embedding(http, collection) == pytest.approx(FLOATS)
 
 
 @pytest.mark.parametrize("embedding", [FLOATS, LITTLE_ENDIAN], ids=["numbers", "binary"])
 def test_an_embedding_in_messagepack_may_be_binary(http: httpx.Client, collection: str, embedding: object) -> None:
-    answer = packed(
+    response = packed(
         http, "POST", documents_path(collection), {"documents": [{"id": "a", "text": "x", "embedding": embedding}]}
     )
 
-    assert answer.status_code == 201, answer.text
+    assert response.status_code == 201, response.text
     assert stored_embedding(http, collection) == pytest.approx(FLOATS)
 
 
@@ -214,9 +214,9 @@ def test_a_query_embedding_is_an_array_of_numbers_or_base64(
 ) -> None:
     add(http, collection, document("a", embedding=FLOATS))
 
-    answer = http.post(f"/collections/{collection}/query", json={"query_embedding": embedding})
+    response = http.post(f"/collections/{collection}/query", json={"query_embedding": embedding})
 
-    assert answer.json()["results"][0]["score"] == pytest.approx(1)
+    assert response.json()["results"][0]["score"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize(("sent", "stored"), [(0.1, 0.10000000149011612), (1e-50, 0.0), (16777217, 16777216.0)])
@@ -271,7 +271,7 @@ def test_metadata_values_come_back_as_they_were_sent(http: httpx.Client, collect
 
     found = http.get(document_path(collection, "a")).json()["metadata"]
 
-    assert repr(found) == repr({"field": value})  # the type too: 1 is not True, and 1.0 not 1
+    assert repr(found) == repr({"field": value})  # compares the types, too: 1 is not True, and 1.0 is not 1
 
 
 @pytest.mark.parametrize("value", ["text", "", 2**63 - 1, -(2**63), 1.5, 1.0, 1e308, True, False], ids=repr)
@@ -306,6 +306,6 @@ def test_document_metadata_may_be_empty(http: httpx.Client, collection: str, met
 
 
 def test_null_in_collection_metadata_means_absent(http: httpx.Client, name: str) -> None:
-    answer = http.post("/collections", json={"name": name, "metadata": {"a": None, "b": 1}})
+    response = http.post("/collections", json={"name": name, "metadata": {"a": None, "b": 1}})
 
-    assert answer.json()["metadata"] == {"b": 1}
+    assert response.json()["metadata"] == {"b": 1}

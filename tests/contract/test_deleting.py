@@ -17,22 +17,22 @@ Deleting: TypeAlias = Callable[..., httpx.Response]
 
 @pytest.fixture(params=["DELETE", "POST"])
 def deleting(request: pytest.FixtureRequest, http: httpx.Client) -> Deleting:
-    """Deletes documents, once by the parameters of DELETE and once by the body of POST."""
+    """Deletes documents, with the parameters of DELETE or with the body of POST."""
 
-    def by_parameters(collection: str, **asked: object) -> httpx.Response:
-        parameters = {key: json.dumps(value) if key == "where" else value for key, value in asked.items()}
+    def by_parameters(collection: str, **fields: object) -> httpx.Response:
+        parameters = {key: json.dumps(value) if key == "where" else value for key, value in fields.items()}
         return http.delete(documents_path(collection), params=parameters)  # type: ignore[arg-type]
 
-    def by_body(collection: str, **asked: object) -> httpx.Response:
-        return http.post(f"{documents_path(collection)}/delete", json=asked)
+    def by_body(collection: str, **fields: object) -> httpx.Response:
+        return http.post(f"{documents_path(collection)}/delete", json=fields)
 
     return by_parameters if request.param == "DELETE" else by_body
 
 
 @pytest.fixture
 def filled(http: httpx.Client, collection: str) -> str:
-    """A collection of documents a, b, c, d of kinds 1, 2, 1, 2."""
-    add(http, collection, *(document(letter, kind=1 + place % 2) for place, letter in enumerate("abcd")))
+    """A collection with documents a, b, c, d of kinds 1, 2, 1, 2."""
+    add(http, collection, *(document(letter, kind=1 + index % 2) for index, letter in enumerate("abcd")))
     return collection
 
 
@@ -40,36 +40,36 @@ def remaining(http: httpx.Client, collection: str) -> str:
     return "".join(ids_of(http.get(documents_path(collection))))
 
 
-def test_deleting_by_ids_answers_200_with_the_count(http: httpx.Client, filled: str, deleting: Deleting) -> None:
-    answer = deleting(filled, ids=["a", "d"])
+def test_deleting_by_ids_returns_200_and_the_count(http: httpx.Client, filled: str, deleting: Deleting) -> None:
+    response = deleting(filled, ids=["a", "d"])
 
-    assert answer.status_code == 200
-    assert answer.json() == {"status": "deleted", "collection": filled, "count": 2}
+    assert response.status_code == 200
+    assert response.json() == {"status": "deleted", "collection": filled, "count": 2}
     assert remaining(http, filled) == "bc"
 
 
 def test_deleting_by_where(http: httpx.Client, filled: str, deleting: Deleting) -> None:
-    answer = deleting(filled, where={"kind": 1})
+    response = deleting(filled, where={"kind": 1})
 
-    assert answer.json() == {"status": "deleted", "collection": filled, "count": 2}
+    assert response.json() == {"status": "deleted", "collection": filled, "count": 2}
     assert remaining(http, filled) == "bd"
 
 
 def test_deleting_by_ids_and_where_deletes_where_both_hold(http: httpx.Client, filled: str, deleting: Deleting) -> None:
-    answer = deleting(filled, ids=["a", "b"], where={"kind": 1})
+    response = deleting(filled, ids=["a", "b"], where={"kind": 1})
 
-    assert answer.json()["count"] == 1
+    assert response.json()["count"] == 1
     assert remaining(http, filled) == "bcd"
 
 
 def test_only_documents_really_deleted_are_counted(http: httpx.Client, filled: str, deleting: Deleting) -> None:
-    answer = deleting(filled, ids=["a", "never-there", "a"])
+    response = deleting(filled, ids=["a", "never-there", "a"])
 
-    assert answer.json()["count"] == 1
+    assert response.json()["count"] == 1
     assert remaining(http, filled) == "bcd"
 
 
-def test_deleting_what_is_not_there_counts_nothing(http: httpx.Client, filled: str, deleting: Deleting) -> None:
+def test_deleting_missing_documents_counts_nothing(http: httpx.Client, filled: str, deleting: Deleting) -> None:
     assert deleting(filled, ids=["never-there"]).json()["count"] == 0
     assert deleting(filled, where={"kind": 9}).json()["count"] == 0
     assert remaining(http, filled) == "abcd"
@@ -111,14 +111,14 @@ def test_deleting_by_a_wrong_filter_deletes_nothing(http: httpx.Client, filled: 
     assert remaining(http, filled) == "abcd"
 
 
-def test_many_documents_are_deleted_at_once(http: httpx.Client, collection: str, deleting: Deleting) -> None:
+def test_many_documents_are_deleted_by_one_request(http: httpx.Client, collection: str, deleting: Deleting) -> None:
     add(http, collection, *documents(2500, kind="old"), document("kept", kind="new"))
 
     assert deleting(collection, where={"kind": "old"}).json()["count"] == 2500
     assert remaining(http, collection) == "kept"
 
 
-def test_a_deleted_id_can_be_added_anew(http: httpx.Client, filled: str, deleting: Deleting) -> None:
+def test_a_deleted_id_can_be_added_again(http: httpx.Client, filled: str, deleting: Deleting) -> None:
     deleting(filled, ids=["a"])
 
     add(http, filled, document("a", kind=7))
@@ -134,29 +134,29 @@ def test_a_deleted_document_is_not_found_by_a_query(http: httpx.Client, filled: 
     assert sorted(ids_of(found, "results")) == ["b", "c", "d"]
 
 
-# -- emptying ----------------------------------------------------------------------------------
+# -- deleting all ------------------------------------------------------------------------------
 
 
-def test_emptying_answers_200_with_the_count(http: httpx.Client, filled: str) -> None:
-    answer = http.delete(f"{documents_path(filled)}/all")
+def test_deleting_all_returns_200_and_the_count(http: httpx.Client, filled: str) -> None:
+    response = http.delete(f"{documents_path(filled)}/all")
 
-    assert answer.status_code == 200
-    assert answer.json() == {"status": "emptied", "collection": filled, "count_deleted": 4}
+    assert response.status_code == 200
+    assert response.json() == {"status": "emptied", "collection": filled, "count_deleted": 4}
     assert count_of(http, filled) == 0
 
 
-def test_emptying_what_is_empty_counts_nothing(http: httpx.Client, collection: str) -> None:
+def test_deleting_all_of_an_empty_collection_counts_nothing(http: httpx.Client, collection: str) -> None:
     assert http.delete(f"{documents_path(collection)}/all").json()["count_deleted"] == 0
 
 
-def test_emptying_empties_beyond_a_page(http: httpx.Client, collection: str) -> None:
+def test_deleting_all_is_not_limited_to_a_page(http: httpx.Client, collection: str) -> None:
     add(http, collection, *documents(2500))
 
     assert http.delete(f"{documents_path(collection)}/all").json()["count_deleted"] == 2500
     assert count_of(http, collection) == 0
 
 
-def test_emptying_leaves_metadata_dimension_and_distance(http: httpx.Client, name: str) -> None:
+def test_deleting_all_keeps_metadata_dimension_and_distance(http: httpx.Client, name: str) -> None:
     http.post("/collections", json={"name": name, "distance": "ip", "metadata": {"team": "docs"}})
     add(http, name, *documents(3))
     before = http.get(f"/collections/{name}").json()
@@ -166,7 +166,7 @@ def test_emptying_leaves_metadata_dimension_and_distance(http: httpx.Client, nam
     assert http.get(f"/collections/{name}").json() == {**before, "count": 0}
 
 
-def test_the_dimension_rule_outlives_emptying(http: httpx.Client, filled: str) -> None:
+def test_the_dimension_remains_after_deleting_all(http: httpx.Client, filled: str) -> None:
     http.delete(f"{documents_path(filled)}/all")
 
     problem_of(http.post(documents_path(filled), json={"documents": [document("x", embedding=[1, 2, 3])]}), 400)

@@ -46,6 +46,7 @@ UNUSUAL_IDS = [
     "all",
     "filter",
     "delete",
+    "stream",
     "documents",
     "all/",
     "/all",
@@ -59,14 +60,14 @@ def put(http: httpx.Client, collection: str, *sent: Any) -> httpx.Response:
 
 
 def read(http: httpx.Client, collection: str, document_id: str = "a", **parameters: str) -> Any:
-    answer = http.get(document_path(collection, document_id), params=parameters)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    response = http.get(document_path(collection, document_id), params=parameters)
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
 @pytest.fixture(params=["POST", "PUT"])
 def writing(request: pytest.FixtureRequest, http: httpx.Client, collection: str) -> Writing:
-    """Sends documents, once to be added and once to be upserted."""
+    """Adds or upserts documents."""
 
     def write(sent: list[Any]) -> httpx.Response:
         return http.request(request.param, documents_path(collection), json={"documents": sent})
@@ -77,14 +78,14 @@ def writing(request: pytest.FixtureRequest, http: httpx.Client, collection: str)
 # -- adding ------------------------------------------------------------------------------------
 
 
-def test_adding_answers_201_and_tells_the_ids_in_the_order_of_the_request(http: httpx.Client, collection: str) -> None:
-    answer = http.post(documents_path(collection), json={"documents": [document(letter) for letter in "cab"]})
+def test_adding_returns_201_and_the_ids_in_the_order_of_the_request(http: httpx.Client, collection: str) -> None:
+    response = http.post(documents_path(collection), json={"documents": [document(letter) for letter in "cab"]})
 
-    assert answer.status_code == 201
-    assert answer.json() == {"status": "added", "collection": collection, "count": 3, "ids": ["c", "a", "b"]}
+    assert response.status_code == 201
+    assert response.json() == {"status": "added", "collection": collection, "count": 3, "ids": ["c", "a", "b"]}
 
 
-def test_documents_without_an_id_get_one(http: httpx.Client, collection: str) -> None:
+def test_documents_without_an_id_get_a_generated_one(http: httpx.Client, collection: str) -> None:
     sent = [{"text": "first", "embedding": [1, 0]}, {"id": None, "text": "second", "embedding": [0, 1]}]
 
     ids = http.post(documents_path(collection), json={"documents": sent}).json()["ids"]
@@ -110,7 +111,7 @@ def test_any_text_is_stored_as_it_is(http: httpx.Client, collection: str, text: 
     assert read(http, collection)["text"] == text
 
 
-def test_adding_an_id_that_exists_is_409_and_names_it(http: httpx.Client, collection: str) -> None:
+def test_adding_an_existing_id_is_409_with_the_id(http: httpx.Client, collection: str) -> None:
     add(http, collection, *documents(5))
 
     sent = [document("doc-3"), document("x"), document("doc-1")]
@@ -142,14 +143,14 @@ def test_a_409_for_many_ids_stays_readable(http: httpx.Client, collection: str) 
 # -- upserting ---------------------------------------------------------------------------------
 
 
-def test_upserting_answers_200_and_tells_the_ids(http: httpx.Client, collection: str) -> None:
-    answer = put(http, collection, document("b"), document("a"))
+def test_upserting_returns_200_and_the_ids(http: httpx.Client, collection: str) -> None:
+    response = put(http, collection, document("b"), document("a"))
 
-    assert answer.status_code == 200
-    assert answer.json() == {"status": "upserted", "collection": collection, "count": 2, "ids": ["b", "a"]}
+    assert response.status_code == 200
+    assert response.json() == {"status": "upserted", "collection": collection, "count": 2, "ids": ["b", "a"]}
 
 
-def test_upserting_adds_what_is_not_there(http: httpx.Client, collection: str) -> None:
+def test_upserting_adds_missing_documents(http: httpx.Client, collection: str) -> None:
     add(http, collection, document("a"))
 
     put(http, collection, document("a"), document("b"))
@@ -209,7 +210,7 @@ def test_upserting_again_changes_nothing_more(http: httpx.Client, collection: st
     assert http.get(documents_path(collection), params={"include": "embedding"}).json() == after_first
 
 
-def test_upserting_keeps_the_place_in_the_order(http: httpx.Client, collection: str) -> None:
+def test_upserting_keeps_the_insertion_order(http: httpx.Client, collection: str) -> None:
     add(http, collection, *(document(letter) for letter in "cab"))
 
     put(http, collection, document("d"), document("a", text="replaced"), document("c", text="replaced"))
@@ -217,12 +218,12 @@ def test_upserting_keeps_the_place_in_the_order(http: httpx.Client, collection: 
     assert ids_of(http.get(documents_path(collection))) == ["c", "a", "b", "d"]
 
 
-# -- what is refused, by both ------------------------------------------------------------------
+# -- rejected by both ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("body", ["{}", *(f'{{"documents": {given}}}' for given in ("[]", "null", "{}", '"x"'))])
 @pytest.mark.parametrize("method", ["POST", "PUT"])
-def test_no_documents_are_refused(http: httpx.Client, collection: str, method: str, body: str) -> None:
+def test_an_empty_list_of_documents_is_rejected(http: httpx.Client, collection: str, method: str, body: str) -> None:
     problem = problem_of(http.request(method, documents_path(collection), content=body), 400)
 
     assert problem["detail"] == "Documents array is required"
@@ -230,7 +231,7 @@ def test_no_documents_are_refused(http: httpx.Client, collection: str, method: s
 
 
 @pytest.mark.parametrize("without", [{"id": "b", "text": "x"}, {"id": "b", "text": "x", "embedding": None}])
-def test_documents_without_embedding_are_refused(
+def test_documents_without_embedding_are_rejected(
     http: httpx.Client, collection: str, writing: Writing, without: object
 ) -> None:
     problem = problem_of(writing([document("a"), without, document("c"), without]), 400)
@@ -240,7 +241,7 @@ def test_documents_without_embedding_are_refused(
     assert count_of(http, collection) == 0
 
 
-def test_different_dimensions_in_a_request_are_refused_with_both(
+def test_different_dimensions_in_a_request_are_rejected_with_both(
     http: httpx.Client, collection: str, writing: Writing
 ) -> None:
     problem = problem_of(writing([document("a"), document("b"), document("c", embedding=[1, 2, 3])]), 400)
@@ -251,7 +252,7 @@ def test_different_dimensions_in_a_request_are_refused_with_both(
     assert count_of(http, collection) == 0
 
 
-def test_another_dimension_than_the_collections_is_refused_with_both(
+def test_another_dimension_than_the_collections_is_rejected_with_both(
     http: httpx.Client, collection: str, writing: Writing
 ) -> None:
     add(http, collection, document("a", embedding=[1, 2, 3, 4]))
@@ -264,7 +265,9 @@ def test_another_dimension_than_the_collections_is_refused_with_both(
     assert ids_of(http.get(documents_path(collection))) == ["a"]
 
 
-def test_a_duplicate_id_in_a_request_is_refused_by_name(http: httpx.Client, collection: str, writing: Writing) -> None:
+def test_a_duplicate_id_in_a_request_is_rejected_with_the_id(
+    http: httpx.Client, collection: str, writing: Writing
+) -> None:
     problem = problem_of(writing([document("one"), document("twice"), document("twice")]), 400)
 
     assert "'twice'" in problem["detail"]
@@ -296,7 +299,7 @@ def test_a_text_is_required(http: httpx.Client, collection: str, writing: Writin
     assert count_of(http, collection) == 0
 
 
-def test_a_refused_upsert_replaces_nothing(http: httpx.Client, collection: str) -> None:
+def test_a_rejected_upsert_replaces_nothing(http: httpx.Client, collection: str) -> None:
     add(http, collection, document("a", text="old"))
 
     problem_of(put(http, collection, document("a", text="new"), {"id": "b", "text": "x"}), 400)
@@ -304,7 +307,7 @@ def test_a_refused_upsert_replaces_nothing(http: httpx.Client, collection: str) 
     assert read(http, collection)["text"] == "old"
 
 
-def test_a_refused_first_request_gives_the_collection_no_dimension(
+def test_a_rejected_first_request_does_not_set_the_dimension(
     http: httpx.Client, collection: str, writing: Writing
 ) -> None:
     problem_of(writing([document("a", embedding=[1, 2, 3]), {"id": "b", "text": "x"}]), 400)
@@ -317,7 +320,7 @@ def test_a_refused_first_request_gives_the_collection_no_dimension(
 
 @pytest.fixture(scope="module")
 def shared(http: httpx.Client) -> Iterator[str]:
-    """A collection for documents of many ids."""
+    """A collection for documents with unusual ids."""
     name = f"t-{uuid4().hex}"
     http.post("/collections", json={"name": name}).raise_for_status()
     yield name
@@ -347,10 +350,10 @@ def test_documents_of_any_id_are_selected_and_deleted(http: httpx.Client, shared
 def test_colons_and_slashes_in_a_path_need_no_encoding(http: httpx.Client, collection: str, document_id: str) -> None:
     add(http, collection, document(document_id), document("a"))
 
-    answer = http.get(f"{documents_path(collection)}/{document_id}")
+    response = http.get(f"{documents_path(collection)}/{document_id}")
 
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["id"] == document_id
+    assert response.status_code == 200, response.text
+    assert response.json()["id"] == document_id
 
 
 def test_ids_that_differ_in_unicode_form_are_different(http: httpx.Client, collection: str) -> None:
@@ -367,7 +370,7 @@ def test_reading_includes_the_embedding_on_request(http: httpx.Client, collectio
     assert read(http, collection, include="embedding")["embedding"] == pytest.approx([3, 4])
 
 
-@pytest.mark.parametrize("document_id", ["never-there", "all", "filter", "delete", "a/b", "Ü"])
+@pytest.mark.parametrize("document_id", ["never-there", "all", "filter", "delete", "stream", "a/b", "Ü"])
 def test_an_unknown_document_is_404(http: httpx.Client, collection: str, document_id: str) -> None:
     problem = problem_of(http.get(document_path(collection, document_id)), 404)
 

@@ -1,4 +1,4 @@
-"""The examples of the OpenAPI document work when they are pasted, in their order."""
+"""The examples of the OpenAPI document work, in their order."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 OPERATIONS = {operation["operationId"]: (path, method, operation) for path, method, operation in operations()}
-READS = [name for name, (_, method, _) in OPERATIONS.items() if method == "get" and not name.startswith("getDocumentN")]
+READS = [name for name, (_, method, _) in OPERATIONS.items() if method == "get"]
 
 
-def paste(http: httpx.Client, name: str) -> httpx.Response:
-    """Send an operation with the examples that the document shows for it."""
+def send_example(http: httpx.Client, name: str) -> httpx.Response:
+    """Send the examples of an operation."""
     path, method, operation = OPERATIONS[name]
     query: dict[str, str] = {}
     for parameter in operation.get("parameters", []):
@@ -49,19 +49,19 @@ def paste(http: httpx.Client, name: str) -> httpx.Response:
 
 
 def conforms(response: httpx.Response, name: str) -> None:
-    answer = OPERATIONS[name][2]["responses"][str(response.status_code)]
+    documented = OPERATIONS[name][2]["responses"][str(response.status_code)]
     content_type = response.headers["content-type"]
-    schema = {**answer["content"][content_type]["schema"], "components": DOCUMENT["components"]}
-    told = [json.loads(line) for line in response.text.splitlines()] if content_type == NDJSON else response.json()
-    jsonschema.Draft202012Validator(schema).validate(told)
+    schema = {**documented["content"][content_type]["schema"], "components": DOCUMENT["components"]}
+    body = [json.loads(line) for line in response.text.splitlines()] if content_type == NDJSON else response.json()
+    jsonschema.Draft202012Validator(schema).validate(body)
 
 
 @pytest.fixture
-def pasted(http: httpx.Client) -> Iterator[httpx.Client]:
-    """A service into which the first examples were pasted."""
+def with_examples(http: httpx.Client) -> Iterator[httpx.Client]:
+    """A service that received the examples that create a collection and documents."""
     http.delete(f"/collections/{COLLECTION}")
     for name in ("createCollection", "upsertDocuments"):
-        assert paste(http, name).status_code in SUCCESS
+        assert send_example(http, name).status_code in SUCCESS
     yield http
     http.delete(f"/collections/{COLLECTION}")
 
@@ -72,21 +72,21 @@ def test_every_body_that_is_described_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("name", [*BODIES, *LINES])
-def test_a_body_is_accepted_as_it_stands(pasted: httpx.Client, name: str) -> None:
-    response = paste(pasted, name)
+def test_an_example_body_is_accepted_unchanged(with_examples: httpx.Client, name: str) -> None:
+    response = send_example(with_examples, name)
     assert response.status_code in SUCCESS, response.text
     conforms(response, name)
 
 
 @pytest.mark.parametrize("name", READS)
-def test_a_read_answers_as_it_is_described(pasted: httpx.Client, name: str) -> None:
-    response = paste(pasted, name)
+def test_a_read_returns_the_documented_example(with_examples: httpx.Client, name: str) -> None:
+    response = send_example(with_examples, name)
     assert response.status_code in SUCCESS, response.text
     conforms(response, name)
 
 
-def test_the_query_of_the_examples_finds_their_document(pasted: httpx.Client) -> None:
-    found = paste(pasted, "queryCollection").json()
+def test_the_query_of_the_examples_finds_their_document(with_examples: httpx.Client) -> None:
+    found = send_example(with_examples, "queryCollection").json()
     assert [hit["id"] for hit in found["results"]] == [DOCUMENT_ID]
 
 

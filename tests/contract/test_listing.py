@@ -46,7 +46,7 @@ def test_an_empty_collection_lists_nothing(collection: str, listing: Listing) ->
     assert listing(collection).json() == {"documents": [], "count": 0, "total": 0}
 
 
-def test_the_limit_is_100_unless_told(http: httpx.Client, collection: str, listing: Listing) -> None:
+def test_the_limit_is_100_by_default(http: httpx.Client, collection: str, listing: Listing) -> None:
     add(http, collection, *documents(120))
 
     assert len(ids_of(listing(collection))) == 100
@@ -62,7 +62,7 @@ def test_total_counts_all_matches_and_count_this_page(http: httpx.Client, collec
     assert page["total"] == 7
 
 
-def test_a_page_beyond_the_last_match_is_empty_and_knows_the_total(
+def test_a_page_beyond_the_last_match_is_empty_and_has_the_total(
     http: httpx.Client, collection: str, listing: Listing
 ) -> None:
     add(http, collection, *documents(3))
@@ -70,7 +70,7 @@ def test_a_page_beyond_the_last_match_is_empty_and_knows_the_total(
     assert listing(collection, offset=10).json() == {"documents": [], "count": 0, "total": 3}
 
 
-def test_total_false_spares_the_count(http: httpx.Client, collection: str, listing: Listing) -> None:
+def test_total_false_skips_the_count(http: httpx.Client, collection: str, listing: Listing) -> None:
     add(http, collection, *documents(3))
 
     page = listing(collection, total=False, limit=2).json()
@@ -145,12 +145,12 @@ def test_where_document_language(
     texts = {"a": "Logs are kept", "b": "Copies are kept", "c": "Keys rotate"}
     add(http, collection, *(document(letter, text=text) for letter, text in texts.items()))
 
-    answer = http.get(documents_path(collection), params={"where_document": json.dumps(where_document)})
+    response = http.get(documents_path(collection), params={"where_document": json.dumps(where_document)})
 
-    assert ids_of(answer) == list(selected)
+    assert ids_of(response) == list(selected)
 
 
-def test_all_that_is_given_must_hold(http: httpx.Client, collection: str, listing: Listing) -> None:
+def test_all_criteria_must_hold(http: httpx.Client, collection: str, listing: Listing) -> None:
     for letter, text, kind in [("a", "yes", 1), ("b", "yes", 2), ("c", "no", 1), ("d", "yes", 1)]:
         add(http, collection, document(letter, text=text, kind=kind))
 
@@ -181,7 +181,7 @@ ROWS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def rows(http: httpx.Client) -> Iterator[str]:
-    """A collection of documents with the metadata in `ROWS`, for reading only."""
+    """A collection with documents that have the metadata in `ROWS`. Tests only read it."""
     name = f"t-{uuid4().hex}"
     http.post("/collections", json={"name": name}).raise_for_status()
     add(http, name, *(document(letter, **metadata) for letter, metadata in ROWS.items()))
@@ -249,7 +249,7 @@ def test_malformed_where_document_is_400(http: httpx.Client, collection: str) ->
     assert problem["detail"] == "Invalid 'where_document' filter: must be valid JSON"
 
 
-def test_where_that_is_wrong_says_what_and_where(collection: str, listing: Listing) -> None:
+def test_an_invalid_where_is_reported_with_its_path(collection: str, listing: Listing) -> None:
     problem = problem_of(listing(collection, where={"$and": [{"a": 1}, {"b": {"$like": "x"}}]}), 400)
 
     assert problem["detail"].startswith("Invalid 'where' filter: ")

@@ -8,7 +8,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.contract.conftest import Refused
+from tests.contract.conftest import SendInvalid
 from tests.support.documents import NDJSON_HEADERS, add, document, document_path, documents_path, lines_of
 from tests.support.malformed_json import WRITES
 from tests.support.problems import Problem, paths_of, problem_of
@@ -43,22 +43,26 @@ def assert_names_the_limit(problem: Problem, path: str) -> None:
 
 @OVER
 @pytest.mark.parametrize("method", WRITES)
-def test_more_values_than_a_document_may_have(refused: Refused, method: str, metadata: dict[str, Any]) -> None:
+def test_more_than_the_maximum_number_of_values_in_a_document(
+    rejection: SendInvalid, method: str, metadata: dict[str, Any]
+) -> None:
     body = msgspec.json.encode({"documents": [document("a"), document("b", **metadata)]})
-    problem = refused(method, "/collections/COLLECTION/documents", body)
+    problem = rejection(method, "/collections/COLLECTION/documents", body)
     assert_names_the_limit(problem, "$.documents[1].metadata")
 
 
 @OVER
-def test_more_values_than_a_document_may_have_in_messagepack(refused: Refused, metadata: dict[str, Any]) -> None:
+def test_more_than_the_maximum_number_of_values_in_a_messagepack_document(
+    rejection: SendInvalid, metadata: dict[str, Any]
+) -> None:
     body = msgspec.msgpack.encode({"documents": [document("a"), document("b", **metadata)]})
-    problem = refused("PUT", "/collections/COLLECTION/documents", body, "application/msgpack")
+    problem = rejection("PUT", "/collections/COLLECTION/documents", body, "application/msgpack")
     assert_names_the_limit(problem, "$.documents[1].metadata")
 
 
 @OVER
 @pytest.mark.parametrize("mode", ["add", "upsert"])
-def test_a_line_of_more_values_than_a_document_may_have(
+def test_a_line_with_more_than_the_maximum_number_of_values(
     http: httpx.Client, collection: str, mode: str, metadata: dict[str, Any]
 ) -> None:
     lines = lines_of(document("a"), document("b", **metadata))
@@ -69,7 +73,7 @@ def test_a_line_of_more_values_than_a_document_may_have(
 
 
 @pytest.mark.parametrize("metadata", JUST_ENOUGH.values(), ids=JUST_ENOUGH)
-def test_as_many_values_as_a_document_may_have_are_stored(
+def test_the_maximum_number_of_metadata_values_is_stored(
     http: httpx.Client, collection: str, metadata: dict[str, Any]
 ) -> None:
     add(http, collection, document("a", **metadata))
@@ -77,7 +81,7 @@ def test_as_many_values_as_a_document_may_have_are_stored(
     assert stored == {key: value for key, value in metadata.items() if value is not None}
 
 
-def test_a_document_of_as_many_keys_as_it_may_have_is_replaced_by_one_of_others(
+def test_a_document_with_the_maximum_number_of_keys_is_replaced_by_one_with_other_keys(
     http: httpx.Client, collection: str
 ) -> None:
     """Old keys are removed in the same write, and count in Chroma's statements, too."""
@@ -88,7 +92,7 @@ def test_a_document_of_as_many_keys_as_it_may_have_is_replaced_by_one_of_others(
     add(http, collection, document("c"))
 
 
-def test_many_documents_of_as_many_values_as_they_may_have_are_one_write(http: httpx.Client, collection: str) -> None:
+def test_many_documents_with_the_maximum_number_of_values_are_one_write(http: httpx.Client, collection: str) -> None:
     add(http, collection, *(document(f"d{number}", **keys(LIMIT)) for number in range(20)))
     add(http, collection, document("after"))
     assert http.get(document_path(collection, "d19")).json()["metadata"] == keys(LIMIT)
@@ -97,13 +101,13 @@ def test_many_documents_of_as_many_values_as_they_may_have_are_one_write(http: h
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/collections"), ("PUT", "/collections/COLLECTION/metadata")], ids=["POST", "PUT"]
 )
-def test_more_keys_than_a_collection_may_have(refused: Refused, method: str, path: str) -> None:
-    problem = refused(method, path, msgspec.json.encode({"name": "too-much", "metadata": keys(LIMIT + 1)}))
+def test_more_than_the_maximum_number_of_keys_in_a_collection(rejection: SendInvalid, method: str, path: str) -> None:
+    problem = rejection(method, path, msgspec.json.encode({"name": "too-much", "metadata": keys(LIMIT + 1)}))
     assert "at most 5000 keys" in problem["detail"]
     assert paths_of(problem) == ["$.metadata"]
 
 
-def test_keys_of_a_collection_that_are_too_many_when_merged(http: httpx.Client, collection: str) -> None:
+def test_more_than_the_maximum_number_of_keys_after_a_merge(http: httpx.Client, collection: str) -> None:
     path = f"/collections/{collection}/metadata"
     http.put(path, json={"metadata": keys(LIMIT)}).raise_for_status()
     problem = problem_of(http.put(path, params={"merge": "true"}, json={"metadata": {"one": "more"}}), 400)

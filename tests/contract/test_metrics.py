@@ -1,4 +1,4 @@
-"""`GET /metrics`: what was asked, what became of it, and nothing of what documents hold."""
+"""`GET /metrics`: requests, their results, and no content of documents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.servers import Served, free_port, running, start_service
 
 
 def requests(before: dict[str, float], after: dict[str, float], method: str, path: str, status: int) -> float:
-    """How many requests came, as the counter and the histogram agree."""
+    """Number of requests, on which the counter and the histogram agree."""
     labels = f'{{method="{method}",path="{path}",status_code="{status}"}}'
     counted = grown(before, after, f"ragstore_requests_total{labels}")
     assert counted == grown(before, after, f"ragstore_request_duration_seconds_count{labels}")
@@ -40,7 +40,7 @@ def test_requests_are_counted_by_route_and_status_and_not_by_collection(http: ht
     assert collection not in http.get("/metrics").text
 
 
-def test_what_has_no_route_is_counted_too(http: httpx.Client) -> None:
+def test_a_request_without_a_route_is_counted(http: httpx.Client) -> None:
     before = samples(http)
     http.get("/no/such/path")
     http.patch("/collections")
@@ -63,7 +63,7 @@ def test_a_scan_of_paths_and_methods_makes_no_new_series(http: httpx.Client, col
     assert samples(http).keys() == before
 
 
-def test_what_is_no_http_is_counted(http: httpx.Client, service: Served) -> None:
+def test_a_request_that_is_not_http_is_counted(http: httpx.Client, service: Served) -> None:
     before = samples(http)
     with socket.create_connection(("127.0.0.1", int(service.url.rpartition(":")[2]))) as connection:
         connection.sendall(b"no http at all\r\n\r\n")
@@ -72,13 +72,13 @@ def test_what_is_no_http_is_counted(http: httpx.Client, service: Served) -> None
     assert grown(before, samples(http), name) == 1
 
 
-def test_requests_under_way_are_told_next_to_their_limit(http: httpx.Client) -> None:
+def test_requests_in_flight_are_reported_with_their_limit(http: httpx.Client) -> None:
     found = samples(http)
     assert found["ragstore_requests_in_progress"] >= 1
     assert found["ragstore_requests_in_progress_limit"] == 512
 
 
-def test_the_build_is_told(http: httpx.Client) -> None:
+def test_the_build_is_reported(http: httpx.Client) -> None:
     version = http.get("/").json()["version"]
     (build,) = [name for name in samples(http) if name.startswith("ragstore_build_info")]
     assert f'version="{version}"' in build
@@ -87,7 +87,7 @@ def test_the_build_is_told(http: httpx.Client) -> None:
 # -- the store ----------------------------------------------------------------------------------
 
 
-def test_documents_written_are_counted_by_what_was_asked(http: httpx.Client, collection: str) -> None:
+def test_documents_written_are_counted_by_operation(http: httpx.Client, collection: str) -> None:
     before = samples(http)
     http.post(f"/collections/{collection}/documents", json=documents("a", "b"))
     http.put(f"/collections/{collection}/documents", json=documents("b"))
@@ -104,7 +104,7 @@ def test_documents_deleted_are_counted(http: httpx.Client, collection: str) -> N
     assert grown(before, samples(http), "ragstore_documents_deleted_total") == 1
 
 
-def test_time_in_chroma_is_told_by_operation(http: httpx.Client, collection: str) -> None:
+def test_time_in_chroma_is_reported_by_operation(http: httpx.Client, collection: str) -> None:
     before = samples(http)
     http.put(f"/collections/{collection}/documents", json=documents("a", "b"))
     http.post(f"/collections/{collection}/query", json={"query_embedding": [1, 2]})
@@ -130,9 +130,9 @@ def test_time_in_chroma_is_told_by_operation(http: httpx.Client, collection: str
 def test_filtered_queries_are_counted_by_how_they_were_planned(
     http: httpx.Client, collection: str, where: dict[str, object], plan: str
 ) -> None:
-    # The eight rare ones are found among the 50 nearest, and not among the first 20.
+    # The eight rare ones are among the 50 nearest, and not among the first 20.
     kinds = ["rare" if 25 <= number < 33 else "common" for number in range(300)]
-    added = [document(str(place), embedding=(1.0, place / 100), kind=kind) for place, kind in enumerate(kinds)]
+    added = [document(str(index), embedding=(1.0, index / 100), kind=kind) for index, kind in enumerate(kinds)]
     added[0]["metadata"]["kind"] = "rare"
     http.put(f"/collections/{collection}/documents", json={"documents": added}).raise_for_status()
     before = samples(http)
@@ -145,15 +145,13 @@ def test_filtered_queries_are_counted_by_how_they_were_planned(
     assert grown(before, after, 'ragstore_queries_total{filtered="yes"}') == 1
 
 
-def test_writes_that_wait_together_are_told_with_their_number_and_their_waits(
-    http: httpx.Client, collection: str
-) -> None:
+def test_batched_writes_are_reported_with_their_number_and_their_delays(http: httpx.Client, collection: str) -> None:
     before = samples(http)
     with ThreadPoolExecutor(24) as callers:
         list(
             callers.map(
-                lambda place: http.post(
-                    f"/collections/{collection}/documents", json=documents(str(place), f"b{place}")
+                lambda index: http.post(
+                    f"/collections/{collection}/documents", json=documents(str(index), f"b{index}")
                 ),
                 range(96),
             )
@@ -168,7 +166,7 @@ def test_writes_that_wait_together_are_told_with_their_number_and_their_waits(
     assert grown(before, after, 'ragstore_coalescing_wait_seconds_sum{kind="write"}') > 0
 
 
-def test_queues_are_empty_when_nobody_waits(http: httpx.Client) -> None:
+def test_queues_are_empty_without_pending_requests(http: httpx.Client) -> None:
     found = samples(http)
     queues = ("queued_writes", "queued_bytes", "queued_queries")
     assert [found[f"ragstore_{queue}"] for queue in queues] == [0, 0, 0]
@@ -176,23 +174,25 @@ def test_queues_are_empty_when_nobody_waits(http: httpx.Client) -> None:
     assert found["ragstore_queued_bytes_limit"] == 256 * 1024 * 1024
 
 
-def test_nothing_of_what_documents_hold_is_shown(http: httpx.Client, collection: str) -> None:
+def test_no_content_of_documents_is_in_the_metrics(http: httpx.Client, collection: str) -> None:
     http.post(f"/collections/{collection}/documents", json=documents("a-canary-id"))
     http.post(f"/collections/{collection}/query", json={"query_embedding": [1, 2], "where": {"k": "canary"}})
     assert "canary" not in http.get("/metrics").text
 
 
-# -- a service that is full, and a Chroma that is away ------------------------------------------
+# -- a full service, and an unavailable Chroma --------------------------------------------------
 
 
-def test_refusals_of_a_full_service_are_counted_by_status_and_reason(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_rejections_of_a_full_service_are_counted_by_status_and_reason(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     environ = {"RAGSTORE_CHROMA_URL": f"http://127.0.0.1:{free_port()}", "RAGSTORE_MAX_REQUESTS": "1"}
     with (
         running(start_service(tmp_path_factory.mktemp("full"), environ, ready=False)) as served,
         httpx.Client(base_url=served.url) as http,
         socket.create_connection(("127.0.0.1", int(served.url.rpartition(":")[2]))) as slow,
     ):
-        # One request whose body does not come takes the only place.
+        # One request with an incomplete body occupies the only slot.
         head = "POST /collections HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 9"
         slow.sendall(f"{head}\r\n\r\n".encode())
         assert 503 in (http.get("/").status_code for _ in range(500))
@@ -202,7 +202,7 @@ def test_refusals_of_a_full_service_are_counted_by_status_and_reason(tmp_path_fa
         assert found["ragstore_requests_in_progress"] == 2
 
 
-def test_a_chroma_that_is_away_shows_in_failures_retries_and_the_circuit(
+def test_an_unavailable_chroma_shows_in_failures_retries_and_the_circuit(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     environ = {"RAGSTORE_CHROMA_URL": f"http://127.0.0.1:{free_port()}"}

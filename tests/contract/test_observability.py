@@ -1,4 +1,4 @@
-"""The contract's section "Conventions": request ids, timings, and what stays unsaid."""
+"""The contract's section "Conventions": request ids, timings, and content that is never disclosed."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def test_errors_carry_the_request_id_too(http: httpx.Client, path: str) -> None:
 @pytest.mark.parametrize(
     "request_id", ["two words", "x" * 5000, "näh".encode("latin-1")], ids=["space", "long", "latin"]
 )
-def test_a_request_id_that_cannot_stand_in_a_log_line_is_replaced(http: httpx.Client, request_id: bytes) -> None:
-    answer = http.get("/", headers={b"X-Request-ID": request_id})
+def test_a_request_id_that_is_unfit_for_a_log_line_is_replaced(http: httpx.Client, request_id: bytes) -> None:
+    response = http.get("/", headers={b"X-Request-ID": request_id})
 
-    assert answer.is_success
-    assert re.fullmatch(r"[!-~]{1,128}", answer.headers["x-request-id"])
+    assert response.is_success
+    assert re.fullmatch(r"[!-~]{1,128}", response.headers["x-request-id"])
 
 
 def test_the_request_id_is_in_the_log(http: httpx.Client, service: Served, collection: str) -> None:
@@ -49,27 +49,27 @@ def test_the_request_id_is_in_the_log(http: httpx.Client, service: Served, colle
     assert lines[-1]["path"] == f"/collections/{collection}"
 
 
-def test_server_timing_tells_the_share_of_the_store(http: httpx.Client, collection: str) -> None:
+def test_server_timing_has_the_time_spent_in_the_store(http: httpx.Client, collection: str) -> None:
     timing = http.get(f"/collections/{collection}").headers["server-timing"]
 
-    told = re.fullmatch(r"store;dur=([\d.]+), total;dur=([\d.]+)", timing)
-    assert told is not None
-    assert 0 < float(told[1]) <= float(told[2])
+    match = re.fullmatch(r"store;dur=([\d.]+), total;dur=([\d.]+)", timing)
+    assert match is not None
+    assert 0 < float(match[1]) <= float(match[2])
 
 
-def test_server_timing_of_what_needs_no_store_is_zero(http: httpx.Client) -> None:
+def test_server_timing_is_zero_without_a_call_to_the_store(http: httpx.Client) -> None:
     assert http.get("/health/live").headers["server-timing"].startswith("store;dur=0.00,")
 
 
-# -- what stays unsaid --------------------------------------------------------------------------
+# -- content that is never disclosed ------------------------------------------------------------
 
 SECRET = "Zweig-5521"
 SECRET_NUMBER = 7316.40625
-"""Of a size that the digits of a timestamp cannot make by chance."""
+"""Longer than any digits of a timestamp that could equal it by chance."""
 
 
 def logged(http: httpx.Client, service: Served, request_id: str) -> str:
-    """The service's log, once it tells of a request. The line is written after the answer, perhaps later."""
+    """The service's log with the line of a request, which is written after the response is sent."""
     for _ in range(200):
         text = service.log.read_text()
         if request_id in text:
@@ -79,7 +79,7 @@ def logged(http: httpx.Client, service: Served, request_id: str) -> str:
 
 
 def work_with_secrets(http: httpx.Client, collection: str) -> list[httpx.Response]:
-    """Requests that carry secrets in every place that may hold one, half of them wrong, and their answers' errors."""
+    """Send valid and invalid requests with secrets in every field, and return the error responses."""
     good = document("a", text=SECRET, embedding=[1, SECRET_NUMBER], text_preview=SECRET, secret=SECRET, parts=[SECRET])
     path, query = documents_path(collection), f"/collections/{collection}/query"
     return [
@@ -128,7 +128,7 @@ def test_no_metric_holds_a_text_a_metadata_value_or_an_embedding(http: httpx.Cli
 
 
 def test_no_error_holds_a_text_a_metadata_value_or_an_embedding(http: httpx.Client, collection: str) -> None:
-    errors = [answer.text for answer in work_with_secrets(http, collection) if answer.is_error]
+    errors = [response.text for response in work_with_secrets(http, collection) if response.is_error]
 
     assert len(errors) == 14
     assert not [text for text in errors if SECRET in text or str(SECRET_NUMBER) in text]

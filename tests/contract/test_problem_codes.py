@@ -38,28 +38,28 @@ NDJSON = {"Content-Type": "application/x-ndjson"}
     ],
 )
 def test_a_problem_carries_its_code(
-    http: httpx.Client, kept: str, method: str, path: str, body: object, status: int, code: str
+    http: httpx.Client, untouched: str, method: str, path: str, body: object, status: int, code: str
 ) -> None:
-    content = None if body is None else json.dumps(body).replace("{name}", kept)
+    content = None if body is None else json.dumps(body).replace("{name}", untouched)
 
-    answer = http.request(method, path.replace("{}", f"/collections/{kept}"), content=content)
+    response = http.request(method, path.replace("{}", f"/collections/{untouched}"), content=content)
 
-    assert problem_of(answer, status)["code"] == code
+    assert problem_of(response, status)["code"] == code
 
 
 def test_a_body_of_another_media_type_has_its_code(http: httpx.Client) -> None:
-    answer = http.post("/collections", content="name=a", headers={"Content-Type": "text/plain"})
+    response = http.post("/collections", content="name=a", headers={"Content-Type": "text/plain"})
 
-    assert problem_of(answer, 415)["code"] == "unsupported_media_type"
-
-
-def test_a_collection_that_fails_in_a_query_over_several_has_its_code(http: httpx.Client, kept: str) -> None:
-    answer = http.post("/query", json={"query_embedding": [1, 0], "collections": [kept, "nowhere"]})
-
-    assert [error["code"] for error in answer.json()["errors"]] == ["collection_not_found"]
+    assert problem_of(response, 415)["code"] == "unsupported_media_type"
 
 
-def test_what_is_not_http_has_its_code(service: Served) -> None:
+def test_a_collection_that_fails_in_a_query_over_several_has_its_code(http: httpx.Client, untouched: str) -> None:
+    response = http.post("/query", json={"query_embedding": [1, 0], "collections": [untouched, "nowhere"]})
+
+    assert [error["code"] for error in response.json()["errors"]] == ["collection_not_found"]
+
+
+def test_a_request_that_is_not_http_has_its_code(service: Served) -> None:
     parts = urlsplit(service.url)
     with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=10) as connection:
         connection.sendall(b"no http\r\n\r\n")

@@ -24,10 +24,10 @@ def test_add_documents_with_precomputed_embeddings(http: httpx.Client, collectio
         {"text": "second", "metadata": {"page": 2}, "embedding": [0.4, 0.5, 0.6]},
     ]
 
-    answer = http.post(documents_path(collection), json={"documents": sent})
+    response = http.post(documents_path(collection), json={"documents": sent})
 
-    assert answer.status_code == 201
-    assert answer.json()["count"] == 2
+    assert response.status_code == 201
+    assert response.json()["count"] == 2
     stored = http.get(documents_path(collection), params={"include": "embedding"}).json()["documents"]
     assert [(found["text"], found["metadata"]) for found in stored] == [("first", {"page": 1}), ("second", {"page": 2})]
     assert [[round(number, 6) for number in found["embedding"]] for found in stored] == [
@@ -40,9 +40,9 @@ def test_add_documents_without_embeddings(http: httpx.Client, collection: str) -
     """Add Documents Without Embeddings."""
     without = {"id": "b", "text": "no embedding", "metadata": {}}
 
-    answer = http.post(documents_path(collection), json={"documents": [document("a"), without]})
+    response = http.post(documents_path(collection), json={"documents": [document("a"), without]})
 
-    problem = problem_of(answer, 400)
+    problem = problem_of(response, 400)
     assert problem["detail"] == "All documents must include pre-computed embeddings"
     assert paths_of(problem) == ["$.documents[1].embedding"]
     assert count_of(http, collection) == 0
@@ -52,9 +52,9 @@ def test_add_documents_with_invalid_embedding_format(http: httpx.Client, collect
     """Add Documents with Invalid Embedding Format."""
     wrong = {"id": "b", "text": "x", "embedding": ["one", "two"]}
 
-    answer = http.post(documents_path(collection), json={"documents": [document("a"), wrong]})
+    response = http.post(documents_path(collection), json={"documents": [document("a"), wrong]})
 
-    problem = problem_of(answer, 400)
+    problem = problem_of(response, 400)
     assert problem["detail"].startswith("Embedding must be an array of numbers")
     assert "$.documents[1].embedding[0]" in problem["detail"]
     assert count_of(http, collection) == 0
@@ -64,9 +64,9 @@ def test_add_documents_with_mismatched_embedding_dimensions(http: httpx.Client, 
     """Add Documents with Mismatched Embedding Dimensions."""
     sent = [document("a", embedding=[1, 2, 3]), document("b", embedding=[1, 2, 3, 4])]
 
-    answer = http.post(documents_path(collection), json={"documents": sent})
+    response = http.post(documents_path(collection), json={"documents": sent})
 
-    problem = problem_of(answer, 400)
+    problem = problem_of(response, 400)
     assert "$.documents[0].embedding has 3" in problem["detail"]
     assert "$.documents[1].embedding has 4" in problem["detail"]
     assert count_of(http, collection) == 0
@@ -74,9 +74,9 @@ def test_add_documents_with_mismatched_embedding_dimensions(http: httpx.Client, 
 
 def test_empty_documents_array(http: httpx.Client, collection: str) -> None:
     """Empty Documents Array."""
-    answer = http.post(documents_path(collection), json={"documents": []})
+    response = http.post(documents_path(collection), json={"documents": []})
 
-    assert problem_of(answer, 400)["detail"] == "Documents array is required"
+    assert problem_of(response, 400)["detail"] == "Documents array is required"
 
 
 # -- collection metadata storage ---------------------------------------------------------------
@@ -84,7 +84,7 @@ def test_empty_documents_array(http: httpx.Client, collection: str) -> None:
 
 def test_create_collection_with_metadata(http: httpx.Client, name: str) -> None:
     """Create Collection with Metadata."""
-    answer = http.post(
+    response = http.post(
         "/collections",
         json={
             "name": name,
@@ -94,7 +94,7 @@ def test_create_collection_with_metadata(http: httpx.Client, name: str) -> None:
         },
     )
 
-    assert answer.status_code == 201
+    assert response.status_code == 201
     assert http.get(f"/collections/{name}").json()["metadata"] == {
         "team": "docs",
         "revision": 3,
@@ -108,21 +108,21 @@ def test_retrieve_collection_with_metadata(http: httpx.Client, name: str) -> Non
     """Retrieve Collection with Metadata."""
     http.post("/collections", json={"name": name, "metadata": {"team": "docs"}})
 
-    answer = http.get(f"/collections/{name}")
+    response = http.get(f"/collections/{name}")
 
-    assert answer.status_code == 200
-    assert answer.json()["name"] == name
-    assert answer.json()["metadata"] == {"team": "docs"}
+    assert response.status_code == 200
+    assert response.json()["name"] == name
+    assert response.json()["metadata"] == {"team": "docs"}
 
 
 def test_update_collection_metadata(http: httpx.Client, name: str) -> None:
     """Update Collection Metadata."""
     http.post("/collections", json={"name": name, "metadata": {"team": "docs"}})
 
-    answer = http.put(f"/collections/{name}/metadata", json={"metadata": {"team": "support", "revision": 2}})
+    response = http.put(f"/collections/{name}/metadata", json={"metadata": {"team": "support", "revision": 2}})
 
-    assert answer.status_code == 200
-    assert answer.json()["status"] == "updated"
+    assert response.status_code == 200
+    assert response.json()["status"] == "updated"
     assert http.get(f"/collections/{name}").json()["metadata"] == {"team": "support", "revision": 2}
 
 
@@ -132,11 +132,11 @@ def test_retrieve_all_collections_with_metadata(http: httpx.Client, name: str, c
     http.put(f"/collections/{collection}/metadata", json={"metadata": {"team": "docs"}})
     http.post("/collections", json={"name": other, "metadata": {"team": "support"}})
 
-    answer = http.get("/collections")
+    response = http.get("/collections")
     http.delete(f"/collections/{other}")
 
-    assert answer.status_code == 200
-    metadata = {found["name"]: found["metadata"] for found in answer.json()["collections"]}
+    assert response.status_code == 200
+    metadata = {found["name"]: found["metadata"] for found in response.json()["collections"]}
     assert metadata[collection] == {"team": "docs"}
     assert metadata[other] == {"team": "support"}
 
@@ -154,10 +154,10 @@ def test_simple_equality_filter(http: httpx.Client, collection: str) -> None:
         document("c", text="What this is", section_id="intro"),
     )
 
-    answer = http.get(documents_path(collection), params=where({"section_id": "intro"}))
+    response = http.get(documents_path(collection), params=where({"section_id": "intro"}))
 
-    assert answer.status_code == 200
-    assert answer.json() == {
+    assert response.status_code == 200
+    assert response.json() == {
         "documents": [
             {"id": "a", "text": "Welcome", "metadata": {"section_id": "intro"}},
             {"id": "c", "text": "What this is", "metadata": {"section_id": "intro"}},
@@ -178,40 +178,40 @@ def test_multiple_field_filter_implicit_and(http: httpx.Client, collection: str)
         document("d", chapter_id="1", doc_type="paragraph"),
     )
 
-    answer = http.get(documents_path(collection), params=where({"chapter_id": "1", "doc_type": "paragraph"}))
+    response = http.get(documents_path(collection), params=where({"chapter_id": "1", "doc_type": "paragraph"}))
 
-    assert ids_of(answer) == ["a", "d"]
-    for found in answer.json()["documents"]:
+    assert ids_of(response) == ["a", "d"]
+    for found in response.json()["documents"]:
         assert found["metadata"] == {"chapter_id": "1", "doc_type": "paragraph"}
 
 
 def test_complex_filter_with_operators(http: httpx.Client, collection: str) -> None:
     """Complex filter with operators."""
     kinds = ["heading", "paragraph", "code", "list", "paragraph"]
-    add(http, collection, *(document(f"{place}", doc_type=kind) for place, kind in enumerate(kinds)))
+    add(http, collection, *(document(f"{index}", doc_type=kind) for index, kind in enumerate(kinds)))
 
-    answer = http.get(documents_path(collection), params=where({"doc_type": {"$in": ["heading", "paragraph"]}}))
+    response = http.get(documents_path(collection), params=where({"doc_type": {"$in": ["heading", "paragraph"]}}))
 
-    assert ids_of(answer) == ["0", "1", "4"]
+    assert ids_of(response) == ["0", "1", "4"]
 
 
 def test_logical_or_operator(http: httpx.Client, collection: str) -> None:
     """Logical OR operator."""
     add(http, collection, *(document(f"chapter-{number}", chapter=f"{number}") for number in range(1, 5)))
 
-    answer = http.get(documents_path(collection), params=where({"$or": [{"chapter": "1"}, {"chapter": "3"}]}))
+    response = http.get(documents_path(collection), params=where({"$or": [{"chapter": "1"}, {"chapter": "3"}]}))
 
-    assert ids_of(answer) == ["chapter-1", "chapter-3"]
+    assert ids_of(response) == ["chapter-1", "chapter-3"]
 
 
 def test_no_filter_provided(http: httpx.Client, collection: str) -> None:
     """No filter provided."""
     add(http, collection, *documents(500))
 
-    answer = http.get(documents_path(collection))
+    response = http.get(documents_path(collection))
 
-    assert ids_of(answer) == [f"doc-{number}" for number in range(100)]
-    assert answer.json()["count"] == 100
+    assert ids_of(response) == [f"doc-{number}" for number in range(100)]
+    assert response.json()["count"] == 100
 
 
 def test_pagination_with_limit_and_offset(http: httpx.Client, collection: str) -> None:
@@ -219,43 +219,43 @@ def test_pagination_with_limit_and_offset(http: httpx.Client, collection: str) -
     others = [document(f"other-{number}", kind="other") for number in range(50)]
     add(http, collection, *others, *documents(250, kind="wanted"))
 
-    answer = http.get(documents_path(collection), params={**where({"kind": "wanted"}), "limit": 50, "offset": 100})
+    response = http.get(documents_path(collection), params={**where({"kind": "wanted"}), "limit": 50, "offset": 100})
 
-    assert ids_of(answer) == [f"doc-{number}" for number in range(100, 150)]
-    assert answer.json()["count"] == 50
+    assert ids_of(response) == [f"doc-{number}" for number in range(100, 150)]
+    assert response.json()["count"] == 50
 
 
 def test_empty_results(http: httpx.Client, collection: str) -> None:
     """Empty results."""
     add(http, collection, document("a", section_id="intro"))
 
-    answer = http.get(documents_path(collection), params=where({"section_id": "nowhere"}))
+    response = http.get(documents_path(collection), params=where({"section_id": "nowhere"}))
 
-    assert answer.status_code == 200
-    assert answer.json() == {"documents": [], "count": 0, "total": 0}
+    assert response.status_code == 200
+    assert response.json() == {"documents": [], "count": 0, "total": 0}
 
 
 def test_collection_not_found(http: httpx.Client) -> None:
     """Collection not found."""
-    answer = http.get("/collections/nonexistent/documents")
+    response = http.get("/collections/nonexistent/documents")
 
-    assert problem_of(answer, 404)["detail"] == "Collection 'nonexistent' not found"
+    assert problem_of(response, 404)["detail"] == "Collection 'nonexistent' not found"
 
 
 def test_invalid_json_filter(http: httpx.Client, collection: str) -> None:
     """Invalid JSON filter."""
-    answer = http.get(documents_path(collection), params={"where": "invalid-json-string"})
+    response = http.get(documents_path(collection), params={"where": "invalid-json-string"})
 
-    assert problem_of(answer, 400)["detail"] == "Invalid 'where' filter: must be valid JSON"
+    assert problem_of(response, 400)["detail"] == "Invalid 'where' filter: must be valid JSON"
 
 
 def test_limit_enforcement(http: httpx.Client, collection: str) -> None:
     """Limit enforcement."""
     add(http, collection, *documents(1100))
 
-    answer = http.get(documents_path(collection), params={"limit": 5000})
+    response = http.get(documents_path(collection), params={"limit": 5000})
 
-    assert len(ids_of(answer)) == 1000
+    assert len(ids_of(response)) == 1000
 
 
 def test_sibling_gathering_use_case(http: httpx.Client, collection: str) -> None:

@@ -1,4 +1,4 @@
-"""The contract's section "Service", while Chroma is there."""
+"""The contract's section "Service", with Chroma available."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.support.servers import Served
 BODY_MAX = 64 * 1024 * 1024
 
 
-def test_the_root_tells_name_version_and_links(http: httpx.Client) -> None:
-    answer = http.get("/")
+def test_the_root_has_name_version_and_links(http: httpx.Client) -> None:
+    response = http.get("/")
 
-    assert answer.status_code == 200
-    assert answer.json()["name"] == "ragstore"
-    assert re.match(r"\d+\.\d+", answer.json()["version"])
-    assert answer.json()["links"]
+    assert response.status_code == 200
+    assert response.json()["name"] == "ragstore"
+    assert re.match(r"\d+\.\d+", response.json()["version"])
+    assert response.json()["links"]
 
 
 def test_every_link_of_the_root_leads_somewhere(http: httpx.Client) -> None:
@@ -33,24 +33,24 @@ def test_every_link_of_the_root_leads_somewhere(http: httpx.Client) -> None:
     assert set(statuses.values()) == {200}, statuses
 
 
-def test_health_tells_that_the_service_is_healthy(http: httpx.Client, collection: str) -> None:
-    answer = http.get("/health")
+def test_health_reports_a_healthy_service(http: httpx.Client, collection: str) -> None:
+    response = http.get("/health")
 
-    assert answer.status_code == 200
-    health = answer.json()
+    assert response.status_code == 200
+    health = response.json()
     assert health["status"] == "healthy"
     assert health["version"] == http.get("/").json()["version"]
     assert health["collections_count"] == http.get("/collections").json()["total"]
     assert "error" not in health
 
 
-def test_health_tells_the_time(http: httpx.Client) -> None:
-    told = datetime.fromisoformat(http.get("/health").json()["timestamp"])
+def test_health_has_the_time_of_the_check(http: httpx.Client) -> None:
+    timestamp = datetime.fromisoformat(http.get("/health").json()["timestamp"])
 
-    assert abs(datetime.now(UTC) - told) < timedelta(minutes=1)
+    assert abs(datetime.now(UTC) - timestamp) < timedelta(minutes=1)
 
 
-def test_health_tells_details_of_the_store(http: httpx.Client, service: Served) -> None:
+def test_health_has_details_of_the_store(http: httpx.Client, service: Served) -> None:
     details = http.get("/health").json()["details"]
 
     assert details["store"] in ("embedded", "remote")
@@ -58,25 +58,25 @@ def test_health_tells_details_of_the_store(http: httpx.Client, service: Served) 
 
 
 def test_liveness(http: httpx.Client) -> None:
-    answer = http.get("/health/live")
+    response = http.get("/health/live")
 
-    assert (answer.status_code, answer.json()["status"]) == (200, "alive")
+    assert (response.status_code, response.json()["status"]) == (200, "alive")
 
 
 def test_readiness(http: httpx.Client) -> None:
-    answer = http.get("/health/ready")
+    response = http.get("/health/ready")
 
-    assert (answer.status_code, answer.json()["status"]) == (200, "ready")
+    assert (response.status_code, response.json()["status"]) == (200, "ready")
 
 
 def test_metrics_are_for_prometheus(http: httpx.Client) -> None:
     http.get("/collections")
 
-    answer = http.get("/metrics")
+    response = http.get("/metrics")
 
-    assert answer.status_code == 200
-    assert answer.headers["content-type"].startswith(("text/plain", "application/openmetrics-text"))
-    assert re.search(r'^ragstore_requests_total\{.*path="/collections".*\}', answer.text, re.MULTILINE)
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith(("text/plain", "application/openmetrics-text"))
+    assert re.search(r'^ragstore_requests_total\{.*path="/collections".*\}', response.text, re.MULTILINE)
 
 
 def test_metrics_name_routes_and_not_documents(http: httpx.Client, collection: str) -> None:
@@ -89,7 +89,7 @@ def test_metrics_name_routes_and_not_documents(http: httpx.Client, collection: s
     assert collection not in text
 
 
-def test_the_openapi_document_tells_every_route(http: httpx.Client) -> None:
+def test_the_openapi_document_has_every_route(http: httpx.Client) -> None:
     document = http.get("/openapi.json").json()
 
     assert document["openapi"].startswith("3.1")
@@ -112,11 +112,22 @@ def test_the_openapi_document_tells_every_route(http: httpx.Client) -> None:
     } <= set(document["paths"])
 
 
-def test_the_documentation_is_a_page(http: httpx.Client) -> None:
-    answer = http.get("/docs", follow_redirects=True)
+def test_a_document_is_read_by_one_operation_of_the_openapi_document(http: httpx.Client) -> None:
+    paths = http.get("/openapi.json").json()["paths"]
 
-    assert answer.status_code == 200
-    assert answer.headers["content-type"].startswith("text/html")
+    reading = {
+        path: item["get"]["operationId"]
+        for path, item in paths.items()
+        if path.startswith("/collections/{collection_name}/documents/") and "get" in item
+    }
+    assert reading == {"/collections/{collection_name}/documents/{document_id}": "getDocument"}
+
+
+def test_the_documentation_is_a_page(http: httpx.Client) -> None:
+    response = http.get("/docs", follow_redirects=True)
+
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/html")
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/collections/abc/nowhere", "/health/nowhere", "/collection", "/query/x"])
@@ -137,12 +148,12 @@ def test_an_unknown_route_is_404(http: httpx.Client, path: str) -> None:
         ("GET", "/collections/abc/metadata"),
     ],
 )
-def test_a_wrong_method_is_405_and_the_right_ones_are_told(http: httpx.Client, method: str, path: str) -> None:
-    answer = http.request(method, path)
+def test_a_wrong_method_is_405_with_the_allowed_ones(http: httpx.Client, method: str, path: str) -> None:
+    response = http.request(method, path)
 
-    problem_of(answer, 405)
-    assert answer.headers["allow"]
-    assert method not in answer.headers["allow"].split(", ")
+    problem_of(response, 405)
+    assert response.headers["allow"]
+    assert method not in response.headers["allow"].split(", ")
 
 
 @pytest.mark.parametrize(
@@ -169,15 +180,15 @@ def test_a_wrong_method_is_405_and_the_right_ones_are_told(http: httpx.Client, m
     ],
 )
 def test_a_wrong_content_type_is_415(http: httpx.Client, method: str, path: str, content_type: str) -> None:
-    answer = http.request(method, path, content="{}", headers={"Content-Type": content_type})
+    response = http.request(method, path, content="{}", headers={"Content-Type": content_type})
 
-    assert "application/json" in problem_of(answer, 415)["detail"]
+    assert "application/json" in problem_of(response, 415)["detail"]
 
 
 def test_a_body_that_is_too_large_is_413(http: httpx.Client, collection: str) -> None:
-    answer = http.post(documents_path(collection), content=b" " * (BODY_MAX + 1))
+    response = http.post(documents_path(collection), content=b" " * (BODY_MAX + 1))
 
-    problem_of(answer, 413)
+    problem_of(response, 413)
 
 
 def test_a_body_that_grows_too_large_is_413(http: httpx.Client, collection: str) -> None:
@@ -185,6 +196,6 @@ def test_a_body_that_grows_too_large_is_413(http: httpx.Client, collection: str)
         for _ in range(BODY_MAX // 2**20 + 2):
             yield b" " * 2**20
 
-    answer = http.post(documents_path(collection), content=growing())
+    response = http.post(documents_path(collection), content=growing())
 
-    problem_of(answer, 413)
+    problem_of(response, 413)

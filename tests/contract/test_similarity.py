@@ -18,7 +18,7 @@ Querying: TypeAlias = Callable[..., httpx.Response]
 
 @pytest.fixture(params=["/collections/{}/query", "/query"])
 def querying(request: pytest.FixtureRequest, http: httpx.Client) -> Querying:
-    """Asks one collection, once on its own path and once by name on `/query`."""
+    """Queries one collection, by its path or by its name on `/query`."""
 
     def on_its_path(collection: str, **body: object) -> httpx.Response:
         return http.post(f"/collections/{collection}/query", json=body)
@@ -30,20 +30,20 @@ def querying(request: pytest.FixtureRequest, http: httpx.Client) -> Querying:
 
 
 def created(http: httpx.Client, name: str, distance: str, *vectors: tuple[float, ...]) -> str:
-    """Make a collection of documents a, b, c, ... with these embeddings."""
+    """Create a collection with documents a, b, c, ... with these embeddings."""
     http.post("/collections", json={"name": name, "distance": distance}).raise_for_status()
     if vectors:
-        add(http, name, *(document(chr(97 + place), embedding=vector) for place, vector in enumerate(vectors)))
+        add(http, name, *(document(chr(97 + index), embedding=vector) for index, vector in enumerate(vectors)))
     return name
 
 
 @pytest.fixture
 def compass(http: httpx.Client, collection: str) -> str:
     """Documents at 0, 30, 60 and 90 degrees, of kinds 1, 2, 1, 2."""
-    for place, degrees in enumerate((90, 0, 60, 30)):
+    for index, degrees in enumerate((90, 0, 60, 30)):
         angle = math.radians(degrees)
         vector = (math.cos(angle), math.sin(angle))
-        add(http, collection, document(f"{degrees}", text=f"at {degrees}", embedding=vector, kind=1 + place % 2))
+        add(http, collection, document(f"{degrees}", text=f"at {degrees}", embedding=vector, kind=1 + index % 2))
     return collection
 
 
@@ -51,21 +51,21 @@ def compass(http: httpx.Client, collection: str) -> str:
 
 
 def test_results_come_nearest_first(compass: str, querying: Querying) -> None:
-    answer = querying(compass, query_embedding=[1, 0])
+    response = querying(compass, query_embedding=[1, 0])
 
-    assert ids_of(answer, "results") == ["0", "30", "60", "90"]
-    distances = [hit["distance"] for hit in answer.json()["results"]]
+    assert ids_of(response, "results") == ["0", "30", "60", "90"]
+    distances = [hit["distance"] for hit in response.json()["results"]]
     assert distances == pytest.approx([0, 1 - math.sqrt(3) / 2, 0.5, 1], abs=1e-6)
 
 
-def test_an_answer_tells_results_count_and_collection_metadata(http: httpx.Client, collection: str) -> None:
+def test_a_response_has_results_count_and_collection_metadata(http: httpx.Client, collection: str) -> None:
     http.put(f"/collections/{collection}/metadata", json={"metadata": {"embedding_model": "m"}})
     add(http, collection, document("a", text="words", page=1))
 
-    answer = http.post(f"/collections/{collection}/query", json={"query_embedding": [2, 0]})
+    response = http.post(f"/collections/{collection}/query", json={"query_embedding": [2, 0]})
 
-    assert answer.status_code == 200
-    assert answer.json() == {
+    assert response.status_code == 200
+    assert response.json() == {
         "results": [
             {
                 "id": "a",
@@ -80,7 +80,9 @@ def test_an_answer_tells_results_count_and_collection_metadata(http: httpx.Clien
     }
 
 
-def test_query_on_one_collection_by_name_says_the_same_and_names_it(http: httpx.Client, compass: str) -> None:
+def test_a_query_on_one_collection_by_name_returns_the_same_matches_with_its_name(
+    http: httpx.Client, compass: str
+) -> None:
     on_its_path = http.post(f"/collections/{compass}/query", json={"query_embedding": [1, 0]}).json()
 
     by_name = http.post("/query", json={"collection": compass, "query_embedding": [1, 0]}).json()
@@ -90,7 +92,7 @@ def test_query_on_one_collection_by_name_says_the_same_and_names_it(http: httpx.
     assert by_name["collection_metadata"] == on_its_path["collection_metadata"]
 
 
-def test_top_k_is_5_unless_told(http: httpx.Client, collection: str, querying: Querying) -> None:
+def test_top_k_is_5_by_default(http: httpx.Client, collection: str, querying: Querying) -> None:
     add(http, collection, *documents(8))
 
     assert querying(collection, query_embedding=[1, 0]).json()["count"] == 5
@@ -100,9 +102,9 @@ def test_top_k_is_5_unless_told(http: httpx.Client, collection: str, querying: Q
 def test_top_k_bounds_the_results(http: httpx.Client, collection: str, querying: Querying, top_k: int) -> None:
     add(http, collection, *documents(8))
 
-    answer = querying(collection, query_embedding=[1, 0], top_k=top_k).json()
+    response = querying(collection, query_embedding=[1, 0], top_k=top_k).json()
 
-    assert answer["count"] == len(answer["results"]) == min(top_k, 8)
+    assert response["count"] == len(response["results"]) == min(top_k, 8)
 
 
 @pytest.mark.parametrize("top_k", [0, -1, 1001, 2**70, 1.5, "5", None, True], ids=repr)
@@ -117,49 +119,49 @@ def test_where_selects(compass: str, querying: Querying) -> None:
 
 
 def test_where_document_selects(compass: str, querying: Querying) -> None:
-    answer = querying(compass, query_embedding=[1, 0], where_document={"$contains": "0"}, where={"kind": 2})
+    response = querying(compass, query_embedding=[1, 0], where_document={"$contains": "0"}, where={"kind": 2})
 
-    assert ids_of(answer, "results") == ["0", "30"]
+    assert ids_of(response, "results") == ["0", "30"]
 
 
-def test_a_rare_match_is_found_however_far(http: httpx.Client, collection: str, querying: Querying) -> None:
+def test_a_rare_match_is_found_at_any_distance(http: httpx.Client, collection: str, querying: Querying) -> None:
     near = [document(f"near-{number}", embedding=(1, number / 1000), kind="common") for number in range(500)]
     add(http, collection, *near, document("far", embedding=(-1, 0), kind="rare"))
 
     assert ids_of(querying(collection, query_embedding=[1, 0], where={"kind": "rare"}), "results") == ["far"]
 
 
-def test_max_distance_leaves_out_what_is_further(compass: str, querying: Querying) -> None:
+def test_max_distance_excludes_farther_documents(compass: str, querying: Querying) -> None:
     assert ids_of(querying(compass, query_embedding=[1, 0], max_distance=0.3), "results") == ["0", "30"]
 
 
-def test_min_score_leaves_out_what_scores_less(compass: str, querying: Querying) -> None:
+def test_min_score_excludes_lower_scores(compass: str, querying: Querying) -> None:
     assert ids_of(querying(compass, query_embedding=[1, 0], min_score=0.4), "results") == ["0", "30", "60"]
 
 
 def test_both_bounds_hold(compass: str, querying: Querying) -> None:
-    answer = querying(compass, query_embedding=[1, 0], max_distance=0.6, min_score=0.8)
+    response = querying(compass, query_embedding=[1, 0], max_distance=0.6, min_score=0.8)
 
-    assert ids_of(answer, "results") == ["0", "30"]
-    assert answer.json()["count"] == 2
+    assert ids_of(response, "results") == ["0", "30"]
+    assert response.json()["count"] == 2
 
 
 def test_results_carry_embeddings_on_request(compass: str, querying: Querying) -> None:
     without, with_them = (
-        querying(compass, query_embedding=[1, 0], top_k=1, **asked).json()["results"][0]
-        for asked in ({}, {"include": ["embedding"]})
+        querying(compass, query_embedding=[1, 0], top_k=1, **fields).json()["results"][0]
+        for fields in ({}, {"include": ["embedding"]})
     )
 
     assert "embedding" not in without
     assert with_them["embedding"] == pytest.approx([1, 0], abs=1e-6)
 
 
-def test_an_empty_collection_gives_an_empty_list(collection: str, querying: Querying) -> None:
-    answer = querying(collection, query_embedding=[1, 2, 3])
+def test_an_empty_collection_returns_an_empty_list(collection: str, querying: Querying) -> None:
+    response = querying(collection, query_embedding=[1, 2, 3])
 
-    assert answer.status_code == 200
-    assert answer.json()["results"] == []
-    assert answer.json()["count"] == 0
+    assert response.status_code == 200
+    assert response.json()["results"] == []
+    assert response.json()["count"] == 0
 
 
 def test_a_filter_that_nothing_matches_gives_an_empty_list(compass: str, querying: Querying) -> None:
@@ -208,10 +210,10 @@ def test_scores_follow_the_distance(
 def test_distances_beyond_float32_are_still_numbers(http: httpx.Client, name: str, distance: str) -> None:
     created(http, name, distance, (3e38, -3e38))
 
-    answer = http.post(f"/collections/{name}/query", json={"query_embedding": [-3e38, 3e38]})
+    response = http.post(f"/collections/{name}/query", json={"query_embedding": [-3e38, 3e38]})
 
-    assert answer.status_code == 200
-    assert all(math.isfinite(answer.json()["results"][0][key]) for key in ("distance", "score"))
+    assert response.status_code == 200
+    assert all(math.isfinite(response.json()["results"][0][key]) for key in ("distance", "score"))
 
 
 # -- several collections -----------------------------------------------------------------------
@@ -228,37 +230,39 @@ def pair(http: httpx.Client, name: str) -> Iterator[tuple[str, str]]:
         http.delete(f"/collections/{one}")
 
 
-def ask(http: httpx.Client, *names: str, **body: object) -> httpx.Response:
+def query(http: httpx.Client, *names: str, **body: object) -> httpx.Response:
     return http.post("/query", json={"collections": names, "query_embedding": [1, 0], **body})
 
 
 def test_several_collections_are_merged_by_distance(http: httpx.Client, pair: tuple[str, str]) -> None:
-    answer = ask(http, *pair).json()
+    response = query(http, *pair).json()
 
-    found = [(hit["collection"], hit["id"], round(hit["distance"], 5)) for hit in answer["results"]]
+    found = [(hit["collection"], hit["id"], round(hit["distance"], 5)) for hit in response["results"]]
     assert found == [(pair[0], "a", 0), (pair[1], "a", 1), (pair[0], "b", 4), (pair[1], "b", 9)]
-    assert answer["count"] == 4
+    assert response["count"] == 4
 
 
 def test_several_collections_give_top_k_together(http: httpx.Client, pair: tuple[str, str]) -> None:
-    assert [hit["collection"] for hit in ask(http, *pair, top_k=2).json()["results"]] == list(pair)
+    assert [hit["collection"] for hit in query(http, *pair, top_k=2).json()["results"]] == list(pair)
 
 
 def test_bounds_and_filters_apply_to_several_collections(http: httpx.Client, pair: tuple[str, str]) -> None:
-    assert ask(http, *pair, max_distance=1.5).json()["count"] == 2
-    assert ask(http, *pair, where={"kind": "none"}).json()["count"] == 0
+    assert query(http, *pair, max_distance=1.5).json()["count"] == 2
+    assert query(http, *pair, where={"kind": "none"}).json()["count"] == 0
 
 
-def test_no_errors_are_told_where_there_are_none(http: httpx.Client, pair: tuple[str, str]) -> None:
-    assert ask(http, *pair).json()["errors"] == []
+def test_errors_are_absent_without_failures(http: httpx.Client, pair: tuple[str, str]) -> None:
+    assert query(http, *pair).json()["errors"] == []
 
 
-def test_a_collection_that_is_unknown_is_told_and_the_others_answer(http: httpx.Client, pair: tuple[str, str]) -> None:
-    answer = ask(http, pair[0], "never-there", pair[1])
+def test_an_unknown_collection_is_reported_and_the_others_return_matches(
+    http: httpx.Client, pair: tuple[str, str]
+) -> None:
+    response = query(http, pair[0], "never-there", pair[1])
 
-    assert answer.status_code == 200
-    assert answer.json()["count"] == 4
-    assert answer.json()["errors"] == [
+    assert response.status_code == 200
+    assert response.json()["count"] == 4
+    assert response.json()["errors"] == [
         {
             "collection": "never-there",
             "status": 404,
@@ -268,28 +272,28 @@ def test_a_collection_that_is_unknown_is_told_and_the_others_answer(http: httpx.
     ]
 
 
-def test_a_collection_of_another_dimension_is_told_and_the_others_answer(
+def test_a_collection_of_another_dimension_is_reported_and_the_others_return_matches(
     http: httpx.Client, pair: tuple[str, str], collection: str
 ) -> None:
     add(http, collection, document("a", embedding=[1, 2, 3]))
 
-    answer = ask(http, *pair, collection).json()
+    response = query(http, *pair, collection).json()
 
-    assert answer["count"] == 4
-    [error] = answer["errors"]
+    assert response["count"] == 4
+    [error] = response["errors"]
     assert (error["collection"], error["status"]) == (collection, 400)
     assert "3" in error["detail"]
 
 
 def test_a_collection_named_twice_counts_once(http: httpx.Client, pair: tuple[str, str]) -> None:
-    assert ask(http, pair[0], pair[0]).json()["count"] == 2
+    assert query(http, pair[0], pair[0]).json()["count"] == 2
 
 
-def test_when_all_collections_fail_each_is_told(http: httpx.Client) -> None:
-    answer = ask(http, "never-there", "nor-here").json()
+def test_when_all_collections_fail_each_is_reported(http: httpx.Client) -> None:
+    response = query(http, "never-there", "nor-here").json()
 
-    assert answer["results"] == []
-    assert [error["collection"] for error in answer["errors"]] == ["never-there", "nor-here"]
+    assert response["results"] == []
+    assert [error["collection"] for error in response["errors"]] == ["never-there", "nor-here"]
 
 
 @pytest.mark.parametrize(
@@ -297,7 +301,7 @@ def test_when_all_collections_fail_each_is_told(http: httpx.Client) -> None:
     [{}, {"collection": "abc", "collections": ["abc"]}, {"collections": []}, {"collection": None}],
     ids=json.dumps,
 )
-def test_exactly_one_of_collection_and_collections_is_given(http: httpx.Client, body: dict[str, Any]) -> None:
+def test_exactly_one_of_collection_and_collections_is_required(http: httpx.Client, body: dict[str, Any]) -> None:
     problem = problem_of(http.post("/query", json={"query_embedding": [1, 0], **body}), 400)
 
     assert "collection" in problem["detail"]

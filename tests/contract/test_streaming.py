@@ -1,4 +1,4 @@
-"""The contract's section "Streaming": a line a document in, a line a batch out."""
+"""The contract's section "Streaming": one line per document, and one response line per batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.documents import (
 )
 from tests.support.problems import problem_of
 from tests.support.servers import Served
-from tests.support.streams import duplex, stream, stream_path, told
+from tests.support.streams import duplex, response_lines, stream, stream_path
 
 MANY = 2500
 """More than two batches."""
@@ -39,7 +39,7 @@ def ids_in(http: httpx.Client, collection: str) -> list[str]:
     return found
 
 
-# -- what is stored -----------------------------------------------------------------------------
+# -- stored documents ---------------------------------------------------------------------------
 
 
 def test_a_streamed_document_is_stored_as_an_added_one_is(http: httpx.Client, collection: str) -> None:
@@ -48,7 +48,9 @@ def test_a_streamed_document_is_stored_as_an_added_one_is(http: httpx.Client, co
     packed = base64.b64encode(struct.pack("<2f", 0.6, 0.8)).decode()
     add(http, collection, {**sent, "id": "added"})
 
-    told(stream(http, collection, lines_of({**sent, "id": "numbers"}, {**sent, "id": "packed", "embedding": packed})))
+    response_lines(
+        stream(http, collection, lines_of({**sent, "id": "numbers"}, {**sent, "id": "packed", "embedding": packed}))
+    )
 
     added, *streamed = (
         http.get(document_path(collection, one), params={"include": "embedding"}).json()
@@ -57,10 +59,10 @@ def test_a_streamed_document_is_stored_as_an_added_one_is(http: httpx.Client, co
     assert [{**one, "id": "added"} for one in streamed] == [added, added]
 
 
-def test_every_batch_is_acknowledged_by_a_line_and_the_last_line_tells_the_total(
+def test_every_batch_is_acknowledged_by_a_line_and_the_last_line_has_the_total(
     http: httpx.Client, collection: str
 ) -> None:
-    *stored, done = told(stream(http, collection, lines_of(*documents(MANY))))
+    *stored, done = response_lines(stream(http, collection, lines_of(*documents(MANY))))
 
     assert stored[0]["first_line"] == 1
     assert [line["first_line"] for line in stored[1:]] == [line["last_line"] + 1 for line in stored[:-1]]
@@ -69,20 +71,20 @@ def test_every_batch_is_acknowledged_by_a_line_and_the_last_line_tells_the_total
     assert ids_in(http, collection) == [f"doc-{number}" for number in range(MANY)]
 
 
-def test_a_body_of_unknown_length_is_a_stream_like_any(http: httpx.Client, collection: str) -> None:
+def test_a_body_of_unknown_length_is_streamed(http: httpx.Client, collection: str) -> None:
     whole = lines_of(*documents(50))
 
     def pieces() -> Iterator[bytes]:
-        for begin in range(0, len(whole), 37):  # lines are cut anywhere
+        for begin in range(0, len(whole), 37):  # chunks do not end with lines
             yield whole[begin : begin + 37]
 
-    answer = http.post(stream_path(collection), content=pieces(), headers=NDJSON_HEADERS)
+    response = http.post(stream_path(collection), content=pieces(), headers=NDJSON_HEADERS)
 
-    assert told(answer)[-1]["count"] == 50
+    assert response_lines(response)[-1]["count"] == 50
     assert ids_in(http, collection) == [f"doc-{number}" for number in range(50)]
 
 
-def test_a_sender_may_read_each_acknowledgement_before_it_goes_on(
+def test_a_client_may_read_each_acknowledgement_before_it_sends_more(
     service: Served, http: httpx.Client, collection: str
 ) -> None:
     with duplex(service.url, collection) as sender:
@@ -94,30 +96,30 @@ def test_a_sender_may_read_each_acknowledgement_before_it_goes_on(
         assert sender.read()["status"] == "done"
 
 
-def test_a_document_without_id_gets_the_prefix_that_is_told_and_the_number_of_its_line(
-    http: httpx.Client, collection: str
-) -> None:
+def test_a_generated_id_is_the_prefix_and_the_number_of_the_line(http: httpx.Client, collection: str) -> None:
     without = {"text": "x", "embedding": [1, 2]}
 
-    stored, _ = told(stream(http, collection, b"\n" + lines_of(without, document("own"), {**without, "id": None})))
+    stored, _ = response_lines(
+        stream(http, collection, b"\n" + lines_of(without, document("own"), {**without, "id": None}))
+    )
 
     assert len(stored["id_prefix"]) > 16
     assert ids_in(http, collection) == [f"{stored['id_prefix']}2", "own", f"{stored['id_prefix']}4"]
 
 
-def test_a_stream_whose_documents_have_ids_tells_no_prefix(http: httpx.Client, collection: str) -> None:
-    assert "id_prefix" not in told(stream(http, collection, lines_of(document("a"))))[0]
+def test_a_stream_whose_documents_have_ids_has_no_prefix(http: httpx.Client, collection: str) -> None:
+    assert "id_prefix" not in response_lines(stream(http, collection, lines_of(document("a"))))[0]
 
 
 @pytest.mark.parametrize("mode", ["add", "upsert"])
 def test_a_stream_without_documents_stores_none(http: httpx.Client, collection: str, mode: str) -> None:
-    (done,) = told(stream(http, collection, b"\n\r\n", mode))
+    (done,) = response_lines(stream(http, collection, b"\n\r\n", mode))
 
     assert done == {"status": "done", "collection": collection, "last_line": 0, "count": 0, "batches": 0}
 
 
 def test_a_document_called_stream_can_be_read(http: httpx.Client, collection: str) -> None:
-    told(stream(http, collection, lines_of(document("stream"))))
+    response_lines(stream(http, collection, lines_of(document("stream"))))
 
     assert http.get(document_path(collection, "stream")).json()["id"] == "stream"
 
@@ -126,22 +128,22 @@ def test_a_document_called_stream_can_be_read(http: httpx.Client, collection: st
 
 
 def test_the_last_line_needs_no_newline(http: httpx.Client, collection: str) -> None:
-    assert told(stream(http, collection, lines_of(*documents(2)).rstrip()))[-1]["count"] == 2
+    assert response_lines(stream(http, collection, lines_of(*documents(2)).rstrip()))[-1]["count"] == 2
 
 
-def test_blank_lines_are_passed_over_and_counted(http: httpx.Client, collection: str) -> None:
+def test_blank_lines_are_ignored_and_counted(http: httpx.Client, collection: str) -> None:
     first, second = (lines_of(one) for one in documents(2))
 
-    stored, _ = told(stream(http, collection, b"\n \t\n" + first + b"\n" + second + b"\n\n"))
+    stored, _ = response_lines(stream(http, collection, b"\n \t\n" + first + b"\n" + second + b"\n\n"))
 
     assert (stored["first_line"], stored["last_line"], stored["count"]) == (3, 5, 2)
 
 
 def test_lines_may_end_as_on_windows(http: httpx.Client, collection: str) -> None:
-    assert told(stream(http, collection, lines_of(*documents(2)).replace(b"\n", b"\r\n")))[-1]["count"] == 2
+    assert response_lines(stream(http, collection, lines_of(*documents(2)).replace(b"\n", b"\r\n")))[-1]["count"] == 2
 
 
-def test_a_byte_order_mark_is_no_json(http: httpx.Client, collection: str) -> None:
+def test_a_byte_order_mark_is_not_json(http: httpx.Client, collection: str) -> None:
     problem = problem_of(stream(http, collection, b"\xef\xbb\xbf" + lines_of(document("a"))), 400)
 
     assert problem["detail"] == "The line is not valid JSON: line 1"
@@ -150,12 +152,12 @@ def test_a_byte_order_mark_is_no_json(http: httpx.Client, collection: str) -> No
 # -- add and upsert -----------------------------------------------------------------------------
 
 
-def test_an_id_that_is_taken_ends_an_add_and_all_lines_before_its_batch_are_stored(
+def test_an_existing_id_ends_an_add_and_all_lines_before_its_batch_are_stored(
     http: httpx.Client, collection: str
 ) -> None:
     add(http, collection, document(f"doc-{MANY - 1}"))
 
-    *stored, failed = told(stream(http, collection, lines_of(*documents(MANY))))
+    *stored, failed = response_lines(stream(http, collection, lines_of(*documents(MANY))))
 
     assert stored
     assert failed["status"] == "failed"
@@ -170,9 +172,7 @@ def test_an_id_that_is_taken_ends_an_add_and_all_lines_before_its_batch_are_stor
     assert ids_in(http, collection)[1:] == [f"doc-{number}" for number in range(failed["last_line"])]
 
 
-def test_an_id_that_is_taken_in_the_first_batch_is_answered_as_ever_and_changes_nothing(
-    http: httpx.Client, collection: str
-) -> None:
+def test_an_existing_id_in_the_first_batch_is_409_and_changes_nothing(http: httpx.Client, collection: str) -> None:
     add(http, collection, document("b"))
 
     problem = problem_of(stream(http, collection, lines_of(document("a"), document("b"))), 409)
@@ -181,10 +181,10 @@ def test_an_id_that_is_taken_in_the_first_batch_is_answered_as_ever_and_changes_
     assert ids_in(http, collection) == ["b"]
 
 
-def test_an_upsert_replaces_documents_whole(http: httpx.Client, collection: str) -> None:
+def test_an_upsert_replaces_documents_completely(http: httpx.Client, collection: str) -> None:
     add(http, collection, document("a", text="old", before=1))
 
-    told(stream(http, collection, lines_of(document("a", text="new", after=2)), "upsert"))
+    response_lines(stream(http, collection, lines_of(document("a", text="new", after=2)), "upsert"))
 
     found = http.get(document_path(collection, "a")).json()
     assert found == {"id": "a", "text": "new", "metadata": {"after": 2}}
@@ -193,16 +193,16 @@ def test_an_upsert_replaces_documents_whole(http: httpx.Client, collection: str)
 def test_of_two_lines_with_one_id_the_later_one_is_upserted_last(http: httpx.Client, collection: str) -> None:
     lines = lines_of(document("a", text="first"), document("b"), document("a", text="second"))
 
-    *_, done = told(stream(http, collection, lines, "upsert"))
+    *_, done = response_lines(stream(http, collection, lines, "upsert"))
 
     assert done["count"] == 3
     assert http.get(document_path(collection, "a")).json()["text"] == "second"
 
 
-def test_a_second_line_with_one_id_ends_an_add(http: httpx.Client, collection: str) -> None:
+def test_a_repeated_id_ends_an_add(http: httpx.Client, collection: str) -> None:
     lines = lines_of(document("a", text="first"), document("b"), document("a", text="second"), document("c"))
 
-    *_, failed = told(stream(http, collection, lines))
+    *_, failed = response_lines(stream(http, collection, lines))
 
     assert (failed["last_line"], failed["problem"]["status"]) == (2, 409)
     assert failed["problem"]["errors"][0]["line"] == 3
@@ -210,7 +210,7 @@ def test_a_second_line_with_one_id_ends_an_add(http: httpx.Client, collection: s
     assert http.get(document_path(collection, "a")).json()["text"] == "first"
 
 
-# -- what is wrong ------------------------------------------------------------------------------
+# -- invalid lines ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_a_second_line_with_one_id_ends_an_add(http: httpx.Client, collection: s
     ids=json.dumps,
 )
 @pytest.mark.parametrize("taken", [False, True], ids=["empty", "of two dimensions"])
-def test_a_bad_document_is_refused_as_in_any_request_and_its_line_is_told(
+def test_a_bad_document_is_rejected_as_in_any_request_with_the_number_of_its_line(
     http: httpx.Client, collection: str, taken: bool, bad: Document
 ) -> None:
     if taken:
@@ -247,7 +247,7 @@ def test_a_bad_document_is_refused_as_in_any_request_and_its_line_is_told(
 
     problem = problem_of(stream(http, collection, lines_of(document("a")) + b"\n" + lines_of(bad)), 400)
 
-    # The other line of each is blameless, or is the first of the request where that is said.
+    # The other line of each is valid, or is reported as the first of the request.
     spoken = str(posted["detail"]).replace("$.documents[1]", "line 3, $", 1)
     assert problem["detail"] in (spoken, spoken.replace("$.documents[0].embedding", "line 1, $.embedding"))
     assert problem["title"] == posted["title"]
@@ -258,7 +258,7 @@ def test_a_bad_document_is_refused_as_in_any_request_and_its_line_is_told(
 
 
 @pytest.mark.parametrize("line", [b"{", b'{"text": "x"', b"\xff", b'{"text": "\xff", "embedding": [1]}', b"NaN"])
-def test_a_line_that_is_no_json_is_told(http: httpx.Client, collection: str, line: bytes) -> None:
+def test_a_line_that_is_not_json_is_reported_with_its_number(http: httpx.Client, collection: str, line: bytes) -> None:
     problem = problem_of(stream(http, collection, lines_of(*documents(2)) + line + b"\n"), 400)
 
     assert problem["detail"] == "The line is not valid JSON: line 3"
@@ -266,20 +266,20 @@ def test_a_line_that_is_no_json_is_told(http: httpx.Client, collection: str, lin
     assert count_of(http, collection) == 0
 
 
-def test_a_stream_that_failed_goes_on_after_the_last_line_that_was_stored(http: httpx.Client, collection: str) -> None:
+def test_a_failed_stream_is_resumed_after_the_last_stored_line(http: httpx.Client, collection: str) -> None:
     sent = [lines_of(one) for one in documents(MANY)]
     broken = [*sent[: MANY - 200], b"{broken}\n", *sent[MANY - 199 :]]
 
-    *stored, failed = told(stream(http, collection, b"".join(broken)))
+    *stored, failed = response_lines(stream(http, collection, b"".join(broken)))
     assert stored
     assert failed["problem"]["errors"][0]["line"] == MANY - 199
-    *_, done = told(stream(http, collection, b"".join(sent[failed["last_line"] :])))
+    *_, done = response_lines(stream(http, collection, b"".join(sent[failed["last_line"] :])))
 
     assert failed["count"] + done["count"] == MANY
     assert ids_in(http, collection) == [f"doc-{number}" for number in range(MANY)]
 
 
-def test_a_collection_that_is_deleted_meanwhile_ends_the_stream(service: Served, http: httpx.Client, name: str) -> None:
+def test_deleting_the_collection_ends_the_stream(service: Served, http: httpx.Client, name: str) -> None:
     http.post("/collections", json={"name": name}).raise_for_status()
     with duplex(service.url, name) as sender:
         sender.send(lines_of(document("a")))
@@ -290,7 +290,7 @@ def test_a_collection_that_is_deleted_meanwhile_ends_the_stream(service: Served,
     assert (failed["last_line"], failed["problem"]["status"]) == (1, 404)
 
 
-# -- what is known before anything is stored ----------------------------------------------------
+# -- errors before the first batch --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("absent", ["absent", "a%20b", "x"])
@@ -308,22 +308,29 @@ def test_an_unknown_mode_is_400(http: httpx.Client, collection: str, mode: str) 
 
 @pytest.mark.parametrize("content_type", ["application/json", "application/msgpack", "text/plain", "x"])
 def test_another_media_type_is_415(http: httpx.Client, collection: str, content_type: str) -> None:
-    answer = http.post(stream_path(collection), content=lines_of(document("a")), headers={"Content-Type": content_type})
+    response = http.post(
+        stream_path(collection), content=lines_of(document("a")), headers={"Content-Type": content_type}
+    )
 
-    problem_of(answer, 415)
+    problem_of(response, 415)
     assert count_of(http, collection) == 0
 
 
 @pytest.mark.parametrize("content_type", [None, "application/ndjson", "Application/X-NDJSON; charset=utf-8"])
-def test_the_media_type_may_be_left_out_or_written_in_other_ways(
+def test_the_media_type_may_be_absent_or_an_alias(
     http: httpx.Client, collection: str, content_type: str | None
 ) -> None:
     headers = {} if content_type is None else {"Content-Type": content_type}
 
-    assert told(http.post(stream_path(collection), content=lines_of(document("a")), headers=headers))[-1]["count"] == 1
+    assert (
+        response_lines(http.post(stream_path(collection), content=lines_of(document("a")), headers=headers))[-1][
+            "count"
+        ]
+        == 1
+    )
 
 
-def test_a_sender_that_waits_for_leave_is_refused_before_it_sends(service: Served) -> None:
+def test_a_client_that_expects_100_continue_is_rejected_before_it_sends(service: Served) -> None:
     with duplex(service.url, "absent") as sender:
-        assert sender.answer.status == 404
-        assert json.loads(sender.answer.read())["detail"] == "Collection 'absent' not found"
+        assert sender.response.status == 404
+        assert json.loads(sender.response.read())["detail"] == "Collection 'absent' not found"

@@ -1,4 +1,4 @@
-"""Reads the Dockerfile, and carries out in a folder what a container engine would do with it."""
+"""Reads the Dockerfile, and runs its instructions in a folder, as a container engine would."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pathlib import Path
 from dockerfile_parse import DockerfileParser
 
 ROOT = Path(__file__).resolve().parents[2]
-PLACES = ("/opt/ragstore", "/build", "/usr/local", "/data")
-"""The image's folders that the Dockerfile names. Each lies below the image's folder here."""
+IMAGE_FOLDERS = ("/opt/ragstore", "/build", "/usr/local", "/data")
+"""The folders of the image that the Dockerfile names. Each is below the folder of the engine here."""
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction: its name in capitals, and what follows it."""
+    """An instruction: its name in capitals, and its value."""
 
     name: str
     value: str
@@ -32,9 +32,9 @@ class Stage:
     """A stage of the build.
 
     Attributes:
-        base: the image or stage that it starts from.
+        base: the image or stage of its FROM.
         name: its own name; empty for the last.
-        instructions: what follows FROM.
+        instructions: the instructions after FROM.
     """
 
     base: str
@@ -42,11 +42,11 @@ class Stage:
     instructions: list[Instruction] = field(default_factory=list)
 
     def values(self, name: str) -> list[str]:
-        """What the instructions of one name say."""
+        """The values of all instructions of a name."""
         return [instruction.value for instruction in self.instructions if instruction.name == name]
 
     def value(self, name: str) -> str:
-        """What the last instruction of a name says: the one that counts."""
+        """The value of the last instruction of a name: the one in force."""
         return self.values(name)[-1]
 
 
@@ -89,10 +89,10 @@ def assignments(value: str) -> Iterator[tuple[str, str]]:
 
 @dataclass
 class Engine:
-    """Carries instructions out below a folder, which stands for the image's root.
+    """Runs instructions below a folder, which represents the image's root.
 
-    A fresh Python environment stands for what the base image has in /usr/local. Left out is what needs root or changes
-    the system: adding the user, and taking pip out of the base image.
+    A new Python environment represents /usr/local of the base image. Instructions that need root or change the system
+    are not run: adding the user, and removing pip from the base image.
 
     Attributes:
         folder: the folder.
@@ -107,22 +107,22 @@ class Engine:
     workdir: str = "/"
 
     def base_image(self) -> None:
-        """Lay what the base image has."""
+        """Create the content of the base image."""
         subprocess.run([sys._base_executable, "-m", "venv", str(self.below("/usr/local"))], check=True)  # type: ignore[attr-defined]  # venv uses it, too
         self.environ = {"PATH": f"{self.below('/usr/local/bin')}:/usr/bin:/bin"}
 
     def below(self, path: str) -> Path:
-        """Where a path of the image lies."""
+        """The path of a file of the image."""
         return self.folder / path.lstrip("/")
 
     def resolved(self, text: str) -> str:
-        """A text with the argument and the image's paths filled in."""
+        """A text with the build argument and the image's paths replaced."""
         text = text.replace("${STORE}", self.store)
-        places = "|".join(map(re.escape, PLACES))
-        return re.sub(rf"(?<![\w/.])({places})(?![\w-])", lambda found: str(self.below(found[1])), text)
+        folders = "|".join(map(re.escape, IMAGE_FOLDERS))
+        return re.sub(rf"(?<![\w/.])({folders})(?![\w-])", lambda found: str(self.below(found[1])), text)
 
-    def carry_out(self, stage: Stage) -> None:
-        """Carry out a stage's WORKDIR, ENV, COPY of the context, and RUN."""
+    def build(self, stage: Stage) -> None:
+        """Run a stage's WORKDIR, ENV, COPY from the context, and RUN."""
         for instruction in stage.instructions:
             match instruction.name:
                 case "WORKDIR":
@@ -136,7 +136,7 @@ class Engine:
                     self.run(instruction.value)
 
     def set(self, value: str) -> None:
-        """Carry out ENV. What the machine has of pip's cache is used: it changes the time, not the result."""
+        """Run ENV. pip's cache is used, contrary to the Dockerfile: it changes the duration, not the result."""
         for name, given in assignments(value):
             if name == "PATH":
                 self.environ[name] = ":".join(self.resolved(part) for part in given.split(":"))
@@ -144,18 +144,18 @@ class Engine:
                 self.environ[name] = self.resolved(given)
 
     def copy(self, value: str) -> None:
-        """Carry out COPY from the context."""
+        """Run COPY from the context."""
         *sources, target = self.resolved(value).split()
         for source in sources:
-            place = self.below(self.workdir) / target
+            path = self.below(self.workdir) / target
             if (ROOT / source).is_dir():
-                shutil.copytree(ROOT / source, place, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+                shutil.copytree(ROOT / source, path, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
             else:
-                place.mkdir(parents=True, exist_ok=True)
-                shutil.copy(ROOT / source, place)
+                path.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / source, path)
 
     def run(self, command: str) -> None:
-        """Carry out RUN, in the shell that Docker takes."""
+        """Run RUN, in the shell that Docker uses."""
         subprocess.run(
             ["/bin/sh", "-c", self.resolved(command)],
             cwd=self.below(self.workdir),
@@ -165,7 +165,7 @@ class Engine:
         )
 
     def start(self, command: str, environ: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
-        """Start what a CMD in exec form says."""
+        """Start a CMD in exec form."""
         with log.open("wb") as output:
             return subprocess.Popen(
                 json.loads(command),
@@ -176,12 +176,12 @@ class Engine:
             )
 
     def files(self) -> dict[str, int]:
-        """Every file of /opt/ragstore with the time of its last change."""
-        place = self.below("/opt/ragstore")
-        return {str(file.relative_to(place)): file.lstat().st_mtime_ns for file in place.rglob("*") if file.is_file()}
+        """All files of /opt/ragstore with their modification times."""
+        root = self.below("/opt/ragstore")
+        return {str(file.relative_to(root)): file.lstat().st_mtime_ns for file in root.rglob("*") if file.is_file()}
 
 
 def settings_of_pip() -> dict[str, str]:
-    """What the machine says about where packages come from, and its home, which has more of that."""
+    """The machine's settings for package indexes, and its home folder, which has more of them."""
     names = ("HOME", "SSL_CERT_FILE", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
     return {name: value for name, value in os.environ.items() if name in names or name.startswith("PIP_")}

@@ -1,4 +1,4 @@
-"""What docker-compose.yml says. That it is well-formed, `make deploy-check` holds against the schema."""
+"""The content of docker-compose.yml. `make deploy-check` validates it against the schema."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOCK = (ROOT / "requirements/embedded.txt").read_text()
 
 
 def bash_check(service: str, inner_port: int, port: int) -> int:
-    """The exit code of a health check that is a bash command, on another port."""
+    """The exit code of a health check in bash, with another port."""
     command: list[str] = SERVICES[service]["healthcheck"]["test"]
     assert command[:3] == ["CMD", "bash", "-c"]
     script = command[3].replace("$$", "$").replace(f"/{inner_port}", f"/{port}")
@@ -30,7 +30,7 @@ def test_its_services_have_the_names_of_the_topology() -> None:
     assert set(SERVICES) == {"ragstore", "chromadb", "tei-embeddings"}
 
 
-def test_embeddings_are_made_only_when_asked_for() -> None:
+def test_the_embeddings_server_starts_only_with_its_profile() -> None:
     assert {name for name, service in SERVICES.items() if "profiles" in service} == {"tei-embeddings"}
     assert SERVICES["tei-embeddings"]["profiles"] == ["embeddings"]
 
@@ -40,7 +40,7 @@ def test_every_service_is_on_my_network_alone(name: str) -> None:
     assert SERVICES[name]["networks"] == ["my_network"]
 
 
-def test_others_find_the_network_by_its_name() -> None:
+def test_the_network_has_a_fixed_name() -> None:
     assert COMPOSE["networks"]["my_network"]["name"] == "my_network"
 
 
@@ -53,7 +53,7 @@ def test_every_service_is_hardened(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_every_service_has_bounds(name: str) -> None:
+def test_every_service_has_resource_limits(name: str) -> None:
     assert {"cpus", "memory", "pids"} <= SERVICES[name]["deploy"]["resources"]["limits"].keys()
 
 
@@ -66,7 +66,7 @@ def test_ragstore_starts_when_chroma_is_healthy() -> None:
     assert SERVICES["ragstore"]["depends_on"] == {"chromadb": {"condition": "service_healthy"}}
 
 
-def test_ragstore_asks_the_chroma_service() -> None:
+def test_ragstore_uses_the_chroma_service() -> None:
     address = urlsplit(load(SERVICES["ragstore"]["environment"]).chroma_url)
     assert (address.hostname, address.port) == ("chromadb", 8000)
 
@@ -75,7 +75,7 @@ def test_every_ragstore_variable_is_a_setting() -> None:
     assert unknown(SERVICES["ragstore"]["environment"]) == []
 
 
-def test_chroma_is_the_version_that_is_tested() -> None:
+def test_chroma_has_the_tested_version() -> None:
     version = SERVICES["chromadb"]["image"].rpartition(":")[2]
     assert f"\nchromadb=={version} " in LOCK
 
@@ -86,18 +86,18 @@ def test_chroma_s_data_is_on_a_volume() -> None:
     assert path == "/data"
 
 
-def test_embeddings_listen_where_the_topology_says() -> None:
+def test_the_embeddings_server_has_the_port_and_model_of_the_topology() -> None:
     command = SERVICES["tei-embeddings"]["command"]
     assert command[command.index("--port") + 1] == "8080"
     assert command[command.index("--model-id") + 1] == "jinaai/jina-embeddings-v2-base-de"
 
 
-def test_nothing_is_published_beyond_this_machine() -> None:
+def test_only_the_loopback_interface_is_published() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert ports == ["127.0.0.1:8080:8080"]
 
 
-def test_running_requests_may_end_before_the_container_is_killed() -> None:
+def test_requests_in_flight_complete_before_the_container_is_killed() -> None:
     assert int(SERVICES["ragstore"]["stop_grace_period"].removesuffix("s")) > Settings().shutdown_seconds
 
 
@@ -106,7 +106,7 @@ def test_chroma_s_health_check_passes_on_a_chroma_server(chroma: Served) -> None
 
 
 @pytest.mark.parametrize(("name", "port"), [("chromadb", 8000), ("tei-embeddings", 8080)])
-def test_health_checks_fail_when_nobody_listens(name: str, port: int) -> None:
+def test_health_checks_fail_when_the_port_is_closed(name: str, port: int) -> None:
     assert bash_check(name, port, free_port()) != 0
 
 

@@ -1,14 +1,14 @@
-"""The image's build and start, carried out in a folder, since there is no container engine where the tests run.
+"""The image's build and start, run in a folder, since the tests have no container engine.
 
-Real are: the files of the context, the build's commands, the hashed lock, a fresh environment, the variables, the
-command and the health check. Not there: the base image (this machine's Python stands for it), the user, the
-read-only root.
+Real: the files of the context, the build's commands, the hashed lock, a new environment, the variables, the command and
+the health check. Replaced or missing: the base image (this machine's Python instead), the user, the read-only root.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     """The remote variant, built."""
     engine = Engine(tmp_path_factory.mktemp("image"), "remote")
     engine.base_image()
-    engine.carry_out(BUILD)
-    # The last stage's COPY is done: the environment lies where it belongs.
+    engine.build(BUILD)
+    # The COPY of the last stage needs nothing: the environment is in its final folder.
     engine.environ = {}
     engine.set(IMAGE.value("ENV"))
     engine.workdir = IMAGE.value("WORKDIR")
@@ -37,20 +37,22 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Engine:
 
 @dataclass
 class Container:
-    """A started image, and the files that it had before."""
+    """A started image, and the files that it had before the start."""
 
     served: Served
     environ: dict[str, str]
     files: dict[str, int]
+    key: str
 
 
 @pytest.fixture(scope="module")
 def container(image: Engine, chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
-    """The image, started as its CMD says."""
+    """The image, started with its CMD."""
     port = free_port()
     folder = tmp_path_factory.mktemp("container")
     new_key = ["ragstore", "keys", "new", "tests", "--role", "reader", "--file", str(folder / "keys")]
-    subprocess.run(new_key, env=image.environ, capture_output=True, check=True)
+    printed = subprocess.run(new_key, env=image.environ, capture_output=True, text=True, check=True).stdout
+    key = re.findall(r"rsk_[\w-]{43}", printed)[0]
     environ = {
         "RAGSTORE_PORT": str(port),
         "RAGSTORE_CHROMA_URL": chroma.url,
@@ -60,11 +62,11 @@ def container(image: Engine, chroma: Served, tmp_path_factory: pytest.TempPathFa
     process = image.start(IMAGE.value("CMD"), environ, folder / "log")
     with running(Served(f"http://127.0.0.1:{port}", process, folder / "log")) as served:
         served.wait_until_ready("/health/ready")
-        yield Container(served, environ, files)
+        yield Container(served, environ, files, key)
 
 
 def in_image(image: Engine, code: str) -> str:
-    """What Python code prints in the image."""
+    """The output of Python code that runs in the image."""
     run = subprocess.run(
         ["python", "-c", code], env=image.environ, cwd=image.folder, capture_output=True, text=True, check=True
     )
@@ -95,7 +97,7 @@ def test_it_gets_ready(container: Container) -> None:
 
 
 def test_its_process_is_the_command_itself(container: Container) -> None:
-    # No shell stands between that would keep the signals.
+    # A shell in between would not pass signals on.
     parts = Path(f"/proc/{container.served.process.pid}/cmdline").read_bytes().split(b"\0")
     assert b"sh" not in [os.path.basename(part) for part in parts]
 
@@ -104,53 +106,64 @@ def test_its_health_check_passes(image: Engine, container: Container) -> None:
     assert healthcheck(image, container.environ) == 0
 
 
-def test_its_health_check_fails_when_nobody_listens(image: Engine) -> None:
+def test_its_health_check_fails_when_the_port_is_closed(image: Engine) -> None:
     assert healthcheck(image, {"RAGSTORE_PORT": str(free_port())}) == 1
 
 
-def test_its_health_check_asks_no_proxy(image: Engine, container: Container) -> None:
+def test_its_health_check_uses_no_proxy(image: Engine, container: Container) -> None:
     proxy = {"http_proxy": f"http://127.0.0.1:{free_port()}"}
     assert healthcheck(image, container.environ | proxy) == 0
 
 
-def test_running_it_changes_no_file_of_it(image: Engine, container: Container) -> None:
+def test_running_it_changes_none_of_its_files(image: Engine, container: Container) -> None:
     assert image.files() == container.files
 
 
 @pytest.mark.parametrize("name", ["chromadb", "onnxruntime", "pip", "setuptools", "hatchling"])
-def test_it_is_without(image: Engine, name: str) -> None:
+def test_it_does_not_contain(image: Engine, name: str) -> None:
     assert in_image(image, f"import importlib.util; print(importlib.util.find_spec({name!r}))") == "None"
 
 
-def test_what_it_declares_to_need_it_has_but_for_chromadb(image: Engine) -> None:
+def test_it_has_all_dependencies_but_those_of_the_extra_embedded(image: Engine) -> None:
     code = """
 import importlib.metadata as metadata, re
 plain = lambda name: re.sub(r"[-_.]+", "-", name).lower()
-needed = {plain(re.match(r"[A-Za-z0-9_.-]+", need)[0]) for need in metadata.requires("ragstore")}
+declared = [need for package in ("ragstore", "ragstore-client") for need in metadata.requires(package)]
+needed = {plain(re.match(r"[A-Za-z0-9_.-]+", need)[0]) for need in declared if not need.endswith("'langgraph'")}
 print(sorted(needed - {plain(distribution.name) for distribution in metadata.distributions()}))
 """
     assert in_image(image, code) == "['chromadb']"
 
 
+def test_its_commands_for_transfers_and_repairs_run(image: Engine, container: Container, tmp_path: Path) -> None:
+    key = container.key
+    for words in (["ragstore", "stats", "--url", container.served.url], ["chroma-repair", str(tmp_path)]):
+        run = subprocess.run(
+            words, env={**image.environ, "RAGSTORE_API_KEY": key}, capture_output=True, text=True, check=False
+        )
+        assert (run.returncode, run.stderr) == (0, "")
+
+
 def test_its_packages_are_compiled(image: Engine) -> None:
-    # A read-only image could never keep what Python compiles at the first import.
+    # In a read-only image Python could not store what it compiles at the first import.
     compiled = in_image(image, "import ragstore.app as it, os; print(os.path.exists(it.__cached__))")
     assert compiled == "True"
 
 
 def test_without_keys_it_does_not_start(image: Engine, chroma: Served, tmp_path: Path) -> None:
-    # It would listen on every address.
+    # It would serve every address.
     run = command(image, tmp_path, RAGSTORE_CHROMA_URL=chroma.url)
     assert run.returncode == 1
     assert len(run.stderr.splitlines()) == 1
     assert "RAGSTORE_KEYS_FILE" in run.stderr
 
 
-def test_embedded_chroma_is_refused_with_one_line(image: Engine, tmp_path: Path) -> None:
+def test_embedded_chroma_is_rejected_with_one_line(image: Engine, tmp_path: Path) -> None:
     run = command(image, tmp_path, RAGSTORE_HOST="127.0.0.1", RAGSTORE_PORT="0")
     assert run.returncode == 1
     assert len(run.stderr.splitlines()) == 1
     assert "RAGSTORE_CHROMA_URL" in run.stderr
+    assert "pip install 'ragstore[embedded]'" in run.stderr
 
 
 # The last test: it ends the service.

@@ -104,6 +104,7 @@ def test_data_can_be_read(block: Block) -> None:
 
 
 @every_block
+@pytest.mark.process
 def test_what_is_not_run_names_what_exists(block: Block) -> None:
     if not block.reason or block.language != "sh":
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ragstore.app import create_backend, create_litestar, create_store
+from ragstore.chroma.layers.layered_backend import LayeredBackend
 from ragstore.settings import Settings
 from ragstore.store.registry import StoreRegistry
 from ragstore.store.scope import ScopedStore
@@ -15,8 +16,11 @@ def layers(outermost: object) -> Iterator[str]:
     """The names of a store or backend and of all that it wraps."""
     layer: object | None = outermost
     while layer is not None:
-        yield type(layer).__name__
-        layer = getattr(layer, "_inner", None) or getattr(layer, "_backend", None)
+        if isinstance(layer, LayeredBackend):
+            yield from (type(each).__name__ for each in layer.layers)
+        else:
+            yield type(layer).__name__
+        layer = getattr(layer, "_inner", None) or getattr(layer, "backend", None)
 
 
 def test_it_is_what_its_script_draws() -> None:
@@ -36,7 +40,7 @@ def test_embedded_chroma_needs_no_protection_from_reads_beside_writes() -> None:
     of_both = [
         set(layers(create_store(settings))) for settings in (Settings(chroma_url="http://chroma:8000"), Settings())
     ]
-    assert of_both[0] - of_both[1] == {"ConsistentReadBackend", "HttpBackend"}
+    assert of_both[0] - of_both[1] == {"ConsistentReadLayer", "HttpBackend"}
 
 
 def test_its_backends_are_the_service_s() -> None:

@@ -1,4 +1,4 @@
-"""A condition is put into Chroma's form once, and its key tells it from others."""
+"""A condition is translated for Chroma once, and its key identifies it."""
 
 from __future__ import annotations
 
@@ -26,21 +26,19 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("given", "text", "other", "other_text"), SAME)
-def test_conditions_that_ask_the_same_have_one_key(
-    given: object, text: object, other: object, other_text: object
-) -> None:
+def test_equal_conditions_have_one_key(given: object, text: object, other: object, other_text: object) -> None:
     assert Condition.parse(given, text).key == Condition.parse(other, other_text).key
 
 
-def test_conditions_that_ask_something_else_have_different_keys() -> None:
+def test_different_conditions_have_different_keys() -> None:
     assert len({Condition.parse(*given).key for given in OTHERS}) == len(OTHERS)
 
 
-def test_a_key_is_short_however_long_the_filter_is() -> None:
+def test_a_key_has_the_same_size_for_every_filter() -> None:
     assert len(Condition.parse({"n": {"$in": [*range(5000)]}}).key) == KEY_BYTES
 
 
 @pytest.mark.parametrize("empty", [NO_CONDITION, Condition.parse({}, {})])
-def test_no_condition_has_no_key_and_asks_chroma_nothing(empty: Condition) -> None:
+def test_no_condition_has_no_key_and_no_filter_for_chroma(empty: Condition) -> None:
     assert empty.is_none
     assert (empty.key, empty.chroma_where, empty.chroma_where_document) == (b"", None, None)

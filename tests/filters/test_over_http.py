@@ -1,4 +1,4 @@
-"""The `where` language through the running service, against a plain reading of it."""
+"""The `where` language through the running service, against an independent oracle."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ def _load(http: httpx.Client, metadatas: list[dict[str, Value]]) -> str:
     name = f"t-{uuid4().hex}"
     http.post("/collections", json={"name": name}).raise_for_status()
     documents = [
-        {"id": str(place), "text": f"text {place}", "embedding": [1, place], "metadata": metadata}
-        for place, metadata in enumerate(metadatas)
+        {"id": str(index), "text": f"text {index}", "embedding": [1, index], "metadata": metadata}
+        for index, metadata in enumerate(metadatas)
     ]
     http.post(f"/collections/{name}/documents", json={"documents": documents}).raise_for_status()
     return name
 
 
-def _ids(answer: httpx.Response) -> list[str]:
-    answer.raise_for_status()
-    listed = answer.json()
+def _ids(response: httpx.Response) -> list[str]:
+    response.raise_for_status()
+    listed = response.json()
     assert listed["count"] == listed["total"] == len(listed["documents"])
     return [document["id"] for document in listed["documents"]]
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-@given(documents=st.lists(metadatas, min_size=1, max_size=30), asked=st.lists(filters, min_size=5, max_size=12))
-def test_a_filter_in_the_url_and_in_a_body_selects_what_a_plain_reading_of_it_selects(
-    http: httpx.Client, documents: list[dict[str, Value]], asked: list[Json]
+@given(documents=st.lists(metadatas, min_size=1, max_size=30), tried_filters=st.lists(filters, min_size=5, max_size=12))
+def test_a_filter_in_the_url_and_in_a_body_selects_the_documents_of_the_oracle(
+    http: httpx.Client, documents: list[dict[str, Value]], tried_filters: list[Json]
 ) -> None:
     name = _load(http, documents)
-    for filtered in asked:
-        meant = [str(place) for place, metadata in enumerate(documents) if selects(filtered, metadata)]
+    for filtered in tried_filters:
+        meant = [str(index) for index, metadata in enumerate(documents) if selects(filtered, metadata)]
         by_url = http.get(f"/collections/{name}/documents", params={"where": json.dumps(filtered)})
         assert _ids(by_url) == meant, filtered
         by_body = http.post(f"/collections/{name}/documents/filter", json={"where": filtered})
@@ -47,14 +47,14 @@ def test_a_filter_in_the_url_and_in_a_body_selects_what_a_plain_reading_of_it_se
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
-@given(documents=st.lists(metadatas, min_size=1, max_size=30), asked=st.lists(filters, min_size=3, max_size=6))
-def test_a_query_and_a_delete_mean_the_same_by_a_filter(
-    http: httpx.Client, documents: list[dict[str, Value]], asked: list[Json]
+@given(documents=st.lists(metadatas, min_size=1, max_size=30), tried_filters=st.lists(filters, min_size=3, max_size=6))
+def test_a_query_and_a_delete_select_the_same_documents_by_a_filter(
+    http: httpx.Client, documents: list[dict[str, Value]], tried_filters: list[Json]
 ) -> None:
     name = _load(http, documents)
     left = set(range(len(documents)))
-    for filtered in asked:
-        meant = {place for place in left if selects(filtered, documents[place])}
+    for filtered in tried_filters:
+        meant = {index for index in left if selects(filtered, documents[index])}
         question = {"query_embedding": [1, 1], "top_k": 1000, "where": filtered}
         found = http.post(f"/collections/{name}/query", json=question).raise_for_status().json()["results"]
         assert {int(hit["id"]) for hit in found} == meant, filtered

@@ -1,4 +1,4 @@
-"""Reading filters: what is of the languages, what is not, and how that is said."""
+"""Parsing of filters: valid ones, invalid ones, and the errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragstore.errors import InvalidFilter
 from ragstore.model.filters import where, where_document
-from ragstore.model.filters.grammar import GROUP, MAX_CLAUSES, MAX_DEPTH, MAX_VALUES, joined
+from ragstore.model.filters.grammar import MAX_CLAUSES, MAX_DEPTH, MAX_SIBLINGS, MAX_VALUES, combine
 from tests.support.filter_oracle import Json, Value, selects
 from tests.support.filter_strategies import filters, metadatas
 
@@ -25,7 +25,7 @@ _anything = st.recursive(
 )
 
 
-def _refusal(parse: Callable[[Any], object], value: object) -> InvalidFilter | None:
+def _invalid_filter(parse: Callable[[Any], object], value: object) -> InvalidFilter | None:
     try:
         parse(value)
     except InvalidFilter as error:
@@ -36,7 +36,7 @@ def _refusal(parse: Callable[[Any], object], value: object) -> InvalidFilter | N
 @pytest.mark.parametrize("parse", [where.parse, where_document.parse])
 @given(value=_anything | st.dictionaries(st.integers() | st.binary(), _leaves))
 def test_parse_raises_nothing_but_invalid_filter(parse: Callable[[object], object], value: object) -> None:
-    error = _refusal(parse, value)
+    error = _invalid_filter(parse, value)
     assert error is None or error.detail.startswith("Invalid 'where")
     assert error is None or error.field_errors[0].path.startswith("$.where")
 
@@ -44,12 +44,12 @@ def test_parse_raises_nothing_but_invalid_filter(parse: Callable[[object], objec
 @pytest.mark.parametrize("parse", [where.parse_text, where_document.parse_text])
 @given(text=st.text() | _anything.map(lambda value: json.dumps(value, default=str)))
 def test_parse_text_raises_nothing_but_invalid_filter(parse: Callable[[str], object], text: str) -> None:
-    error = _refusal(parse, text)
+    error = _invalid_filter(parse, text)
     assert error is None or error.detail.startswith("Invalid 'where")
 
 
 @given(filtered=filters, metadata=metadatas)
-def test_matches_is_a_plain_reading(filtered: Json, metadata: dict[str, Value]) -> None:
+def test_matches_agrees_with_the_oracle(filtered: Json, metadata: dict[str, Value]) -> None:
     assert where.matches(where.parse(filtered), metadata) == selects(filtered, metadata)
 
 
@@ -62,14 +62,14 @@ def test_a_filter_as_text_is_the_filter(filtered: Json) -> None:
     "given",
     [None, {}, {"$and": [{}]}, {"$or": [{}, {"a": 1}]}, {"$and": [{}, {"$or": [{}]}]}, {"$or": [{"$and": [{}]}]}],
 )
-def test_what_selects_everything_is_no_filter(given: object) -> None:
+def test_a_filter_that_selects_everything_is_parsed_as_none(given: object) -> None:
     assert where.parse(given) is None
 
 
 @pytest.mark.parametrize(
     "clause", [{"$and": [{"a": 1}]}, {"$or": [{"a": 1}]}, {"$and": [{"a": 1}, {}]}, {"a": {"$eq": 1}}]
 )
-def test_what_means_one_comparison_is_that_comparison(clause: object) -> None:
+def test_a_filter_of_one_comparison_is_parsed_as_that_comparison(clause: object) -> None:
     assert where.parse(clause) == where.parse({"a": 1})
 
 
@@ -107,34 +107,34 @@ WRONG: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("given", "message"), WRONG)
-def test_what_is_wrong_is_told_with_its_place(given: object, message: str) -> None:
-    with pytest.raises(InvalidFilter) as refused:
+def test_an_invalid_filter_is_reported_with_its_path(given: object, message: str) -> None:
+    with pytest.raises(InvalidFilter) as rejected:
         where.parse(given)
-    assert refused.value.detail == f"Invalid 'where' filter: {message}"
-    assert refused.value.field_errors[0].path == message.rpartition(" at ")[2]
+    assert rejected.value.detail == f"Invalid 'where' filter: {message}"
+    assert rejected.value.field_errors[0].path == message.rpartition(" at ")[2]
 
 
 @pytest.mark.parametrize("text", ["", "{", "a", "{'a': 1}", '{"a": 1}}', '{"a": NaN}', '{"a": 1e999}', "\ud800"])
-def test_what_is_no_json_is_told_to_the_letter(text: str) -> None:
-    with pytest.raises(InvalidFilter) as refused:
+def test_text_that_is_not_json_has_an_exact_message(text: str) -> None:
+    with pytest.raises(InvalidFilter) as rejected:
         where.parse_text(text)
-    assert refused.value.detail == "Invalid 'where' filter: must be valid JSON"
+    assert rejected.value.detail == "Invalid 'where' filter: must be valid JSON"
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 5_000, 100_000])
-def test_a_filter_that_is_too_deep_is_refused(depth: int) -> None:
+def test_a_filter_that_is_too_deep_is_rejected(depth: int) -> None:
     text = '{"$and": [' * depth + '{"a": 1}' + "]}" * depth
     with pytest.raises(InvalidFilter, match=f"nested more than {MAX_DEPTH} levels deep"):
         where.parse_text(text)
 
 
-def test_a_filter_with_too_many_comparisons_is_refused() -> None:
+def test_a_filter_with_too_many_comparisons_is_rejected() -> None:
     where.parse({"$or": [{"a": 1}] * MAX_CLAUSES})
     with pytest.raises(InvalidFilter, match=f"more than {MAX_CLAUSES} comparisons"):
         where.parse({"$or": [{"a": 1}] * (MAX_CLAUSES + 1)})
 
 
-def test_a_filter_with_too_many_values_is_refused() -> None:
+def test_a_filter_with_too_many_values_is_rejected() -> None:
     where.parse({"a": {"$in": [1] * MAX_VALUES}})
     where.parse({"a": {"$in": [0.5] * (MAX_VALUES // 2)}})
     with pytest.raises(InvalidFilter, match=f"more than {MAX_VALUES} values"):
@@ -153,14 +153,14 @@ def test_a_filter_with_too_many_values_is_refused() -> None:
         ("text", "must be a JSON object at $.where_document"),
     ],
 )
-def test_what_is_wrong_with_a_text_filter_is_told_with_its_place(given: object, message: str) -> None:
-    with pytest.raises(InvalidFilter) as refused:
+def test_an_invalid_text_filter_is_reported_with_its_path(given: object, message: str) -> None:
+    with pytest.raises(InvalidFilter) as rejected:
         where_document.parse(given)
-    assert refused.value.detail == f"Invalid 'where_document' filter: {message}"
+    assert rejected.value.detail == f"Invalid 'where_document' filter: {message}"
 
 
 def _width(clause: object) -> int:
-    """Most clauses side by side."""
+    """Maximum number of clauses in one `$and` or `$or`."""
     if isinstance(clause, dict):
         return max((_width(below) for below in clause.values()), default=0)
     if isinstance(clause, list):
@@ -169,5 +169,5 @@ def _width(clause: object) -> int:
 
 
 @given(count=st.integers(1, MAX_CLAUSES))
-def test_what_chroma_is_sent_is_never_wider_than_a_group(count: int) -> None:
-    assert _width(joined("$and", [{"a": place} for place in range(count)])) <= GROUP
+def test_a_filter_for_chroma_never_has_too_many_siblings(count: int) -> None:
+    assert _width(combine("$and", [{"a": index} for index in range(count)])) <= MAX_SIBLINGS

@@ -64,7 +64,7 @@ def campaign(store: str, seconds: int, examples: int) -> subprocess.CompletedPro
 
 
 def main() -> None:
-    """Fuzz over the stores that were asked for; exit with 1 when anything was found."""
+    """Fuzz the selected stores. Exit with 1 if a failure was found."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seconds", type=int, default=120, help="time for each store (default: 120)")
     parser.add_argument("--examples", type=int, default=100, help="cases for each operation, at most (default: 100)")

@@ -1,7 +1,6 @@
-"""Makes the data that schemathesis generates obey the rules that JSON Schema cannot say.
+"""Hooks that make generated data follow the rules that JSON Schema cannot express.
 
-No check is switched off for it, and nothing that is expected is widened: only cases that mean to be valid are touched,
-and they are made valid.
+No check is disabled and no expectation is widened. Only cases that are meant to be valid are changed, to be valid.
 """
 
 from __future__ import annotations
@@ -17,32 +16,32 @@ import schemathesis
 from schemathesis import Case, DeserializationContext, HookContext, Response, SerializationContext
 
 DIMENSION = 3
-"""Of every valid embedding: one request's have one dimension, and a collection's too."""
+"""Dimension of every valid embedding. The embeddings of a request, and of a collection, have one dimension."""
 
 SMALLEST, LARGEST = 1e-6, 1e6
-"""Of the numbers in a valid embedding: a cosine distance has no meaning where the norm is beyond float32."""
+"""Range of the numbers in a valid embedding. A cosine distance is meaningless if the norm is beyond float32."""
 
 EXPRESSION = "^[a-z]+$"
-"""Stands for generated regular expressions, which need not be ones of Rust's `regex`."""
+"""Replaces generated regular expressions, which Rust's `regex` may not accept."""
 
 INT64 = range(-(2**63), 2**63)
 
 
 @schemathesis.serializer("application/msgpack")
 def to_msgpack(ctx: SerializationContext, value: Any) -> bytes:
-    """Write a body in the second format: it knows no integers beyond 64 bits, and has bytes where JSON has base64."""
+    """Encode a body as MessagePack, which has no integers beyond 64 bits, and bytes instead of base64."""
     return msgspec.msgpack.encode(_with_bytes(_with_floats(value)))
 
 
 @schemathesis.deserializer("application/msgpack")
 def from_msgpack(ctx: DeserializationContext, response: Response) -> Any:
-    """Read an answer in the second format; an embedding's bytes are shown as the numbers they are."""
+    """Decode a MessagePack response. The bytes of embeddings become numbers."""
     return _without_bytes(msgspec.msgpack.decode(response.content))
 
 
 @schemathesis.serializer("application/x-ndjson")
 def to_lines(ctx: SerializationContext, value: Any) -> bytes:
-    """Write a stream, a line for each member; what is no list is a line by itself."""
+    """Encode a stream: one line per item of a list, or one line for anything else."""
     if isinstance(value, bytes):
         return value
     return b"".join(json.dumps(line).encode() + b"\n" for line in (value if isinstance(value, list) else [value]))
@@ -50,13 +49,13 @@ def to_lines(ctx: SerializationContext, value: Any) -> bytes:
 
 @schemathesis.deserializer("application/x-ndjson")
 def from_lines(ctx: DeserializationContext, response: Response) -> Any:
-    """Read the answer to a stream."""
+    """Decode the response to a stream."""
     return [json.loads(line) for line in response.content.splitlines()]
 
 
 @schemathesis.hook
 def before_call(ctx: HookContext, case: Case[Any], **kwargs: Any) -> None:
-    """Make a case valid that means to be."""
+    """Make a case valid if it is meant to be."""
     if case.meta is not None and any(component.mode.is_negative for component in case.meta.components.values()):
         return
     operation = case.operation.definition.raw["operationId"]
@@ -64,7 +63,7 @@ def before_call(ctx: HookContext, case: Case[Any], **kwargs: Any) -> None:
         case.body = _valid_body(operation, case.body)
     elif isinstance(case.body, list):
         case.body = [
-            _valid_document(document, place) for place, document in enumerate(case.body) if isinstance(document, dict)
+            _valid_document(document, index) for index, document in enumerate(case.body) if isinstance(document, dict)
         ]
     case.query = _valid_query(operation, dict(case.query or {}))
 
@@ -72,7 +71,7 @@ def before_call(ctx: HookContext, case: Case[Any], **kwargs: Any) -> None:
 def _valid_body(operation: str, body: dict[str, Any]) -> dict[str, Any]:
     valid = dict(body)
     if isinstance(valid.get("documents"), list):
-        valid["documents"] = [_valid_document(document, place) for place, document in enumerate(valid["documents"])]
+        valid["documents"] = [_valid_document(document, index) for index, document in enumerate(valid["documents"])]
     if "query_embedding" in valid:
         valid["query_embedding"] = _valid_embedding(valid["query_embedding"])
     for key in ("where", "where_document"):
@@ -81,10 +80,10 @@ def _valid_body(operation: str, body: dict[str, Any]) -> dict[str, Any]:
     if isinstance(valid.get("metadata"), dict):
         valid["metadata"] = _with_floats(valid["metadata"])
     if isinstance(valid.get("metadata"), dict) and operation in ("createCollection", "updateCollectionMetadata"):
-        # It must be the collection's own distance, or the one that `distance` names.
+        # It must equal the collection's distance, or `distance`.
         valid["metadata"].pop("hnsw:space", None)
     if operation == "deleteDocumentsByBody" and not valid.get("ids"):
-        # A filter such as {"$and": [{}]} selects everything, which deleting refuses.
+        # A filter such as {"$and": [{}]} selects everything, which a deletion rejects.
         valid["where"] = {"layer": "chunk"}
     return valid
 
@@ -100,18 +99,18 @@ def _valid_query(operation: str, query: dict[str, Any]) -> dict[str, Any]:
     return query
 
 
-def _valid_document(document: dict[str, Any], place: int) -> dict[str, Any]:
-    """A document with an embedding of the one dimension, and an id that no other of the request has."""
+def _valid_document(document: dict[str, Any], index: int) -> dict[str, Any]:
+    """A document with an embedding of the right dimension and a unique id."""
     valid = {**document, "embedding": _valid_embedding(document.get("embedding"))}
-    if place and valid.get("id") is not None:
-        valid["id"] = f"{valid['id']}-{place}"
+    if index and valid.get("id") is not None:
+        valid["id"] = f"{valid['id']}-{index}"
     if isinstance(valid.get("metadata"), dict):
         valid["metadata"] = _with_floats(valid["metadata"])
     return valid
 
 
 def _valid_embedding(embedding: Any) -> Any:
-    """An embedding in the form that was generated, of the one dimension."""
+    """An embedding in the generated form, with the right dimension."""
     if isinstance(embedding, (str, bytes)):
         return base64.b64encode(struct.pack(f"<{DIMENSION}f", *range(1, DIMENSION + 1))).decode()
     numbers = [number for number in embedding or () if number == 0 or SMALLEST <= abs(number) <= LARGEST]
@@ -119,7 +118,7 @@ def _valid_embedding(embedding: Any) -> Any:
 
 
 def _valid_filter(value: Any) -> Any:
-    """A filter with expressions that are Rust's and integers of 64 bits."""
+    """A filter with valid regular expressions and integers of 64 bits."""
     if isinstance(value, dict):
         return {
             key: EXPRESSION if key in ("$regex", "$not_regex") and isinstance(item, str) else _valid_filter(item)
@@ -131,7 +130,7 @@ def _valid_filter(value: Any) -> Any:
 
 
 def _with_floats(value: Any) -> Any:
-    """Integers beyond 64 bits as floats: a schema cannot tell 10**30 from 1e30, and the contract takes the second."""
+    """Integers beyond 64 bits as floats. The contract accepts only the latter; a schema cannot distinguish the two."""
     if isinstance(value, dict):
         return {key: _with_floats(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -142,7 +141,7 @@ def _with_floats(value: Any) -> Any:
 
 
 def _with_bytes(value: Any) -> Any:
-    """Embeddings in base64 as the bytes they stand for; what is no base64 stays."""
+    """Embeddings in base64 as their bytes. Other strings are unchanged."""
     if isinstance(value, list):
         return [_with_bytes(item) for item in value]
     if not isinstance(value, dict):

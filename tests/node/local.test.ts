@@ -1,4 +1,4 @@
-/** The client against servers that behave as told, and nobody. */
+/** The client against servers with scripted responses. */
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
@@ -14,12 +14,13 @@ import {
   Forbidden,
   GatewayTimeout,
   InvalidInput,
-  InvalidRequest,
+  BadRequest,
   type NewDocument,
   NotFound,
   PayloadTooLarge,
   ProblemError,
   RagstoreError,
+  RequestTimeout,
   ServerError,
   toBase64,
   TooManyRequests,
@@ -29,15 +30,15 @@ import {
   UnsupportedMediaType,
 } from "@ragstore/client";
 
-import { closed, collect, documents, idsOf, refuse, rejection, reply, withServer } from "./support.js";
+import { closedUrl, collect, documents, idsOf, sendProblem, rejection, reply, withServer } from "./support.js";
 
 const QUICK = { retries: { baseMs: 1 } };
 const COLLECTION = { name: "abc", metadata: {}, count: 0, dimension: null, distance: "cosine" };
 const WRITTEN = { status: "upserted", collection: "abc", count: 0, ids: [] };
-const nobody = "http://127.0.0.1:1";
+const UNUSED_URL = "http://127.0.0.1:1";
 
 describe("embeddings", () => {
-  test("travel as the base64 of little-endian float32", () => {
+  test("are sent as base64 of little-endian float32", () => {
     const expected = "zczMPc3MTD6amZk+";
     assert.equal(toBase64([0.1, 0.2, 0.3]), expected);
     assert.equal(toBase64(Float32Array.of(0.1, 0.2, 0.3)), expected);
@@ -45,11 +46,11 @@ describe("embeddings", () => {
     assert.equal(toBase64(expected), expected);
   });
 
-  test("a view is sent without what surrounds it", () => {
+  test("of a view are only the view's values", () => {
     assert.equal(toBase64(Float32Array.of(9, 0.1, 0.2, 0.3, 9).subarray(1, 4)), "zczMPc3MTD6amZk+");
   });
 
-  test("what is none is refused", () => {
+  test("that are not numbers are rejected", () => {
     for (const wrong of [[], new Float32Array(), [null], ["1"], [[1]], {}, null]) {
       assert.throws(() => toBase64(wrong as number[]), InvalidInput);
     }
@@ -58,10 +59,11 @@ describe("embeddings", () => {
 
 describe("problems", () => {
   const classes = [
-    [400, InvalidRequest],
+    [400, BadRequest],
     [401, Unauthorized],
     [403, Forbidden],
     [404, NotFound],
+    [408, RequestTimeout],
     [409, Conflict],
     [413, PayloadTooLarge],
     [415, UnsupportedMediaType],
@@ -77,22 +79,23 @@ describe("problems", () => {
       const errors = [{ path: "$.documents[0].text", message: "must be a string" }];
       await withServer(
         (_, response) => {
-          refuse(response, status, { "x-request-id": "r1", "retry-after": "7" }, { errors });
+          sendProblem(response, status, { "x-request-id": "r1", "retry-after": "7" }, { code: "a_code", errors });
         },
         async (url) => {
           const client = new Client(url, { retries: { attempts: 1 } });
           const error = await rejection(client.getCollection("abc"), kind);
           assert.equal(error.constructor, kind);
           assert.ok(error instanceof ProblemError && error instanceof RagstoreError);
-          const { name, message, title, detail, requestId, retryAfterMs } = error;
+          const { name, code, message, title, detail, requestId, retryAfterMs } = error;
           assert.deepEqual(
-            { name, status: error.status, message, title, detail, errors: error.errors, requestId, retryAfterMs },
+            { name, status: error.status, code, message, title, detail, errors: error.errors, requestId, retryAfterMs },
             {
               name: kind.name,
               status,
-              message: `refused with ${status}`,
-              title: "Refused",
-              detail: `refused with ${status}`,
+              code: "a_code",
+              message: `rejected with ${status}`,
+              title: "Rejected",
+              detail: `rejected with ${status}`,
               errors,
               requestId: "r1",
               retryAfterMs: 7000,
@@ -103,17 +106,17 @@ describe("problems", () => {
     });
   }
 
-  test("a proxy's page keeps its status", async () => {
+  test("a proxy's page has a status and no code", async () => {
     await withServer(
       (_, response) => response.writeHead(503, { "content-type": "text/html" }).end("<h1>Away</h1>"),
       async (url) => {
         const error = await rejection(new Client(url, { retries: { attempts: 1 } }).health(), Unavailable);
-        assert.equal(error.detail, "");
+        assert.deepEqual([error.detail, error.code], ["", undefined]);
       },
     );
   });
 
-  test("an answer that is none of the contract", async () => {
+  test("a response that does not match the contract is an UnexpectedResponse", async () => {
     const wrong = [
       [200, "<h1>Welcome</h1>"],
       [200, '"text"'],
@@ -133,7 +136,7 @@ describe("problems", () => {
 });
 
 describe("requests", () => {
-  test("carry the key and further headers", async () => {
+  test("have the key and additional headers", async () => {
     await withServer(
       (_, response) => {
         reply(response, 200, COLLECTION);
@@ -154,15 +157,15 @@ describe("requests", () => {
     );
   });
 
-  test("what cannot be sent is refused, and never repeats the key", async () => {
+  test("that cannot be sent are rejected without repeating the key", async () => {
     for (const url of ["", "ftp://a", "http://user:secret@a", "http://a/?b=c", "http://a/#b"]) {
       assert.throws(() => new Client(url), InvalidInput);
     }
     assert.throws(
-      () => new Client(nobody, { apiKey: "sec\nret" }),
+      () => new Client(UNUSED_URL, { apiKey: "sec\nret" }),
       (error: Error) => error instanceof InvalidInput && !error.message.includes("ret"),
     );
-    const client = new Client(nobody);
+    const client = new Client(UNUSED_URL);
     await rejection(client.getCollection(".."), InvalidInput);
     await rejection(client.getDocument("abc", ""), InvalidInput);
     await rejection(client.getDocument("abc", "\ud800"), InvalidInput);
@@ -173,14 +176,14 @@ describe("requests", () => {
   });
 });
 
-describe("trying again", () => {
-  test("a busy service is asked again after Retry-After", async () => {
+describe("retries", () => {
+  test("a busy service is retried after Retry-After", async () => {
     const times: number[] = [];
     await withServer(
       (_, response, number) => {
         times.push(performance.now());
         if (number === 1) {
-          refuse(response, 503, { "retry-after": "1" });
+          sendProblem(response, 503, { "retry-after": "1" });
         } else {
           reply(response, 200, COLLECTION);
         }
@@ -188,15 +191,15 @@ describe("trying again", () => {
       async (url) => {
         assert.equal((await new Client(url, QUICK).getCollection("abc")).name, "abc");
         const [first = 0, second = 0] = times;
-        assert.ok(second - first >= 990, `came back after ${second - first} ms`);
+        assert.ok(second - first >= 990, `retried after ${second - first} ms`);
       },
     );
   });
 
-  test("Retry-After beyond the budget is not waited for", async () => {
+  test("a Retry-After beyond the budget prevents a retry", async () => {
     await withServer(
       (_, response) => {
-        refuse(response, 503, { "retry-after": "60" });
+        sendProblem(response, 503, { "retry-after": "60" });
       },
       async (url, received) => {
         await rejection(new Client(url).getCollection("abc"), Unavailable);
@@ -205,7 +208,7 @@ describe("trying again", () => {
     );
   });
 
-  const repeated: [string, (client: Client) => Promise<unknown>][] = [
+  const retried: [string, (client: Client) => Promise<unknown>][] = [
     ["GET", (client) => client.listDocuments("abc")],
     ["PUT", (client) => client.upsertDocuments("abc", documents(1, 2))],
     ["DELETE", (client) => client.emptyCollection("abc")],
@@ -215,19 +218,19 @@ describe("trying again", () => {
     ["POST query over several", (client) => client.queryCollections(["abc"], [1])],
     ["POST with get_or_create", (client) => client.createCollection({ name: "abc", get_or_create: true })],
   ];
-  for (const [what, call] of repeated) {
-    test(`${what} is repeated, four times in all`, async () => {
+  for (const [what, call] of retried) {
+    test(`${what} is sent four times`, async () => {
       await withServer(
         (_, response, number) => {
           if (number === 1) {
             response.destroy();
           } else {
-            refuse(response, 501 + number);
+            sendProblem(response, 501 + number);
           }
         },
         async (url, received) => {
           const error = await rejection(call(new Client(url, QUICK)), RagstoreError);
-          // Destroyed, 503, 504, and then 505 is final.
+          // The connection is destroyed, then 503, 504, and 505, which is final.
           assert.equal(error.constructor, ServerError);
           assert.equal(received.length, 4);
         },
@@ -240,10 +243,10 @@ describe("trying again", () => {
     ["create", (client) => client.createCollection({ name: "abc" })],
   ];
   for (const [what, call] of once) {
-    test(`${what} is not repeated when it may have happened`, async () => {
+    test(`${what} is not retried if it may have been applied`, async () => {
       await withServer(
         (_, response) => {
-          refuse(response, 503);
+          sendProblem(response, 503);
         },
         async (url, received) => {
           await rejection(call(new Client(url, QUICK)), Unavailable);
@@ -261,11 +264,11 @@ describe("trying again", () => {
       );
     });
 
-    test(`${what} is repeated when nothing can have happened`, async () => {
+    test(`${what} is retried if it cannot have been applied`, async () => {
       await withServer(
         (_, response, number) => {
           if (number < 3) {
-            refuse(response, 429);
+            sendProblem(response, number === 1 ? 408 : 429);
           } else {
             reply(response, 201, WRITTEN);
           }
@@ -275,20 +278,20 @@ describe("trying again", () => {
           assert.equal(received.length, 3);
         },
       );
-      let tries = 0;
+      let attempts = 0;
       const counting = (request: Request): Promise<Response> => {
-        tries += 1;
+        attempts += 1;
         return fetch(request);
       };
-      await rejection(call(new Client(await closed(), { ...QUICK, fetch: counting })), ConnectFailed);
-      assert.equal(tries, 4);
+      await rejection(call(new Client(await closedUrl(), { ...QUICK, fetch: counting })), ConnectFailed);
+      assert.equal(attempts, 4);
     });
   }
 
-  test("deleting a collection is done when an earlier try did it", async () => {
+  test("a collection that an earlier attempt deleted is deleted", async () => {
     await withServer(
       (_, response, number) => {
-        refuse(response, number === 1 ? 504 : 404);
+        sendProblem(response, number === 1 ? 504 : 404);
       },
       async (url) => {
         assert.deepEqual(await new Client(url, QUICK).deleteCollection("abc"), { status: "deleted", name: "abc" });
@@ -296,16 +299,16 @@ describe("trying again", () => {
     );
   });
 
-  test("no connection", async () => {
-    const error = await rejection(new Client(await closed(), { retries: { attempts: 1 } }).info(), ConnectFailed);
+  test("a failed connection is a ConnectFailed", async () => {
+    const error = await rejection(new Client(await closedUrl(), { retries: { attempts: 1 } }).info(), ConnectFailed);
     assert.equal(error.message, "no connection: ECONNREFUSED");
   });
 
-  test("no answer in time, and a body that stops", async () => {
-    for (const begun of [false, true]) {
+  test("a missing response, and an incomplete one, are a CallTimeout", async () => {
+    for (const started of [false, true]) {
       await withServer(
         (_, response) => {
-          if (begun) {
+          if (started) {
             response.writeHead(200, { "content-type": "application/json" }).write('{"name":');
           }
         },
@@ -318,12 +321,12 @@ describe("trying again", () => {
     }
   });
 
-  test("the caller's signal ends it, on its way and between tries", async () => {
-    for (const answers of [false, true]) {
+  test("the caller's signal aborts an attempt, and the delay between attempts", async () => {
+    for (const responds of [false, true]) {
       await withServer(
         (_, response) => {
-          if (answers) {
-            refuse(response, 503, { "retry-after": "20" });
+          if (responds) {
+            sendProblem(response, 503, { "retry-after": "20" });
           }
         },
         async (url) => {
@@ -339,7 +342,7 @@ describe("trying again", () => {
 });
 
 describe("ingestion", () => {
-  test("the source is not read while the window is full", async () => {
+  test("the source is not read while the maximum number of requests is in flight", async () => {
     const held: (() => void)[] = [];
     await withServer(
       (_, response) => {
@@ -369,7 +372,7 @@ describe("ingestion", () => {
     );
   });
 
-  test("requests are bounded in bytes too", async () => {
+  test("the size of requests is limited", async () => {
     await withServer(
       (_, response) => {
         reply(response, 200, WRITTEN);
@@ -394,16 +397,16 @@ describe("ingestion", () => {
     );
   });
 
-  test("the later of two documents with one id comes later", async () => {
-    let together = 0;
+  test("the later of two documents with the same id is sent later", async () => {
+    let concurrent = 0;
     const texts: string[] = [];
     await withServer(
       (request, response) => {
-        together += 1;
-        assert.equal(together, 1, "a document overtakes its namesake");
+        concurrent += 1;
+        assert.equal(concurrent, 1, "two documents with the same id are in flight");
         const { documents: sent } = JSON.parse(request.body) as { documents: NewDocument[] };
         setTimeout(() => {
-          together -= 1;
+          concurrent -= 1;
           texts.push(...sent.map(({ text }) => text));
           reply(response, 200, WRITTEN);
         }, 10);
@@ -424,11 +427,11 @@ describe("ingestion", () => {
     );
   });
 
-  test("a request that fails for a while is repeated", async () => {
+  test("a request that fails temporarily is retried", async () => {
     await withServer(
       (_, response, number) => {
         if (number % 2 === 1) {
-          refuse(response, 503);
+          sendProblem(response, 503);
         } else {
           reply(response, 200, WRITTEN);
         }
@@ -440,11 +443,11 @@ describe("ingestion", () => {
     );
   });
 
-  test("requests that are too large become smaller, and the next ones with them", async () => {
+  test("a request that is too large is split, and the next ones are smaller", async () => {
     await withServer(
       (request, response) => {
         if (idsOf(request).length > 5) {
-          refuse(response, 413);
+          sendProblem(response, 413);
         } else {
           reply(response, 200, WRITTEN);
         }
@@ -452,13 +455,34 @@ describe("ingestion", () => {
       async (url, received) => {
         const options = { batchDocuments: 20, concurrency: 1 };
         const { stored, requests } = await new Client(url).ingestAll("abc", documents(60, 2), options);
-        // 20, then twice 10 in twice 5, then eight of 5.
+        // One of 20, two of 10 in two of 5 each, then eight of 5.
         assert.deepEqual([stored, requests, received.length], [60, 15, 15]);
       },
     );
   });
 
-  test("documents that cannot be sent fail alone", async () => {
+  test("a batch that is too large is halved, whatever fields are to blame", async () => {
+    await withServer(
+      (request, response) => {
+        if (idsOf(request).length > 2) {
+          const errors = [{ path: "$.documents[0]", message: "too large" }];
+          sendProblem(response, 400, {}, { code: "batch_too_large", errors });
+        } else {
+          reply(response, 200, WRITTEN);
+        }
+      },
+      async (url, received) => {
+        const summary = await new Client(url).ingestAll("abc", documents(4, 2));
+        assert.equal(summary.stored, 4);
+        assert.deepEqual(
+          received.map((request) => idsOf(request).length),
+          [4, 2, 2],
+        );
+      },
+    );
+  });
+
+  test("a document that cannot be sent fails alone", async () => {
     await withServer(
       (_, response) => {
         reply(response, 200, WRITTEN);
@@ -477,11 +501,11 @@ describe("ingestion", () => {
     );
   });
 
-  test("what ends it is thrown after the outcomes of all that was read", async () => {
+  test("the error that ends it is thrown after the outcomes of all documents that were read", async () => {
     await withServer(
       (_, response, number) => {
         if (number > 2) {
-          refuse(response, 403);
+          sendProblem(response, 403);
         } else {
           reply(response, 200, WRITTEN);
         }
@@ -515,7 +539,7 @@ describe("ingestion", () => {
     );
   });
 
-  test("a source that fails is told after what it gave was stored", async () => {
+  test("the error of a source is thrown after its documents are stored", async () => {
     await withServer(
       (_, response) => {
         reply(response, 200, WRITTEN);
@@ -531,7 +555,7 @@ describe("ingestion", () => {
     );
   });
 
-  test("a signal ends it, even while the source gives nothing", async () => {
+  test("a signal aborts it, even while the source is pending", async () => {
     await withServer(
       (_, response) => {
         reply(response, 200, WRITTEN);
@@ -557,7 +581,7 @@ describe("ingestion", () => {
     );
   });
 
-  test("leaving early leaves the source and the requests", async () => {
+  test("an early exit closes the source and aborts the requests", async () => {
     await withServer(
       (_, response, number) => {
         if (number === 1) {
@@ -582,7 +606,7 @@ describe("ingestion", () => {
     );
   });
 
-  test("what onProgress throws ends it", async () => {
+  test("an exception of onProgress ends it", async () => {
     await withServer(
       (_, response) => {
         reply(response, 200, WRITTEN);
@@ -596,9 +620,9 @@ describe("ingestion", () => {
     );
   });
 
-  test("limits under which nothing could be sent are refused", async () => {
+  test("invalid limits are rejected", async () => {
     for (const options of [{ concurrency: 0 }, { batchDocuments: 0.5 }, { batchBytes: -1 }, { batchRequests: NaN }]) {
-      await rejection(new Client(nobody).ingestAll("abc", documents(1, 2), options), InvalidInput);
+      await rejection(new Client(UNUSED_URL).ingestAll("abc", documents(1, 2), options), InvalidInput);
     }
   });
 });

@@ -1,4 +1,4 @@
-/** The client against the real service: `RAGSTORE_TEST_*_URL` tell where services run. */
+/** The client against real services, whose URLs are in `RAGSTORE_TEST_*_URL`. */
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -9,7 +9,7 @@ import {
   Client,
   Conflict,
   GatewayTimeout,
-  InvalidRequest,
+  BadRequest,
   NotFound,
   PayloadTooLarge,
   type Progress,
@@ -18,14 +18,14 @@ import {
   type Where,
 } from "@ragstore/client";
 
-import { collect, DIMENSION, document, documents, given, rejection, vector, withCollection } from "./support.js";
+import { collect, DIMENSION, document, documents, serviceUrl, rejection, vector, withCollection } from "./support.js";
 
 const COUNT = 5000;
 const BATCH = 250;
 const CONCURRENCY = 3;
 const NO_RETRIES = { retries: { attempts: 1 } };
 
-const client = new Client(given("RAGSTORE_TEST_URL"));
+const client = new Client(serviceUrl("RAGSTORE_TEST_URL"));
 
 describe("5,000 documents", () => {
   const name = `node-${randomUUID()}`;
@@ -59,12 +59,12 @@ describe("5,000 documents", () => {
 
   after(() => client.deleteCollection(name));
 
-  test("no more is read ahead than the window holds", () => {
+  test("documents are read ahead only for requests in flight", () => {
     assert.ok(ahead <= CONCURRENCY * BATCH, `${ahead} were read ahead`);
-    assert.ok(ahead > BATCH, "the window was used");
+    assert.ok(ahead > BATCH, "only one request was in flight");
   });
 
-  test("progress is told after each batch", () => {
+  test("progress is reported after each batch", () => {
     assert.deepEqual(
       seen.map(({ stored }) => stored),
       Array.from({ length: COUNT / BATCH }, (_, batch) => (batch + 1) * BATCH),
@@ -72,7 +72,7 @@ describe("5,000 documents", () => {
     assert.ok(seen.every(({ read, stored, failed }) => read >= stored && failed === 0));
   });
 
-  test("the collection knows them", async () => {
+  test("the collection counts them", async () => {
     const collection = await client.getCollection(name);
     assert.equal(collection.count, COUNT);
     assert.equal(collection.dimension, DIMENSION);
@@ -89,11 +89,11 @@ describe("5,000 documents", () => {
     assert.equal((await client.getCollection(name)).count, COUNT);
   });
 
-  test("embeddings come back as they went", async () => {
+  test("embeddings are returned as they were sent", async () => {
     const { embedding } = await client.getDocument(name, "handbook:chunk:17", { include: ["embedding"] });
     assert.equal(embedding?.length, DIMENSION);
-    // Chroma keeps unit vectors where the distance is cosine: the last bit may differ.
-    assert.ok(vector(17).every((value, position) => Math.abs(value - (embedding[position] ?? 9)) < 1e-6));
+    // With the cosine distance, Chroma stores unit vectors: the last bit may differ.
+    assert.ok(vector(17).every((value, index) => Math.abs(value - (embedding[index] ?? 9)) < 1e-6));
     const plain = await client.getDocument(name, "handbook:chunk:17");
     assert.deepEqual(plain.metadata, { layer: "chunk", page_number: 17, draft: false });
     assert.equal(plain.embedding, undefined);
@@ -166,14 +166,14 @@ describe("5,000 documents", () => {
     assert.equal((await client.query(name, vector(42), { min_score: 0.999 })).count, 1);
   });
 
-  test("queries over several collections", async () => {
+  test("queries of several collections", async () => {
     await withCollection(client, async (other) => {
       await client.upsertDocuments(other, [document(42), document(7)]);
       const found = await client.queryCollections([name, other, "missing"], vector(42), { top_k: 2 });
       assert.deepEqual(found.results.map(({ collection }) => collection).sort(), [name, other].sort());
       assert.deepEqual(
-        found.errors?.map(({ collection, status }) => [collection, status]),
-        [["missing", 404]],
+        found.errors?.map(({ collection, status, code }) => [collection, status, code]),
+        [["missing", 404, "collection_not_found"]],
       );
     });
   });
@@ -198,7 +198,7 @@ test("deleting", async () => {
 
 test("ids of any kind", async () => {
   await withCollection(client, async (name) => {
-    const ids = [".", "..", "a/../b", "50 %", "Straße:§ 7?#", "all", "filter", "delete", "😀"];
+    const ids = [".", "..", "a/../b", "50 %", "Straße:§ 7?#", "all", "filter", "delete", "stream", "😀"];
     await client.addDocuments(
       name,
       ids.map((id) => ({ id, text: id, embedding: [1, 2] })),
@@ -207,7 +207,9 @@ test("ids of any kind", async () => {
       assert.equal((await client.getDocument(name, id)).text, id);
     }
     assert.equal((await client.deleteDocuments(name, { ids })).count, ids.length);
-    await rejection(client.getDocument(name, ".."), NotFound);
+    for (const missing of ["..", "missing"]) {
+      assert.equal((await rejection(client.getDocument(name, missing), NotFound)).code, "document_not_found");
+    }
   });
 });
 
@@ -225,21 +227,21 @@ test("collections and their metadata", async () => {
   });
 });
 
-test("what the service says of itself", async () => {
+test("service info and health", async () => {
   assert.equal((await client.info()).name, "ragstore");
   assert.equal((await client.health()).status, "healthy");
   assert.equal((await client.ready()).status, "ready");
 });
 
 describe("errors of the contract", () => {
-  test("400 tells where", async () => {
+  test("400 has the path of the invalid field, and a code", async () => {
     await withCollection(client, async (name) => {
       const good = { id: "a", text: "x", embedding: [1, 2] };
       const wrong = await rejection(
         client.upsertDocuments(name, [good, { id: "b", text: "x", embedding: "no base64!" }]),
-        InvalidRequest,
+        BadRequest,
       );
-      assert.equal(wrong.status, 400);
+      assert.deepEqual([wrong.status, wrong.code], [400, "invalid_documents"]);
       assert.deepEqual(
         wrong.errors.map(({ path }) => path),
         ["$.documents[1].embedding"],
@@ -247,38 +249,39 @@ describe("errors of the contract", () => {
       assert.ok(wrong.requestId);
 
       await client.upsertDocuments(name, [good]);
-      const dimension = await rejection(client.query(name, [1, 2, 3]), InvalidRequest);
+      const dimension = await rejection(client.query(name, [1, 2, 3]), BadRequest);
+      assert.equal(dimension.code, "dimension_mismatch");
       assert.match(dimension.detail, /2.*3|3.*2/);
       const filter = await rejection(
         client.listDocuments(name, { where: { page: { $gte: "no number" } } as unknown as Where }),
-        InvalidRequest,
+        BadRequest,
       );
-      assert.ok(filter.detail.startsWith("Invalid 'where' filter: "));
-      await rejection(client.addDocuments(name, []), InvalidRequest);
-      await rejection(client.createCollection({ name: "no" }), InvalidRequest);
+      assert.equal(filter.code, "invalid_filter");
+      await rejection(client.addDocuments(name, []), BadRequest);
+      await rejection(client.createCollection({ name: "no" }), BadRequest);
     });
   });
 
-  test("404 names the collection", async () => {
-    const { status, detail } = await rejection(client.getCollection("nowhere"), NotFound);
-    assert.deepEqual([status, detail], [404, "Collection 'nowhere' not found"]);
+  test("404 has the collection's name", async () => {
+    const { status, code, detail } = await rejection(client.getCollection("nowhere"), NotFound);
+    assert.deepEqual([status, code, detail], [404, "collection_not_found", "Collection 'nowhere' not found"]);
     await rejection(client.ingestAll("nowhere", documents(3)), NotFound);
     await rejection(client.query("nowhere", [1]), NotFound);
     await rejection(client.deleteCollection("nowhere"), NotFound);
   });
 
-  test("409 names the ids, and nothing is written", async () => {
+  test("409 lists the ids, and nothing is written", async () => {
     await withCollection(client, async (name) => {
       await client.addDocuments(name, [document(1)]);
       const conflict = await rejection(client.addDocuments(name, [document(1), document(2)]), Conflict);
-      assert.equal(conflict.status, 409);
+      assert.deepEqual([conflict.status, conflict.code], [409, "documents_exist"]);
       assert.match(conflict.detail, /'handbook:chunk:1'/);
       assert.equal((await client.getCollection(name)).count, 1);
-      await rejection(client.createCollection({ name }), Conflict);
+      assert.equal((await rejection(client.createCollection({ name }), Conflict)).code, "collection_exists");
     });
   });
 
-  test("documents that are refused fail alone", async () => {
+  test("rejected documents fail alone", async () => {
     await withCollection(client, async (name) => {
       await client.addDocuments(name, [document(5, 4)]);
       const made = [...documents(40, 4)];
@@ -289,7 +292,7 @@ describe("errors of the contract", () => {
         failed.map(({ index, error }) => [index, error?.constructor]),
         [
           [5, Conflict],
-          [30, InvalidRequest],
+          [30, BadRequest],
         ],
       );
       assert.equal((await client.getCollection(name)).count, 39);
@@ -297,13 +300,13 @@ describe("errors of the contract", () => {
   });
 
   test("413", async () => {
-    const small = new Client(given("RAGSTORE_TEST_AWAY_URL"), NO_RETRIES);
+    const small = new Client(serviceUrl("RAGSTORE_TEST_AWAY_URL"), NO_RETRIES);
     const tooLarge = await rejection(small.upsertDocuments("anything", documents(40)), PayloadTooLarge);
-    assert.equal(tooLarge.status, 413);
+    assert.deepEqual([tooLarge.status, tooLarge.code], [413, "body_too_large"]);
   });
 
   test("415", async () => {
-    const asText = new Client(given("RAGSTORE_TEST_URL"), {
+    const asText = new Client(serviceUrl("RAGSTORE_TEST_URL"), {
       fetch: (request) => {
         request.headers.set("content-type", "text/plain");
         return fetch(request);
@@ -312,16 +315,17 @@ describe("errors of the contract", () => {
     await rejection(asText.upsertDocuments("nowhere", documents(1)), UnsupportedMediaType);
   });
 
-  test("503 says when to come back", async () => {
-    const away = new Client(given("RAGSTORE_TEST_AWAY_URL"), NO_RETRIES);
+  test("503 has a Retry-After", async () => {
+    const away = new Client(serviceUrl("RAGSTORE_TEST_AWAY_URL"), NO_RETRIES);
     const unavailable = await rejection(away.getCollection("anything"), Unavailable);
+    assert.equal(unavailable.code, "chroma_unavailable");
     assert.ok(unavailable.retryAfterMs !== undefined && unavailable.retryAfterMs >= 1000);
     assert.equal((await away.health()).status, "unhealthy");
     assert.equal((await away.ready()).status, "unready");
   });
 
-  test("504 when Chroma is too slow", async () => {
-    const slow = new Client(given("RAGSTORE_TEST_SLOW_URL"), NO_RETRIES);
+  test("a slow Chroma is a 504", async () => {
+    const slow = new Client(serviceUrl("RAGSTORE_TEST_SLOW_URL"), NO_RETRIES);
     await rejection(slow.getCollection("anything"), GatewayTimeout);
   });
 });

@@ -1,4 +1,4 @@
-/** What the tests share: vectors, documents, a collection of their own, and HTTP servers that behave as told. */
+/** Helpers of the tests: vectors, documents, temporary collections, and HTTP servers with scripted responses. */
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -8,8 +8,8 @@ import type { Client, NewDocument } from "@ragstore/client";
 
 export const DIMENSION = 384;
 
-/** The address of a service that the tests were given. */
-export function given(variable: string): string {
+/** The URL of a service from an environment variable. */
+export function serviceUrl(variable: string): string {
   const url = process.env[variable];
   if (!url) {
     throw new Error(`${variable} must be set`);
@@ -17,7 +17,7 @@ export function given(variable: string): string {
   return url;
 }
 
-/** A vector that is the same for the same number, and nearest to itself. */
+/** A deterministic vector. */
 export function vector(seed: number, dimension = DIMENSION): Float32Array {
   let state = seed * 2654435761 + 1;
   return Float32Array.from({ length: dimension }, () => {
@@ -41,7 +41,7 @@ export function* documents(count: number, dimension = DIMENSION): Generator<NewD
   }
 }
 
-/** Use a new collection, and delete it. */
+/** Run a function with a new collection, and delete it. */
 export async function withCollection<T>(client: Client, use: (name: string) => Promise<T>): Promise<T> {
   const { name } = await client.createCollection({ name: `node-${randomUUID()}` });
   try {
@@ -58,11 +58,11 @@ export interface Received {
   body: string;
 }
 
-type Answering = (request: Received, response: ServerResponse, number: number) => void;
+type Handler = (request: Received, response: ServerResponse, number: number) => void;
 
-/** Use a server that answers as told, and close it. */
+/** Run a function with a server whose responses a handler sends, and close it. */
 export async function withServer<T>(
-  answer: Answering,
+  handler: Handler,
   use: (url: string, received: Received[]) => Promise<T>,
 ): Promise<T> {
   const received: Received[] = [];
@@ -77,7 +77,7 @@ export async function withServer<T>(
         body: Buffer.concat(chunks).toString(),
       };
       received.push(request);
-      answer(request, response, received.length);
+      handler(request, response, received.length);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -100,24 +100,24 @@ export function reply(
   response.end(JSON.stringify(body));
 }
 
-/** A problem document. */
-export function refuse(
+/** Respond with a problem document. */
+export function sendProblem(
   response: ServerResponse,
   status: number,
   headers: Record<string, string> = {},
   members: object = {},
 ): void {
-  const body = { type: "about:blank", title: "Refused", status, detail: `refused with ${status}`, ...members };
+  const body = { type: "about:blank", title: "Rejected", status, detail: `rejected with ${status}`, ...members };
   reply(response, status, body, headers);
 }
 
-/** The ids in a request that stores documents. */
+/** The ids of the documents in a request. */
 export function idsOf(request: Received): string[] {
   const body = JSON.parse(request.body) as { documents: { id: string }[] };
   return body.documents.map(({ id }) => id);
 }
 
-/** What a promise rejects with. */
+/** The error that a promise rejects with. */
 export async function rejection<E extends Error>(
   promise: Promise<unknown>,
   kind: abstract new (...args: never[]) => E,
@@ -141,8 +141,8 @@ export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
   return collected;
 }
 
-/** An address where nobody listens. */
-export async function closed(): Promise<string> {
+/** A URL without a server. */
+export async function closedUrl(): Promise<string> {
   return await withServer(
     () => undefined,
     (url) => Promise.resolve(url),

@@ -1,4 +1,4 @@
-"""The Node client: its types are those of the document, and real Node talks to the real service with it."""
+"""The Node client: its generated types match the OpenAPI document, and its tests run against real services."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ragstore import __version__
 from tests.support.node_build import CLIENT, build, run
 from tests.support.servers import Served, free_port, running, start_service
 
@@ -24,13 +25,13 @@ def run_node_tests(name: str, **environ: str) -> None:
 
 @pytest.fixture(scope="module")
 def built() -> None:
-    """The client and the Node tests, compiled."""
+    """Compile the client and its tests."""
     build()
 
 
 @pytest.fixture(scope="module")
 def away(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A service whose Chroma is not there, and which takes no large bodies."""
+    """A service without its Chroma, and with a small maximum body size."""
     environ = {"RAGSTORE_CHROMA_URL": f"http://127.0.0.1:{free_port()}", "RAGSTORE_MAX_BODY_BYTES": "30000"}
     with running(start_service(tmp_path_factory.mktemp("away"), environ, ready=False)) as served:
         yield served
@@ -38,7 +39,7 @@ def away(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A service whose Chroma takes requests and does not answer them."""
+    """A service whose Chroma accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         environ = {
             "RAGSTORE_CHROMA_URL": f"http://127.0.0.1:{silent.getsockname()[1]}",
@@ -49,7 +50,7 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.mark.usefixtures("built")
-def test_against_the_service(service: Served, away: Served, slow: Served) -> None:
+def test_the_client_against_real_services(service: Served, away: Served, slow: Served) -> None:
     run_node_tests(
         "service",
         RAGSTORE_TEST_URL=service.url,
@@ -59,11 +60,11 @@ def test_against_the_service(service: Served, away: Served, slow: Served) -> Non
 
 
 @pytest.mark.usefixtures("built")
-def test_against_servers_that_behave_as_told() -> None:
+def test_the_client_against_scripted_servers() -> None:
     run_node_tests("local")
 
 
-def test_the_generated_types_are_those_of_the_document(built: None, tmp_path: Path) -> None:
+def test_the_generated_types_match_the_openapi_document(built: None, tmp_path: Path) -> None:
     generate = json.loads((CLIENT / "package.json").read_text())["scripts"]["generate"]
     fresh = tmp_path / "schema.d.ts"
     tools = CLIENT / "node_modules" / ".bin"
@@ -71,7 +72,15 @@ def test_the_generated_types_are_those_of_the_document(built: None, tmp_path: Pa
     assert fresh.read_text() == (CLIENT / "src" / "schema.d.ts").read_text(), "npm run generate in clients/node"
 
 
-def test_only_openapi_fetch_is_needed_at_run_time() -> None:
+def test_no_modules_import_each_other(built: None) -> None:
+    run("npm", "run", "cycles")
+
+
+def test_the_package_has_the_version_of_the_service() -> None:
+    assert json.loads((CLIENT / "package.json").read_text())["version"] == __version__
+
+
+def test_openapi_fetch_is_the_only_dependency_at_run_time() -> None:
     assert list(json.loads((CLIENT / "package.json").read_text())["dependencies"]) == ["openapi-fetch"]
 
 

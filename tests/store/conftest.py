@@ -9,7 +9,7 @@ import pytest
 
 from ragstore.store.protocol import Store
 from tests.support.servers import Served
-from tests.support.spies import Recording, WatchedBackend
+from tests.support.spies import Recording, SpyBackend
 from tests.support.stores import STORES, TENANT, Place, exact
 
 
@@ -29,15 +29,15 @@ async def store(request: pytest.FixtureRequest, place: Place) -> AsyncIterator[S
 
 
 @pytest.fixture(scope="session")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> WatchedBackend:
+def spy_backend(tmp_path_factory: pytest.TempPathFactory) -> SpyBackend:
     """Embedded Chroma for the tests of what wraps a store; `bare` starts it."""
-    return WatchedBackend(str(tmp_path_factory.mktemp("bare")), TENANT, "store_tests", 30.0)
+    return SpyBackend(str(tmp_path_factory.mktemp("bare")), TENANT, "store_tests", 30.0)
 
 
 @pytest.fixture(scope="session")
-async def bare(watched: WatchedBackend) -> AsyncIterator[Store]:
+async def bare(spy_backend: SpyBackend) -> AsyncIterator[Store]:
     """The innermost store alone."""
-    store = exact(watched)
+    store = exact(spy_backend)
     await store.start()
     yield store
     await store.close()

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from prometheus_client import REGISTRY
 
+from ragstore.chroma.operations import QueryRecords
 from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, CollectionNotFound, DimensionMismatch
 from ragstore.kit.deferred_metrics import flush
 from ragstore.kit.errors import ServiceError
@@ -18,7 +19,7 @@ from ragstore.store.batching.queue import MERGED
 from ragstore.store.batching.store import MERGED_QUERIES, QUERIES_UNDER_WAY, WORTH_A_QUERY, BatchingStore
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, asked, batch_of, upsert_documents
-from tests.support.spies import Call, Recording, WatchedBackend, kinds, together, turn
+from tests.support.spies import Call, Recording, SpyBackend, kinds, together, turn
 
 METADATAS: list[Metadata] = [{"shelf": place % 2} for place in range(20)]
 
@@ -129,13 +130,14 @@ async def test_queries_that_arrive_while_others_are_under_way_leave_together(
 
 
 async def test_chroma_is_asked_once_for_the_most_neighbours_and_each_answer_is_trimmed(
-    store: BatchingStore, inner: Recording, watched: WatchedBackend, points: str
+    store: BatchingStore, inner: Recording, spy_backend: SpyBackend, points: str
 ) -> None:
     async with under_way(store, inner, points):
-        watched.queries.clear()
+        spy_backend.operations.clear()
         later = together(*(store.query(points, [_at(10, top_k)]) for top_k in (1, 7, 3)))
     assert [len(ids(answer)) for answer in await later] == [1, 7, 3]
-    assert watched.queries[QUERIES_UNDER_WAY:] == [(3, 7)]
+    calls = [call for call in spy_backend.operations if isinstance(call, QueryRecords)]
+    assert [(call.size, call.n_results) for call in calls[QUERIES_UNDER_WAY:]] == [(3, 7)]
 
 
 async def test_what_leaves_together_has_a_bound(store: BatchingStore, inner: Recording, points: str) -> None:

@@ -7,18 +7,20 @@ from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 import pytest
+from prometheus_client import REGISTRY
 
 from ragstore.chroma.backend import Backend
-from ragstore.chroma.layers.circuit_breaker import FAILURES, OPEN_SECONDS, CircuitBreakerBackend, CircuitOpen
-from ragstore.chroma.layers.retries import RetryingBackend
+from ragstore.chroma.layers.circuit_breaker import MAX_FAILURES, OPEN_SECONDS, CircuitBreakerLayer, CircuitOpen
+from ragstore.chroma.layers.layered_backend import LayeredBackend
+from ragstore.chroma.operations import CountCollections, CreateCollection, DeleteCollection, GetStatus
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
 from ragstore.kit.context import set_deadline
 from ragstore.model.documents import EVERYTHING, Write
 from ragstore.store.deadline import DeadlineStore
 from tests.support.factories import add_documents, batch
 from tests.support.fault_proxy import Proxy, proxied
-from tests.support.servers import Served
-from tests.support.stores import exact, http_backend
+from tests.support.servers import Served, free_port
+from tests.support.stores import exact, http_backend, with_retries
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ async def backend(proxy: Proxy) -> AsyncIterator[Backend]:
     """Chroma behind the proxy."""
     made = http_backend(f"http://127.0.0.1:{proxy.port}", "deadlines")
     await made.start()
-    await made.count_collections()
+    await made.call(CountCollections())
     yield made
     await made.close()
 
@@ -50,23 +52,34 @@ class Clock:
 
 async def test_a_call_that_found_chroma_away_is_made_again(proxy: Proxy, backend: Backend) -> None:
     proxy.fault, proxy.every = "cut", 3
-    retrying = RetryingBackend(backend, 30)
+    retrying = with_retries(backend)
     for _ in range(10):
-        await retrying.count_collections()
+        await retrying.call(CountCollections())
     assert proxy.met > 0
 
 
 async def test_a_call_is_not_repeated_for_ever(proxy: Proxy, backend: Backend) -> None:
     proxy.fault = "cut"
     with pytest.raises(ChromaUnavailable):
-        await RetryingBackend(backend, 30).count_collections()
+        await with_retries(backend).call(CountCollections())
 
 
 async def test_a_creation_is_not_repeated(proxy: Proxy, backend: Backend, name: str) -> None:
     proxy.fault = "cut"
     with pytest.raises(ChromaUnavailable):
-        await RetryingBackend(backend, 30).create_collection(name, {}, "l2")
+        await with_retries(backend).call(CreateCollection(name, {}, "l2"))
     assert proxy.met == 1
+
+
+async def test_a_deletion_that_was_not_sent_is_not_repeated(name: str) -> None:
+    """Only one whose connection was lost is: it may have been applied, and is then found gone."""
+    retried = REGISTRY.get_sample_value("ragstore_chroma_retries_total")
+    away = with_retries(http_backend(f"http://127.0.0.1:{free_port()}", "deadlines"))
+    await away.start()
+    with pytest.raises(ChromaUnavailable):
+        await away.call(DeleteCollection(name))
+    await away.close()
+    assert REGISTRY.get_sample_value("ragstore_chroma_retries_total") == retried
 
 
 async def test_an_add_that_is_tried_again_knows_what_it_wrote_before(backend: Backend, name: str) -> None:
@@ -80,41 +93,41 @@ async def test_an_add_that_is_tried_again_knows_what_it_wrote_before(backend: Ba
 
 async def test_the_circuit_opens_after_failures_and_closes_after_a_success(proxy: Proxy, backend: Backend) -> None:
     clock = Clock()
-    breaking = CircuitBreakerBackend(backend, clock)
+    breaking = LayeredBackend(backend, [CircuitBreakerLayer(clock)])
     proxy.fault = "cut"
-    for _ in range(FAILURES):
+    for _ in range(MAX_FAILURES):
         with pytest.raises(ChromaUnavailable, match=r"cannot be reached$"):
-            await breaking.count_collections()
+            await breaking.call(CountCollections())
     met = proxy.met
     with pytest.raises(CircuitOpen):
-        await breaking.count_collections()
+        await breaking.call(CountCollections())
     assert proxy.met == met
 
     clock.now += OPEN_SECONDS
     with pytest.raises(ChromaUnavailable, match=r"cannot be reached$"):
-        await breaking.count_collections()
+        await breaking.call(CountCollections())
     with pytest.raises(CircuitOpen):
-        await breaking.count_collections()
+        await breaking.call(CountCollections())
 
     proxy.fault = "none"
     clock.now += OPEN_SECONDS
-    await breaking.count_collections()
-    await breaking.count_collections()
+    await breaking.call(CountCollections())
+    await breaking.call(CountCollections())
 
 
 async def test_a_probe_passes_an_open_circuit_and_closes_it(proxy: Proxy, backend: Backend) -> None:
-    breaking = CircuitBreakerBackend(backend, Clock())
+    breaking = LayeredBackend(backend, [CircuitBreakerLayer(Clock())])
     proxy.fault = "cut"
-    for _ in range(FAILURES):
+    for _ in range(MAX_FAILURES):
         with pytest.raises(ChromaUnavailable):
-            await breaking.count_collections()
+            await breaking.call(CountCollections())
     with pytest.raises(ChromaUnavailable, match=r"cannot be reached$"):
-        await breaking.status()
+        await breaking.call(GetStatus())
     proxy.fault = "none"
     with pytest.raises(CircuitOpen):
-        await breaking.count_collections()
-    await breaking.status()
-    await breaking.count_collections()
+        await breaking.call(CountCollections())
+    await breaking.call(GetStatus())
+    await breaking.call(CountCollections())
 
 
 async def test_a_store_keeps_to_the_budget_of_its_caller(proxy: Proxy, backend: Backend, name: str) -> None:

@@ -10,8 +10,9 @@ from uuid import uuid4
 import pytest
 
 from chroma_repair.index_repair import DATABASE, repair
-from ragstore.chroma.backend import RecordBatch
 from ragstore.chroma.merging import MAX_REMOVED_KEYS
+from ragstore.chroma.operations import UpsertRecords
+from ragstore.chroma.records import RecordBatch
 from ragstore.errors import ChromaFailed, CollectionNotFound, InvalidMetadata
 from ragstore.model.documents import EVERYTHING
 from ragstore.model.metadata import Metadata
@@ -21,6 +22,8 @@ from tests.support.factories import add_documents, asked, batch, matrix, of_ids,
 from tests.support.poisoning import POISON, poison
 from tests.support.servers import running, start_chroma
 from tests.support.stores import Place, embedded_backend, exact, http_backend
+
+pytestmark = pytest.mark.process
 
 POISONED = pytest.mark.parametrize("metadata", POISON.values(), ids=POISON)
 KINDS = pytest.mark.parametrize("kind", ["embedded", "remote"])
@@ -150,7 +153,9 @@ async def test_a_replacement_that_would_remove_too_many_keys_is_refused_by_itsel
     collection = await store.create_collection(NAME, {}, "l2")
     for start in range(0, MAX_REMOVED_KEYS + 1000, 5000):
         metadata: Metadata = {f"key-{number}": number for number in range(start, start + 5000)}
-        await backend.upsert(collection.id, RecordBatch(["huge"], matrix([1, 1]), ["text"], [dict(metadata)]))
+        await backend.call(
+            UpsertRecords(collection.id, RecordBatch(["huge"], matrix([1, 1]), ["text"], [dict(metadata)]))
+        )
     with pytest.raises(InvalidMetadata, match="has more than 32000 metadata keys"):
         await upsert_documents(store, NAME, batch("other", "huge"))
     await upsert_documents(store, NAME, batch("other"))

@@ -44,6 +44,8 @@ from tests.support.damaged_index import (
 from tests.support.factories import add_documents, asked, of_ids, upsert_documents
 from tests.support.stores import TENANT
 
+pytestmark = pytest.mark.process
+
 ROW = 132 + 4 * 3 + 8
 """Bytes of an element of dimension 3: links, embedding, label."""
 

@@ -1,6 +1,6 @@
-"""The `where` language as a person reads it: plain Python over the JSON that a caller sends.
+"""An independent oracle of the `where` language: plain Python over the JSON of a filter.
 
-Nothing here comes from the service. What the service selects is checked against this.
+It shares no code with the service. Tests compare the documents that the service selects with those of the oracle.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ Scalar: TypeAlias = str | int | float | bool
 Value: TypeAlias = str | int | float | bool | list[Scalar]
 
 
-def selects(filtered: Mapping[str, object], metadata: Mapping[str, Value]) -> bool:
+def selects(where: Mapping[str, object], metadata: Mapping[str, Value]) -> bool:
     """Whether a filter selects a document with this metadata."""
-    return all(_holds(key, below, metadata) for key, below in filtered.items())
+    return all(_holds(key, nested, metadata) for key, nested in where.items())
 
 
-def _holds(key: str, below: object, metadata: Mapping[str, Value]) -> bool:
+def _holds(key: str, nested: object, metadata: Mapping[str, Value]) -> bool:
     if key == "$and":
-        return all(selects(clause, metadata) for clause in _filters(below))
+        return all(selects(clause, metadata) for clause in _filters(nested))
     if key == "$or":
-        return any(selects(clause, metadata) for clause in _filters(below))
-    if isinstance(below, dict):
-        return all(_compares(metadata.get(key), operator, operand) for operator, operand in below.items())
-    return _equals(metadata.get(key), below)
+        return any(selects(clause, metadata) for clause in _filters(nested))
+    if isinstance(nested, dict):
+        return all(_compares(metadata.get(key), operator, operand) for operator, operand in nested.items())
+    return _equals(metadata.get(key), nested)
 
 
-def _filters(below: object) -> list[Mapping[str, object]]:
-    assert isinstance(below, list)
-    return below
+def _filters(nested: object) -> list[Mapping[str, object]]:
+    assert isinstance(nested, list)
+    return nested
 
 
 def _compares(value: Value | None, operator: str, operand: object) -> bool:
@@ -44,9 +44,9 @@ def _compares(value: Value | None, operator: str, operand: object) -> bool:
         case "$nin":
             return not _is_among(value, operand)
         case "$contains":
-            return isinstance(value, list) and any(_equals(member, operand) for member in value)
+            return isinstance(value, list) and any(_equals(item, operand) for item in value)
         case "$not_contains":
-            return not (isinstance(value, list) and any(_equals(member, operand) for member in value))
+            return not (isinstance(value, list) and any(_equals(item, operand) for item in value))
     return _is_ordered(value, operator, operand)
 
 
@@ -83,7 +83,7 @@ def _is_number(value: object) -> bool:
 
 
 def _as_compared(value: object, operand: object) -> tuple[int | float, int | float]:
-    """The documented limit: an integer of a filter counts as a double where the stored number is one."""
+    """The documented limit: with a stored float, an integer of a filter is compared as a double."""
     assert isinstance(value, (int, float))
     assert isinstance(operand, (int, float))
     return (value, float(operand)) if isinstance(value, float) else (value, operand)

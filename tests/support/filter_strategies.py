@@ -1,4 +1,4 @@
-"""Random metadata and random filters over it, drawn from the same few keys and values so that they meet."""
+"""Hypothesis strategies for metadata and filters. They share a few keys and values, so that filters match."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LISTS: Final[list[list[Scalar]]] = [
     [False, True],
 ]
 
-# What Chroma's HTTP server reads as it was written: at most 15 digits; see `ragstore.chroma.http.backend`.
+# Chroma's HTTP server parses at most 15 digits exactly; see `ragstore.chroma.http.backend`.
 floats: Final = st.sampled_from(FLOATS) | st.decimals(-1000, 1000, places=3).map(float)
 integers: Final = st.sampled_from(INTEGERS) | st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 5)
 strings: Final = st.sampled_from(STRINGS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -56,7 +56,7 @@ numbers: Final = integers | floats
 scalars: Final[st.SearchStrategy[Scalar]] = numbers | strings | st.booleans()
 one_type_lists: Final[st.SearchStrategy[list[Scalar]]] = st.one_of(
     st.sampled_from(LISTS),
-    *(st.lists(members, min_size=1, max_size=4) for members in (integers, floats, strings, st.booleans())),
+    *(st.lists(items, min_size=1, max_size=4) for items in (integers, floats, strings, st.booleans())),
 )
 values: Final[st.SearchStrategy[Value]] = scalars | one_type_lists
 
@@ -69,7 +69,7 @@ def _of(operator: str, operands: st.SearchStrategy[object]) -> st.SearchStrategy
     return st.tuples(st.just(operator), operands)
 
 
-_sets: Final = st.one_of(*(st.lists(members, min_size=1, max_size=4) for members in (numbers, strings, st.booleans())))
+_sets: Final = st.one_of(*(st.lists(items, min_size=1, max_size=4) for items in (numbers, strings, st.booleans())))
 _operations: Final = st.one_of(
     *(_of(operator, scalars) for operator in ("$eq", "$ne", "$contains", "$not_contains")),
     *(_of(operator, numbers) for operator in ("$gt", "$gte", "$lt", "$lte")),
@@ -82,8 +82,8 @@ _fields: Final[st.SearchStrategy[Json]] = st.dictionaries(
 
 def _nested(inner: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
     clauses = st.lists(inner, min_size=1, max_size=3)
-    joined = st.dictionaries(st.sampled_from(("$and", "$or")), clauses, min_size=1, max_size=2)
-    return st.builds(lambda below, beside: {**below, **beside}, joined, _fields)
+    combinations = st.dictionaries(st.sampled_from(("$and", "$or")), clauses, min_size=1, max_size=2)
+    return st.builds(lambda nested, fields: {**nested, **fields}, combinations, _fields)
 
 
 filters: Final[st.SearchStrategy[Json]] = st.recursive(_fields, _nested, max_leaves=6)

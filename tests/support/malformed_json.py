@@ -1,4 +1,4 @@
-"""JSON text that is hard to take, and requests that hold it."""
+"""Malformed and extreme JSON, and request bodies with it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def nested(depth: int, opening: str = "[", closing: str = "]", core: str = "1") 
 
 
 def documents_body(document_: str) -> str:
-    """A request whose second document is this one."""
+    """A request body whose second document is this one."""
     return f'{{"documents": [{{"text": "x", "embedding": [1, 0]}}, {document_}]}}'
 
 

@@ -16,8 +16,8 @@ _SOURCES: Final = ("clients/node/src", "clients/node/package.json", "clients/nod
 
 
 def run(*command: str, **environ: str) -> str:
-    """What a command prints, run in the client's folder; it must succeed."""
-    done = subprocess.run(
+    """Run a command in the client's folder and return its output. It must succeed."""
+    completed = subprocess.run(
         command,
         cwd=CLIENT,
         env={**os.environ, **environ},
@@ -27,12 +27,12 @@ def run(*command: str, **environ: str) -> str:
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return completed.stdout
 
 
 def build() -> None:
-    """Compile what is not compiled yet. Test processes wait for each other, since both write into one folder."""
+    """Compile the client and its tests unless they are up to date. Test processes take turns: they share a folder."""
     if not (CLIENT / "node_modules").is_dir():
         pytest.fail("the Node client's tools are not installed: make node")
     stamp = CLIENT / "build" / "built"
@@ -43,6 +43,6 @@ def build() -> None:
 
 
 def _newest() -> float:
-    """When the youngest of the sources was changed."""
+    """Modification time of the newest source."""
     files = [file for name in _SOURCES for file in [ROOT / name, *(ROOT / name).rglob("*.ts*")]]
     return max(file.stat().st_mtime for file in files if file.is_file())

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragstore.chroma.backend import Backend, RecordBatch
+from ragstore.chroma.backend import Backend
+from ragstore.chroma.operations import CreateCollection, UpsertRecords
+from ragstore.chroma.records import RecordBatch
 from ragstore.errors import ChromaFailed
 from ragstore.model.metadata import Metadata
 from tests.support.factories import batch
@@ -27,12 +29,14 @@ async def poison(backend: Backend, name: str, metadata: Metadata) -> None:
         name: the collection, which is made here.
         metadata: one of `POISON`.
     """
-    collection = await backend.create_collection(name, {}, "l2")
+    collection = await backend.call(CreateCollection(name, {}, "l2"))
     good = batch("one", "two", "three", metadata={"tags": ["a", "b"], "page": 1})
-    await backend.upsert(
-        collection.id, RecordBatch(good.ids, good.embeddings, good.texts, [{**each} for each in good.metadatas])
+    await backend.call(
+        UpsertRecords(
+            collection.id, RecordBatch(good.ids, good.embeddings, good.texts, [{**each} for each in good.metadatas])
+        )
     )
     bad = RecordBatch(["innocent", "bad"], np.ones((2, 2), dtype=np.float32), ["", ""], [{"page": 2}, dict(metadata)])
     for records in (bad, RecordBatch(["later"], np.ones((1, 2), dtype=np.float32), ["later"], [None])):
         with pytest.raises(ChromaFailed):
-            await backend.upsert(collection.id, records)
+            await backend.call(UpsertRecords(collection.id, records))

@@ -1,4 +1,4 @@
-"""Problem documents as callers read them."""
+"""Problem documents of responses."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ for _kind in error_classes(errors.__name__):
     CODES_OF_STATUS.setdefault(_kind.status, set()).add(_kind.code)
 
 
-def problem_of(answer: httpx.Response, status: int) -> Problem:
-    """The problem document that an answer is.
+def problem_of(response: httpx.Response, status: int) -> Problem:
+    """The problem document of a response.
 
     Args:
-        answer: the answer.
+        response: the response.
         status: the status that it must have.
 
     Returns:
-        The document, which has all members that RFC 9457 and the contract name, and no trace of the code.
+        The document. It has all members of RFC 9457 and the contract, and no traceback.
     """
-    assert answer.status_code == status, answer.text[:1000]
-    assert answer.headers["content-type"].partition(";")[0] == "application/problem+json"
-    problem: Problem = answer.json()
+    assert response.status_code == status, response.text[:1000]
+    assert response.headers["content-type"].partition(";")[0] == "application/problem+json"
+    problem: Problem = response.json()
     assert problem["status"] == status
     assert isinstance(problem["type"], str)
     assert problem["title"]
     assert problem["code"] in CODES_OF_STATUS[status]
     assert problem["detail"]
-    assert "Traceback" not in answer.text
-    assert ".py" not in answer.text
+    assert "Traceback" not in response.text
+    assert ".py" not in response.text
     return problem
 
 
 def paths_of(problem: Problem) -> list[str]:
-    """The fields to blame; each comes with a message."""
-    assert all(blamed["message"] for blamed in problem["errors"])
-    return [blamed["path"] for blamed in problem["errors"]]
+    """The paths of the invalid fields, each of which has a message."""
+    assert all(field["message"] for field in problem["errors"])
+    return [field["path"] for field in problem["errors"]]

@@ -7,12 +7,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from ragstore.chroma.backend import ChromaFilter, QueryResult
 from ragstore.chroma.embedded.backend import EmbeddedBackend
+from ragstore.chroma.operations import Operation
 from ragstore.kit.errors import ServiceError
 from ragstore.model.documents import Selection, Write
 from ragstore.model.queries import Found, Query
-from ragstore.model.vectors import Matrix
 from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
 
@@ -117,29 +116,22 @@ class Recording(StoreLayer):
             raise failure
 
 
-class WatchedBackend(EmbeddedBackend):
-    """Embedded Chroma that notes its queries: how many vectors each had, and how many neighbours it asked for."""
+class SpyBackend(EmbeddedBackend):
+    """Embedded Chroma that records its operations.
 
-    queries: list[tuple[int, int]]
+    Attributes:
+        operations: the operations so far.
+    """
+
+    operations: list[Operation[object]]
 
     async def start(self) -> None:
-        self.queries = []
+        self.operations = []
         await super().start()
 
-    async def query(
-        self,
-        collection_id: str,
-        embeddings: Matrix,
-        n_results: int,
-        *,
-        where: ChromaFilter = None,
-        where_document: ChromaFilter = None,
-        include: tuple[str, ...] = (),
-    ) -> list[QueryResult]:
-        self.queries.append((len(embeddings), n_results))
-        return await super().query(
-            collection_id, embeddings, n_results, where=where, where_document=where_document, include=include
-        )
+    async def call(self, operation: Operation[T]) -> T:
+        self.operations.append(operation)
+        return await super().call(operation)
 
 
 def together(*calls: Coroutine[Any, Any, T]) -> asyncio.Future[list[T | BaseException]]:

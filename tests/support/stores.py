@@ -12,6 +12,8 @@ from ragstore.chroma.backend import Backend
 from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.embedded.backend import EmbeddedBackend
 from ragstore.chroma.http.backend import HttpBackend
+from ragstore.chroma.layers.layered_backend import LayeredBackend
+from ragstore.chroma.layers.retries import RetryLayer
 from ragstore.settings import Settings
 from ragstore.store.protocol import Store
 
@@ -49,6 +51,11 @@ def http_backend(
 def exact(backend: Backend) -> Store:
     """The innermost store."""
     return ChromaStore(backend, MAX_BATCH_SIZE)
+
+
+def with_retries(backend: Backend) -> LayeredBackend:
+    """A backend whose calls are retried, as the service's are."""
+    return LayeredBackend(backend, [RetryLayer(30)])
 
 
 def _stack(place: Place, url: str) -> Store:

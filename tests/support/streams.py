@@ -1,4 +1,4 @@
-"""Streams of documents: sent at once, or line by line while the answer is read."""
+"""Streams of documents: sent as a whole, or line by line while the response is read."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import httpx
 
 from tests.support.documents import NDJSON_HEADERS, documents_path
 
-Told: TypeAlias = dict[str, Any]
-"""A line of the answer."""
+ResponseLine: TypeAlias = dict[str, Any]
+"""A line of the response to a stream."""
 
 
 def stream_path(collection: str, mode: str = "add") -> str:
-    """Where streams of a collection go."""
+    """The path for streams to a collection."""
     return f"{documents_path(collection)}/stream?mode={mode}"
 
 
 def stream(http: httpx.Client, collection: str, content: bytes, mode: str = "add") -> httpx.Response:
-    """Send a whole stream, and read the answer afterwards."""
+    """Send a whole stream, and read the response afterwards."""
     return http.post(stream_path(collection, mode), content=content, headers=NDJSON_HEADERS)
 
 
-def told(answer: httpx.Response) -> list[Told]:
-    """The lines of an answer; all but the last acknowledge batches, which follow each other without a gap."""
-    assert answer.status_code == 200, answer.text
-    assert answer.headers["content-type"] == "application/x-ndjson"
-    lines = [json.loads(line) for line in answer.text.splitlines()]
+def response_lines(response: httpx.Response) -> list[ResponseLine]:
+    """The lines of a response. All but the last acknowledge consecutive batches."""
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "application/x-ndjson"
+    lines = [json.loads(line) for line in response.text.splitlines()]
     *stored, end = lines
     assert [line["status"] for line in stored] == ["stored"] * len(stored)
     assert end["count"] == sum(line["count"] for line in stored)
@@ -41,15 +41,15 @@ def told(answer: httpx.Response) -> list[Told]:
 
 
 class Duplex:
-    """A stream whose sender reads the answer meanwhile.
+    """A stream whose response is read while it is sent.
 
     Args:
-        connection: a connection on which the head was sent.
+        connection: a connection on which the request's head was sent.
     """
 
     def __init__(self, connection: http.client.HTTPConnection) -> None:
         self.connection = connection
-        self._answer: http.client.HTTPResponse | None = None
+        self._response: http.client.HTTPResponse | None = None
 
     def send(self, content: bytes) -> None:
         """Send some bytes of the body."""
@@ -60,25 +60,25 @@ class Duplex:
         self.connection.send(b"0\r\n\r\n")
 
     @property
-    def answer(self) -> http.client.HTTPResponse:
-        """The answer, whose head has come."""
-        if self._answer is None:
-            self._answer = self.connection.getresponse()
-        return self._answer
+    def response(self) -> http.client.HTTPResponse:
+        """The response, once its head has arrived."""
+        if self._response is None:
+            self._response = self.connection.getresponse()
+        return self._response
 
-    def read(self) -> Told:
-        """Wait for the next line of the answer."""
-        line: Told = json.loads(self.answer.readline())
+    def read(self) -> ResponseLine:
+        """Wait for the next line of the response."""
+        line: ResponseLine = json.loads(self.response.readline())
         return line
 
-    def rest(self) -> list[Told]:
-        """Wait for all further lines of the answer."""
-        return [json.loads(line) for line in self.answer.read().splitlines()]
+    def rest(self) -> list[ResponseLine]:
+        """Wait for all further lines of the response."""
+        return [json.loads(line) for line in self.response.read().splitlines()]
 
 
 @contextmanager
 def duplex(url: str, collection: str, mode: str = "add", timeout: float = 60) -> Iterator[Duplex]:
-    """Begin a stream."""
+    """Start a stream."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=timeout)
     connection.putrequest("POST", stream_path(collection, mode))

@@ -21,13 +21,13 @@ from litestar.types import HTTPReceiveMessage, Message, Scope
 from ragstore.api.decode_documents import decode_batch
 from ragstore.app import create_store
 from ragstore.kit.decoding import JSON
-from ragstore.operations.stream.session import BATCH_DOCUMENTS, DocumentStream, Streaming
+from ragstore.operations.stream.session import MAX_BATCH_DOCUMENTS, DocumentStream, StreamConfig
 from ragstore.settings import Settings
 from tests.support.documents import NDJSON_HEADERS, document, documents, lines_of
 from tests.support.ledger import PATIENCE, everything_in, until
 from tests.support.problems import problem_of
 from tests.support.servers import Served, free_port, running, start_chroma, start_service
-from tests.support.streams import Duplex, duplex, stream_path, told
+from tests.support.streams import Duplex, duplex, response_lines, stream_path
 
 BUDGET: Final = 2.0
 MAX_LINE: Final = 50_000
@@ -72,16 +72,16 @@ def test_a_stream_may_be_larger_than_a_body_may_be(small: Served, taken: str) ->
 
     answer = httpx.post(small.url + stream_path(taken), content=lines, headers=NDJSON_HEADERS)
 
-    assert told(answer)[-1]["count"] == 5
+    assert response_lines(answer)[-1]["count"] == 5
 
 
 @pytest.mark.parametrize("complete", [True, False])
 def test_a_line_that_is_too_large_is_413_whether_it_ends_or_not(small: Served, taken: str, complete: bool) -> None:
     with duplex(small.url, taken) as sender:
         sender.send(lines_of(document("a", text="x" * MAX_LINE))[: None if complete else -1])
-        answer = sender.answer
-        problem = json.loads(answer.read())
-    assert answer.status == 413
+        response = sender.response
+        problem = json.loads(response.read())
+    assert response.status == 413
     assert problem["errors"] == [
         {"path": "$", "message": f"A line must not be larger than {MAX_LINE} bytes", "line": 1}
     ]
@@ -124,7 +124,7 @@ def test_a_line_that_trickles_in_counts_as_silence(small: Served, taken: str) ->
                     break
             except TimeoutError:
                 continue
-        assert sender.answer.status == 408
+        assert sender.response.status == 408
 
 
 def test_a_caller_that_reads_only_at_the_end_learns_of_a_failure_in_the_middle(small: Served, taken: str) -> None:
@@ -133,7 +133,7 @@ def test_a_caller_that_reads_only_at_the_end_learns_of_a_failure_in_the_middle(s
 
     answer = httpx.post(small.url + stream_path(taken), content=iter(lines), headers=NDJSON_HEADERS, timeout=60)
 
-    *stored, failed = told(answer)
+    *stored, failed = response_lines(answer)
     assert stored
     assert failed["problem"]["detail"] == "The line is not valid JSON: line 1501"
     assert ids_in(small, taken) == [f"doc-{number}" for number in range(failed["last_line"])]
@@ -149,7 +149,7 @@ def test_a_line_whose_sender_vanishes_before_its_end_is_not_stored(small: Served
         sender.send(lines_of(document("half")).rstrip())  # as it is, it might be a whole line
         sender.connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # with a reset
     ended = ended_streams(small, taken)
-    assert [(line["end"], line["last_line"], line["count"]) for line in ended] == [("left", 1, 1)]
+    assert [(line["end"], line["last_line"], line["count"]) for line in ended] == [("disconnected", 1, 1)]
     assert ids_in(small, taken) == ["whole"]
 
 
@@ -159,7 +159,7 @@ def test_a_body_that_is_shorter_than_it_said_is_no_whole_stream(small: Served, t
     with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
         head = f"POST {stream_path(taken)} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(line) + 1}\r\n\r\n"
         connection.sendall(head.encode() + line)
-    assert [told["end"] for told in ended_streams(small, taken)] == ["left"]
+    assert [told["end"] for told in ended_streams(small, taken)] == ["disconnected"]
     assert ids_in(small, taken) == []
 
 
@@ -186,7 +186,7 @@ async def test_nothing_is_read_on_while_one_batch_is_written_and_one_waits(chrom
         nonlocal given
         given += 100
         lines = lines_of(*(document(f"doc-{given}-{number}") for number in range(100)))
-        return {"type": "http.request", "body": lines, "more_body": given < 10 * BATCH_DOCUMENTS}
+        return {"type": "http.request", "body": lines, "more_body": given < 10 * MAX_BATCH_DOCUMENTS}
 
     async def send(message: Message) -> None:
         stuck.set()  # a caller that does not read holds the acknowledgement up, and with it the batch
@@ -197,7 +197,7 @@ async def test_nothing_is_read_on_while_one_batch_is_written_and_one_waits(chrom
         store,
         name,
         "add",
-        Streaming(BATCH_DOCUMENTS, 10**6, threading.Event()),
+        StreamConfig(MAX_BATCH_DOCUMENTS, 10**6, threading.Event()),
         lambda lines, made_id: decode_batch(lines, JSON, made_id),
     )
     running = asyncio.create_task(stream(scope, receive, send))
@@ -208,10 +208,10 @@ async def test_nothing_is_read_on_while_one_batch_is_written_and_one_waits(chrom
         while before != given:
             before = given
             await asyncio.sleep(0.5)
-        assert given <= 2 * BATCH_DOCUMENTS + 100
+        assert given <= 2 * MAX_BATCH_DOCUMENTS + 100
         go_on.set()
         await running
-        assert await store.count(name) == given == 10 * BATCH_DOCUMENTS
+        assert await store.count(name) == given == 10 * MAX_BATCH_DOCUMENTS
     finally:
         running.cancel()
         await store.delete_collection(name)
@@ -228,7 +228,7 @@ def test_the_memory_of_a_stream_does_not_grow_with_it(chroma: Served, name: str,
             """Stream so many lines of 64 KB, which is room between two fields, and tell the service's peak in bytes."""
             lines = (lines_of(document(f"{count}-{number}")).replace(b", ", room, 1) for number in range(count))
             answer = httpx.post(service.url + stream_path(name), content=lines, headers=NDJSON_HEADERS, timeout=120)
-            assert told(answer)[-1]["count"] == count
+            assert response_lines(answer)[-1]["count"] == count
             status = Path(f"/proc/{service.process.pid}/status").read_text()
             return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) * 1024
 
@@ -298,7 +298,7 @@ def check(service: Served, collection: str, streaming: Endless) -> None:
     """Every acknowledged line is there; of what follows there is at most one batch, and no gap."""
     there = ids_in(service, collection)
     assert there == [f"doc-{number}" for number in range(1, len(there) + 1)]
-    assert streaming.acknowledged <= len(there) <= streaming.acknowledged + BATCH_DOCUMENTS
+    assert streaming.acknowledged <= len(there) <= streaming.acknowledged + MAX_BATCH_DOCUMENTS
 
 
 @pytest.mark.parametrize("kind", ["embedded", "remote"])
@@ -351,7 +351,7 @@ async def test_when_chroma_is_killed_the_sender_is_told_the_last_line_and_goes_o
             rest = lines_of(*(document(f"doc-{number}") for number in range(failed["last_line"] + 1, 3000)))
             async with httpx.AsyncClient(base_url=service.url, timeout=60) as http:
                 answer = await http.post(stream_path(name, "upsert"), content=rest, headers=NDJSON_HEADERS)
-            assert told(answer)[-1]["status"] == "done"
+            assert response_lines(answer)[-1]["status"] == "done"
             assert sorted(ids_in(service, name)) == sorted(f"doc-{number}" for number in range(1, 3000))
 
 

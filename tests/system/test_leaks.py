@@ -254,12 +254,15 @@ import sys
 connected = []
 sys.addaudithook(lambda event, args: connected.append(args[1]) if event == "socket.connect" else None)
 from ragstore.chroma.embedded import process as chroma
-chroma.open_chroma(sys.argv[1], "default_tenant", "default_database")
-made = chroma.create_collection("abc", None, {"hnsw": {"space": "cosine"}})
-chroma.count(made[0])
-chroma.delete_collection("abc")
+from ragstore.chroma.operations import CountRecords, CreateCollection, DeleteCollection
+chroma.open_chroma(sys.argv[1], "default_tenant", "default_database", 1000)
+made = chroma.execute(CreateCollection("abc", {}, "cosine"))
+chroma.execute(CountRecords(made.id))
+chroma.execute(DeleteCollection("abc"))
 from chromadb.telemetry.product import ProductTelemetryClient
-settings = chroma._opened().api._system.settings
+from chromadb.api.shared_system_client import SharedSystemClient
+(system,) = SharedSystemClient._identifier_to_system.values()
+settings = system.settings
 assert settings.anonymized_telemetry is False, settings.anonymized_telemetry
 assert not settings.chroma_otel_collection_endpoint
 assert "posthog" not in sys.modules

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragstore.model.collections import Distance
-from ragstore.operations.search import score_of
+from ragstore.operations.search import score as score_for
 
 
 @pytest.mark.parametrize(
@@ -23,10 +23,10 @@ from ragstore.operations.search import score_of
     ],
 )
 def test_a_score_is_what_the_contract_says(kind: Distance, distance: float, score: float) -> None:
-    assert score_of(distance, kind) == pytest.approx(score)
+    assert score_for(distance, kind) == pytest.approx(score)
 
 
 @pytest.mark.parametrize("kind", ["cosine", "ip", "l2"])
 def test_a_nearer_hit_has_a_higher_score(kind: Distance) -> None:
-    scores = [score_of(distance, kind) for distance in (0.0, 0.1, 0.5, 1.0, 1.9)]
+    scores = [score_for(distance, kind) for distance in (0.0, 0.1, 0.5, 1.0, 1.9)]
     assert scores == sorted(scores, reverse=True)

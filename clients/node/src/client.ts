@@ -1,27 +1,27 @@
-/** The client: the contract's calls as methods. */
+/** The client: the operations of the contract as methods. */
 
 import createClient, { type Client as Api } from "openapi-fetch";
 
-import { type Embedding, toBase64 } from "./embeddings.js";
+import { toBase64 } from "./embeddings.js";
 import { checkNumbers, documentsBody, encodeDocument } from "./encoding.js";
 import { InvalidInput, NotFound } from "./errors.js";
-import { type CallOptions, Exchange, type Fetch } from "./exchange.js";
 import { type Documents, type IngestOptions, type IngestSummary, ingest, type Outcome } from "./ingest.js";
 import { DEFAULT_RETRIES, type RetryPolicy } from "./retry.js";
 import type { paths } from "./schema.js";
+import { type CallOptions, type Fetch, Transport } from "./transport.js";
 import type {
   Collection,
   CollectionCreated,
   CollectionDeleted,
-  CollectionEmptied,
-  CollectionList,
   CollectionMetadata,
+  CollectionPage,
+  DeleteAllResult,
+  DeleteRequest,
+  DeleteResult,
   Document,
   DocumentFilter,
-  DocumentList,
-  DocumentSelection,
-  DocumentsDeleted,
-  DocumentsWritten,
+  DocumentPage,
+  Embedding,
   Health,
   MetadataUpdated,
   MetadataValues,
@@ -33,40 +33,41 @@ import type {
   QueryResults,
   Schemas,
   ServiceInfo,
+  WriteResult,
 } from "./types.js";
 
 export interface ClientOptions {
   /** Sent as `Authorization: Bearer`. */
   apiKey?: string;
-  /** Further headers for every request. */
+  /** Additional headers of every request. */
   headers?: Readonly<Record<string, string>>;
-  /** Longest wait for the answer to one try of a call: 30,000. */
+  /** Maximum time for one attempt of a call, including its response: 30,000 by default. */
   timeoutMs?: number;
-  /** When to try again; what is absent stays at its default. */
+  /** Retry policy; absent fields have their defaults. */
   retries?: Partial<RetryPolicy>;
-  /** What sends requests, such as one that traces them. */
+  /** Sends the requests, such as a function that traces them; the global `fetch` by default. */
   fetch?: Fetch;
 }
 
-const KEPT_FAILURES = 1000;
+const MAX_FAILURES = 1000;
 
 /**
- * A client of one service. It keeps no state but connections, which Node shares and closes.
+ * A client of one service. Its only state is connections, which Node pools and closes.
  *
- * Calls reject with a `RagstoreError`. Those that may be repeated are, when the connection fails or the service is busy;
- * `addDocuments` and `createCollection` without `get_or_create` only when nothing can have happened.
+ * Calls reject with a `RagstoreError`. Idempotent calls are retried when the connection fails or the service is busy.
+ * `addDocuments`, and `createCollection` without `get_or_create`, are retried only if they cannot have been applied.
  */
 export class Client {
   readonly #api: Api<paths, "application/json">;
-  readonly #exchange: Exchange;
+  readonly #transport: Transport;
 
   /**
-   * @param url the service's address, such as `http://127.0.0.1:8080`.
-   * @throws InvalidInput when the address or a header is none.
+   * @param url the service's URL, such as `http://127.0.0.1:8080`.
+   * @throws InvalidInput if the URL or a header is invalid.
    */
   constructor(url: string, options: ClientOptions = {}) {
     const { apiKey, headers, timeoutMs = 30_000, retries, fetch = (request: Request) => globalThis.fetch(request) } = options;
-    this.#exchange = new Exchange(fetch, { ...DEFAULT_RETRIES, ...retries }, timeoutMs);
+    this.#transport = new Transport(fetch, { ...DEFAULT_RETRIES, ...retries }, timeoutMs);
     this.#api = createClient<paths, "application/json">({
       baseUrl: checkedUrl(url),
       headers: checkedHeaders({
@@ -83,44 +84,44 @@ export class Client {
   /**
    * Create a collection.
    *
-   * @throws Conflict when it exists, unless `get_or_create`.
+   * @throws Conflict if it exists, unless `get_or_create` is true.
    */
   async createCollection(collection: NewCollection, options?: CallOptions): Promise<CollectionCreated> {
     checkNumbers(collection.metadata, "$.metadata");
-    return await this.#exchange.call((init) => this.#api.POST("/collections", { ...init, body: collection }), options, {
+    return await this.#transport.send((init) => this.#api.POST("/collections", { ...init, body: collection }), options, {
       idempotent: collection.get_or_create === true,
     });
   }
 
-  /** List collections, all of them without a `limit`. */
+  /** List collections; all of them without a `limit`. */
   async listCollections(
     page: { limit?: number; offset?: number } = {},
     options?: CallOptions,
-  ): Promise<CollectionList> {
-    return await this.#exchange.call(
+  ): Promise<CollectionPage> {
+    return await this.#transport.send(
       (init) => this.#api.GET("/collections", { ...init, params: { query: page } }),
       options,
     );
   }
 
-  /** Tell a collection's metadata, count, dimension and distance. */
+  /** Get a collection's metadata, number of documents, dimension and distance function. */
   async getCollection(name: string, options?: CallOptions): Promise<Collection> {
-    const params = { path: inCollection(name) };
-    return await this.#exchange.call(
+    const params = { path: collectionPath(name) };
+    return await this.#transport.send(
       (init) => this.#api.GET("/collections/{collection_name}", { ...init, params }),
       options,
     );
   }
 
-  /** Replace a collection's metadata, or with `merge` change what is named; null then removes a key. */
+  /** Replace a collection's metadata. With `merge`, change only the given keys; null removes a key. */
   async updateMetadata(
     name: string,
     metadata: CollectionMetadata,
     { merge = false, ...options }: CallOptions & { merge?: boolean } = {},
   ): Promise<MetadataUpdated> {
     checkNumbers(metadata, "$.metadata");
-    const params = { path: inCollection(name), query: { merge } };
-    return await this.#exchange.call(
+    const params = { path: collectionPath(name), query: { merge } };
+    return await this.#transport.send(
       (init) => this.#api.PUT("/collections/{collection_name}/metadata", { ...init, params, body: { metadata } }),
       options,
     );
@@ -128,22 +129,22 @@ export class Client {
 
   /** Delete a collection and all its documents. */
   async deleteCollection(name: string, options?: CallOptions): Promise<CollectionDeleted> {
-    const params = { path: inCollection(name) };
-    return await this.#exchange.call(
+    const params = { path: collectionPath(name) };
+    return await this.#transport.send(
       (init) => this.#api.DELETE("/collections/{collection_name}", { ...init, params }),
       options,
-      { whenGone: { status: "deleted", name } },
+      { resultIfGone: { status: "deleted", name } },
     );
   }
 
-  /** The distinct values of a metadata field, sorted, as strings. */
+  /** List the distinct values of a metadata field as strings, sorted. */
   async metadataValues(
     name: string,
     field: string,
     { limit, ...options }: CallOptions & { limit?: number } = {},
   ): Promise<MetadataValues> {
-    const params = { path: inCollection(name), query: { field, ...(limit !== undefined && { limit }) } };
-    return await this.#exchange.call(
+    const params = { path: collectionPath(name), query: { field, ...(limit !== undefined && { limit }) } };
+    return await this.#transport.send(
       (init) => this.#api.GET("/collections/{collection_name}/metadata-values", { ...init, params }),
       options,
     );
@@ -152,39 +153,39 @@ export class Client {
   // -- documents ---------------------------------------------------------------------------------
 
   /**
-   * Store new documents, all or none, in one request.
+   * Add documents, all or none, in one request.
    *
-   * It is not tried again once it may have reached the service: use `upsertDocuments` where that matters.
+   * The call is not retried if it may have reached the service. Use `upsertDocuments` for calls that must be retried.
    *
-   * @throws Conflict when an id exists; the detail names them.
+   * @throws Conflict if an id exists; the detail lists them.
    */
   async addDocuments(
     collection: string,
     documents: Iterable<NewDocument>,
     options?: CallOptions,
-  ): Promise<DocumentsWritten> {
+  ): Promise<WriteResult> {
     return await this.#write("add", collection, documentsBody(Array.from(documents, encodeDocument)), options);
   }
 
-  /** Store documents, all or none, in one request; those whose id exists are replaced. */
+  /** Add documents, all or none, in one request. A document with an existing id replaces the stored one. */
   async upsertDocuments(
     collection: string,
     documents: Iterable<NewDocument>,
     options?: CallOptions,
-  ): Promise<DocumentsWritten> {
+  ): Promise<WriteResult> {
     return await this.#write("upsert", collection, documentsBody(Array.from(documents, encodeDocument)), options);
   }
 
   /**
-   * Store any number of documents, and tell what became of each.
+   * Store any number of documents, and yield the outcome of each.
    *
-   * It runs as far as it is iterated: `ingestAll` runs by itself. Memory holds `concurrency` requests, and the source
-   * is not read while that many are on their way. A request that is refused for the sake of some documents is sent
-   * again in parts, so that only those fail. After an error run it again, from the last outcome or from the start:
-   * with `upsert` what is stored already is stored again, to the same end.
+   * The ingestion advances as its outcomes are iterated; `ingestAll` advances by itself. At most `concurrency` requests
+   * are in flight and in memory; the source is not read meanwhile. A request that is rejected because of some documents
+   * is split and sent again, so that only those fail. After an error, run it again from the last outcome or from the
+   * start: with `upsert`, storing documents again has no further effect.
    *
-   * @param documents any iterable; each needs an id. The last of several with one id wins.
-   * @returns an outcome for every document that was read, in their order; then what ended the ingestion is thrown.
+   * @param documents any iterable. Each document needs an id. The last of several documents with the same id wins.
+   * @returns an outcome for every document that was read, in order; then an error that ended the ingestion is thrown.
    */
   ingest(
     collection: string,
@@ -200,9 +201,9 @@ export class Client {
   }
 
   /**
-   * Store any number of documents, as `ingest` does, and tell what it came to.
+   * Store any number of documents, as `ingest` does, and return a summary.
    *
-   * @throws RagstoreError what ended the ingestion early; documents that the service refused do not.
+   * @throws RagstoreError the error that ended the ingestion. Rejected documents do not end it.
    */
   async ingestAll(collection: string, documents: Documents, options: IngestOptions = {}): Promise<IngestSummary> {
     let last = { read: 0, stored: 0, failed: 0, requests: 0 };
@@ -212,33 +213,33 @@ export class Client {
       options.onProgress?.(progress);
     };
     for await (const outcome of this.ingest(collection, documents, { ...options, onProgress })) {
-      if (!outcome.stored && failures.length < KEPT_FAILURES) {
+      if (!outcome.stored && failures.length < MAX_FAILURES) {
         failures.push(outcome);
       }
     }
     return { ...last, failures };
   }
 
-  /** A page of documents in insertion order; `total` counts all matches. */
-  async listDocuments(collection: string, filter: DocumentFilter = {}, options?: CallOptions): Promise<DocumentList> {
-    const path = inCollection(collection);
+  /** List documents in insertion order; `total` is the number of all matches. */
+  async listDocuments(collection: string, filter: DocumentFilter = {}, options?: CallOptions): Promise<DocumentPage> {
+    const path = collectionPath(collection);
     const { where, where_document, ids, ...page } = filter;
     if ((where ?? where_document ?? ids) == null) {
       const params = { path, query: page };
-      return await this.#exchange.call(
+      return await this.#transport.send(
         (init) => this.#api.GET("/collections/{collection_name}/documents", { ...init, params }),
         options,
       );
     }
     // Filters may be too long for a URL.
-    const body = filter as Schemas["FilterBody"];
-    return await this.#exchange.call(
+    const body = filter as Schemas["DocumentFilter"];
+    return await this.#transport.send(
       (init) => this.#api.POST("/collections/{collection_name}/documents/filter", { ...init, params: { path }, body }),
       options,
     );
   }
 
-  /** All documents that a filter selects, page by page; `limit` is the size of a page. */
+  /** Iterate over all documents that a filter selects, page by page; `limit` is the size of a page. */
   async *eachDocument(
     collection: string,
     filter: DocumentFilter = {},
@@ -256,9 +257,9 @@ export class Client {
   }
 
   /**
-   * Look a document up.
+   * Get a document.
    *
-   * @throws NotFound when there is none.
+   * @throws NotFound if it does not exist.
    */
   async getDocument(
     collection: string,
@@ -266,93 +267,98 @@ export class Client {
     { include = [], ...options }: CallOptions & { include?: "embedding"[] } = {},
   ): Promise<Document> {
     if (id === "." || id === "..") {
-      // These are taken out of a path, encoded or not.
+      // URL parsers remove these segments from a path, even if they are encoded.
       const [found] = (await this.listDocuments(collection, { ids: [id], include, total: false }, options)).documents;
       if (!found) {
-        throw new NotFound({ status: 404, title: "Document not found", detail: `Document '${id}' not found` });
+        throw new NotFound({
+          status: 404,
+          code: "document_not_found",
+          title: "Document not found",
+          detail: `Document '${id}' not found in collection '${collection}'`,
+        });
       }
       return found;
     }
     if (id === "") {
       throw new InvalidInput("an id must not be empty");
     }
-    const params = { path: { ...inCollection(collection), document_id: id }, query: { include } };
-    return await this.#exchange.call(
+    const params = { path: { ...collectionPath(collection), document_id: id }, query: { include } };
+    return await this.#transport.send(
       (init) => this.#api.GET("/collections/{collection_name}/documents/{document_id}", { ...init, params }),
       options,
     );
   }
 
-  /** Delete documents by ids, by a filter, or by both. `count` tells how many the last try really deleted. */
+  /** Delete documents by ids, by a filter, or by both. `count` is the number that the last attempt deleted. */
   async deleteDocuments(
     collection: string,
-    selection: DocumentSelection,
+    request: DeleteRequest,
     options?: CallOptions,
-  ): Promise<DocumentsDeleted> {
-    const params = { path: inCollection(collection) };
-    const body = selection as Schemas["DeleteBody"];
-    return await this.#exchange.call(
+  ): Promise<DeleteResult> {
+    const params = { path: collectionPath(collection) };
+    const body = request as Schemas["DeleteRequest"];
+    return await this.#transport.send(
       (init) => this.#api.POST("/collections/{collection_name}/documents/delete", { ...init, params, body }),
       options,
     );
   }
 
-  /** Delete all documents; metadata, dimension and distance stay. */
-  async emptyCollection(collection: string, options?: CallOptions): Promise<CollectionEmptied> {
-    const params = { path: inCollection(collection) };
-    return await this.#exchange.call(
+  /** Delete all documents. The collection keeps its metadata, dimension and distance function. */
+  async emptyCollection(collection: string, options?: CallOptions): Promise<DeleteAllResult> {
+    const params = { path: collectionPath(collection) };
+    return await this.#transport.send(
       (init) => this.#api.DELETE("/collections/{collection_name}/documents/all", { ...init, params }),
       options,
     );
   }
 
-  // -- similarity --------------------------------------------------------------------------------
+  // -- queries -----------------------------------------------------------------------------------
 
-  /** The documents nearest to an embedding. */
+  /** Find the documents nearest to an embedding. */
   async query(
     collection: string,
     embedding: Embedding,
     { signal, timeoutMs, ...query }: QueryOptions & CallOptions = {},
   ): Promise<QueryResults> {
-    const params = { path: inCollection(collection) };
-    const body = { ...query, query_embedding: toBase64(embedding) } as Schemas["QueryBody"];
-    return await this.#exchange.call(
+    const params = { path: collectionPath(collection) };
+    const body = { ...query, query_embedding: toBase64(embedding) } as Schemas["QueryRequest"];
+    return await this.#transport.send(
       (init) => this.#api.POST("/collections/{collection_name}/query", { ...init, params, body }),
-      given({ signal, timeoutMs }),
+      callOptions({ signal, timeoutMs }),
     );
   }
 
-  /** The documents nearest to an embedding in several collections; `errors` names those that failed. */
+  /** Find the documents nearest to an embedding in several collections. `errors` lists those that failed. */
   async queryCollections(
     collections: readonly string[],
     embedding: Embedding,
     { signal, timeoutMs, ...query }: QueryOptions & CallOptions = {},
   ): Promise<MultiQueryResults> {
-    const body = { ...query, collections, query_embedding: toBase64(embedding) } as Schemas["MultiQueryBody"];
-    return await this.#exchange.call(
+    const body = { ...query, collections, query_embedding: toBase64(embedding) } as Schemas["MultiQueryRequest"];
+    return await this.#transport.send(
       (init) => this.#api.POST("/query", { ...init, body }),
-      given({ signal, timeoutMs }),
+      callOptions({ signal, timeoutMs }),
     );
   }
 
   // -- service -----------------------------------------------------------------------------------
 
-  /** Name, version and links. */
+  /** Name, version and links of the service. */
   async info(options?: CallOptions): Promise<ServiceInfo> {
-    return await this.#exchange.call((init) => this.#api.GET("/", { ...init }), options);
+    return await this.#transport.send((init) => this.#api.GET("/", { ...init }), options);
   }
 
-  /** Whether the service can do its work; unhealthy is an answer too. */
+  /** Health of the service. An unhealthy service is a result, not an error. */
   async health(options?: CallOptions): Promise<Health> {
-    const isAnswer = (status: number, body: unknown): body is Health => hasStatus(status, body, "unhealthy");
-    return await this.#exchange.call<Health>((init) => this.#api.GET("/health", { ...init }), options, { isAnswer });
+    const isResult = (status: number, body: unknown): body is Health => hasStatus(status, body, "unhealthy");
+    return await this.#transport.send<Health>((init) => this.#api.GET("/health", { ...init }), options, { isResult });
   }
 
-  /** Whether the service may be sent requests; unready is an answer too. */
+  /** Readiness of the service. An unready service is a result, not an error. */
   async ready(options?: CallOptions): Promise<Probe> {
-    const isAnswer = (status: number, body: unknown): body is Probe => hasStatus(status, body, "unready");
-    return await this.#exchange.call<Probe>((init) => this.#api.GET("/health/ready", { ...init }), options, {
-      isAnswer,
+    const isResult = (status: number, body: unknown): body is Probe => hasStatus(status, body, "unready");
+    return await this.#transport.send<Probe>((init) => this.#api.GET("/health/ready", { ...init }), options, {
+      isResult,
     });
   }
 
@@ -361,33 +367,33 @@ export class Client {
     collection: string,
     encoded: string,
     options?: CallOptions,
-  ): Promise<DocumentsWritten> {
+  ): Promise<WriteResult> {
     const request = {
-      params: { path: inCollection(collection) },
+      params: { path: collectionPath(collection) },
       body: { documents: [] },
       bodySerializer: () => encoded,
     };
     return mode === "add"
-      ? await this.#exchange.call(
+      ? await this.#transport.send(
           (init) => this.#api.POST("/collections/{collection_name}/documents", { ...init, ...request }),
           options,
           { idempotent: false },
         )
-      : await this.#exchange.call(
+      : await this.#transport.send(
           (init) => this.#api.PUT("/collections/{collection_name}/documents", { ...init, ...request }),
           options,
         );
   }
 }
 
-function inCollection(name: string): { collection_name: string } {
+function collectionPath(name: string): { collection_name: string } {
   if (name === "" || name === "." || name === "..") {
-    throw new InvalidInput(`'${name}' is no name of a collection`);
+    throw new InvalidInput(`'${name}' is not a collection name`);
   }
   return { collection_name: name };
 }
 
-function given({ signal, timeoutMs }: { [K in keyof CallOptions]: CallOptions[K] | undefined }): CallOptions {
+function callOptions({ signal, timeoutMs }: { [K in keyof CallOptions]: CallOptions[K] | undefined }): CallOptions {
   return { ...(signal && { signal }), ...(timeoutMs !== undefined && { timeoutMs }) };
 }
 
@@ -396,13 +402,13 @@ function hasStatus(status: number, body: unknown, expected: string): boolean {
 }
 
 function checkedUrl(url: string): string {
-  // The address is not repeated: it may hold a password.
+  // The message does not repeat the URL, which may contain a password.
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   if (!parsed || !["http:", "https:"].includes(parsed.protocol)) {
-    throw new InvalidInput("the service's address must be an http:// or https:// URL");
+    throw new InvalidInput("the service's URL must begin with http:// or https://");
   }
   if (parsed.username || parsed.password || parsed.search || parsed.hash) {
-    throw new InvalidInput("the service's address must be without user, query and fragment");
+    throw new InvalidInput("the service's URL must not have a user, a query or a fragment");
   }
   return parsed.href.replace(/\/+$/, "");
 }
@@ -412,7 +418,7 @@ function checkedHeaders(headers: Record<string, string>): Record<string, string>
     new Headers(headers);
   } catch {
     // The cause would repeat the value, which may be the key.
-    throw new InvalidInput("a header or the key holds what a header cannot");
+    throw new InvalidInput("a header or the key has characters that a header cannot have");
   }
   return headers;
 }

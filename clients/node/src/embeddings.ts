@@ -1,19 +1,17 @@
-/** Embeddings as the contract writes them: little-endian float32, in base64. */
+/** Encoding of embeddings: base64 of little-endian float32. */
 
 import { endianness } from "node:os";
 
 import { InvalidInput } from "./errors.js";
-
-/** An embedding: numbers, or the base64 of their little-endian float32 bytes. */
-export type Embedding = Float32Array | Float64Array | readonly number[] | string;
+import type { Embedding } from "./types.js";
 
 const LITTLE_ENDIAN = endianness() === "LE";
 
 /**
- * Write an embedding as it travels.
+ * Encode an embedding for a request.
  *
- * @param embedding numbers; a string is taken to be base64 already and passed on as it is.
- * @throws InvalidInput when it is empty, or not numbers.
+ * @param embedding numbers; a string must be base64 already and is returned unchanged.
+ * @throws InvalidInput if it is empty or does not consist of numbers.
  */
 export function toBase64(embedding: Embedding): string {
   if (typeof embedding === "string") {
@@ -26,7 +24,7 @@ export function toBase64(embedding: Embedding): string {
   if (LITTLE_ENDIAN) {
     return Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString("base64");
   }
-  // A copy: the caller's own must not be turned round.
+  // `swap32` works in place, so it gets a copy.
   return Buffer.from(new Float32Array(values).buffer).swap32().toString("base64");
 }
 
@@ -34,7 +32,7 @@ function toFloat32(embedding: Float64Array | readonly number[]): Float32Array {
   if (embedding instanceof Float64Array) {
     return new Float32Array(embedding);
   }
-  // `Float32Array.from` would make 0 of null and 3 of "3".
+  // `Float32Array.from` would convert null to 0 and "3" to 3.
   if (!Array.isArray(embedding) || embedding.some((value) => typeof value !== "number")) {
     throw new InvalidInput("an embedding must be numbers");
   }

@@ -1,13 +1,13 @@
-/** Documents as they stand in a request. */
+/** Encoding of documents as the JSON of a request. */
 
 import { toBase64 } from "./embeddings.js";
 import { InvalidInput } from "./errors.js";
 import type { NewDocument } from "./types.js";
 
 /**
- * Write one document as JSON.
+ * Encode one document as JSON.
  *
- * @throws InvalidInput when its embedding, or a value of its metadata, cannot be sent.
+ * @throws InvalidInput if JSON cannot express its embedding or a value of its metadata.
  */
 export function encodeDocument(document: NewDocument): string {
   const { id, text, embedding, metadata } = document;
@@ -15,23 +15,23 @@ export function encodeDocument(document: NewDocument): string {
   return JSON.stringify({ id, text, embedding: toBase64(embedding), metadata });
 }
 
-/** Put encoded documents together to the body of one request. */
+/** The body of a request from encoded documents. */
 export function documentsBody(documents: readonly string[]): string {
   return `{"documents":[${documents.join(",")}]}`;
 }
 
 /**
- * Refuse numbers that JSON does not have: `JSON.stringify` would make null of NaN, and null means "absent".
+ * Reject numbers that JSON cannot express: `JSON.stringify` would convert NaN to null, which means "absent".
  *
- * @throws InvalidInput naming where it stands.
+ * @throws InvalidInput with the path of the number.
  */
 export function checkNumbers(value: unknown, path: string): void {
   if (typeof value === "bigint" || (typeof value === "number" && !Number.isFinite(value))) {
     throw new InvalidInput(`${path} must be a finite number`);
   }
   if (typeof value === "object" && value !== null) {
-    for (const [key, member] of Object.entries(value)) {
-      checkNumbers(member, Array.isArray(value) ? `${path}[${key}]` : `${path}.${key}`);
+    for (const [key, item] of Object.entries(value)) {
+      checkNumbers(item, Array.isArray(value) ? `${path}[${key}]` : `${path}.${key}`);
     }
   }
 }

@@ -1,18 +1,19 @@
 /**
- * What can go wrong, as one tree.
+ * All errors of the package, as one tree.
  *
  *     RagstoreError
  *     ├── InvalidInput                the arguments cannot be sent
- *     ├── TransportError              no whole answer came
+ *     ├── TransportError              no complete response arrived
  *     │   ├── ConnectFailed           no connection: nothing was sent
- *     │   ├── ConnectionLost          the connection broke: what was sent may have arrived
- *     │   └── CallTimeout             no answer in time
- *     ├── UnexpectedResponse          an answer came, but not one of the contract
- *     └── ProblemError                the service said no, in a problem document
- *         ├── InvalidRequest          400
+ *     │   ├── ConnectionLost          the connection broke: the request may have arrived
+ *     │   └── CallTimeout             no response in time
+ *     ├── UnexpectedResponse          the response does not match the contract
+ *     └── ProblemError                the service responded with an error
+ *         ├── BadRequest              400
  *         ├── Unauthorized            401
  *         ├── Forbidden               403
  *         ├── NotFound                404
+ *         ├── RequestTimeout          408
  *         ├── Conflict                409
  *         ├── PayloadTooLarge         413
  *         ├── UnsupportedMediaType    415
@@ -32,35 +33,36 @@ export class RagstoreError extends Error {
   }
 }
 
-/** The arguments of a call cannot be put into words of the contract. Nothing was sent. */
+/** The arguments of a call cannot be expressed in the contract. Nothing was sent. */
 export class InvalidInput extends RagstoreError {}
 
-/** No whole answer came from the service. */
+/** No complete response arrived from the service. */
 export class TransportError extends RagstoreError {}
 
 /** No connection could be made, so nothing was sent. */
 export class ConnectFailed extends TransportError {}
 
-/** The connection broke. What was sent may or may not have taken effect. */
+/** The connection broke. The request may or may not have taken effect. */
 export class ConnectionLost extends TransportError {}
 
-/** No answer came in time. What was sent may or may not have taken effect. */
+/** No response arrived in time. The request may or may not have taken effect. */
 export class CallTimeout extends TransportError {}
 
-/** The server answered with something that the contract does not know. */
+/** The response does not match the contract. */
 export class UnexpectedResponse extends RagstoreError {
   constructor(
     message: string,
-    /** The HTTP status of the answer. */
+    /** The HTTP status of the response. */
     readonly status: number,
   ) {
     super(message);
   }
 }
 
-/** What a problem document says, and what the answer's headers add to it. */
+/** The members of a problem document, and values from the response's headers. */
 export interface ProblemDetails {
   status: number;
+  code?: string | undefined;
   type?: string;
   title?: string;
   detail?: string;
@@ -69,26 +71,32 @@ export interface ProblemDetails {
   retryAfterMs?: number | undefined;
 }
 
-/** The service refused or failed, and said so. */
+/** The service responded with an error. */
 export class ProblemError extends RagstoreError {
   /** The HTTP status. */
   readonly status: number;
-  /** A URI that names the kind of problem. */
+  /**
+   * The stable, machine-readable kind of problem, such as `collection_not_found`: see `ProblemCode` for the known ones.
+   * Undefined if the server sent none, as a proxy or a service before version 0.2 does.
+   */
+  readonly code: string | undefined;
+  /** A URI that identifies the kind of problem. */
   readonly type: string;
   /** The kind of problem, in a few words. */
   readonly title: string;
-  /** What is wrong, for the caller to read. */
+  /** The explanation, for people. */
   readonly detail: string;
-  /** The fields to blame, if any. */
+  /** The invalid fields, if any. */
   readonly errors: readonly FieldError[];
   /** The id under which the service logged the request. */
   readonly requestId: string | undefined;
-  /** Milliseconds after which trying again makes sense, when the service said so. */
+  /** Milliseconds after which to retry, if the service sent `Retry-After`. */
   readonly retryAfterMs: number | undefined;
 
   constructor(problem: ProblemDetails) {
     super(problem.detail || problem.title || `HTTP ${problem.status}`);
     this.status = problem.status;
+    this.code = problem.code;
     this.type = problem.type ?? "about:blank";
     this.title = problem.title ?? "";
     this.detail = problem.detail ?? "";
@@ -98,47 +106,51 @@ export class ProblemError extends RagstoreError {
   }
 }
 
-/** 400: the request is malformed, or means something that is not allowed. Nothing was written. */
-export class InvalidRequest extends ProblemError {}
+/** 400: the request is malformed or invalid. Nothing was written. */
+export class BadRequest extends ProblemError {}
 
-/** 401: a key is needed, and none or an unknown one was sent. */
+/** 401: a key is required, and none or an unknown one was sent. */
 export class Unauthorized extends ProblemError {}
 
-/** 403: the key does not allow this. */
+/** 403: the key does not permit this call. */
 export class Forbidden extends ProblemError {}
 
-/** 404: the collection or document does not exist, or the key may not see it. */
+/** 404: the collection or document does not exist, or the key may not access it. */
 export class NotFound extends ProblemError {}
+
+/** 408: the request did not arrive completely within the time limit. Nothing was changed. */
+export class RequestTimeout extends ProblemError {}
 
 /** 409: the collection, or an id among the documents, exists already. Nothing was written. */
 export class Conflict extends ProblemError {}
 
-/** 413: the body is larger than the service takes. */
+/** 413: the body is larger than the service accepts. */
 export class PayloadTooLarge extends ProblemError {}
 
-/** 415: the body is of a type that the service does not read. */
+/** 415: the service does not support the body's media type. */
 export class UnsupportedMediaType extends ProblemError {}
 
-/** 429: this key has used up its rate. */
+/** 429: the key exceeded its rate limit. */
 export class TooManyRequests extends ProblemError {}
 
 /** 5xx: the service, or Chroma behind it, failed. */
 export class ServerError extends ProblemError {}
 
-/** 502: Chroma answered the service with something it could not use. */
+/** 502: the service received an invalid response from Chroma. */
 export class BadGateway extends ServerError {}
 
-/** 503: Chroma is away, or the service is full. `retryAfterMs` says when to come back. */
+/** 503: Chroma is unavailable, or the service is overloaded. Retry after `retryAfterMs`. */
 export class Unavailable extends ServerError {}
 
-/** 504: Chroma did not answer the service in time. */
+/** 504: Chroma did not respond to the service in time. */
 export class GatewayTimeout extends ServerError {}
 
-const BY_STATUS: Readonly<Record<number, typeof ProblemError>> = {
-  400: InvalidRequest,
+const CLASS_BY_STATUS: Readonly<Record<number, typeof ProblemError>> = {
+  400: BadRequest,
   401: Unauthorized,
   403: Forbidden,
   404: NotFound,
+  408: RequestTimeout,
   409: Conflict,
   413: PayloadTooLarge,
   415: UnsupportedMediaType,
@@ -149,31 +161,32 @@ const BY_STATUS: Readonly<Record<number, typeof ProblemError>> = {
 };
 
 /**
- * The error that an answer stands for.
+ * The error for an unsuccessful response.
  *
- * @param response an answer that is no success; its body has been read.
- * @param body the parsed body; a text where it was no JSON, as a proxy's pages are.
+ * @param response the response; its body has been read.
+ * @param body the parsed body; a string if it was not JSON, such as a proxy's page.
  */
-export function errorOf(response: Response, body: unknown): RagstoreError {
+export function errorFrom(response: Response, body: unknown): RagstoreError {
   const { status, headers } = response;
   if (status < 400) {
-    return new UnexpectedResponse(`HTTP ${status} is no answer of the contract`, status);
+    return new UnexpectedResponse(`HTTP ${status} does not match the contract`, status);
   }
-  const ErrorClass = BY_STATUS[status] ?? (status >= 500 ? ServerError : ProblemError);
+  const ErrorClass = CLASS_BY_STATUS[status] ?? (status >= 500 ? ServerError : ProblemError);
   return new ErrorClass({
-    ...members(body),
+    ...problemMembers(body),
     status,
     requestId: headers.get("x-request-id") ?? undefined,
     retryAfterMs: retryAfter(headers.get("retry-after")),
   });
 }
 
-function members(body: unknown): Omit<ProblemDetails, "status"> {
+function problemMembers(body: unknown): Omit<ProblemDetails, "status"> {
   if (typeof body !== "object" || body === null) {
     return {};
   }
-  const { type, title, detail, errors } = body as Record<string, unknown>;
+  const { code, type, title, detail, errors } = body as Record<string, unknown>;
   return {
+    ...(typeof code === "string" && { code }),
     ...(typeof type === "string" && { type }),
     ...(typeof title === "string" && { title }),
     ...(typeof detail === "string" && { detail }),
@@ -181,7 +194,7 @@ function members(body: unknown): Omit<ProblemDetails, "status"> {
   };
 }
 
-/** `Retry-After`: seconds, or a date. */
+/** The value of `Retry-After` in milliseconds. The header has seconds or a date. */
 function retryAfter(header: string | null): number | undefined {
   if (header === null) {
     return undefined;
@@ -190,7 +203,7 @@ function retryAfter(header: string | null): number | undefined {
   return Number.isFinite(milliseconds) ? Math.max(0, milliseconds) : undefined;
 }
 
-/** Codes with which a connection is not made at all. */
+/** System error codes of connections that were never made. */
 const NO_CONNECTION = new Set([
   "ECONNREFUSED",
   "EHOSTUNREACH",
@@ -201,12 +214,12 @@ const NO_CONNECTION = new Set([
   "UND_ERR_CONNECT_TIMEOUT",
 ]);
 
-/** What `fetch` failed with, as an error of this tree. */
-export function transportError(error: unknown): TransportError {
+/** The error for an exception of `fetch`. */
+export function transportErrorFrom(error: unknown): TransportError {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
   const code = (cause as { code?: unknown } | null)?.code;
-  const said = typeof code === "string" ? `: ${code}` : "";
+  const suffix = typeof code === "string" ? `: ${code}` : "";
   return typeof code === "string" && NO_CONNECTION.has(code)
-    ? new ConnectFailed(`no connection${said}`, { cause: error })
-    : new ConnectionLost(`the connection broke${said}`, { cause: error });
+    ? new ConnectFailed(`no connection${suffix}`, { cause: error })
+    : new ConnectionLost(`the connection broke${suffix}`, { cause: error });
 }

@@ -1,7 +1,8 @@
 export { Client, type ClientOptions } from "./client.js";
-export { type Embedding, toBase64 } from "./embeddings.js";
+export { toBase64 } from "./embeddings.js";
 export {
   BadGateway,
+  BadRequest,
   CallTimeout,
   Conflict,
   ConnectFailed,
@@ -9,12 +10,12 @@ export {
   Forbidden,
   GatewayTimeout,
   InvalidInput,
-  InvalidRequest,
   NotFound,
   PayloadTooLarge,
   type ProblemDetails,
   ProblemError,
   RagstoreError,
+  RequestTimeout,
   ServerError,
   TooManyRequests,
   TransportError,
@@ -23,8 +24,8 @@ export {
   UnexpectedResponse,
   UnsupportedMediaType,
 } from "./errors.js";
-export type { CallOptions, Fetch } from "./exchange.js";
 export type { Documents, IngestOptions, IngestSummary, Outcome, Progress } from "./ingest.js";
 export { DEFAULT_RETRIES, type RetryPolicy } from "./retry.js";
 export type { components, operations, paths } from "./schema.js";
+export type { CallOptions, Fetch } from "./transport.js";
 export type * from "./types.js";

@@ -1,59 +1,65 @@
 /**
- * Batch ingestion: any number of documents in requests of bounded size, of which a bounded number is on its way.
+ * Batch ingestion: any number of documents in requests of limited size, with a limited number of requests in flight.
  *
- * The source is not pulled while the window is full, so a slow service slows the source and memory holds the window,
- * however long the documents go on. What is refused for a document's sake is tried again in parts, until the documents
- * to blame stand alone; what fails for another reason ends the ingestion.
+ * The source is not read while that many requests are in flight, so a slow service slows the source, and memory is
+ * bounded however many documents there are. A request that is rejected because of its documents is split and sent
+ * again, until the rejected documents are isolated. Any other error ends the ingestion.
  */
 
 import { documentsBody, encodeDocument } from "./encoding.js";
-import { Conflict, InvalidInput, InvalidRequest, PayloadTooLarge, type ProblemError } from "./errors.js";
+import { BadRequest, Conflict, InvalidInput, PayloadTooLarge, type ProblemError } from "./errors.js";
 import type { NewDocument } from "./types.js";
 
-/** What became of one document. */
+/** The outcome of one document. */
 export interface Outcome {
-  /** Its place in what was ingested, from 0. */
+  /** Its index in the ingested documents, from 0. */
   index: number;
-  /** Its id; undefined when it came without. */
+  /** Its id; undefined if it has none. */
   id: string | undefined;
-  /** Whether the service said that it is stored. */
+  /** Whether the service confirmed that it is stored. */
   stored: boolean;
   /** Why it is not known to be stored. */
   error?: Error;
 }
 
-/** How far an ingestion has come. */
+/** The progress of an ingestion. */
 export interface Progress {
-  /** Documents read from the source. */
+  /** Number of documents read from the source. */
   read: number;
-  /** Documents that the service said are stored. */
+  /** Number of documents that the service confirmed as stored. */
   stored: number;
-  /** Documents that are not known to be stored. */
+  /** Number of documents that are not known to be stored. */
   failed: number;
-  /** Requests answered. */
+  /** Number of completed requests. */
   requests: number;
 }
 
 export interface IngestOptions {
-  /** `upsert`, or `add` where an id that exists must fail. */
+  /** `upsert` by default; `add` rejects existing ids. */
   mode?: "upsert" | "add";
-  /** Most requests at once: 4. */
+  /** Maximum number of requests in flight: 4 by default. */
   concurrency?: number;
-  /** Most documents in a request: 1,000. A service takes 5,461 by default. */
+  /** Maximum number of documents in a request: 1,000 by default. A service accepts 5,461 by default. */
   batchDocuments?: number;
-  /** Most bytes in a request, but for a single document that is larger: 8 MiB. A service takes 64 MiB by default. */
+  /**
+   * Maximum size of a request's body, except for a single document that is larger: 8 MiB by default. A service accepts
+   * 64 MiB by default.
+   */
   batchBytes?: number;
-  /** Most requests that one batch may cost while the documents to blame are looked for: 64. */
+  /**
+   * Maximum number of requests for one batch while rejected documents are isolated: 64 by default. The documents that
+   * remain then fail with the last error.
+   */
   batchRequests?: number;
-  /** Called when a batch is done. */
+  /** Called after each batch. */
   onProgress?: (progress: Progress) => void;
-  /** Ends the ingestion. What is on its way may or may not be stored. */
+  /** Aborts the ingestion. Documents in flight may or may not be stored. */
   signal?: AbortSignal;
-  /** Longest wait for the answer to one try of a request. */
+  /** Maximum time for one attempt of a request, including its response. */
   timeoutMs?: number;
 }
 
-/** What an ingestion came to. */
+/** The result of an ingestion. */
 export interface IngestSummary extends Progress {
   /** The first 1,000 documents that are not known to be stored. */
   failures: Outcome[];
@@ -61,10 +67,10 @@ export interface IngestSummary extends Progress {
 
 export type Documents = Iterable<NewDocument> | AsyncIterable<NewDocument>;
 
-/** Stores the body of one request, or throws. */
+/** Sends the body of one request, and rejects if the documents are not stored. */
 export type Send = (body: string, signal: AbortSignal) => Promise<unknown>;
 
-/** A document on its way: its JSON, or the reason why it has none. */
+/** A document of a batch: its JSON, or the reason why it cannot be sent. */
 interface Entry {
   index: number;
   id: string | undefined;
@@ -73,24 +79,25 @@ interface Entry {
   error?: Error;
 }
 
-/** Documents that leave together. */
+/** Documents that are sent together. */
 interface Batch {
   entries: Entry[];
   ids: Set<string>;
   bytes: number;
 }
 
-interface Departed {
+/** A batch in flight. */
+interface PendingBatch {
   batch: Batch;
   outcomes: Promise<Outcome[]>;
 }
 
 /**
- * Store documents, and tell what became of each.
+ * Store documents, and yield the outcome of each.
  *
- * @param send what stores one request.
- * @param documents what to store.
- * @returns an outcome for every document that was read, in their order; what ended the ingestion is thrown after them.
+ * @param send sends one request.
+ * @param documents the documents to store.
+ * @returns an outcome for every document that was read, in order. An error that ends the ingestion is thrown after them.
  */
 export async function* ingest(
   send: Send,
@@ -99,37 +106,37 @@ export async function* ingest(
 ): AsyncGenerator<Outcome, void, undefined> {
   const concurrency = positive("concurrency", options.concurrency ?? 4);
   const ingestion = new Ingestion(send, documents, options);
-  const window: Departed[] = [];
-  const oldest = async (): Promise<Outcome[]> => (await window.shift()?.outcomes) ?? [];
+  const inFlight: PendingBatch[] = [];
+  const oldest = async (): Promise<Outcome[]> => (await inFlight.shift()?.outcomes) ?? [];
   let batch: Batch | undefined;
   try {
     for (;;) {
-      while (window.length >= concurrency) {
+      while (inFlight.length >= concurrency) {
         yield* await oldest();
       }
       batch = await ingestion.gather();
-      // The later of two documents with one id must win, so it waits for the earlier.
-      while (batch && !ingestion.failure && window.some((other) => !disjoint(other.batch.ids, batch?.ids))) {
+      // The later of two documents with the same id must win, so it waits for the earlier one.
+      while (batch && !ingestion.failure && inFlight.some((other) => !disjoint(other.batch.ids, batch?.ids))) {
         yield* await oldest();
       }
       if (!batch || ingestion.failure) {
         break;
       }
-      window.push({ batch, outcomes: ingestion.deliver(batch) });
+      inFlight.push({ batch, outcomes: ingestion.deliver(batch) });
     }
-    while (window.length > 0) {
+    while (inFlight.length > 0) {
       yield* await oldest();
     }
-    yield* ingestion.giveUp(batch);
+    yield* ingestion.discard(batch);
   } finally {
     await ingestion.close();
   }
   ingestion.throwFailure();
 }
 
-/** What the batches of one ingestion share. */
+/** The state of one ingestion. */
 class Ingestion {
-  /** What ends the ingestion, once something does. */
+  /** The error that ends the ingestion, once there is one. */
   failure: { error: unknown } | undefined;
 
   readonly #send: Send;
@@ -141,7 +148,7 @@ class Ingestion {
   readonly #batchRequests: number;
   #batchDocuments: number;
   #sourceFailure: { error: unknown } | undefined;
-  #held: Entry | undefined;
+  #next: Entry | undefined;
 
   constructor(send: Send, documents: Documents, options: IngestOptions) {
     this.#batchDocuments = positive("batchDocuments", options.batchDocuments ?? 1000);
@@ -158,17 +165,17 @@ class Ingestion {
   async gather(): Promise<Batch | undefined> {
     const batch: Batch = { entries: [], ids: new Set(), bytes: 0 };
     while (!this.failure && batch.entries.length < this.#batchDocuments) {
-      const entry = this.#held ?? (await this.#read());
+      const entry = this.#next ?? (await this.#read());
       if (!entry) {
         break;
       }
       const tooLarge = batch.entries.length > 0 && batch.bytes + entry.bytes > this.#batchBytes;
-      // An id may stand in a request once.
+      // An id may occur once in a request.
       if (tooLarge || (entry.id !== undefined && batch.ids.has(entry.id))) {
-        this.#held = entry;
+        this.#next = entry;
         break;
       }
-      this.#held = undefined;
+      this.#next = undefined;
       batch.entries.push(entry);
       batch.bytes += entry.bytes + 1;
       if (entry.id !== undefined) {
@@ -178,33 +185,33 @@ class Ingestion {
     return batch.entries.length > 0 ? batch : undefined;
   }
 
-  /** Bring a batch to the service, in parts where it must be. Never rejects. */
+  /** Deliver a batch to the service, in several requests where necessary. Never rejects. */
   async deliver(batch: Batch): Promise<Outcome[]> {
     const errors = new Map<Entry, Error>();
     const sendable = batch.entries.filter((entry) => !entry.error);
-    const waiting = sendable.length > 0 ? [sendable] : [];
+    const pending = sendable.length > 0 ? [sendable] : [];
     let requests = 0;
     let largest = 0;
-    for (let part = waiting.shift(); part; part = waiting.shift()) {
-      const error = this.failure ? this.failure.error : await this.#try(part);
+    for (let chunk = pending.shift(); chunk; chunk = pending.shift()) {
+      const error = this.failure ? this.failure.error : await this.#sendChunk(chunk);
       requests += 1;
       if (error === undefined) {
-        largest = Math.max(largest, part.length);
-      } else if (!blamesDocuments(error)) {
+        largest = Math.max(largest, chunk.length);
+      } else if (!isRejection(error)) {
         this.#fail(error);
-        for (const entry of part) {
+        for (const entry of chunk) {
           errors.set(entry, asError(error));
         }
-      } else if (part.length > 1 && requests + waiting.length + 2 <= this.#batchRequests) {
-        waiting.unshift(...parts(part, error));
+      } else if (chunk.length > 1 && requests + pending.length + 2 <= this.#batchRequests) {
+        pending.unshift(...split(chunk, error));
       } else {
-        for (const entry of part) {
+        for (const entry of chunk) {
           errors.set(entry, error);
         }
       }
     }
     if (requests > 1 && errors.size === 0) {
-      // It went in parts and all of it was taken: it was too large, so the next ones are made smaller.
+      // Its chunks were all accepted, so the batch was too large. The next ones are smaller.
       this.#batchDocuments = Math.min(this.#batchDocuments, largest);
     }
     const outcomes = batch.entries.map((entry) => outcomeOf(entry, entry.error ?? errors.get(entry)));
@@ -212,15 +219,15 @@ class Ingestion {
     return outcomes;
   }
 
-  /** What becomes of documents that were read and are not sent any more. */
-  *giveUp(batch: Batch | undefined): Iterable<Outcome> {
+  /** The outcomes of documents that were read and will not be sent. */
+  *discard(batch: Batch | undefined): Iterable<Outcome> {
     const error = this.failure && asError(this.failure.error);
-    const entries = [...(batch?.entries ?? []), ...(this.#held ? [this.#held] : [])];
+    const entries = [...(batch?.entries ?? []), ...(this.#next ? [this.#next] : [])];
     this.#progress.failed += entries.length;
     yield* entries.map((entry) => outcomeOf(entry, entry.error ?? error));
   }
 
-  /** Leave the source and the requests that are still on their way. */
+  /** Close the source, and abort requests in flight. */
   async close(): Promise<void> {
     this.#options.signal?.removeEventListener("abort", this.#onAbort);
     this.#abort.abort();
@@ -228,9 +235,9 @@ class Ingestion {
   }
 
   throwFailure(): void {
-    const endedBy = this.failure ?? this.#sourceFailure;
-    if (endedBy) {
-      throw endedBy.error;
+    const failure = this.failure ?? this.#sourceFailure;
+    if (failure) {
+      throw failure.error;
     }
   }
 
@@ -244,12 +251,13 @@ class Ingestion {
     this.#source.stop();
   }
 
-  async #try(part: readonly Entry[]): Promise<unknown> {
+  /** Send one request. Resolves with its error; undefined if it succeeded. */
+  async #sendChunk(chunk: readonly Entry[]): Promise<unknown> {
     try {
-      await this.#send(documentsBody(part.map((entry) => entry.body)), this.#abort.signal);
+      await this.#send(documentsBody(chunk.map((entry) => entry.body)), this.#abort.signal);
       return undefined;
     } catch (error) {
-      return error ?? new Error("no reason given");
+      return error ?? new Error("unknown error");
     } finally {
       this.#progress.requests += 1;
     }
@@ -264,7 +272,7 @@ class Ingestion {
       }
       document = next.value;
     } catch (error) {
-      // What was read is delivered first.
+      // The documents that were read are delivered first.
       this.#sourceFailure ??= { error };
       return undefined;
     }
@@ -277,7 +285,7 @@ class Ingestion {
     const id = document.id ?? undefined;
     const entry: Entry = { index, id, body: "", bytes: 0 };
     if (id === undefined) {
-      entry.error = new InvalidInput("a document needs an id to be ingested: it may be sent twice");
+      entry.error = new InvalidInput("a document needs an id to be ingested, because it may be sent twice");
       return entry;
     }
     try {
@@ -301,7 +309,7 @@ class Ingestion {
   }
 }
 
-/** Reads an iterable of either kind, and can be told to wait no more for what it has to give. */
+/** Reads a synchronous or asynchronous iterable. A pending read can be interrupted. */
 class Source<T> {
   readonly #iterator: Iterator<T> | AsyncIterator<T>;
   #ended = false;
@@ -340,7 +348,7 @@ class Source<T> {
 
   async close(): Promise<void> {
     if (this.#wake) {
-      // It still owes an item: it is told to end, and not waited for.
+      // A read is pending: the source is closed without waiting for it.
       void Promise.resolve(this.#iterator.return?.()).catch(() => undefined);
     } else if (!this.#ended) {
       await this.#iterator.return?.();
@@ -350,7 +358,7 @@ class Source<T> {
 
 function positive(name: string, value: number): number {
   if (!Number.isInteger(value) || value < 1) {
-    throw new InvalidInput(`${name} must be a whole number from 1`);
+    throw new InvalidInput(`${name} must be an integer of at least 1`);
   }
   return value;
 }
@@ -364,26 +372,40 @@ function outcomeOf(entry: Entry, error: Error | undefined): Outcome {
   return error ? { index, id, stored: false, error } : { index, id, stored: true };
 }
 
-function disjoint(some: ReadonlySet<string>, others: ReadonlySet<string> | undefined): boolean {
-  for (const id of others ?? []) {
-    if (some.has(id)) {
+function disjoint(first: ReadonlySet<string>, second: ReadonlySet<string> | undefined): boolean {
+  for (const id of second ?? []) {
+    if (first.has(id)) {
       return false;
     }
   }
   return true;
 }
 
-function blamesDocuments(error: unknown): error is ProblemError {
-  return error instanceof InvalidRequest || error instanceof Conflict || error instanceof PayloadTooLarge;
+/** Whether a request was rejected because of its documents. */
+function isRejection(error: unknown): error is ProblemError {
+  return error instanceof BadRequest || error instanceof Conflict || error instanceof PayloadTooLarge;
 }
 
-/** Divide a refused request: those to blame alone, or else in halves. */
-function parts(part: readonly Entry[], error: ProblemError): Entry[][] {
-  const blamed = new Set(error.errors.map((field) => /^(?:\$\.)?documents\[(\d+)\]/.exec(field.path)?.[1]));
-  const alone = part.filter((_, position) => blamed.has(String(position)));
-  if (alone.length > 0 && alone.length < part.length) {
-    return [part.filter((_, position) => !blamed.has(String(position))), alone];
+const TOO_LARGE_CODES: ReadonlySet<string | undefined> = new Set(["batch_too_large", "body_too_large"]);
+
+/** Split a rejected request: the rejected documents apart from the others, or else into halves. */
+function split(entries: readonly Entry[], error: ProblemError): Entry[][] {
+  const rejected = isTooLarge(error) ? new Set<number>() : rejectedIndexes(error);
+  const isolated = entries.filter((_, index) => rejected.has(index));
+  if (isolated.length > 0 && isolated.length < entries.length) {
+    return [entries.filter((_, index) => !rejected.has(index)), isolated];
   }
-  const middle = Math.floor(part.length / 2);
-  return [part.slice(0, middle), part.slice(middle)];
+  const middle = Math.floor(entries.length / 2);
+  return [entries.slice(0, middle), entries.slice(middle)];
+}
+
+/** Whether the number of documents or bytes was rejected, rather than certain documents. */
+function isTooLarge(error: ProblemError): boolean {
+  return error instanceof PayloadTooLarge || TOO_LARGE_CODES.has(error.code);
+}
+
+/** The 3 of `$.documents[3].embedding`, for each field of a problem. */
+function rejectedIndexes(error: ProblemError): Set<number> {
+  const indexes = error.errors.map(({ path }) => /^(?:\$\.)?documents\[(\d+)\]/.exec(path)?.[1]);
+  return new Set(indexes.filter((index) => index !== undefined).map(Number));
 }

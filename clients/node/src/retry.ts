@@ -1,10 +1,11 @@
 /**
- * When to try again, and how long to wait before.
+ * When a call is retried, and after what delay.
  *
- * A call that is idempotent is tried again when the connection fails or the service says it is busy, away or too slow.
- * One that is not is tried again only when nothing can have happened: no connection was made, or a rate limit refused
- * it. A 503 does not say whether Chroma took the write before it went away, so adding is not repeated after one: its
- * second try could report its own first as a conflict. Upserting is the call to repeat.
+ * An idempotent call is retried when the connection fails or the service is busy, unavailable or too slow. Any other
+ * call is retried only when it cannot have been applied: no connection was made, the request did not arrive completely, or
+ * a rate limit rejected it. A 503 does not say whether Chroma applied the write before it became unavailable, so
+ * `addDocuments` is not retried after one: the second attempt could report the first one's documents as a conflict.
+ * `upsertDocuments` is the call to retry.
  */
 
 import {
@@ -12,35 +13,36 @@ import {
   ConnectFailed,
   GatewayTimeout,
   ProblemError,
+  RequestTimeout,
   TooManyRequests,
   TransportError,
   Unavailable,
 } from "./errors.js";
 
-/** How a client tries again: exponential waits with full jitter, within a budget. */
+/** How calls are retried: exponential backoff with full jitter, within a time budget. */
 export interface RetryPolicy {
-  /** Most tries of one call; 1 never tries again. */
+  /** Maximum number of attempts of one call; 1 disables retries. */
   attempts: number;
-  /** Longest wait before the second try; it doubles with each further one. */
+  /** Maximum delay before the second attempt; it doubles with each further attempt. */
   baseMs: number;
-  /** Longest wait before any try, unless the service asks for more by `Retry-After`. */
+  /** Maximum delay before any attempt, unless the service sends a longer `Retry-After`. */
   capMs: number;
-  /** Time after the first try began within which another may begin. */
+  /** Time after the start of the first attempt within which another attempt may start. */
   budgetMs: number;
 }
 
 export const DEFAULT_RETRIES: Readonly<RetryPolicy> = { attempts: 4, baseMs: 200, capMs: 5_000, budgetMs: 30_000 };
 
-const NOTHING_HAPPENED = [ConnectFailed, TooManyRequests];
-const MAY_PASS = [TransportError, TooManyRequests, BadGateway, Unavailable, GatewayTimeout];
+const NOT_APPLIED = [ConnectFailed, RequestTimeout, TooManyRequests];
+const TRANSIENT = [TransportError, RequestTimeout, TooManyRequests, BadGateway, Unavailable, GatewayTimeout];
 
-/** The tries of one call. */
-export class Retrying {
-  /** Whether an earlier try may have reached the service and taken effect. */
-  mayHaveHappened = false;
+/** The attempts of one call. */
+export class RetryState {
+  /** Whether an earlier attempt may have reached the service and taken effect. */
+  maybeApplied = false;
 
   readonly #policy: RetryPolicy;
-  readonly #repeatable: readonly (abstract new (
+  readonly #retryable: readonly (abstract new (
     ...args: never[]
   ) => Error)[];
   readonly #started = performance.now();
@@ -48,30 +50,30 @@ export class Retrying {
 
   constructor(policy: RetryPolicy, idempotent: boolean) {
     this.#policy = policy;
-    this.#repeatable = idempotent ? MAY_PASS : NOTHING_HAPPENED;
+    this.#retryable = idempotent ? TRANSIENT : NOT_APPLIED;
   }
 
   /**
-   * Decide what follows a failed try.
+   * Decide whether to retry after a failed attempt.
    *
-   * @param error what the try ended in.
-   * @returns milliseconds to wait before the next try; undefined when there must be none.
+   * @param error the error of the attempt.
+   * @returns milliseconds to wait before the next attempt; undefined if the call must not be retried.
    */
-  waitAfter(error: unknown): number | undefined {
+  nextDelay(error: unknown): number | undefined {
     const { attempts, baseMs, capMs, budgetMs } = this.#policy;
-    if (this.#attempt >= attempts || !this.#repeatable.some((kind) => error instanceof kind)) {
+    if (this.#attempt >= attempts || !this.#retryable.some((kind) => error instanceof kind)) {
       return undefined;
     }
-    let wait = Math.random() * Math.min(capMs, baseMs * 2 ** (this.#attempt - 1));
+    let delay = Math.random() * Math.min(capMs, baseMs * 2 ** (this.#attempt - 1));
     if (error instanceof ProblemError && error.retryAfterMs !== undefined) {
-      // The jitter comes on top, so that all who were sent away do not come back at once.
-      wait += error.retryAfterMs;
+      // The jitter is added, so that rejected clients do not all retry at the same time.
+      delay += error.retryAfterMs;
     }
-    if (performance.now() - this.#started + wait > budgetMs) {
+    if (performance.now() - this.#started + delay > budgetMs) {
       return undefined;
     }
-    this.mayHaveHappened ||= !NOTHING_HAPPENED.some((kind) => error instanceof kind);
+    this.maybeApplied ||= !NOT_APPLIED.some((kind) => error instanceof kind);
     this.#attempt += 1;
-    return wait;
+    return delay;
   }
 }

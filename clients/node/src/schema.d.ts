@@ -12,8 +12,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What this is
-         * @description Tell name and version, and where to look.
+         * Service info
+         * @description Name, version and links.
          */
         get: operations["describeService"];
         put?: never;
@@ -33,7 +33,7 @@ export interface paths {
         };
         /**
          * List collections
-         * @description List collections with their counts, by name.
+         * @description List collections with their number of documents, by name.
          */
         get: operations["listCollections"];
         put?: never;
@@ -41,8 +41,8 @@ export interface paths {
          * Create a collection
          * @description Create a collection.
          *
-         *     `embedding_provider` and `embedding_model` are stored as metadata and win over the same keys in `metadata`; no
-         *     provider is checked. With `get_or_create`, a collection that exists is answered with 200 and stays as it is.
+         *     `embedding_provider` and `embedding_model` are stored as metadata and override the same keys in `metadata`.
+         *     Their values are not validated. With `get_or_create`, an existing collection is returned unchanged, with 200.
          */
         post: operations["createCollection"];
         delete?: never;
@@ -59,8 +59,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Look a collection up
-         * @description Tell a collection's metadata, count, dimension and distance.
+         * Get a collection
+         * @description Get a collection's metadata, number of documents, dimension and distance function.
          */
         get: operations["getCollection"];
         put?: never;
@@ -84,26 +84,26 @@ export interface paths {
         };
         /**
          * List documents
-         * @description List documents in insertion order, with the exact number of all that match.
+         * @description List documents in insertion order, with the exact number of all matches.
          */
         get: operations["listDocuments"];
         /**
          * Add or replace documents
-         * @description Add documents, or replace whole those whose ids are taken: all of them, or none.
+         * @description Add documents, all or none. A document with an existing id replaces the stored one completely.
          *
-         *     Doing it again changes nothing more, so this is the call to retry.
+         *     The operation is idempotent, so prefer it for retries.
          */
         put: operations["upsertDocuments"];
         /**
          * Add documents
-         * @description Add documents with their embeddings: all of them, or none.
+         * @description Add documents with their embeddings, all or none.
          *
-         *     An id that is taken is answered with 409 and changes nothing. Documents without an id get one.
+         *     An existing id fails with 409, and nothing is changed. Documents without an id get a generated one.
          */
         post: operations["addDocuments"];
         /**
          * Delete documents
-         * @description Delete the documents with these ids that the filter selects. One of the two must be given.
+         * @description Delete the documents with these ids that the filter selects. One of the two is required.
          */
         delete: operations["deleteDocuments"];
         options?: never;
@@ -118,16 +118,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Read a document
-         * @description Read one document.
-         */
-        get: operations["getDocumentNamedAll"];
+        get?: never;
         put?: never;
         post?: never;
         /**
          * Delete all documents
-         * @description Delete all documents. The collection stays, with its metadata, dimension and distance.
+         * @description Delete all documents. The collection keeps its metadata, dimension and distance function.
          */
         delete: operations["emptyCollection"];
         options?: never;
@@ -142,15 +138,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Read a document
-         * @description Read one document.
-         */
-        get: operations["getDocumentNamedDelete"];
+        get?: never;
         put?: never;
         /**
          * Delete documents by a filter in the body
-         * @description Delete documents as DELETE does, for ids and filters too long for a URL.
+         * @description Delete documents as DELETE does, for ids and filters that are too long for a URL.
          */
         post: operations["deleteDocumentsByBody"];
         delete?: never;
@@ -166,15 +158,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Read a document
-         * @description Read one document.
-         */
-        get: operations["getDocumentNamedFilter"];
+        get?: never;
         put?: never;
         /**
          * List documents by a filter in the body
-         * @description List documents as GET does, for filters too long for a URL.
+         * @description List documents as GET does, for filters that are too long for a URL.
          */
         post: operations["filterDocuments"];
         delete?: never;
@@ -190,20 +178,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * Read a document
-         * @description Read one document.
-         */
-        get: operations["getDocumentNamedStream"];
+        get?: never;
         put?: never;
         /**
-         * Write a stream of documents
-         * @description Write documents that come one a line (`application/x-ndjson`), however many they are.
+         * Store a stream of documents
+         * @description Store any number of documents, sent as one JSON document per line (`application/x-ndjson`).
          *
-         *     They are stored in batches, each of them whole or not at all. Each batch is acknowledged by a line of the answer as
-         *     soon as it is stored, while the rest still comes. The last line says that the stream is `done`, or what `failed`.
-         *     All lines up to the `last_line` that was told are stored. What fails before the first batch is stored is answered
-         *     by a problem document with its status.
+         *     Documents are stored in batches, each of them completely or not at all. The response acknowledges a batch with one
+         *     line as soon as it is stored, while the request is still being sent. The last line is `done`, or `failed` with the
+         *     problem. All lines up to the last acknowledged `last_line` are stored. An error before the first batch is stored is
+         *     returned as a problem document with its status.
          */
         post: operations["streamDocuments"];
         delete?: never;
@@ -220,8 +204,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read a document
-         * @description Read one document.
+         * Get a document
+         * @description Get one document.
          */
         get: operations["getDocument"];
         put?: never;
@@ -241,8 +225,8 @@ export interface paths {
         };
         get?: never;
         /**
-         * Change a collection's metadata
-         * @description Replace a collection's metadata or merge into it. The distance stays what it is.
+         * Update a collection's metadata
+         * @description Replace a collection's metadata, or merge into it. The distance function never changes.
          */
         put: operations["updateCollectionMetadata"];
         post?: never;
@@ -260,8 +244,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List a metadata field's values
-         * @description List the distinct values of a metadata field, as text, sorted.
+         * List the values of a metadata field
+         * @description List the distinct values of a metadata field as text, sorted.
          */
         get: operations["listMetadataValues"];
         put?: never;
@@ -282,8 +266,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Find the nearest documents of a collection
-         * @description Find the documents nearest to an embedding, nearest first. An empty collection gives an empty list.
+         * Query a collection
+         * @description Find the documents nearest to an embedding, nearest first. An empty collection returns an empty list.
          */
         post: operations["queryCollection"];
         delete?: never;
@@ -300,8 +284,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How the service is
-         * @description Tell whether the service can do its work: 200 when it can, 503 when Chroma does not answer.
+         * Health
+         * @description Health of the service and of Chroma: 200 if healthy, 503 if Chroma does not respond.
          */
         get: operations["getHealth"];
         put?: never;
@@ -320,8 +304,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whether it runs
-         * @description Answer, which is all that a liveness probe wants to know.
+         * Liveness
+         * @description Liveness probe: always 200 while the process responds.
          */
         get: operations["getLiveness"];
         put?: never;
@@ -340,8 +324,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whether it can serve
-         * @description Tell whether requests can be served: 200 when Chroma answers, 503 when it does not.
+         * Readiness
+         * @description Readiness probe: 200 if Chroma responds, 503 if it does not.
          */
         get: operations["getReadiness"];
         put?: never;
@@ -362,10 +346,11 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Find the nearest documents of one collection or several
-         * @description Find the documents nearest to an embedding in one `collection`, or in several `collections` at once.
+         * Query one or several collections
+         * @description Find the documents nearest to an embedding in one `collection`, or in several `collections`.
          *
-         *     Several are searched at the same time and merged by distance. One that fails stands in `errors`; the others answer.
+         *     Several collections are queried concurrently, and their matches are merged by distance. A collection that fails is
+         *     reported in `errors`; the others still return their matches.
          */
         post: operations["query"];
         delete?: never;
@@ -379,40 +364,29 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
-         * CollectionBody
-         * @description A collection to create.
+         * Collection
+         * @description A collection.
          */
-        CollectionBody: {
-            /**
-             * @description A collection name has 3 to 512 characters from [a-zA-Z0-9._-], begins and ends with a letter or digit, holds no '..' and is no IPv4 address.
-             * @example handbook
-             */
+        Collection: {
+            /** @description Its name. */
             name: string;
-            metadata?: components["schemas"]["CollectionMetadata"] | null;
+            /** @description Its metadata. */
+            metadata: {
+                [key: string]: string | number | boolean;
+            };
+            /** @description Number of documents; null if Chroma fails to count them, as in a damaged collection. */
+            count: number | null;
+            /** @description Dimension of its embeddings; null until the first document is stored. */
+            dimension: number | null;
             /**
-             * @description Stored as metadata `embedding_provider`, whatever it says; wins over that key.
-             * @default null
+             * @description Its distance function.
+             * @enum {unknown}
              */
-            embedding_provider?: string | null;
-            /**
-             * @description Stored as metadata `embedding_model`, whatever it says; wins over that key.
-             * @default null
-             */
-            embedding_model?: string | null;
-            /**
-             * @description How embeddings are compared, for good. `cosine` unless metadata `hnsw:space` says otherwise.
-             * @default null
-             */
-            distance?: ("cosine" | "ip" | "l2") | null;
-            /**
-             * @description Answer 200 instead of 409 when the collection exists.
-             * @default false
-             */
-            get_or_create?: boolean;
+            distance: "cosine" | "ip" | "l2";
         };
         /**
          * CollectionCreated
-         * @description A collection was created, or was there already.
+         * @description A collection that was created, or existed already.
          */
         CollectionCreated: {
             /**
@@ -426,17 +400,17 @@ export interface components {
             metadata: {
                 [key: string]: string | number | boolean;
             };
-            /** @description Of its embeddings; null until the first document came. */
+            /** @description Dimension of its embeddings; null until the first document is stored. */
             dimension: number | null;
             /**
-             * @description How its embeddings are compared.
+             * @description Its distance function.
              * @enum {unknown}
              */
             distance: "cosine" | "ip" | "l2";
         };
         /**
          * CollectionDeleted
-         * @description A collection was deleted.
+         * @description A collection that was deleted.
          */
         CollectionDeleted: {
             /** @enum {unknown} */
@@ -445,31 +419,20 @@ export interface components {
             name: string;
         };
         /**
-         * CollectionEmptied
-         * @description All documents of a collection were deleted.
+         * CollectionError
+         * @description A collection that failed in a query of several collections.
          */
-        CollectionEmptied: {
-            /** @enum {unknown} */
-            status: "emptied";
-            /** @description The collection. */
+        CollectionError: {
+            /** @description Its name. */
             collection: string;
-            /** @description Documents that were there and are no more. */
-            count_deleted: number;
+            /** @description The HTTP status that a query of this collection alone would return. */
+            status: number;
+            code: components["schemas"]["ProblemCode"];
+            /** @description The reason, for people. */
+            detail: string;
         };
         /**
-         * CollectionList
-         * @description Collections, a page of them or all.
-         */
-        CollectionList: {
-            /** @description The page. */
-            collections: components["schemas"]["CollectionOut"][];
-            /** @description Collections in this page. */
-            count: number;
-            /** @description Collections altogether. */
-            total: number;
-        };
-        /**
-         * @description A collection's metadata. Values are strings, numbers or booleans; null means absent. Keys are not empty and do not begin with `chroma:`, `#` or `$`. `hnsw:space` names the distance.
+         * @description A collection's metadata. Values are strings, numbers or booleans. Null means absent. Keys are not empty and do not begin with `chroma:`, `#` or `$`. `hnsw:space` is the distance function.
          * @example {
          *       "organization_id": "org-1",
          *       "language": "en"
@@ -482,44 +445,34 @@ export interface components {
             [key: string]: components["schemas"]["Scalar"] | null;
         };
         /**
-         * CollectionOut
-         * @description A collection as it stands.
+         * CollectionPage
+         * @description A page of collections.
          */
-        CollectionOut: {
-            /** @description Its name. */
-            name: string;
-            /** @description Its metadata. */
-            metadata: {
-                [key: string]: string | number | boolean;
-            };
-            /** @description Documents in it; null when Chroma fails to count them, as it does in a damaged collection. */
-            count: number | null;
-            /** @description Of its embeddings; null until the first document came. */
-            dimension: number | null;
-            /**
-             * @description How its embeddings are compared.
-             * @enum {unknown}
-             */
-            distance: "cosine" | "ip" | "l2";
+        CollectionPage: {
+            /** @description The collections on this page. */
+            collections: components["schemas"]["Collection"][];
+            /** @description Number of collections on this page. */
+            count: number;
+            /** @description Number of all collections. */
+            total: number;
         };
         /**
-         * CollectionProblem
-         * @description A collection that did not answer.
+         * DeleteAllResult
+         * @description The result of deleting all documents of a collection.
          */
-        CollectionProblem: {
-            /** @description Its name. */
+        DeleteAllResult: {
+            /** @enum {unknown} */
+            status: "emptied";
+            /** @description The collection. */
             collection: string;
-            /** @description The HTTP status that it alone would have got. */
-            status: number;
-            code: components["schemas"]["ProblemCode"];
-            /** @description Why. */
-            detail: string;
+            /** @description Number of documents that existed and were deleted. */
+            count_deleted: number;
         };
         /**
-         * DeleteBody
-         * @description Which documents to delete: those with these ids that the filter selects. One of the two must be given.
+         * DeleteRequest
+         * @description The documents to delete: those with these ids that the filter selects. One of the two is required.
          */
-        DeleteBody: {
+        DeleteRequest: {
             /** @default null */
             ids?: string[] | null;
             where?: components["schemas"]["Where"] | null;
@@ -529,34 +482,64 @@ export interface components {
             where: Record<string, never>;
         };
         /**
-         * DocumentBody
-         * @description A document to store.
+         * DeleteResult
+         * @description The result of deleting documents.
          */
-        DocumentBody: {
-            /** @description The text. */
-            text: string;
-            embedding: components["schemas"]["Embedding"];
-            /**
-             * @description Made up when absent.
-             * @default null
-             */
-            id?: string | null;
-            metadata?: components["schemas"]["DocumentMetadata"] | null;
-        };
-        /**
-         * DocumentList
-         * @description A page of documents, in insertion order.
-         */
-        DocumentList: {
-            /** @description The page. */
-            documents: components["schemas"]["DocumentOut"][];
-            /** @description Documents in this page. */
+        DeleteResult: {
+            /** @enum {unknown} */
+            status: "deleted";
+            /** @description The collection. */
+            collection: string;
+            /** @description Number of documents that existed and were deleted. */
             count: number;
-            /** @description Matches altogether, exactly; null when not asked for. */
-            total: number | null;
         };
         /**
-         * @description A document's metadata. Values are strings, numbers, booleans, or non-empty lists of one of these; null means absent. Keys are not empty and do not begin with `chroma:`, `#` or `$`.
+         * Document
+         * @description A stored document.
+         */
+        Document: {
+            /** @description Its id. */
+            id: string;
+            /** @description Its text. */
+            text: string;
+            /** @description Its metadata. */
+            metadata: {
+                [key: string]: string | number | boolean | (string | number | boolean)[];
+            };
+            embedding?: components["schemas"]["StoredEmbedding"];
+        };
+        /**
+         * DocumentFilter
+         * @description The documents to list. An absent field does not restrict them.
+         */
+        DocumentFilter: {
+            where?: components["schemas"]["Where"] | null;
+            where_document?: components["schemas"]["WhereDocument"] | null;
+            /** @default null */
+            ids?: string[] | null;
+            /**
+             * @description Maximum number of documents on the page. Values above 1000 mean 1000.
+             * @default 100
+             */
+            limit?: number;
+            /**
+             * @description Number of matches to skip.
+             * @default 0
+             */
+            offset?: number;
+            /**
+             * @description `embedding`: return the documents' embeddings.
+             * @default []
+             */
+            include?: "embedding"[];
+            /**
+             * @description Whether to count all matches.
+             * @default true
+             */
+            total?: boolean;
+        };
+        /**
+         * @description A document's metadata. Values are strings, numbers, booleans, or non-empty lists of one of these types. Null means absent. Keys are not empty and do not begin with `chroma:`, `#` or `$`.
          * @example {
          *       "layer": "chunk",
          *       "page_number": 3,
@@ -570,59 +553,19 @@ export interface components {
             [key: string]: components["schemas"]["Scalar"] | string[] | boolean[] | components["schemas"]["Number"][] | null;
         };
         /**
-         * DocumentOut
-         * @description A document as stored.
+         * DocumentPage
+         * @description A page of documents, in insertion order.
          */
-        DocumentOut: {
-            /** @description Its id. */
-            id: string;
-            /** @description Its text. */
-            text: string;
-            /** @description Its metadata. */
-            metadata: {
-                [key: string]: string | number | boolean | (string | number | boolean)[];
-            };
-            embedding?: components["schemas"]["StoredEmbedding"];
-        };
-        /**
-         * DocumentsBody
-         * @description Documents to store: all of them or, if anything is wrong, none.
-         */
-        DocumentsBody: {
-            /** @description At most 5,461 by default. Embeddings of one dimension, ids all different. */
-            documents: components["schemas"]["DocumentBody"][];
-        };
-        /**
-         * DocumentsDeleted
-         * @description Documents were deleted.
-         */
-        DocumentsDeleted: {
-            /** @enum {unknown} */
-            status: "deleted";
-            /** @description The collection. */
-            collection: string;
-            /** @description Documents that were there and are no more. */
+        DocumentPage: {
+            /** @description The documents on this page. */
+            documents: components["schemas"]["Document"][];
+            /** @description Number of documents on this page. */
             count: number;
+            /** @description Exact number of all matches; null if not requested. */
+            total: number | null;
         };
         /**
-         * DocumentsWritten
-         * @description Documents were written.
-         */
-        DocumentsWritten: {
-            /**
-             * @description What was done.
-             * @enum {unknown}
-             */
-            status: "added" | "upserted";
-            /** @description The collection. */
-            collection: string;
-            /** @description Documents written. */
-            count: number;
-            /** @description Their ids, in the order of the request. */
-            ids: string[];
-        };
-        /**
-         * @description An embedding: numbers that are finite as float32, or the base64 of their little-endian float32 bytes; in MessagePack also the bytes themselves.
+         * @description An embedding: numbers that are finite as float32, or base64 of their little-endian float32 bytes. MessagePack may also contain the bytes themselves.
          * @example [
          *       0.1,
          *       0.2,
@@ -644,73 +587,43 @@ export interface components {
             line?: number;
         };
         /**
-         * FilterBody
-         * @description Which documents to list; what is absent does not restrict.
-         */
-        FilterBody: {
-            where?: components["schemas"]["Where"] | null;
-            where_document?: components["schemas"]["WhereDocument"] | null;
-            /** @default null */
-            ids?: string[] | null;
-            /**
-             * @description Most documents in the page; more than 1000 counts as 1000.
-             * @default 100
-             */
-            limit?: number;
-            /**
-             * @description Matches to pass over.
-             * @default 0
-             */
-            offset?: number;
-            /**
-             * @description `embedding`: documents carry theirs.
-             * @default []
-             */
-            include?: "embedding"[];
-            /**
-             * @description Whether to count all matches.
-             * @default true
-             */
-            total?: boolean;
-        };
-        /**
          * Health
-         * @description Whether the service can do its work.
+         * @description The health of the service.
          */
         Health: {
             /** @enum {unknown} */
             status: "healthy" | "unhealthy";
-            /** @description When this was found, in UTC (RFC 3339). */
+            /** @description Time of the check in UTC (RFC 3339). */
             timestamp: string;
             /** @description The service's version. */
             version: string;
-            /** @description Collections; null when Chroma did not answer. */
+            /** @description Number of collections; null if Chroma did not respond. */
             collections_count: number | null;
-            /** @description How Chroma is. */
+            /** @description The state of Chroma. */
             details: components["schemas"]["HealthDetails"];
-            /** @description Why it is unhealthy. */
+            /** @description Why the service is unhealthy. */
             error?: string;
         };
         /**
          * HealthDetails
-         * @description How Chroma is.
+         * @description The state of Chroma.
          */
         HealthDetails: {
             /**
-             * @description Which kind of Chroma is used.
+             * @description The kind of Chroma in use.
              * @enum {unknown}
              */
             store: "embedded" | "remote";
-            /** @description Chroma's version; null when it did not answer. */
+            /** @description Chroma's version; null if it did not respond. */
             chroma_version: string | null;
-            /** @description Bytes on disk, with embedded Chroma. */
+            /** @description Size on disk in bytes, with embedded Chroma. */
             storage_bytes: number | null;
         };
         /**
-         * Hit
+         * Match
          * @description A document that a query found.
          */
-        Hit: {
+        Match: {
             /** @description Its id. */
             id: string;
             /** @description Its text. */
@@ -719,35 +632,35 @@ export interface components {
             metadata: {
                 [key: string]: string | number | boolean | (string | number | boolean)[];
             };
-            /** @description From the query, by the collection's distance; less is nearer. */
+            /** @description Distance from the query by the collection's distance function. Lower is nearer. */
             distance: number;
-            /** @description More is nearer. cosine and ip: 1 - distance; l2: 1 / (1 + distance). */
+            /** @description Higher is nearer: 1 - distance for cosine and ip, 1 / (1 + distance) for l2. */
             score: number;
-            /** @description Where it was found; on `/query` only. */
+            /** @description Its collection; only in responses of `/query`. */
             collection?: string;
             embedding?: components["schemas"]["StoredEmbedding"];
         };
         /**
-         * MetadataBody
+         * MetadataUpdate
          * @description New metadata of a collection.
          */
-        MetadataBody: {
+        MetadataUpdate: {
             metadata: components["schemas"]["CollectionMetadata"];
         };
         /**
          * MetadataUpdated
-         * @description A collection's metadata was updated.
+         * @description The metadata of a collection after an update.
          */
         MetadataUpdated: {
             /** @enum {unknown} */
             status: "updated";
             /** @description The collection. */
             name: string;
-            /** @description Its metadata as stored now. */
+            /** @description All its metadata after the update. */
             metadata: {
                 [key: string]: string | number | boolean;
             };
-            /** @description Whether the old metadata was merged into. */
+            /** @description Whether the update was merged into the previous metadata. */
             merge: boolean;
         };
         /**
@@ -757,36 +670,36 @@ export interface components {
         MetadataValues: {
             /** @description The field. */
             field: string;
-            /** @description Its values as text, sorted; members of lists count one by one. */
+            /** @description Its values as text, sorted. Items of lists count one by one. */
             values: string[];
-            /** @description Values in this answer. */
+            /** @description Number of values in this response. */
             count: number;
         };
         /**
-         * MultiQueryBody
-         * @description A similarity query on one `collection`, or on several `collections` at once.
+         * MultiQueryRequest
+         * @description A similarity query on one `collection` or on several `collections`.
          */
-        MultiQueryBody: {
+        MultiQueryRequest: {
             query_embedding: components["schemas"]["Embedding"];
             /**
-             * @description Most results.
+             * @description Maximum number of results.
              * @default 5
              */
             top_k?: number;
             where?: components["schemas"]["Where"] | null;
             where_document?: components["schemas"]["WhereDocument"] | null;
             /**
-             * @description Leave out what is further away.
+             * @description Exclude matches with a greater distance.
              * @default null
              */
             max_distance?: number | null;
             /**
-             * @description Leave out what scores less.
+             * @description Exclude matches with a lower score.
              * @default null
              */
             min_score?: number | null;
             /**
-             * @description `embedding`: results carry theirs.
+             * @description `embedding`: return the matches' embeddings.
              * @default []
              */
             include?: "embedding"[];
@@ -804,19 +717,74 @@ export interface components {
         });
         /**
          * MultiQueryResults
-         * @description What a query found in one or several collections, nearest first.
+         * @description The matches of a query on one or several collections, nearest first.
          */
         MultiQueryResults: {
-            /** @description The hits, each naming its collection. */
-            results: components["schemas"]["Hit"][];
-            /** @description How many. */
+            /** @description The matches, each with its collection. */
+            results: components["schemas"]["Match"][];
+            /** @description Number of matches. */
             count: number;
-            /** @description The collection's metadata, when one `collection` was asked. */
+            /** @description The collection's metadata, in a query with `collection`. */
             collection_metadata?: {
                 [key: string]: string | number | boolean;
             };
-            /** @description The collections that failed, when several were asked. */
-            errors?: components["schemas"]["CollectionProblem"][];
+            /** @description The collections that failed, in a query with `collections`. */
+            errors?: components["schemas"]["CollectionError"][];
+        };
+        /**
+         * NewCollection
+         * @description A collection to create.
+         */
+        NewCollection: {
+            /**
+             * @description A collection name has 3 to 512 characters from [a-zA-Z0-9._-], begins and ends with a letter or digit, holds no '..' and is no IPv4 address.
+             * @example handbook
+             */
+            name: string;
+            metadata?: components["schemas"]["CollectionMetadata"] | null;
+            /**
+             * @description Stored as metadata `embedding_provider`, unvalidated; overrides that key.
+             * @default null
+             */
+            embedding_provider?: string | null;
+            /**
+             * @description Stored as metadata `embedding_model`, unvalidated; overrides that key.
+             * @default null
+             */
+            embedding_model?: string | null;
+            /**
+             * @description Immutable distance function. Defaults to metadata `hnsw:space`, or to `cosine` without it.
+             * @default null
+             */
+            distance?: ("cosine" | "ip" | "l2") | null;
+            /**
+             * @description If the collection exists, return 200 instead of 409.
+             * @default false
+             */
+            get_or_create?: boolean;
+        };
+        /**
+         * NewDocument
+         * @description A document to store.
+         */
+        NewDocument: {
+            /** @description The text. */
+            text: string;
+            embedding: components["schemas"]["Embedding"];
+            /**
+             * @description Generated if absent.
+             * @default null
+             */
+            id?: string | null;
+            metadata?: components["schemas"]["DocumentMetadata"] | null;
+        };
+        /**
+         * NewDocuments
+         * @description Documents to store. If one is invalid, none is stored.
+         */
+        NewDocuments: {
+            /** @description At most 5,461 by default, with embeddings of one dimension and distinct ids. */
+            documents: components["schemas"]["NewDocument"][];
         };
         /** @description A 64-bit integer or a finite float. */
         Number: number;
@@ -856,42 +824,42 @@ export interface components {
          */
         ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_failed" | "chroma_timeout" | "chroma_unavailable" | "collection_exists" | "collection_not_found" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "forbidden" | "head_timeout" | "internal_error" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "stopping" | "too_large_for_chroma" | "unauthorized" | "unsupported_media_type";
         /**
-         * QueryBody
+         * QueryRequest
          * @description A similarity query on one collection.
          */
-        QueryBody: {
+        QueryRequest: {
             query_embedding: components["schemas"]["Embedding"];
             /**
-             * @description Most results.
+             * @description Maximum number of results.
              * @default 5
              */
             top_k?: number;
             where?: components["schemas"]["Where"] | null;
             where_document?: components["schemas"]["WhereDocument"] | null;
             /**
-             * @description Leave out what is further away.
+             * @description Exclude matches with a greater distance.
              * @default null
              */
             max_distance?: number | null;
             /**
-             * @description Leave out what scores less.
+             * @description Exclude matches with a lower score.
              * @default null
              */
             min_score?: number | null;
             /**
-             * @description `embedding`: results carry theirs.
+             * @description `embedding`: return the matches' embeddings.
              * @default []
              */
             include?: "embedding"[];
         };
         /**
          * QueryResults
-         * @description What a query found, nearest first.
+         * @description The matches of a query, nearest first.
          */
         QueryResults: {
-            /** @description The hits. */
-            results: components["schemas"]["Hit"][];
-            /** @description How many. */
+            /** @description The matches. */
+            results: components["schemas"]["Match"][];
+            /** @description Number of matches. */
             count: number;
             /** @description The collection's metadata. */
             collection_metadata: {
@@ -902,72 +870,72 @@ export interface components {
         Scalar: string | boolean | components["schemas"]["Number"];
         /**
          * ServiceInfo
-         * @description What this is and where to look.
+         * @description Name, version and links of the service.
          */
         ServiceInfo: {
             /** @enum {unknown} */
             name: "ragstore";
             /** @description The service's version. */
             version: string;
-            /** @description Paths by what stands there. */
+            /** @description Paths by name. */
             links: {
                 [key: string]: string;
             };
         };
-        /** @description The embedding as stored: numbers; in MessagePack the bytes of little-endian float32. */
+        /** @description The stored embedding: numbers in JSON, the bytes of little-endian float32 in MessagePack. */
         StoredEmbedding: number[];
         /**
          * StreamDone
-         * @description The last line of the answer to a stream: all of it was stored.
+         * @description The last line of the response to a stream that was stored completely.
          */
         StreamDone: {
             /** @enum {unknown} */
             status: "done";
             /** @description The collection. */
             collection: string;
-            /** @description The last line that held a document; 0 when none did. */
+            /** @description The last line with a document; 0 if there was none. */
             last_line: number;
-            /** @description Documents written. */
+            /** @description Number of stored documents. */
             count: number;
-            /** @description Batches they were written in. */
+            /** @description Number of stored batches. */
             batches: number;
         };
         /**
          * StreamFailed
-         * @description The last line of the answer to a stream that something ended.
+         * @description The last line of the response to a stream that failed after its first batch was stored.
          */
         StreamFailed: {
             /** @enum {unknown} */
             status: "failed";
             /** @description The collection. */
             collection: string;
-            /** @description The last line stored. All lines up to it are stored. */
+            /** @description The last stored line. All lines up to it are stored. */
             last_line: number;
-            /** @description Documents written. */
+            /** @description Number of stored documents. */
             count: number;
-            /** @description Batches they were written in. */
+            /** @description Number of stored batches. */
             batches: number;
-            /** @description What ended the stream. */
+            /** @description The error that ended the stream. */
             problem: components["schemas"]["Problem"];
         };
         /**
          * StreamStored
-         * @description A line of the answer to a stream: a batch was stored.
+         * @description A line of the response to a stream: a batch was stored.
          */
         StreamStored: {
             /** @enum {unknown} */
             status: "stored";
-            /** @description The first line of the batch; lines count from 1. */
+            /** @description The first line of the batch, counted from 1. */
             first_line: number;
             /** @description The last line of the batch. All lines up to it are stored. */
             last_line: number;
-            /** @description Documents in the batch. */
+            /** @description Number of documents in the batch. */
             count: number;
-            /** @description Documents of the batch that came without an id have this and the number of their line as id. */
+            /** @description The generated id of a document without an id is this prefix and the number of its line. */
             id_prefix?: string;
         };
         /**
-         * @description A filter over metadata. Several fields, and several operators on one field, must all hold. `$and` and `$or` take lists of filters; `{}` selects everything. Numbers compare as numbers, so 1 equals 1.0; a boolean is no number and a list equals nothing. `$ne`, `$nin` and `$not_contains` also select documents without the field. `$contains` looks into lists.
+         * @description A filter over metadata. Several fields, and several operators on one field, must all hold. `$and` and `$or` take lists of filters. `{}` selects everything. Numbers compare as numbers, so 1 equals 1.0. A boolean is not a number, and a list equals nothing. `$ne`, `$nin` and `$not_contains` also select documents without the field. `$contains` searches lists.
          * @example {
          *       "layer": "chunk",
          *       "page_number": {
@@ -1000,7 +968,7 @@ export interface components {
             [key: string]: components["schemas"]["Scalar"] | components["schemas"]["WhereOperators"];
         };
         /**
-         * @description A filter over text. Operators in one object must all hold; `$and` and `$or` take lists of filters; `{}` selects everything. `$contains` looks for the text as it stands, `$regex` for a regular expression (syntax of Rust's `regex` crate).
+         * @description A filter over text. Operators in one object must all hold. `$and` and `$or` take lists of filters. `{}` selects everything. `$contains` searches for the exact text, `$regex` for a regular expression (syntax of Rust's `regex` crate).
          * @example {
          *       "$contains": "boiler"
          *     }
@@ -1013,7 +981,7 @@ export interface components {
             $and?: components["schemas"]["WhereDocument"][];
             $or?: components["schemas"]["WhereDocument"][];
         };
-        /** @description Operators on one metadata field; all must hold. */
+        /** @description Operators on one metadata field. All must hold. */
         WhereOperators: {
             $eq?: components["schemas"]["Scalar"];
             $ne?: components["schemas"]["Scalar"];
@@ -1026,9 +994,26 @@ export interface components {
             $in?: string[] | boolean[] | components["schemas"]["Number"][];
             $nin?: string[] | boolean[] | components["schemas"]["Number"][];
         };
+        /**
+         * WriteResult
+         * @description The result of storing documents.
+         */
+        WriteResult: {
+            /**
+             * @description The operation.
+             * @enum {unknown}
+             */
+            status: "added" | "upserted";
+            /** @description The collection. */
+            collection: string;
+            /** @description Number of stored documents. */
+            count: number;
+            /** @description Their ids, in the order of the request. */
+            ids: string[];
+        };
     };
     responses: {
-        /** @description The request is malformed; nothing was changed. */
+        /** @description The request is invalid. Nothing was changed. */
         Problem400: {
             headers: {
                 [name: string]: unknown;
@@ -1037,10 +1022,10 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The service has keys, and the request shows none that is valid. */
+        /** @description The service requires a key, and the request has no valid one. */
         Problem401: {
             headers: {
-                /** @description How to show a key. */
+                /** @description How to send a key. */
                 "WWW-Authenticate"?: string;
                 [name: string]: unknown;
             };
@@ -1048,7 +1033,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The key may not do this. */
+        /** @description The key's role does not permit this. */
         Problem403: {
             headers: {
                 [name: string]: unknown;
@@ -1057,7 +1042,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description There is no such collection or document. */
+        /** @description The collection or document does not exist. */
         Problem404: {
             headers: {
                 [name: string]: unknown;
@@ -1066,7 +1051,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The body did not come in time; nothing was changed. */
+        /** @description The body did not arrive in time. Nothing was changed. */
         Problem408: {
             headers: {
                 [name: string]: unknown;
@@ -1075,7 +1060,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description What was to be created is there already; nothing was changed. */
+        /** @description A collection or document that the request creates already exists. Nothing was changed. */
         Problem409: {
             headers: {
                 [name: string]: unknown;
@@ -1093,7 +1078,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The body is of a media type that is not read here. */
+        /** @description The body's media type is not supported. */
         Problem415: {
             headers: {
                 [name: string]: unknown;
@@ -1102,7 +1087,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The key has asked too often. `Retry-After` tells when to try again. */
+        /** @description The key exceeded its rate limit. `Retry-After` is the time to wait. */
         Problem429: {
             headers: {
                 /** @description Seconds. */
@@ -1113,7 +1098,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The service has a defect. */
+        /** @description Internal error. */
         Problem500: {
             headers: {
                 [name: string]: unknown;
@@ -1131,7 +1116,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Chroma is away, or the service is full. `Retry-After` tells when to try again. */
+        /** @description Chroma is unavailable, or the service is overloaded. `Retry-After` is the time to wait. */
         Problem503: {
             headers: {
                 /** @description Seconds. */
@@ -1142,7 +1127,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Chroma did not answer in time. */
+        /** @description Chroma did not respond in time. */
         Problem504: {
             headers: {
                 [name: string]: unknown;
@@ -1168,7 +1153,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1185,9 +1170,9 @@ export interface operations {
     listCollections: {
         parameters: {
             query?: {
-                /** @description Most collections in the page; all when absent. */
+                /** @description Maximum number of collections on the page; all if absent. */
                 limit?: number;
-                /** @description How many to pass over. */
+                /** @description Number of matches to skip. */
                 offset?: number;
             };
             header?: never;
@@ -1196,14 +1181,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["CollectionList"];
-                    "application/msgpack": components["schemas"]["CollectionList"];
+                    "application/json": components["schemas"]["CollectionPage"];
+                    "application/msgpack": components["schemas"]["CollectionPage"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -1235,12 +1220,12 @@ export interface operations {
                  *       "get_or_create": true
                  *     }
                  */
-                "application/json": components["schemas"]["CollectionBody"];
-                "application/msgpack": components["schemas"]["CollectionBody"];
+                "application/json": components["schemas"]["NewCollection"];
+                "application/msgpack": components["schemas"]["NewCollection"];
             };
         };
         responses: {
-            /** @description It was there already, and `get_or_create` was asked for. */
+            /** @description The collection exists, and `get_or_create` is true. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1291,14 +1276,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["CollectionOut"];
-                    "application/msgpack": components["schemas"]["CollectionOut"];
+                    "application/json": components["schemas"]["Collection"];
+                    "application/msgpack": components["schemas"]["Collection"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -1327,7 +1312,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1351,17 +1336,17 @@ export interface operations {
     listDocuments: {
         parameters: {
             query?: {
-                /** @description Only documents whose metadata this filter selects. */
+                /** @description Filter over metadata. */
                 where?: string;
-                /** @description Only documents whose text this filter selects. */
+                /** @description Filter over text. */
                 where_document?: string;
-                /** @description Only these ids; give the parameter several times. */
+                /** @description Restrict to these ids. Repeat the parameter for each id. */
                 ids?: string[];
-                /** @description Most documents in the page; more than 1000 counts as 1000. */
+                /** @description Maximum number of documents on the page. Values above 1000 mean 1000. */
                 limit?: number;
-                /** @description How many to pass over. */
+                /** @description Number of matches to skip. */
                 offset?: number;
-                /** @description `embedding`: documents carry their embeddings. */
+                /** @description `embedding`: return the documents' embeddings. */
                 include?: "embedding"[];
                 /** @description Whether to count all matches. */
                 total?: boolean;
@@ -1378,14 +1363,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DocumentList"];
-                    "application/msgpack": components["schemas"]["DocumentList"];
+                    "application/json": components["schemas"]["DocumentPage"];
+                    "application/msgpack": components["schemas"]["DocumentPage"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -1434,19 +1419,19 @@ export interface operations {
                  *       ]
                  *     }
                  */
-                "application/json": components["schemas"]["DocumentsBody"];
-                "application/msgpack": components["schemas"]["DocumentsBody"];
+                "application/json": components["schemas"]["NewDocuments"];
+                "application/msgpack": components["schemas"]["NewDocuments"];
             };
         };
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DocumentsWritten"];
-                    "application/msgpack": components["schemas"]["DocumentsWritten"];
+                    "application/json": components["schemas"]["WriteResult"];
+                    "application/msgpack": components["schemas"]["WriteResult"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -1497,8 +1482,8 @@ export interface operations {
                  *       ]
                  *     }
                  */
-                "application/json": components["schemas"]["DocumentsBody"];
-                "application/msgpack": components["schemas"]["DocumentsBody"];
+                "application/json": components["schemas"]["NewDocuments"];
+                "application/msgpack": components["schemas"]["NewDocuments"];
             };
         };
         responses: {
@@ -1508,8 +1493,8 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DocumentsWritten"];
-                    "application/msgpack": components["schemas"]["DocumentsWritten"];
+                    "application/json": components["schemas"]["WriteResult"];
+                    "application/msgpack": components["schemas"]["WriteResult"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -1530,9 +1515,9 @@ export interface operations {
     deleteDocuments: {
         parameters: {
             query?: {
-                /** @description Only these ids; give the parameter several times. */
+                /** @description Restrict to these ids. Repeat the parameter for each id. */
                 ids?: string[];
-                /** @description Only documents whose metadata this filter selects. */
+                /** @description Filter over metadata. */
                 where?: string;
             };
             header?: never;
@@ -1547,53 +1532,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DocumentsDeleted"];
-                    "application/msgpack": components["schemas"]["DocumentsDeleted"];
-                };
-            };
-            400: components["responses"]["Problem400"];
-            401: components["responses"]["Problem401"];
-            403: components["responses"]["Problem403"];
-            404: components["responses"]["Problem404"];
-            429: components["responses"]["Problem429"];
-            500: components["responses"]["Problem500"];
-            502: components["responses"]["Problem502"];
-            503: components["responses"]["Problem503"];
-            504: components["responses"]["Problem504"];
-        };
-    };
-    getDocumentNamedAll: {
-        parameters: {
-            query?: {
-                /** @description `embedding`: documents carry their embeddings. */
-                include?: "embedding"[];
-            };
-            header?: never;
-            path: {
-                /**
-                 * @description The collection's name.
-                 * @example handbook
-                 */
-                collection_name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DocumentOut"];
-                    "application/msgpack": components["schemas"]["DocumentOut"];
+                    "application/json": components["schemas"]["DeleteResult"];
+                    "application/msgpack": components["schemas"]["DeleteResult"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -1622,53 +1568,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["CollectionEmptied"];
-                    "application/msgpack": components["schemas"]["CollectionEmptied"];
-                };
-            };
-            400: components["responses"]["Problem400"];
-            401: components["responses"]["Problem401"];
-            403: components["responses"]["Problem403"];
-            404: components["responses"]["Problem404"];
-            429: components["responses"]["Problem429"];
-            500: components["responses"]["Problem500"];
-            502: components["responses"]["Problem502"];
-            503: components["responses"]["Problem503"];
-            504: components["responses"]["Problem504"];
-        };
-    };
-    getDocumentNamedDelete: {
-        parameters: {
-            query?: {
-                /** @description `embedding`: documents carry their embeddings. */
-                include?: "embedding"[];
-            };
-            header?: never;
-            path: {
-                /**
-                 * @description The collection's name.
-                 * @example handbook
-                 */
-                collection_name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DocumentOut"];
-                    "application/msgpack": components["schemas"]["DocumentOut"];
+                    "application/json": components["schemas"]["DeleteAllResult"];
+                    "application/msgpack": components["schemas"]["DeleteAllResult"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -1704,19 +1611,19 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["DeleteBody"];
-                "application/msgpack": components["schemas"]["DeleteBody"];
+                "application/json": components["schemas"]["DeleteRequest"];
+                "application/msgpack": components["schemas"]["DeleteRequest"];
             };
         };
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DocumentsDeleted"];
-                    "application/msgpack": components["schemas"]["DocumentsDeleted"];
+                    "application/json": components["schemas"]["DeleteResult"];
+                    "application/msgpack": components["schemas"]["DeleteResult"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -1726,45 +1633,6 @@ export interface operations {
             408: components["responses"]["Problem408"];
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
-            429: components["responses"]["Problem429"];
-            500: components["responses"]["Problem500"];
-            502: components["responses"]["Problem502"];
-            503: components["responses"]["Problem503"];
-            504: components["responses"]["Problem504"];
-        };
-    };
-    getDocumentNamedFilter: {
-        parameters: {
-            query?: {
-                /** @description `embedding`: documents carry their embeddings. */
-                include?: "embedding"[];
-            };
-            header?: never;
-            path: {
-                /**
-                 * @description The collection's name.
-                 * @example handbook
-                 */
-                collection_name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DocumentOut"];
-                    "application/msgpack": components["schemas"]["DocumentOut"];
-                };
-            };
-            400: components["responses"]["Problem400"];
-            401: components["responses"]["Problem401"];
-            403: components["responses"]["Problem403"];
-            404: components["responses"]["Problem404"];
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             502: components["responses"]["Problem502"];
@@ -1800,19 +1668,19 @@ export interface operations {
                  *       "limit": 50
                  *     }
                  */
-                "application/json": components["schemas"]["FilterBody"];
-                "application/msgpack": components["schemas"]["FilterBody"];
+                "application/json": components["schemas"]["DocumentFilter"];
+                "application/msgpack": components["schemas"]["DocumentFilter"];
             };
         };
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DocumentList"];
-                    "application/msgpack": components["schemas"]["DocumentList"];
+                    "application/json": components["schemas"]["DocumentPage"];
+                    "application/msgpack": components["schemas"]["DocumentPage"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -1829,49 +1697,10 @@ export interface operations {
             504: components["responses"]["Problem504"];
         };
     };
-    getDocumentNamedStream: {
-        parameters: {
-            query?: {
-                /** @description `embedding`: documents carry their embeddings. */
-                include?: "embedding"[];
-            };
-            header?: never;
-            path: {
-                /**
-                 * @description The collection's name.
-                 * @example handbook
-                 */
-                collection_name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DocumentOut"];
-                    "application/msgpack": components["schemas"]["DocumentOut"];
-                };
-            };
-            400: components["responses"]["Problem400"];
-            401: components["responses"]["Problem401"];
-            403: components["responses"]["Problem403"];
-            404: components["responses"]["Problem404"];
-            429: components["responses"]["Problem429"];
-            500: components["responses"]["Problem500"];
-            502: components["responses"]["Problem502"];
-            503: components["responses"]["Problem503"];
-            504: components["responses"]["Problem504"];
-        };
-    };
     streamDocuments: {
         parameters: {
             query?: {
-                /** @description `add`: an id that is taken ends the stream; `upsert`: it is replaced. */
+                /** @description `add`: an existing id ends the stream. `upsert`: existing documents are replaced. */
                 mode?: "add" | "upsert";
             };
             header?: never;
@@ -1902,7 +1731,7 @@ export interface operations {
                  *         }
                  *       },
                  *       {
-                 *         "text": "Bicycles stand in the yard.",
+                 *         "text": "Bicycles belong in the yard.",
                  *         "embedding": [
                  *           0.3,
                  *           0.1,
@@ -1911,11 +1740,11 @@ export interface operations {
                  *       }
                  *     ]
                  */
-                "application/x-ndjson": components["schemas"]["DocumentBody"][];
+                "application/x-ndjson": components["schemas"]["NewDocument"][];
             };
         };
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1960,7 +1789,7 @@ export interface operations {
     getDocument: {
         parameters: {
             query?: {
-                /** @description `embedding`: documents carry their embeddings. */
+                /** @description `embedding`: return the documents' embeddings. */
                 include?: "embedding"[];
             };
             header?: never;
@@ -1971,7 +1800,7 @@ export interface operations {
                  */
                 collection_name: string;
                 /**
-                 * @description The document's id, percent-encoded; it may hold slashes.
+                 * @description The document's id, percent-encoded. It may contain slashes.
                  * @example handbook:chunk:7
                  */
                 document_id: string;
@@ -1980,14 +1809,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DocumentOut"];
-                    "application/msgpack": components["schemas"]["DocumentOut"];
+                    "application/json": components["schemas"]["Document"];
+                    "application/msgpack": components["schemas"]["Document"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -2004,7 +1833,7 @@ export interface operations {
     updateCollectionMetadata: {
         parameters: {
             query?: {
-                /** @description Merge by RFC 7396, where null removes a key. */
+                /** @description Merge by RFC 7396: null removes a key. */
                 merge?: boolean;
             };
             header?: never;
@@ -2027,12 +1856,12 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["MetadataBody"];
-                "application/msgpack": components["schemas"]["MetadataBody"];
+                "application/json": components["schemas"]["MetadataUpdate"];
+                "application/msgpack": components["schemas"]["MetadataUpdate"];
             };
         };
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2064,7 +1893,7 @@ export interface operations {
                  * @example section_id
                  */
                 field: string;
-                /** @description Most values; all when absent. */
+                /** @description Maximum number of values; all if absent. */
                 limit?: number;
             };
             header?: never;
@@ -2079,7 +1908,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2128,12 +1957,12 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["QueryBody"];
-                "application/msgpack": components["schemas"]["QueryBody"];
+                "application/json": components["schemas"]["QueryRequest"];
+                "application/msgpack": components["schemas"]["QueryRequest"];
             };
         };
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2166,7 +1995,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2181,7 +2010,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
-            /** @description Chroma does not answer. */
+            /** @description Chroma does not respond. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2202,7 +2031,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2225,7 +2054,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2237,7 +2066,7 @@ export interface operations {
             };
             400: components["responses"]["Problem400"];
             500: components["responses"]["Problem500"];
-            /** @description Chroma does not answer. */
+            /** @description Chroma does not respond. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2271,12 +2100,12 @@ export interface operations {
                  *       "top_k": 3
                  *     }
                  */
-                "application/json": components["schemas"]["MultiQueryBody"];
-                "application/msgpack": components["schemas"]["MultiQueryBody"];
+                "application/json": components["schemas"]["MultiQueryRequest"];
+                "application/msgpack": components["schemas"]["MultiQueryRequest"];
             };
         };
         responses: {
-            /** @description Done. */
+            /** @description Success. */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -1,36 +1,40 @@
-/** The contract's types by short names, and those that the generated ones cannot express. */
+/** The types of the contract, and those that the generated schema cannot express. This module imports only the schema. */
 
-import type { Embedding } from "./embeddings.js";
 import type { components } from "./schema.js";
 
 export type Schemas = components["schemas"];
 
-export type Collection = Schemas["CollectionOut"];
+export type Collection = Schemas["Collection"];
 export type CollectionCreated = Schemas["CollectionCreated"];
 export type CollectionDeleted = Schemas["CollectionDeleted"];
-export type CollectionEmptied = Schemas["CollectionEmptied"];
-export type CollectionList = Schemas["CollectionList"];
+export type CollectionError = Schemas["CollectionError"];
 export type CollectionMetadata = Schemas["CollectionMetadata"];
-export type CollectionProblem = Schemas["CollectionProblem"];
-export type Document = Schemas["DocumentOut"];
-export type DocumentList = Schemas["DocumentList"];
+export type CollectionPage = Schemas["CollectionPage"];
+export type DeleteAllResult = Schemas["DeleteAllResult"];
+export type DeleteResult = Schemas["DeleteResult"];
+export type Document = Schemas["Document"];
 export type DocumentMetadata = Schemas["DocumentMetadata"];
-export type DocumentsDeleted = Schemas["DocumentsDeleted"];
-export type DocumentsWritten = Schemas["DocumentsWritten"];
+export type DocumentPage = Schemas["DocumentPage"];
 export type FieldError = Schemas["FieldError"];
 export type Health = Schemas["Health"];
-export type Hit = Schemas["Hit"];
+export type HealthDetails = Schemas["HealthDetails"];
+export type Match = Schemas["Match"];
 export type MetadataUpdated = Schemas["MetadataUpdated"];
 export type MetadataValues = Schemas["MetadataValues"];
 export type MultiQueryResults = Schemas["MultiQueryResults"];
-export type NewCollection = Schemas["CollectionBody"];
+export type NewCollection = Schemas["NewCollection"];
 export type Probe = Schemas["Probe"];
 export type Problem = Schemas["Problem"];
+export type ProblemCode = Schemas["ProblemCode"];
 export type QueryResults = Schemas["QueryResults"];
 export type Scalar = Schemas["Scalar"];
 export type ServiceInfo = Schemas["ServiceInfo"];
 export type WhereDocument = Schemas["WhereDocument"];
 export type WhereOperators = Schemas["WhereOperators"];
+export type WriteResult = Schemas["WriteResult"];
+
+/** An embedding: numbers, or base64 of their little-endian float32 bytes. */
+export type Embedding = Float32Array | Float64Array | readonly number[] | string;
 
 /**
  * A filter over metadata. Several fields, and several operators on one field, must all hold.
@@ -43,19 +47,19 @@ export interface Where {
   [field: string]: Scalar | WhereOperators | Where[] | undefined;
 }
 
-type Filtered<T extends { where?: unknown }> = Omit<T, "where"> & {
-  /** Only documents whose metadata this selects. */
+type WithWhere<T extends { where?: unknown }> = Omit<T, "where"> & {
+  /** Filter over metadata. */
   where?: Where | null;
 };
 
 /** A document to store. */
-export type NewDocument = Omit<Schemas["DocumentBody"], "embedding"> & { embedding: Embedding };
+export type NewDocument = Omit<Schemas["NewDocument"], "embedding"> & { embedding: Embedding };
 
-/** Which documents to list, and how much of them. */
-export type DocumentFilter = Filtered<Schemas["FilterBody"]>;
+/** The documents to list. An absent field does not restrict them. */
+export type DocumentFilter = WithWhere<Schemas["DocumentFilter"]>;
 
-/** Which documents to delete: `ids`, `where`, or those of `ids` that `where` selects. */
-export type DocumentSelection = { ids: readonly string[]; where?: Where } | { where: Where };
+/** The documents to delete: those with these ids that the filter selects. One of the two is required. */
+export type DeleteRequest = { ids: readonly string[]; where?: Where } | { where: Where };
 
-/** What a similarity query asks for besides being near. */
-export type QueryOptions = Omit<Filtered<Schemas["QueryBody"]>, "query_embedding">;
+/** The optional fields of a similarity query. */
+export type QueryOptions = Omit<WithWhere<Schemas["QueryRequest"]>, "query_embedding">;

@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
-from ragstore.api.decode_documents import REQUIRED, check_ids, decode_batch
+from ragstore.api.decode_documents import REQUIRED, decode_batch, validate_distinct_ids
 from ragstore.api.media_types import Decoded
-from ragstore.api.schemas import DocumentsBody
+from ragstore.api.schemas import NewDocuments
 from ragstore.errors import InvalidDocuments
 from ragstore.kit.decoding import decoded, decoders
 from ragstore.kit.errors import FieldError, InvalidRequest
@@ -16,7 +16,7 @@ from ragstore.model.documents import Batch
 
 
 class _Envelope(msgspec.Struct):
-    """A request whose documents are left undecoded."""
+    """A request body whose documents are not decoded yet."""
 
     documents: list[msgspec.Raw] | None = None
 
@@ -24,8 +24,8 @@ class _Envelope(msgspec.Struct):
 _ENVELOPE: Final = decoders(_Envelope)
 
 
-class BatchDTO(Decoded[DocumentsBody]):
-    """The DTO of a handler that takes `data: Batch`."""
+class BatchDTO(Decoded[NewDocuments]):
+    """The DTO of a handler with `data: Batch`."""
 
     def decode(self, value: bytes, format_: str) -> Batch:
         """Decode documents into a batch.
@@ -34,19 +34,16 @@ class BatchDTO(Decoded[DocumentsBody]):
             value: the body.
             format_: `JSON` or `MSGPACK`.
 
-        Returns:
-            The batch.
-
         Raises:
-            InvalidDocuments: something is wrong with the documents; it says what and where.
-            InvalidMetadata: something is wrong with a document's metadata.
-            DimensionMismatch: the embeddings are of different dimensions.
+            InvalidDocuments: a document is invalid; the error has its path.
+            InvalidMetadata: a document's metadata is invalid.
+            DimensionMismatch: the embeddings have different dimensions.
         """
         documents = self._envelope(value, format_).documents
         if not documents:
             raise InvalidDocuments(REQUIRED, [FieldError("$.documents", REQUIRED)])
         batch = decode_batch(documents, format_)
-        check_ids(batch.ids)
+        validate_distinct_ids(batch.ids)
         return batch
 
     @staticmethod
@@ -54,6 +51,6 @@ class BatchDTO(Decoded[DocumentsBody]):
         try:
             return decoded(_ENVELOPE[format_], value, format_)
         except InvalidRequest as error:
-            if any(problem.path == "$.documents" for problem in error.field_errors):
+            if any(field.path == "$.documents" for field in error.field_errors):
                 raise InvalidDocuments(REQUIRED, [FieldError("$.documents", REQUIRED)]) from None
             raise

@@ -1,7 +1,7 @@
-"""Documents on their way in: from the bytes of a request to one columnar batch.
+"""Decoding of documents: from the bytes of a request to one columnar batch.
 
-Each document is decoded by itself and its embedding goes straight into the matrix, so that the numbers of a large
-request are never all Python floats at once.
+Each document is decoded by itself, and its embedding is written directly into the matrix. So the numbers of a large
+request never exist as Python floats all together.
 """
 
 from __future__ import annotations
@@ -13,83 +13,88 @@ from uuid import uuid4
 import msgspec
 import numpy as np
 
-from ragstore.api.schemas import DocumentBody
+from ragstore.api.schemas import NewDocument
 from ragstore.errors import DimensionMismatch, InvalidDocuments
 from ragstore.kit.decoding import Decoder, decoded, decoders
 from ragstore.kit.errors import FieldError, InvalidRequest, JsonPath
 from ragstore.model.documents import Batch
-from ragstore.model.metadata import Metadata, checked_document_metadata
+from ragstore.model.metadata import Metadata, validate_document_metadata
 from ragstore.model.vectors import NOT_NUMBERS, Matrix, parse_embedding
 
 REQUIRED: Final = "Documents array is required"
 WITHOUT_EMBEDDING: Final = "All documents must include pre-computed embeddings"
 
-Undecoded: TypeAlias = msgspec.Raw | bytes
-"""A document as it came."""
+RawDocument: TypeAlias = msgspec.Raw | bytes
+"""A document that is not decoded yet."""
 
 
 class _EmbeddingOnly(msgspec.Struct):
-    """A document looked at for its embedding alone."""
+    """A document decoded only for its embedding."""
 
     embedding: msgspec.Raw | None = None
 
 
-_DOCUMENT: Final = decoders(DocumentBody)
+_DOCUMENT: Final = decoders(NewDocument)
 _EMBEDDING_ONLY: Final = decoders(_EmbeddingOnly)
 
 
 def decode_batch(
-    documents: Sequence[Undecoded],
+    documents: Sequence[RawDocument],
     format_: str,
-    made_id: Callable[[int], str] = lambda _: str(uuid4()),
+    generate_id: Callable[[int], str] = lambda _: str(uuid4()),
     subject: str = "body",
 ) -> Batch:
     """Decode documents one by one into a batch.
 
     Args:
-        documents: one or more undecoded documents.
+        documents: one or more documents.
         format_: `JSON` or `MSGPACK`.
-        made_id: makes the id of a document without one, by its index.
-        subject: what holds a document, for the errors' texts.
+        generate_id: generates the id of a document without one, from its index.
+        subject: what contains a document, for error messages.
 
     Returns:
-        The batch, whose ids may still repeat; documents without an id have got one.
+        The batch. Its ids may repeat.
 
     Raises:
-        InvalidDocuments: something is wrong with the documents.
-        InvalidMetadata: something is wrong with a document's metadata.
-        DimensionMismatch: the embeddings are of different dimensions.
+        InvalidDocuments: a document is invalid.
+        InvalidMetadata: a document's metadata is invalid.
+        DimensionMismatch: the embeddings have different dimensions.
     """
     ids: list[str] = []
     texts: list[str] = []
     metadatas: list[Metadata] = []
-    rows = _Rows(len(documents))
-    for place, document in enumerate(_decoded_documents(documents, format_, subject)):
-        rows.append(document.embedding)
-        ids.append(document.id or made_id(place))
+    embeddings = _MatrixBuilder(len(documents))
+    for index, document in enumerate(_decoded_documents(documents, format_, subject)):
+        embeddings.append(document.embedding)
+        ids.append(document.id or generate_id(index))
         texts.append(document.text)
-        metadatas.append(checked_document_metadata(document.metadata, f"$.documents[{place}].metadata"))
-    return Batch(ids, texts, metadatas, rows.matrix())
+        metadatas.append(validate_document_metadata(document.metadata, f"$.documents[{index}].metadata"))
+    return Batch(ids, texts, metadatas, embeddings.matrix())
 
 
-class _Rows:
-    """Embeddings, one below the other.
+class _MatrixBuilder:
+    """Builds the matrix of a batch's embeddings.
 
     Args:
-        count: how many there will be.
+        row_count: number of embeddings to come.
     """
 
-    def __init__(self, count: int) -> None:
-        self._count = count
+    def __init__(self, row_count: int) -> None:
+        self._row_count = row_count
         self._filled = 0
         self._matrix: Matrix = np.empty((0, 0), dtype=np.float32)
 
-    def append(self, given: list[float] | bytes) -> None:
-        """Add the next embedding."""
+    def append(self, embedding: list[float] | bytes) -> None:
+        """Add the next embedding.
+
+        Raises:
+            InvalidDocuments: it is invalid.
+            DimensionMismatch: its dimension differs from that of the first one.
+        """
         path = f"$.documents[{self._filled}].embedding"
-        row = parse_embedding(given, path)
+        row = parse_embedding(embedding, path)
         if self._filled == 0:
-            self._matrix = np.empty((self._count, len(row)), dtype=np.float32)
+            self._matrix = np.empty((self._row_count, len(row)), dtype=np.float32)
         if len(row) != self._matrix.shape[1]:
             first = JsonPath("$.documents[0].embedding")
             columns = self._matrix.shape[1]
@@ -99,23 +104,26 @@ class _Rows:
         self._filled += 1
 
     def matrix(self) -> Matrix:
-        """All of them."""
+        """The matrix of all embeddings."""
         return self._matrix
 
 
-def _decoded_documents(documents: Sequence[Undecoded], format_: str, subject: str) -> Iterator[DocumentBody]:
-    decoder: Decoder[DocumentBody] = _DOCUMENT[format_]
-    for place, raw in enumerate(documents):
+def _decoded_documents(documents: Sequence[RawDocument], format_: str, subject: str) -> Iterator[NewDocument]:
+    decoder: Decoder[NewDocument] = _DOCUMENT[format_]
+    for index, raw in enumerate(documents):
         try:
             yield decoded(decoder, raw, format_, subject)
         except InvalidRequest as error:
-            raise _blamed(error, documents, place, format_) from None
+            raise _invalid_documents(error, documents, index, format_) from None
 
 
-def _blamed(error: InvalidRequest, documents: Sequence[Undecoded], place: int, format_: str) -> InvalidDocuments:
-    """The error of one document, told for the whole request.
+def _invalid_documents(
+    error: InvalidRequest, documents: Sequence[RawDocument], index: int, format_: str
+) -> InvalidDocuments:
+    """The error of the whole request, from the error of one document.
 
-    A missing embedding anywhere comes first: it is what callers most often get wrong, and the contract gives it a text.
+    A missing embedding in any document takes precedence: it is the most frequent mistake, and the contract defines a
+    message for it.
     """
     missing = [
         FieldError(f"$.documents[{position}].embedding", WITHOUT_EMBEDDING)
@@ -125,35 +133,34 @@ def _blamed(error: InvalidRequest, documents: Sequence[Undecoded], place: int, f
     if missing:
         return InvalidDocuments(WITHOUT_EMBEDDING, missing)
     field_errors = [
-        FieldError(f"$.documents[{place}]{problem.path.removeprefix('$')}", problem.message)
-        for problem in error.field_errors
+        FieldError(f"$.documents[{index}]{field.path.removeprefix('$')}", field.message) for field in error.field_errors
     ]
     if not field_errors:
-        return InvalidDocuments(error.detail, [FieldError(f"$.documents[{place}]", error.detail)])
+        return InvalidDocuments(error.detail, [FieldError(f"$.documents[{index}]", error.detail)])
     path, message = field_errors[0].path, field_errors[0].message
-    if path.startswith(f"$.documents[{place}].embedding"):
+    if path.startswith(f"$.documents[{index}].embedding"):
         return InvalidDocuments.at(path, NOT_NUMBERS)
     return InvalidDocuments((message, ": ", JsonPath(path)), field_errors)
 
 
-def _lacks_embedding(raw: Undecoded, format_: str) -> bool:
+def _lacks_embedding(raw: RawDocument, format_: str) -> bool:
     try:
         embedding = decoded(_EMBEDDING_ONLY[format_], raw, format_).embedding
     except InvalidRequest:
-        return False  # not even an object; blamed for that
+        return False  # not an object, which is reported as its own error
     return embedding is None or bytes(embedding) in (b"null", b"\xc0")
 
 
-def check_ids(ids: list[str]) -> None:
-    """Refuse a request in which an id is repeated.
+def validate_distinct_ids(ids: list[str]) -> None:
+    """Reject a request that repeats an id.
 
     Raises:
-        InvalidDocuments: names the second document of an id.
+        InvalidDocuments: an id repeats; the error has the path of the second document.
     """
     if len(set(ids)) == len(ids):
         return
     seen: set[str] = set()
-    for place, document_id in enumerate(ids):
+    for index, document_id in enumerate(ids):
         if document_id in seen:
-            raise InvalidDocuments.at(f"$.documents[{place}].id", f"Duplicate id '{document_id}' in the request")
+            raise InvalidDocuments.at(f"$.documents[{index}].id", f"Duplicate id '{document_id}' in the request")
         seen.add(document_id)

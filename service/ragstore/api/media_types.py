@@ -1,7 +1,6 @@
-"""JSON and MessagePack, in and out, chosen by the request's headers.
+"""JSON and MessagePack bodies, chosen by the request's headers.
 
-Bodies are decoded from bytes into their struct in one pass, by the DTOs made here; `NegotiatedResponse` encodes
-structs.
+`Decoded` decodes a request body from bytes into its struct in one pass. `NegotiatedResponse` encodes structs.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from ragstore.kit.decoding import (
     decoded,
     decoders,
 )
+from ragstore.model.vectors import to_bytes
 
 if TYPE_CHECKING:
     from litestar._openapi.schema_generation import SchemaCreator
@@ -39,15 +39,9 @@ class Decoded(AbstractDTO[T], Generic[T]):
     def decode_bytes(self, value: bytes) -> object:
         """Decode a body of either format.
 
-        Args:
-            value: the body.
-
-        Returns:
-            The struct.
-
         Raises:
-            InvalidRequest: it is no such struct.
-            UnsupportedMediaType: it is of neither format.
+            InvalidRequest: the body does not have the struct's type.
+            UnsupportedMediaType: the body has another format.
         """
         format_ = body_format(self.asgi_connection.headers.get("content-type", ""))
         return self.decode(value, format_)
@@ -58,70 +52,67 @@ class Decoded(AbstractDTO[T], Generic[T]):
         Args:
             value: the body.
             format_: `JSON` or `MSGPACK`.
-
-        Returns:
-            The struct.
         """
-        return decoded(_decoders_of(self.model_type)[format_], value, format_)
+        return decoded(_decoders_for(self.model_type)[format_], value, format_)
 
     @classmethod
     def create_for_field_definition(cls, *args: object, **kwargs: object) -> None:
-        """Make the decoders, so that a struct msgspec cannot decode is found at the start."""
-        _decoders_of(cls.model_type)
+        """Create the decoders, so that a struct that msgspec cannot decode fails at startup."""
+        _decoders_for(cls.model_type)
 
     @classmethod
     def create_openapi_schema(
         cls, field_definition: FieldDefinition, handler_id: str, schema_creator: SchemaCreator
     ) -> Reference | Schema:
-        """The struct's own schema."""
+        """The schema of the struct."""
         return schema_creator.for_field_definition(FieldDefinition.from_annotation(cls.model_type))
 
     @classmethod
     def generate_field_definitions(cls, model_type: type[Any]) -> Generator[DTOFieldDefinition, None, None]:
-        """No field is treated apart."""
+        """No field definitions: the struct is decoded as a whole."""
         yield from ()
 
     @classmethod
     def detect_nested_field(cls, field_definition: FieldDefinition) -> bool:
-        """No field is treated apart."""
+        """No nested fields, for the same reason."""
         return False
 
 
 _DECODERS: Final[dict[type, dict[str, Decoder[object]]]] = {}
 
 
-def _decoders_of(kind: type) -> dict[str, Decoder[object]]:
+def _decoders_for(kind: type) -> dict[str, Decoder[object]]:
     if kind not in _DECODERS:
         _DECODERS[kind] = decoders(kind)
     return _DECODERS[kind]
 
 
-def _json_embedding(value: object) -> object:
+def _embedding_to_json(value: object) -> object:
     if isinstance(value, np.ndarray):
         return value.tolist()
     raise NotImplementedError
 
 
-def _msgpack_embedding(value: object) -> object:
+def _embedding_to_msgpack(value: object) -> object:
     if isinstance(value, np.ndarray):
-        return value.astype("<f4", copy=False).tobytes()
+        return to_bytes(value)
     raise NotImplementedError
 
 
 _ENCODERS: Final[dict[str, Callable[[object], bytes]]] = {
-    JSON: msgspec.json.Encoder(enc_hook=_json_embedding).encode,
-    MSGPACK: msgspec.msgpack.Encoder(enc_hook=_msgpack_embedding).encode,
+    JSON: msgspec.json.Encoder(enc_hook=_embedding_to_json).encode,
+    MSGPACK: msgspec.msgpack.Encoder(enc_hook=_embedding_to_msgpack).encode,
 }
 
 
 def wants_msgpack(request: Request[Any, Any, Any]) -> bool:
-    """Whether a caller prefers MessagePack to JSON."""
+    """Whether the client prefers MessagePack to JSON."""
     accepted = request.headers.get("accept", "")
     return "msgpack" in accepted and request.accept.best_match([JSON, *MSGPACK_NAMES]) in MSGPACK_NAMES
 
 
 class NegotiatedResponse(Response[T]):
-    """A struct as JSON, or as MessagePack for callers that prefer it."""
+    """A struct as JSON, or as MessagePack if the client prefers it."""
 
     def to_asgi_response(
         self,
@@ -132,7 +123,7 @@ class NegotiatedResponse(Response[T]):
         status_code: int | None = None,
         **kwargs: Any,
     ) -> ASGIResponse:
-        """Encode in the format that the caller accepts; other responses pass as they are."""
+        """Encode a struct in the format that the client accepts. Other content is left to Litestar."""
         if not isinstance(self.content, msgspec.Struct) or self.media_type not in (None, JSON):
             return super().to_asgi_response(app, request, headers=headers, status_code=status_code, **kwargs)
         format_ = MSGPACK if wants_msgpack(request) else JSON

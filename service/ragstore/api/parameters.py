@@ -1,4 +1,4 @@
-"""Parameters that several routes take, and the dependencies that read them."""
+"""Parameters that several routes have, and the dependencies that read them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from litestar.params import PathParameter, QueryParameter, SkipValidation
 
 from ragstore.api.schemas import Included
 from ragstore.kit.errors import FieldError, InvalidRequest
-from ragstore.model.names import NAME_PATTERN, checked_name
+from ragstore.model.names import NAME_PATTERN, validate_name
 from ragstore.model.numbers import MAX_WHOLE
 from ragstore.store.protocol import Store
 
 MAX_URL_IDS: Final = 1000
-"""Ids in a URL, which must stay below 64 KiB; a body takes more."""
+"""Maximum number of ids in a URL, which must stay below 64 KiB. A body may have more."""
 
 MAX_PAGE: Final = 1000
 MAX_OFFSET: Final = 2**31 - 1
-"""Chroma counts offsets in 32 bits. No collection of one machine is longer."""
+"""Chroma stores offsets in 32 bits. No collection on one machine is longer."""
 
 StoreDependency: TypeAlias = SkipValidation[NamedDependency[Store]]
-"""The store, as every route gets it."""
+"""The store of the request."""
 
 CollectionName: TypeAlias = NamedDependency[str]
-"""The collection that the path names, decoded."""
+"""The collection in the path, decoded."""
 
 PathName: TypeAlias = Annotated[
     str,
@@ -35,35 +35,33 @@ PathName: TypeAlias = Annotated[
         schema_extra={"pattern": NAME_PATTERN, "min_length": 3, "max_length": 512},
     ),
 ]
-Where: TypeAlias = Annotated[
-    str | None, QueryParameter(description="Only documents whose metadata this filter selects.")
-]
-WhereDocument: TypeAlias = Annotated[
-    str | None, QueryParameter(description="Only documents whose text this filter selects.")
-]
+Where: TypeAlias = Annotated[str | None, QueryParameter(description="Filter over metadata.")]
+WhereDocument: TypeAlias = Annotated[str | None, QueryParameter(description="Filter over text.")]
 Ids: TypeAlias = Annotated[
     list[str] | None,
-    QueryParameter(description="Only these ids; give the parameter several times.", min_items=1, max_items=MAX_URL_IDS),
+    QueryParameter(
+        description="Restrict to these ids. Repeat the parameter for each id.", min_items=1, max_items=MAX_URL_IDS
+    ),
 ]
 Limit: TypeAlias = Annotated[
-    int, QueryParameter(ge=1, le=MAX_WHOLE, description="Most documents in the page; more than 1000 counts as 1000.")
+    int,
+    QueryParameter(
+        ge=1, le=MAX_WHOLE, description="Maximum number of documents on the page. Values above 1000 mean 1000."
+    ),
 ]
-Offset: TypeAlias = Annotated[int, QueryParameter(ge=0, le=MAX_WHOLE, description="How many to pass over.")]
+Offset: TypeAlias = Annotated[int, QueryParameter(ge=0, le=MAX_WHOLE, description="Number of matches to skip.")]
 Include: TypeAlias = Annotated[
-    list[Included] | None, QueryParameter(description="`embedding`: documents carry their embeddings.")
+    list[Included] | None, QueryParameter(description="`embedding`: return the documents' embeddings.")
 ]
 Total: TypeAlias = Annotated[bool, QueryParameter(description="Whether to count all matches.")]
 
 
-def from_path(text: str, parameter: str) -> str:
-    """A path parameter's text. Routing leaves it percent-encoded, so that it can hold a slash.
+def decode_path_parameter(text: str, parameter: str) -> str:
+    """Decode a path parameter. Routing leaves it percent-encoded, so that it can contain a slash.
 
     Args:
-        text: the parameter as it stands in the path.
+        text: the percent-encoded value.
         parameter: its name, for errors.
-
-    Returns:
-        The decoded text.
 
     Raises:
         InvalidRequest: it is not UTF-8.
@@ -75,10 +73,10 @@ def from_path(text: str, parameter: str) -> str:
         raise InvalidRequest(message, [FieldError(f"$.{parameter}", message)]) from None
 
 
-async def checked_query_string(request: Request[Any, Any, Any]) -> None:
-    """Before a request: Litestar replaces what is not UTF-8 in a query string, and would then look for something else.
+async def validate_query_string(request: Request[Any, Any, Any]) -> None:
+    """Before a request: reject a query string that is not UTF-8, in which Litestar would replace characters.
 
-    It waits for nothing, but Litestar would send each request to a thread and back for it were it not a coroutine.
+    It is a coroutine because Litestar runs a function in a thread for each request.
 
     Raises:
         InvalidRequest: it is not UTF-8.
@@ -90,28 +88,28 @@ async def checked_query_string(request: Request[Any, Any, Any]) -> None:
 
 
 def collection(store: StoreDependency, collection_name: PathName) -> str:
-    """Dependency: the collection that the path names.
+    """Dependency: the collection in the path.
 
-    It takes the store only to come after it. Litestar resolves dependencies that need nothing of each other in a task
-    group, which costs more than all of ours together.
+    It depends on the store only to run after it. Litestar resolves independent dependencies in a task group, which
+    costs more than all of ours together.
 
     Raises:
         CollectionNotFound: no collection can have this name.
     """
-    return checked_name(from_path(collection_name, "collection_name"))
+    return validate_name(decode_path_parameter(collection_name, "collection_name"))
 
 
-def wanted_id(collection: CollectionName, request: Request[Any, Any, Any]) -> str:
-    """Dependency: the document id that ends the path, whatever slashes it holds. It comes after the collection's."""
+def requested_id(collection: CollectionName, request: Request[Any, Any, Any]) -> str:
+    """Dependency: the document id at the end of the path, slashes included. It runs after the collection's."""
     _, _, rest = request.scope["raw_path"].decode("latin-1").partition("/documents/")
-    return from_path(rest, "document_id")
+    return decode_path_parameter(rest, "document_id")
 
 
-def checked_ids(ids: list[str] | None) -> tuple[str, ...] | None:
-    """Ids without repetitions, in their order.
+def distinct_ids(ids: list[str] | None) -> tuple[str, ...] | None:
+    """Ids without duplicates, in order.
 
     Raises:
-        InvalidRequest: one is empty.
+        InvalidRequest: an id is empty.
     """
     if ids is None:
         return None

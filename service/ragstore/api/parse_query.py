@@ -1,8 +1,8 @@
-"""The query that a request's body means."""
+"""Request bodies of similarity queries, parsed once into the query that the store receives."""
 
 from __future__ import annotations
 
-from ragstore.api.schemas import MultiQueryBody, Question
+from ragstore.api.schemas import MultiQueryRequest, QueryBase
 from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore.model.filters.condition import Condition
 from ragstore.model.numbers import whole_number
@@ -10,42 +10,30 @@ from ragstore.model.queries import Query
 from ragstore.model.vectors import parse_embedding
 
 
-def parse_query(body: Question) -> Query:
-    """The query that a request means.
-
-    Args:
-        body: the request's body.
-
-    Returns:
-        The query for a store.
+def parse_query(request: QueryBase) -> Query:
+    """Parse the request body of a query.
 
     Raises:
-        InvalidDocuments: the embedding is not one.
-        InvalidFilter: a filter is not of its language.
+        InvalidDocuments: the embedding is invalid.
+        InvalidFilter: a filter is invalid.
     """
     return Query(
-        embedding=parse_embedding(body.query_embedding, "$.query_embedding"),
-        top_k=whole_number(body.top_k, "$.top_k"),
-        condition=Condition.parse(body.where, body.where_document),
-        with_embeddings=bool(body.include),
-        max_distance=body.max_distance,
-        min_score=body.min_score,
+        embedding=parse_embedding(request.query_embedding, "$.query_embedding"),
+        top_k=whole_number(request.top_k, "$.top_k"),
+        condition=Condition.parse(request.where, request.where_document),
+        with_embeddings=bool(request.include),
+        max_distance=request.max_distance,
+        min_score=request.min_score,
     )
 
 
-def resolve_collections(body: MultiQueryBody) -> list[str]:
-    """The collections that a request means, each once.
-
-    Args:
-        body: the request's body.
-
-    Returns:
-        Their names in the order of the request.
+def resolve_collections(request: MultiQueryRequest) -> list[str]:
+    """The names of the collections to query, without duplicates, in the order of the request.
 
     Raises:
-        InvalidRequest: not exactly one of `collection` and `collections` is given.
+        InvalidRequest: not exactly one of `collection` and `collections` is set.
     """
-    if (body.collection is None) == (body.collections is None):
+    if (request.collection is None) == (request.collections is None):
         message = "Either 'collection' or 'collections' must be given"
         raise InvalidRequest(message, [FieldError("$", message)])
-    return list(dict.fromkeys(body.collections or [body.collection or ""]))
+    return list(dict.fromkeys(request.collections or [request.collection or ""]))

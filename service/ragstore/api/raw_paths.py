@@ -1,4 +1,4 @@
-"""Routing on the path as it was sent, so that document ids may hold slashes."""
+"""Routing on the percent-encoded path, so that document ids may contain slashes."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 
 class RawPathMiddleware:
-    """Routes on the path as it was sent, percent-encoding and all.
+    """Routes requests on the percent-encoded path.
 
-    ASGI servers decode the path, which makes `a%2Fb` the same as `a/b`. Document ids may hold slashes, so routing
-    leaves the path encoded; the dependencies of the routes decode its parts.
-
-    Args:
-        app: the application.
+    ASGI servers decode the path, after which `a%2Fb` and `a/b` are the same. Document ids may contain slashes, so the
+    path stays encoded for routing, and the dependencies of the routes decode its segments.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
+        """Handle a connection."""
         if scope["type"] == ScopeType.HTTP and scope.get("raw_path"):
             head, documents, document_id = scope["raw_path"].decode("latin-1").partition("/documents/")
-            # An id is one segment for routing, so that no route claims the first word of `all/of/it`.
+            # An id is one segment for routing, so that no route matches the first segment of `all/of/it`.
             scope["path"] = head + documents + document_id.replace("/", "%2F")
         await self._app(scope, receive, send)

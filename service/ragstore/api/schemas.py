@@ -1,7 +1,7 @@
-"""The contract's words: bodies of requests and responses as structs.
+"""Request and response bodies of the contract, as structs.
 
-Their docstrings and field descriptions are the text of the OpenAPI document; `schema` holds what msgspec's own schema
-generator cannot tell from a type.
+Their docstrings and field descriptions are the texts of the OpenAPI document. `schema` adds what msgspec's schema
+generator cannot derive from a type.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragstore.kit.schema_marks import schema, whole
 from ragstore.model.collections import Distance
-from ragstore.model.metadata import CollectionMetadata, GivenValue, Scalar
+from ragstore.model.metadata import CollectionMetadata, NewMetadataValue, Scalar
 from ragstore.model.names import NAME_PATTERN, NAME_RULES
 from ragstore.model.numbers import MAX_WHOLE
-from ragstore.model.queries import CollectionProblem, Hit
+from ragstore.model.queries import CollectionError, Match
 
 MAX_TOP_K: Final = 1000
 MAX_IDS: Final = 10_000
 MAX_COLLECTIONS: Final = 256
-
 
 Name: TypeAlias = Annotated[
     str,
@@ -31,97 +30,101 @@ Name: TypeAlias = Annotated[
     ),
 ]
 DocumentId: TypeAlias = Annotated[
-    str, Meta(min_length=1, description="Any non-empty text; it may hold `:` and `/`.", examples=["handbook:chunk:7"])
+    str,
+    Meta(min_length=1, description="Any non-empty text. It may contain `:` and `/`.", examples=["handbook:chunk:7"]),
 ]
-
 
 PageLimit: TypeAlias = Annotated[
-    float, whole(1, MAX_WHOLE, "Most documents in the page; more than 1000 counts as 1000.")
+    float, whole(1, MAX_WHOLE, "Maximum number of documents on the page. Values above 1000 mean 1000.")
 ]
-PageOffset: TypeAlias = Annotated[float, whole(0, MAX_WHOLE, "Matches to pass over.")]
-TopK: TypeAlias = Annotated[float, whole(1, MAX_TOP_K, "Most results.")]
-GivenIds: TypeAlias = Annotated[list[DocumentId], Meta(min_length=1, max_length=MAX_IDS, description="Only these ids.")]
-GivenEmbedding: TypeAlias = Annotated[list[float] | bytes, schema("Embedding")]
-GivenMetadata: TypeAlias = Annotated[dict[str, GivenValue] | None, schema("DocumentMetadata", optional=True)]
-GivenCollectionMetadata: TypeAlias = Annotated[
+PageOffset: TypeAlias = Annotated[float, whole(0, MAX_WHOLE, "Number of matches to skip.")]
+TopK: TypeAlias = Annotated[float, whole(1, MAX_TOP_K, "Maximum number of results.")]
+IdsField: TypeAlias = Annotated[
+    list[DocumentId], Meta(min_length=1, max_length=MAX_IDS, description="Restrict to these ids.")
+]
+EmbeddingField: TypeAlias = Annotated[list[float] | bytes, schema("Embedding")]
+MetadataField: TypeAlias = Annotated[dict[str, NewMetadataValue] | None, schema("DocumentMetadata", optional=True)]
+CollectionMetadataField: TypeAlias = Annotated[
     dict[str, Scalar | None] | None, schema("CollectionMetadata", optional=True)
 ]
-GivenWhere: TypeAlias = Annotated[object, schema("Where", optional=True)]
-GivenWhereDocument: TypeAlias = Annotated[object, schema("WhereDocument", optional=True)]
+WhereField: TypeAlias = Annotated[object, schema("Where", optional=True)]
+WhereDocumentField: TypeAlias = Annotated[object, schema("WhereDocument", optional=True)]
 Included: TypeAlias = Literal["embedding"]
 
 
 # -- collections ------------------------------------------------------------------------------
 
 
-class CollectionBody(Struct, frozen=True):
+class NewCollection(Struct, frozen=True):
     """A collection to create."""
 
     name: Name
-    metadata: GivenCollectionMetadata = None
+    metadata: CollectionMetadataField = None
     embedding_provider: Annotated[
-        str | None, Meta(description="Stored as metadata `embedding_provider`, whatever it says; wins over that key.")
+        str | None, Meta(description="Stored as metadata `embedding_provider`, unvalidated; overrides that key.")
     ] = None
     embedding_model: Annotated[
-        str | None, Meta(description="Stored as metadata `embedding_model`, whatever it says; wins over that key.")
+        str | None, Meta(description="Stored as metadata `embedding_model`, unvalidated; overrides that key.")
     ] = None
     distance: Annotated[
         Distance | None,
-        Meta(
-            description="How embeddings are compared, for good. `cosine` unless metadata `hnsw:space` says otherwise."
-        ),
+        Meta(description="Immutable distance function. Defaults to metadata `hnsw:space`, or to `cosine` without it."),
     ] = None
-    get_or_create: Annotated[bool, Meta(description="Answer 200 instead of 409 when the collection exists.")] = False
+    get_or_create: Annotated[bool, Meta(description="If the collection exists, return 200 instead of 409.")] = False
 
 
-class MetadataBody(Struct, frozen=True):
+class MetadataUpdate(Struct, frozen=True):
     """New metadata of a collection."""
 
     metadata: Annotated[dict[str, Scalar | None], schema("CollectionMetadata")]
 
 
-class CollectionOut(Struct, frozen=True):
-    """A collection as it stands."""
+class Collection(Struct, frozen=True):
+    """A collection."""
 
     name: Annotated[str, Meta(description="Its name.")]
     metadata: Annotated[CollectionMetadata, Meta(description="Its metadata.")]
     count: Annotated[
         Annotated[int, Meta(ge=0)] | None,
-        Meta(description="Documents in it; null when Chroma fails to count them, as it does in a damaged collection."),
+        Meta(description="Number of documents; null if Chroma fails to count them, as in a damaged collection."),
     ]
-    dimension: Annotated[int | None, Meta(description="Of its embeddings; null until the first document came.")]
-    distance: Annotated[Distance, Meta(description="How its embeddings are compared.")]
+    dimension: Annotated[
+        int | None, Meta(description="Dimension of its embeddings; null until the first document is stored.")
+    ]
+    distance: Annotated[Distance, Meta(description="Its distance function.")]
 
 
 class CollectionCreated(Struct, frozen=True):
-    """A collection was created, or was there already."""
+    """A collection that was created, or existed already."""
 
     status: Annotated[Literal["created", "exists"], Meta(description="`exists` only with `get_or_create`.")]
     name: Annotated[str, Meta(description="Its name.")]
     metadata: Annotated[CollectionMetadata, Meta(description="Its metadata as stored.")]
-    dimension: Annotated[int | None, Meta(description="Of its embeddings; null until the first document came.")]
-    distance: Annotated[Distance, Meta(description="How its embeddings are compared.")]
+    dimension: Annotated[
+        int | None, Meta(description="Dimension of its embeddings; null until the first document is stored.")
+    ]
+    distance: Annotated[Distance, Meta(description="Its distance function.")]
 
 
-class CollectionList(Struct, frozen=True):
-    """Collections, a page of them or all."""
+class CollectionPage(Struct, frozen=True):
+    """A page of collections."""
 
-    collections: Annotated[list[CollectionOut], Meta(description="The page.")]
-    count: Annotated[int, Meta(description="Collections in this page.", ge=0)]
-    total: Annotated[int, Meta(description="Collections altogether.", ge=0)]
+    collections: Annotated[list[Collection], Meta(description="The collections on this page.")]
+    count: Annotated[int, Meta(description="Number of collections on this page.", ge=0)]
+    total: Annotated[int, Meta(description="Number of all collections.", ge=0)]
 
 
 class MetadataUpdated(Struct, frozen=True):
-    """A collection's metadata was updated."""
+    """The metadata of a collection after an update."""
 
     status: Literal["updated"]
     name: Annotated[str, Meta(description="The collection.")]
-    metadata: Annotated[CollectionMetadata, Meta(description="Its metadata as stored now.")]
-    merge: Annotated[bool, Meta(description="Whether the old metadata was merged into.")]
+    metadata: Annotated[CollectionMetadata, Meta(description="All its metadata after the update.")]
+    merge: Annotated[bool, Meta(description="Whether the update was merged into the previous metadata.")]
 
 
 class CollectionDeleted(Struct, frozen=True):
-    """A collection was deleted."""
+    """A collection that was deleted."""
 
     status: Literal["deleted"]
     name: Annotated[str, Meta(description="The collection.")]
@@ -131,126 +134,126 @@ class MetadataValues(Struct, frozen=True):
     """Distinct values of a metadata field."""
 
     field: Annotated[str, Meta(description="The field.")]
-    values: Annotated[list[str], Meta(description="Its values as text, sorted; members of lists count one by one.")]
-    count: Annotated[int, Meta(description="Values in this answer.", ge=0)]
+    values: Annotated[list[str], Meta(description="Its values as text, sorted. Items of lists count one by one.")]
+    count: Annotated[int, Meta(description="Number of values in this response.", ge=0)]
 
 
 # -- documents --------------------------------------------------------------------------------
 
 
-class DocumentBody(Struct, frozen=True):
+class NewDocument(Struct, frozen=True):
     """A document to store."""
 
     text: Annotated[str, Meta(description="The text.")]
-    embedding: GivenEmbedding
-    id: Annotated[DocumentId | None, Meta(description="Made up when absent.")] = None
-    metadata: GivenMetadata = None
+    embedding: EmbeddingField
+    id: Annotated[DocumentId | None, Meta(description="Generated if absent.")] = None
+    metadata: MetadataField = None
 
 
-class DocumentsBody(Struct, frozen=True):
-    """Documents to store: all of them or, if anything is wrong, none."""
+class NewDocuments(Struct, frozen=True):
+    """Documents to store. If one is invalid, none is stored."""
 
     documents: Annotated[
-        list[DocumentBody],
-        Meta(min_length=1, description="At most 5,461 by default. Embeddings of one dimension, ids all different."),
+        list[NewDocument],
+        Meta(min_length=1, description="At most 5,461 by default, with embeddings of one dimension and distinct ids."),
     ]
 
 
-class DocumentsWritten(Struct, frozen=True):
-    """Documents were written."""
+class WriteResult(Struct, frozen=True):
+    """The result of storing documents."""
 
-    status: Annotated[Literal["added", "upserted"], Meta(description="What was done.")]
+    status: Annotated[Literal["added", "upserted"], Meta(description="The operation.")]
     collection: Annotated[str, Meta(description="The collection.")]
-    count: Annotated[int, Meta(description="Documents written.", ge=1)]
+    count: Annotated[int, Meta(description="Number of stored documents.", ge=1)]
     ids: Annotated[list[str], Meta(description="Their ids, in the order of the request.")]
 
 
-class FilterBody(Struct, frozen=True):
-    """Which documents to list; what is absent does not restrict."""
+class DocumentFilter(Struct, frozen=True):
+    """The documents to list. An absent field does not restrict them."""
 
-    where: GivenWhere = UNSET
-    where_document: GivenWhereDocument = UNSET
-    ids: GivenIds | None = None
+    where: WhereField = UNSET
+    where_document: WhereDocumentField = UNSET
+    ids: IdsField | None = None
     limit: PageLimit = 100
     offset: PageOffset = 0
-    include: Annotated[list[Included], Meta(description="`embedding`: documents carry theirs.")] = []
+    include: Annotated[list[Included], Meta(description="`embedding`: return the documents' embeddings.")] = []
     total: Annotated[bool, Meta(description="Whether to count all matches.")] = True
 
 
-class DeleteBody(Struct, frozen=True):
-    """Which documents to delete: those with these ids that the filter selects. One of the two must be given."""
+class DeleteRequest(Struct, frozen=True):
+    """The documents to delete: those with these ids that the filter selects. One of the two is required."""
 
-    ids: GivenIds | None = None
-    where: GivenWhere = UNSET
+    ids: IdsField | None = None
+    where: WhereField = UNSET
 
 
-class DocumentsDeleted(Struct, frozen=True):
-    """Documents were deleted."""
+class DeleteResult(Struct, frozen=True):
+    """The result of deleting documents."""
 
     status: Literal["deleted"]
     collection: Annotated[str, Meta(description="The collection.")]
-    count: Annotated[int, Meta(description="Documents that were there and are no more.", ge=0)]
+    count: Annotated[int, Meta(description="Number of documents that existed and were deleted.", ge=0)]
 
 
-class CollectionEmptied(Struct, frozen=True):
-    """All documents of a collection were deleted."""
+class DeleteAllResult(Struct, frozen=True):
+    """The result of deleting all documents of a collection."""
 
     status: Literal["emptied"]
     collection: Annotated[str, Meta(description="The collection.")]
-    count_deleted: Annotated[int, Meta(description="Documents that were there and are no more.", ge=0)]
+    count_deleted: Annotated[int, Meta(description="Number of documents that existed and were deleted.", ge=0)]
 
 
 # -- query ------------------------------------------------------------------------------------
 
 
-class Question(Struct, frozen=True, kw_only=True):
-    """What a query asks, wherever it asks it."""
+class QueryBase(Struct, frozen=True, kw_only=True):
+    """The fields of every similarity query."""
 
-    query_embedding: GivenEmbedding
+    query_embedding: EmbeddingField
     top_k: TopK = 5
-    where: GivenWhere = UNSET
-    where_document: GivenWhereDocument = UNSET
-    max_distance: Annotated[float | None, Meta(description="Leave out what is further away.")] = None
-    min_score: Annotated[float | None, Meta(description="Leave out what scores less.")] = None
-    include: Annotated[list[Included], Meta(description="`embedding`: results carry theirs.")] = []
+    where: WhereField = UNSET
+    where_document: WhereDocumentField = UNSET
+    max_distance: Annotated[float | None, Meta(description="Exclude matches with a greater distance.")] = None
+    min_score: Annotated[float | None, Meta(description="Exclude matches with a lower score.")] = None
+    include: Annotated[list[Included], Meta(description="`embedding`: return the matches' embeddings.")] = []
 
 
-class QueryBody(Question, frozen=True, kw_only=True):
+class QueryRequest(QueryBase, frozen=True, kw_only=True):
     """A similarity query on one collection."""
 
 
-class MultiQueryBody(Question, frozen=True, kw_only=True):
-    """A similarity query on one `collection`, or on several `collections` at once."""
+class MultiQueryRequest(QueryBase, frozen=True, kw_only=True):
+    """A similarity query on one `collection` or on several `collections`."""
 
     collection: Annotated[str | None, Meta(description="The collection.")] = None
     collections: (
         Annotated[
             list[str],
-            Meta(min_length=1, max_length=MAX_COLLECTIONS, description="The collections; a name twice counts once."),
+            Meta(min_length=1, max_length=MAX_COLLECTIONS, description="The collections. Duplicates count once."),
         ]
         | None
     ) = None
 
 
 class QueryResults(Struct, frozen=True):
-    """What a query found, nearest first."""
+    """The matches of a query, nearest first."""
 
-    results: Annotated[list[Hit], Meta(description="The hits.")]
-    count: Annotated[int, Meta(description="How many.", ge=0)]
+    results: Annotated[list[Match], Meta(description="The matches.")]
+    count: Annotated[int, Meta(description="Number of matches.", ge=0)]
     collection_metadata: Annotated[CollectionMetadata, Meta(description="The collection's metadata.")]
 
 
 class MultiQueryResults(Struct, frozen=True, omit_defaults=True):
-    """What a query found in one or several collections, nearest first."""
+    """The matches of a query on one or several collections, nearest first."""
 
-    results: Annotated[list[Hit], Meta(description="The hits, each naming its collection.")]
-    count: Annotated[int, Meta(description="How many.", ge=0)]
+    results: Annotated[list[Match], Meta(description="The matches, each with its collection.")]
+    count: Annotated[int, Meta(description="Number of matches.", ge=0)]
     collection_metadata: Annotated[
-        CollectionMetadata | UnsetType, Meta(description="The collection's metadata, when one `collection` was asked.")
+        CollectionMetadata | UnsetType, Meta(description="The collection's metadata, in a query with `collection`.")
     ] = UNSET
     errors: Annotated[
-        list[CollectionProblem] | UnsetType,
-        Meta(description="The collections that failed, when several were asked."),
+        list[CollectionError] | UnsetType,
+        Meta(description="The collections that failed, in a query with `collections`."),
     ] = UNSET
 
 
@@ -258,27 +261,27 @@ class MultiQueryResults(Struct, frozen=True, omit_defaults=True):
 
 
 class ServiceInfo(Struct, frozen=True):
-    """What this is and where to look."""
+    """Name, version and links of the service."""
 
     name: Literal["ragstore"]
     version: Annotated[str, Meta(description="The service's version.")]
-    links: Annotated[dict[str, str], Meta(description="Paths by what stands there.")]
+    links: Annotated[dict[str, str], Meta(description="Paths by name.")]
 
 
 class HealthDetails(Struct, frozen=True):
-    """How Chroma is."""
+    """The state of Chroma."""
 
-    store: Annotated[Literal["embedded", "remote"], Meta(description="Which kind of Chroma is used.")]
-    chroma_version: Annotated[str | None, Meta(description="Chroma's version; null when it did not answer.")]
-    storage_bytes: Annotated[int | None, Meta(description="Bytes on disk, with embedded Chroma.")]
+    store: Annotated[Literal["embedded", "remote"], Meta(description="The kind of Chroma in use.")]
+    chroma_version: Annotated[str | None, Meta(description="Chroma's version; null if it did not respond.")]
+    storage_bytes: Annotated[int | None, Meta(description="Size on disk in bytes, with embedded Chroma.")]
 
 
 class Health(Struct, frozen=True, omit_defaults=True):
-    """Whether the service can do its work."""
+    """The health of the service."""
 
     status: Literal["healthy", "unhealthy"]
-    timestamp: Annotated[str, Meta(description="When this was found, in UTC (RFC 3339).")]
+    timestamp: Annotated[str, Meta(description="Time of the check in UTC (RFC 3339).")]
     version: Annotated[str, Meta(description="The service's version.")]
-    collections_count: Annotated[int | None, Meta(description="Collections; null when Chroma did not answer.")]
-    details: Annotated[HealthDetails, Meta(description="How Chroma is.")]
-    error: Annotated[str | UnsetType, Meta(description="Why it is unhealthy.")] = UNSET
+    collections_count: Annotated[int | None, Meta(description="Number of collections; null if Chroma did not respond.")]
+    details: Annotated[HealthDetails, Meta(description="The state of Chroma.")]
+    error: Annotated[str | UnsetType, Meta(description="Why the service is unhealthy.")] = UNSET

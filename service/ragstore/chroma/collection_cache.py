@@ -1,4 +1,4 @@
-"""What is known of collections, so that a name need not be looked up for every call."""
+"""`CollectionCache`: recent lookups of collections, so that a call need not look its collection up by name."""
 
 from __future__ import annotations
 
@@ -6,78 +6,78 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from ragstore.chroma.backend import StaleCollectionId
+from ragstore.chroma.errors import StaleCollectionId
 from ragstore.errors import CollectionNotFound, DimensionMismatch
 from ragstore.model.collections import Collection
 
 T = TypeVar("T")
 
 LOOKUP_SECONDS: Final = 1.0
-"""How long a collection's metadata may be out of date when another replica changes it. Its id is never trusted blindly:
-Chroma refuses one that is gone, and the lookup is made again."""
+"""How long a collection's metadata may be out of date when another replica changes it. A cached id is never wrong for
+long: Chroma rejects the id of a collection that is gone, and the lookup is repeated."""
 
 MAX_LOOKUPS: Final = 10_000
-"""Lookups kept. Beyond that the oldest goes."""
+"""Cached lookups. Beyond that the oldest is dropped."""
 
 
 class CollectionCache:
-    """Collections as they were looked up a moment ago.
+    """A cache of collections by name.
 
     Args:
-        look_up: asks Chroma; raises CollectionNotFound when there is none of the name.
+        look_up: looks a collection up in Chroma; raises CollectionNotFound when it does not exist.
     """
 
     def __init__(self, look_up: Callable[[str], Awaitable[Collection]]) -> None:
         self._look_up = look_up
-        self._known: dict[str, tuple[float, Collection]] = {}
+        self._entries: dict[str, tuple[float, Collection]] = {}
 
-    def remember(self, collection: Collection) -> Collection:
-        """Keep what Chroma told of a collection.
+    def put(self, collection: Collection) -> Collection:
+        """Cache a collection.
 
         Args:
-            collection: as it is now.
+            collection: the collection as it is now.
 
         Returns:
             The same.
         """
-        if len(self._known) >= MAX_LOOKUPS:
-            self._known.pop(next(iter(self._known)))
-        self._known[collection.name] = (time.monotonic() + LOOKUP_SECONDS, collection)
+        if len(self._entries) >= MAX_LOOKUPS:
+            self._entries.pop(next(iter(self._entries)))
+        self._entries[collection.name] = (time.monotonic() + LOOKUP_SECONDS, collection)
         return collection
 
-    def forget(self, name: str) -> None:
-        """Look a collection up anew next time."""
-        self._known.pop(name, None)
+    def discard(self, name: str) -> None:
+        """Drop a collection from the cache."""
+        self._entries.pop(name, None)
 
-    async def fresh(self, name: str) -> Collection:
-        """A collection, looked up now.
+    async def refresh(self, name: str) -> Collection:
+        """Look a collection up in Chroma and cache it.
 
         Raises:
-            CollectionNotFound: there is none.
+            CollectionNotFound: it does not exist.
         """
-        self.forget(name)
-        return self.remember(await self._look_up(name))
+        self.discard(name)
+        return self.put(await self._look_up(name))
 
     async def with_collection(self, name: str, work: Callable[[Collection], Awaitable[T]]) -> T:
-        """Do work on a collection. When what is known of it proves stale, look it up and do the work again.
+        """Do work on a collection. When the cached lookup proves stale, refresh it and do the work again.
 
         Args:
             name: the collection's name.
-            work: what to do with it, which raises StaleCollectionId or DimensionMismatch before it changes anything.
+            work: the work, which raises StaleCollectionId or DimensionMismatch before it changes anything.
 
         Returns:
-            What the work returns.
+            The result of the work.
 
         Raises:
-            CollectionNotFound: there is none of the name.
+            CollectionNotFound: no collection has this name.
         """
-        known = await self._at_hand(name)
+        known = await self._cached(name)
         try:
             return await work(known)
         except StaleCollectionId:
-            fresh = await self.fresh(name)
+            fresh = await self.refresh(name)
         except DimensionMismatch:
-            fresh = await self.fresh(name)
+            fresh = await self.refresh(name)
             if fresh.id == known.id and fresh.dimension == known.dimension:
                 raise
         try:
@@ -85,9 +85,9 @@ class CollectionCache:
         except StaleCollectionId:
             raise CollectionNotFound(name) from None
 
-    async def _at_hand(self, name: str) -> Collection:
-        """A collection as known, or looked up. One without a dimension may have got one by now."""
-        expires, collection = self._known.get(name, (0.0, None))
+    async def _cached(self, name: str) -> Collection:
+        """A collection from the cache, or looked up. One without a dimension may have one by now."""
+        expires, collection = self._entries.get(name, (0.0, None))
         if collection is not None and collection.dimension is not None and time.monotonic() < expires:
             return collection
-        return await self.fresh(name)
+        return await self.refresh(name)

@@ -1,4 +1,4 @@
-"""Several writes made one, as if they had come one after the other."""
+"""Merges several writes into one that has the effect of all, in their order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from ragstore.chroma.backend import RecordBatch, WrittenMetadata
+from ragstore.chroma.records import RecordBatch, UpsertMetadata
 from ragstore.errors import DocumentsExist, InvalidMetadata
 from ragstore.kit.errors import ServiceError
 from ragstore.model.documents import Batch, Write
@@ -18,16 +18,16 @@ from ragstore.model.vectors import Matrix
 MAX_REMOVED_KEYS: Final = 32_000
 """Keys that an upsert may remove from a document that it replaces. Each is one of the 32,766 variables of an SQL
 statement: 32,765 fail this write and every later write to the collection (measured with Chroma 1.5.9). Only a document
-that others wrote, in several merging upserts, has so many."""
+that other clients wrote, in several merging upserts, has so many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """One write that leaves what several would leave.
+    """One write with the effect of several.
 
     Attributes:
-        records: n records, in the order in which their ids first came; metadatas for Chroma's merging upsert.
-        outcomes: what each of the several is told: an error, or None when it is part of this.
+        records: n records, in the order in which their ids first appear; metadatas for Chroma's merging upsert.
+        outcomes: the outcome of each of the several: an error, or None when it is included.
     """
 
     records: RecordBatch
@@ -43,37 +43,41 @@ def merge(collection: str, writes: Sequence[Write], before: Mapping[str, Metadat
         before: metadata of the documents that exist, by id, of all ids that the writes name.
 
     Returns:
-        The merged write. An add of an id that exists, or that an earlier write brings, is no part of it, nor is an
+        The merged write. An add of an id that exists, or that an earlier write contains, is left out, and so is an
         upsert that would remove more than `MAX_REMOVED_KEYS` from a document.
     """
     outcomes: list[ServiceError | None] = []
     last: dict[str, tuple[int, int]] = {}
-    for place, write in enumerate(writes):
+    for index, write in enumerate(writes):
         ids = write.batch.ids
-        refusal = _taken(collection, ids, before, last) if write.kind == "add" else _irremovable(write.batch, before)
-        outcomes.append(refusal)
-        if refusal is None:
-            last.update((document_id, (place, row)) for row, document_id in enumerate(ids))
+        error = (
+            _existing_ids(collection, ids, before, last) if write.kind == "add" else _too_many_keys(write.batch, before)
+        )
+        outcomes.append(error)
+        if error is None:
+            last.update((document_id, (index, row)) for row, document_id in enumerate(ids))
     batches = [write.batch for write in writes]
     records = RecordBatch(
         ids=list(last),
         embeddings=_rows([batch.embeddings for batch in batches], list(last.values())),
-        texts=[batches[place].texts[row] for place, row in last.values()],
-        metadatas=[_written(batches[place].metadatas[row], before.get(key)) for key, (place, row) in last.items()],
+        texts=[batches[index].texts[row] for index, row in last.values()],
+        metadatas=[
+            _upsert_metadata(batches[index].metadatas[row], before.get(key)) for key, (index, row) in last.items()
+        ],
     )
     return Merged(records, outcomes)
 
 
-def _taken(
+def _existing_ids(
     collection: str, ids: list[str], before: Mapping[str, Metadata], earlier: Mapping[str, tuple[int, int]]
 ) -> DocumentsExist | None:
-    """The refusal of an add whose ids are taken, some or all."""
+    """The error for an add of ids that exist."""
     taken = [row for row, key in enumerate(ids) if key in before or key in earlier]
     return DocumentsExist(collection, [ids[row] for row in taken], taken) if taken else None
 
 
-def _irremovable(batch: Batch, before: Mapping[str, Metadata]) -> InvalidMetadata | None:
-    """The refusal of an upsert that replaces a document of more keys than one write can remove."""
+def _too_many_keys(batch: Batch, before: Mapping[str, Metadata]) -> InvalidMetadata | None:
+    """The error for an upsert that replaces a document with more keys than one write can remove."""
     for row, document_id in enumerate(batch.ids):
         present = before.get(document_id)
         if present is not None and len(present) > MAX_REMOVED_KEYS:
@@ -83,15 +87,15 @@ def _irremovable(batch: Batch, before: Mapping[str, Metadata]) -> InvalidMetadat
 
 
 def _rows(matrices: list[Matrix], chosen: list[tuple[int, int]]) -> Matrix:
-    """Rows of several matrices as one matrix; the one matrix itself where it is meant whole."""
+    """Rows of several matrices as one matrix; the matrix itself, not a copy, where all rows of one are chosen."""
     if len(matrices) == 1 and len(chosen) == len(matrices[0]):
         return matrices[0]
     if not chosen:
         return matrices[0][:0]
-    return np.stack([matrices[place][row] for place, row in chosen])
+    return np.stack([matrices[index][row] for index, row in chosen])
 
 
-def _written(metadata: Metadata, before: Metadata | None) -> WrittenMetadata:
-    """Metadata for Chroma's merging upsert: what the document had and has no more is named as null."""
+def _upsert_metadata(metadata: Metadata, before: Metadata | None) -> UpsertMetadata:
+    """Metadata for Chroma's merging upsert: a null for each key that the document had and has no longer."""
     removed = dict.fromkeys(key for key in before or {} if key not in metadata)
     return {**removed, **metadata} or None

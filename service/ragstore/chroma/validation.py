@@ -1,4 +1,4 @@
-"""Which writes are let through to Chroma, which would refuse them late, keep them in part, or lose them."""
+"""Validates writes that Chroma would reject late, store in part, or lose."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from ragstore.chroma.backend import MAX_FLOAT32
 from ragstore.chroma.errors import wrong_dimension
+from ragstore.chroma.records import MAX_FLOAT32
 from ragstore.errors import BatchTooLarge, InvalidDocuments
 from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import Collection
@@ -16,33 +16,33 @@ from ragstore.model.documents import Batch, Write
 from ragstore.model.vectors import Matrix
 
 MIN_SQUARED_NORM: Final = 1e-36
-"""Squares of embeddings with a smaller sum lose digits in float32, whose normal numbers begin at 1.2e-38."""
+"""Below this, the sum of squares of an embedding loses digits in float32, whose normal numbers begin at 1.2e-38."""
 
 
 def validate_writes(collection: Collection, writes: Sequence[Write], limit: int) -> list[ServiceError | None]:
-    """What is wrong with each of several writes.
+    """Validate writes.
 
     Args:
-        collection: where they go.
-        writes: the writes, in their order; the first fixes the dimension where the collection has none.
-        limit: most documents in one of them.
+        collection: their collection.
+        writes: the writes, in their order; the first valid one sets the dimension where the collection has none.
+        limit: maximum number of documents in one of them.
 
     Returns:
         An error or None for each.
     """
     dimension = collection.dimension
-    refusals: list[ServiceError | None] = []
+    errors: list[ServiceError | None] = []
     for write in writes:
-        refusal = _refusal(collection, write.batch, dimension, limit)
-        if refusal is None:
+        error = _error_in(collection, write.batch, dimension, limit)
+        if error is None:
             dimension = write.batch.dimension
-        refusals.append(refusal)
-    return refusals
+        errors.append(error)
+    return errors
 
 
-def _refusal(collection: Collection, batch: Batch, dimension: int | None, limit: int) -> ServiceError | None:
+def _error_in(collection: Collection, batch: Batch, dimension: int | None, limit: int) -> ServiceError | None:
     if len(batch) > limit:
-        # One write is one transaction of Chroma's, so what does not fit in one is refused.
+        # One write is one transaction of Chroma, so a batch that does not fit into one is rejected.
         return BatchTooLarge(limit, len(batch))
     if dimension not in (None, batch.dimension):
         return wrong_dimension(dimension, batch.dimension, "$.documents[0].embedding")
@@ -52,10 +52,10 @@ def _refusal(collection: Collection, batch: Batch, dimension: int | None, limit:
 
 
 def _lost_norm(embeddings: Matrix) -> InvalidDocuments | None:
-    """Refuse embeddings that a cosine collection would lose.
+    """The error for embeddings that a cosine collection would lose.
 
-    Chroma divides them by their norm, in float32. Where the squared norm is out of float32's range, what it keeps is
-    NaN or zero (measured with 1.5.9).
+    Chroma divides them by their norm, in float32. Where the squared norm is out of float32's range, it stores NaN or
+    zero (measured with 1.5.9).
     """
     squares = np.einsum("ij,ij->i", embeddings, embeddings, dtype=np.float64)
     lost = (squares > MAX_FLOAT32) | ((squares < MIN_SQUARED_NORM) & embeddings.any(axis=1))

@@ -1,4 +1,4 @@
-"""Collections and the state of the Chroma that holds them."""
+"""Collections, and the status of the store that holds them."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ from ragstore.model.metadata import CollectionMetadata
 
 Distance: TypeAlias = Literal["cosine", "l2", "ip"]
 
-
 DISTANCES: Final[dict[object, Distance]] = {"cosine": "cosine", "l2": "l2", "ip": "ip"}
 
-
 SPACE: Final = "hnsw:space"
-"""The metadata key that older Chroma clients choose the distance with."""
+"""The metadata key with which older Chroma clients choose the distance function."""
 
 
 class Collection(msgspec.Struct, frozen=True):
-    """A collection as it stands.
+    """A collection.
 
     Attributes:
-        id: Chroma's id of it; another one after it was deleted and created again.
+        id: Chroma's id. It changes when a collection is deleted and created again.
         name: its name.
         metadata: its metadata.
-        dimension: of its embeddings; None until the first document came.
-        distance: how embeddings are compared; never changes.
+        dimension: dimension of its embeddings; None until the first document is stored.
+        distance: its distance function, which never changes.
     """
 
     id: str
@@ -37,13 +35,13 @@ class Collection(msgspec.Struct, frozen=True):
 
 
 class StoreStatus(msgspec.Struct, frozen=True):
-    """What a store says of itself.
+    """The status of a store.
 
     Attributes:
         kind: `embedded` or `remote`.
-        chroma_version: version of the Chroma that answered.
-        collections_count: collections it holds.
-        storage_bytes: bytes on disk, where the store can see them.
+        chroma_version: version of Chroma.
+        collections_count: number of collections.
+        storage_bytes: size on disk, with embedded Chroma.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Documents on their way in and out, by columns, and what selects them."""
+"""Documents to write and documents that were read, by columns, and selections of documents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Batch:
     """Documents to write, by columns.
 
     Attributes:
-        ids: n ids, no two alike.
+        ids: n ids. They are distinct, except in a batch that a stream just decoded.
         texts: n texts.
         metadatas: n metadatas; an empty one is allowed.
         embeddings: matrix of shape (n, dimension), float32, finite.
@@ -35,18 +35,18 @@ class Batch:
 
     @property
     def dimension(self) -> int:
-        """Numbers in each embedding."""
+        """Dimension of the embeddings."""
         return int(self.embeddings.shape[1])
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A batch and what to do with it.
+    """A batch and the operation to write it with.
 
     Attributes:
-        kind: `add`: no id may be taken; `upsert`: documents whose ids are taken are replaced whole.
+        kind: `add` rejects existing ids; `upsert` replaces documents with existing ids completely.
         batch: the documents.
-        mark: tells this write from all others, so that an add that is tried again knows what it wrote before.
+        mark: write token, unique to this write, by which a retried add recognizes what it wrote before.
     """
 
     kind: Literal["add", "upsert"]
@@ -56,11 +56,11 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which documents are meant. Everything that is set must hold.
+    """A selection of documents. All criteria that are set must hold.
 
     Attributes:
-        ids: only these ids.
-        condition: only documents that meet this.
+        ids: the ids to select from; None for all.
+        condition: filters over metadata and text.
     """
 
     ids: tuple[str, ...] | None = None
@@ -68,7 +68,7 @@ class Selection:
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing is set."""
+        """Whether it selects all documents of a collection."""
         return self.ids is None and self.condition.is_none
 
 
@@ -83,7 +83,7 @@ class Documents:
         ids: n ids.
         texts: n texts.
         metadatas: n metadatas.
-        embeddings: matrix of shape (n, dimension), or None when not asked for.
+        embeddings: matrix of shape (n, dimension), or None if not requested.
     """
 
     ids: list[str]
@@ -92,8 +92,8 @@ class Documents:
     embeddings: Matrix | None
 
 
-class DocumentOut(Struct, frozen=True, omit_defaults=True):
-    """A document as stored."""
+class Document(Struct, frozen=True, omit_defaults=True):
+    """A stored document."""
 
     id: Annotated[str, Meta(description="Its id.")]
     text: Annotated[str, Meta(description="Its text.")]
@@ -101,9 +101,9 @@ class DocumentOut(Struct, frozen=True, omit_defaults=True):
     embedding: Annotated[Vector | UnsetType, schema("StoredEmbedding")] = UNSET
 
 
-class DocumentList(Struct, frozen=True):
+class DocumentPage(Struct, frozen=True):
     """A page of documents, in insertion order."""
 
-    documents: Annotated[list[DocumentOut], Meta(description="The page.")]
-    count: Annotated[int, Meta(description="Documents in this page.", ge=0)]
-    total: Annotated[int | None, Meta(description="Matches altogether, exactly; null when not asked for.")]
+    documents: Annotated[list[Document], Meta(description="The documents on this page.")]
+    count: Annotated[int, Meta(description="Number of documents on this page.", ge=0)]
+    total: Annotated[int | None, Meta(description="Exact number of all matches; null if not requested.")]

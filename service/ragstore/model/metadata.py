@@ -1,4 +1,4 @@
-"""The rules for metadata, of documents and of collections."""
+"""Metadata of documents and of collections, and their validation."""
 
 from __future__ import annotations
 
@@ -8,118 +8,109 @@ from typing import Final, TypeAlias
 from ragstore.errors import InvalidMetadata
 
 Scalar: TypeAlias = str | int | float | bool
-"""A metadata value, or a member of a list of them."""
+"""A metadata value, or an item of a list."""
 
 MetadataValue: TypeAlias = str | int | float | bool | list[str | int | float | bool]
-"""What a stored document's metadata may hold under a key; a list holds values of one type."""
+"""A metadata value of a stored document. The items of a list have one type."""
 
 Metadata: TypeAlias = dict[str, MetadataValue]
-"""A stored document's metadata: no nulls, lists of one type."""
+"""Metadata of a stored document, without nulls."""
 
-GivenValue: TypeAlias = str | int | float | bool | list[str | int | float | bool] | None
-"""A metadata value as a caller may send it."""
+NewMetadataValue: TypeAlias = str | int | float | bool | list[str | int | float | bool] | None
+"""A metadata value of a document to store. None means "absent"."""
 
 CollectionMetadata: TypeAlias = dict[str, Scalar]
-"""A stored collection's metadata."""
+"""Metadata of a stored collection."""
 
 MIN_INT: Final = -(2**63)
 MAX_INT: Final = 2**63 - 1
 MAX_VALUES: Final = 5_000
-"""Values in a document's metadata; a list has as many as it has members.
+"""Maximum number of values in a document's metadata. Each item of a list counts.
 
-Chroma writes them in one SQL statement for the keys and one for the members of lists, with 6 variables each, of which
-SQLite takes 32,766: with 5,460 keys, or 5,462 members, a document fails that write and every later write to its
-collection (measured with 1.5.9; the text and the mark of an add take two of the 5,461 rows of keys).
+Chroma writes them in one SQL statement for the keys and one for the items of lists, with 6 variables per value. SQLite
+accepts 32,766 variables: with 5,460 keys, or 5,462 items, a document fails that write and every later write to its
+collection (measured with 1.5.9; the text and the write token of an add take two of the 5,461 rows of keys).
 """
 
 MAX_COLLECTION_KEYS: Final = 5_000
-"""Keys in a collection's metadata. Chroma refuses more than 5,461, for the same reason (measured with 1.5.9)."""
+"""Maximum number of keys in a collection's metadata. Chroma rejects more than 5,461, for the same reason (measured with
+1.5.9)."""
 
 RESERVED_PREFIXES: Final = ("chroma:", "#", "$")
-"""Chroma keeps `chroma:` for itself and refuses or misreads the others (measured with 1.5.9)."""
+"""Chroma reserves `chroma:`, and rejects or misreads the others (measured with 1.5.9)."""
 
 
 def is_reserved(key: str) -> bool:
-    """Whether a metadata key cannot be stored.
-
-    Args:
-        key: the key.
-
-    Returns:
-        True for the empty key and for those with a reserved prefix.
-    """
+    """Whether a metadata key cannot be stored: it is empty or has a reserved prefix."""
     return not key or key.startswith(RESERVED_PREFIXES)
 
 
-def checked_document_metadata(given: dict[str, GivenValue] | None, path: str) -> Metadata:
-    """Check a document's metadata and drop what is null.
+def validate_document_metadata(metadata: dict[str, NewMetadataValue] | None, path: str) -> Metadata:
+    """Validate a document's metadata and remove nulls.
 
     Args:
-        given: the metadata as sent.
+        metadata: the metadata of the request.
         path: its JSON path, for errors.
 
     Returns:
-        The metadata to store. Lists of whole and other numbers become lists of floats.
+        The metadata to store. A list of integers and floats becomes a list of floats.
 
     Raises:
         InvalidMetadata: a key or a value cannot be stored, or there are more than `MAX_VALUES`.
     """
     stored: Metadata = {}
-    for key, value in (given or {}).items():
+    for key, value in (metadata or {}).items():
         if value is None:
             continue
         _check_key(key, path)
         if isinstance(value, list):
-            stored[key] = _checked_list(value, f"{path}.{key}")
+            stored[key] = _validated_list(value, f"{path}.{key}")
         else:
             _check_scalar(value, f"{path}.{key}")
             stored[key] = value
-    _check_number_of_values(stored, path)
+    _check_value_count(stored, path)
     return stored
 
 
-def checked_collection_metadata(given: dict[str, Scalar | None] | None, path: str) -> dict[str, Scalar | None]:
-    """Check a collection's metadata; nulls stay, for the caller to read.
+def validate_collection_metadata(metadata: dict[str, Scalar | None] | None, path: str) -> dict[str, Scalar | None]:
+    """Validate a collection's metadata. Nulls remain, since a merge gives them a meaning.
 
     Args:
-        given: the metadata as sent.
+        metadata: the metadata of the request.
         path: its JSON path, for errors.
 
     Returns:
-        The same metadata.
+        The metadata; empty if None.
 
     Raises:
         InvalidMetadata: a key or a value cannot be stored, or there are more than `MAX_COLLECTION_KEYS`.
     """
-    given = given or {}
-    if len(given) > MAX_COLLECTION_KEYS:
-        raise too_many_collection_keys(len(given), path)
-    for key, value in given.items():
+    metadata = metadata or {}
+    if len(metadata) > MAX_COLLECTION_KEYS:
+        raise too_many_collection_keys(len(metadata), path)
+    for key, value in metadata.items():
         _check_key(key, path)
         if value is not None:
             _check_scalar(value, f"{path}.{key}")
-    return given
+    return metadata
 
 
 def without_nulls(metadata: dict[str, Scalar | None]) -> CollectionMetadata:
-    """Metadata less its nulls, which mean "absent"."""
+    """Metadata without nulls, which mean "absent"."""
     return {key: value for key, value in metadata.items() if value is not None}
 
 
 def too_many_collection_keys(count: int, path: str) -> InvalidMetadata:
-    """The error for a collection's metadata that has more than `MAX_COLLECTION_KEYS`.
+    """The error for a collection's metadata with more than `MAX_COLLECTION_KEYS` keys, for the caller to raise.
 
     Args:
-        count: how many keys it has.
-        path: its JSON path.
-
-    Returns:
-        The error, for the caller to raise.
+        count: the number of keys.
+        path: the metadata's JSON path.
     """
     return InvalidMetadata.at(path, f"A collection's metadata has at most {MAX_COLLECTION_KEYS} keys; this has {count}")
 
 
-def _check_number_of_values(metadata: Metadata, path: str) -> None:
+def _check_value_count(metadata: Metadata, path: str) -> None:
     count = len(metadata)
     for value in metadata.values():
         if isinstance(value, list):
@@ -144,12 +135,12 @@ def _check_scalar(value: Scalar, path: str) -> None:
         raise InvalidMetadata.at(path, "A metadata integer must fit in 64 bits")
 
 
-def _checked_list(values: list[Scalar], path: str) -> list[Scalar]:
-    """A list whose members are of one type; numbers count as one, as JSON knows only one."""
+def _validated_list(values: list[Scalar], path: str) -> list[Scalar]:
+    """A list whose items have one type. Integers and floats are one type, as in JSON."""
     if not values:
         raise InvalidMetadata.at(path, "A metadata list must not be empty")
-    for position, value in enumerate(values):
-        _check_scalar(value, f"{path}[{position}]")
+    for index, value in enumerate(values):
+        _check_scalar(value, f"{path}[{index}]")
     kinds = {type(value) for value in values}
     if kinds == {int, float}:
         return [float(value) for value in values]

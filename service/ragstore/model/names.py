@@ -1,4 +1,4 @@
-"""Names of collections."""
+"""Collection names."""
 
 from __future__ import annotations
 
@@ -13,45 +13,32 @@ NAME_RULES: Final = (
     "holds no '..' and is no IPv4 address"
 )
 
-
 NAME_PATTERN: Final = r"^(?!.*\.\.)(?!\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}$)[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]$"
 _NAME: Final = re.compile(NAME_PATTERN, re.ASCII)
 
 
 def is_name(text: str) -> bool:
-    """Whether a collection can have this name, by Chroma's rules."""
-    # `$` would let a line break pass at the end.
+    """Whether Chroma accepts a collection name."""
+    # Not `match`: `$` also matches before a line break at the end.
     return _NAME.fullmatch(text) is not None
 
 
-def checked_new_name(text: str) -> str:
-    """A name for a new collection.
-
-    Args:
-        text: the name.
-
-    Returns:
-        The same.
+def validate_new_name(text: str) -> str:
+    """The name of a new collection, validated.
 
     Raises:
-        InvalidName: it breaks Chroma's rules; they are said in full.
+        InvalidName: Chroma does not accept it; the message states the rules.
     """
     if not is_name(text):
         raise InvalidName(NAME_RULES, [FieldError("$.name", NAME_RULES)])
     return text
 
 
-def checked_name(text: str) -> str:
-    """A name that may be a collection's.
-
-    Args:
-        text: the name.
-
-    Returns:
-        The same.
+def validate_name(text: str) -> str:
+    """The name of an existing collection, validated.
 
     Raises:
-        CollectionNotFound: no collection can have it.
+        CollectionNotFound: no collection can have this name.
     """
     if not is_name(text):
         raise CollectionNotFound(text)

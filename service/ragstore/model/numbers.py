@@ -1,4 +1,4 @@
-"""Whole numbers in JSON."""
+"""Integers in JSON."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from typing import Final
 from ragstore.kit.errors import InvalidRequest
 
 MAX_WHOLE: Final = 2**53 - 1
-"""The largest whole number that every JSON reader keeps exact."""
+"""The largest integer that every JSON parser represents exactly."""
 
 
 def whole_number(value: int | float, path: str) -> int:
-    """A whole number that JSON may have written with a fraction of zero.
+    """An integer, which JSON may write with a zero fraction.
 
     Args:
         value: the number.
         path: its JSON path, for errors.
-
-    Returns:
-        The number.
 
     Raises:
         InvalidRequest: it has a fraction.

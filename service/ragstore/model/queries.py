@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -16,15 +17,15 @@ from ragstore.model.vectors import Matrix, Vector
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question.
+    """A similarity query.
 
     Attributes:
         embedding: vector of the collection's dimension.
-        top_k: most results wanted, 1 or more.
-        condition: only documents that meet this.
-        with_embeddings: whether results carry their embeddings.
-        max_distance: leave out documents that are farther away.
-        min_score: leave out documents with a lower score.
+        top_k: maximum number of results, at least 1.
+        condition: filters over metadata and text.
+        with_embeddings: whether results have their embeddings.
+        max_distance: exclude documents with a greater distance.
+        min_score: exclude documents with a lower score.
     """
 
     embedding: Vector
@@ -35,16 +36,35 @@ class Query:
     min_score: float | None = None
 
 
+FilterKey: TypeAlias = tuple[bytes, bool]
+"""What queries that can share one call have in common: their condition's key, and whether embeddings are requested."""
+
+
+def group_by_filter(queries: Sequence[Query]) -> dict[FilterKey, list[int]]:
+    """Group queries that can share one call.
+
+    Args:
+        queries: queries on one collection.
+
+    Returns:
+        For each filter, the indexes of its queries.
+    """
+    groups: dict[FilterKey, list[int]] = {}
+    for index, query in enumerate(queries):
+        groups.setdefault((query.condition.key, query.with_embeddings), []).append(index)
+    return groups
+
+
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Answers to one query, by columns, nearest first.
+    """The results of one query, by columns, nearest first.
 
     Attributes:
         ids: n ids.
         texts: n texts.
         metadatas: n metadatas.
         distances: n finite distances.
-        embeddings: matrix of shape (n, dimension), or None when not asked for.
+        embeddings: matrix of shape (n, dimension), or None if not requested.
     """
 
     ids: list[str]
@@ -56,33 +76,37 @@ class Hits:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What queries on a collection found.
+    """The results of several queries on a collection.
 
     Attributes:
-        collection: the collection as it was known when it was asked.
-        hits: hits, one for each query.
+        collection: the collection at the time of the queries.
+        hits: the results, one for each query.
     """
 
     collection: Collection
     hits: list[Hits]
 
 
-class Hit(Struct, frozen=True, omit_defaults=True):
+class Match(Struct, frozen=True, omit_defaults=True):
     """A document that a query found."""
 
     id: Annotated[str, Meta(description="Its id.")]
     text: Annotated[str, Meta(description="Its text.")]
     metadata: Annotated[Metadata, Meta(description="Its metadata.")]
-    distance: Annotated[float, Meta(description="From the query, by the collection's distance; less is nearer.")]
-    score: Annotated[float, Meta(description="More is nearer. cosine and ip: 1 - distance; l2: 1 / (1 + distance).")]
-    collection: Annotated[str | UnsetType, Meta(description="Where it was found; on `/query` only.")] = UNSET
+    distance: Annotated[
+        float, Meta(description="Distance from the query by the collection's distance function. Lower is nearer.")
+    ]
+    score: Annotated[
+        float, Meta(description="Higher is nearer: 1 - distance for cosine and ip, 1 / (1 + distance) for l2.")
+    ]
+    collection: Annotated[str | UnsetType, Meta(description="Its collection; only in responses of `/query`.")] = UNSET
     embedding: Annotated[Vector | UnsetType, schema("StoredEmbedding")] = UNSET
 
 
-class CollectionProblem(Struct, frozen=True):
-    """A collection that did not answer."""
+class CollectionError(Struct, frozen=True):
+    """A collection that failed in a query of several collections."""
 
     collection: Annotated[str, Meta(description="Its name.")]
-    status: Annotated[int, Meta(description="The HTTP status that it alone would have got.")]
+    status: Annotated[int, Meta(description="The HTTP status that a query of this collection alone would return.")]
     code: Annotated[str, schema(PROBLEM_CODE)]
-    detail: Annotated[str, Meta(description="Why.")]
+    detail: Annotated[str, Meta(description="The reason, for people.")]

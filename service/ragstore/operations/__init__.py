@@ -1,1 +1,1 @@
-"""What routes do: write, list, search, stream."""
+"""Operations behind the routes: write, list, search, stream."""

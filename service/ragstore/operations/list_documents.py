@@ -1,4 +1,4 @@
-"""A page of documents and the exact number of all that match."""
+"""Listing of documents: a page, and the exact number of all matches."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ragstore.model.documents import DocumentList, DocumentOut, Documents, Selection
+from ragstore.model.documents import Document, DocumentPage, Documents, Selection
 from ragstore.store.protocol import Store
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Which part of the matches is wanted.
+    """The page to list.
 
     Attributes:
-        limit: most documents.
-        offset: matches to pass over.
-        with_embeddings: whether documents carry their embeddings.
-        with_total: whether all matches are counted.
+        limit: maximum number of documents.
+        offset: number of matches to skip.
+        with_embeddings: whether documents have their embeddings.
+        with_total: whether to count all matches.
     """
 
     limit: int
@@ -27,41 +27,35 @@ class Page(msgspec.Struct, frozen=True):
     with_total: bool
 
 
-async def list_page(store: Store, collection: str, selection: Selection, page: Page) -> DocumentList:
-    """Read a page, and the number of all matches where it is wanted.
-
-    Args:
-        store: where the collection is.
-        collection: its name.
-        selection: which documents match.
-        page: which part of them is wanted.
+async def list_page(store: Store, collection: str, selection: Selection, page: Page) -> DocumentPage:
+    """List a page of the selected documents.
 
     Returns:
-        The page. Chroma is asked for the total only where the page does not show it.
+        The page. Its total costs a call to Chroma only if it does not follow from the page itself.
 
     Raises:
-        CollectionNotFound: there is no such collection.
+        CollectionNotFound: the collection does not exist.
     """
     if not page.with_total:
-        return _list(await _read(store, collection, selection, page), None)
+        return _to_page(await _read(store, collection, selection, page), None)
     if page.offset and not selection.is_everything:
-        return await _cut_from_ids(store, collection, selection, page)
+        return await _page_via_ids(store, collection, selection, page)
     if page.offset:
-        found, total = await asyncio.gather(_read(store, collection, selection, page), store.count(collection))
-        return _list(found, total)
-    found = await _read(store, collection, selection, page)
-    full = len(found.ids) == page.limit
-    return _list(found, await store.count(collection, selection) if full else len(found.ids))
+        documents, total = await asyncio.gather(_read(store, collection, selection, page), store.count(collection))
+        return _to_page(documents, total)
+    documents = await _read(store, collection, selection, page)
+    is_full = len(documents.ids) == page.limit
+    return _to_page(documents, await store.count(collection, selection) if is_full else len(documents.ids))
 
 
-async def _cut_from_ids(store: Store, collection: str, selection: Selection, page: Page) -> DocumentList:
-    """A page beyond the first: the ids of all matches tell the total and the page, so the filter works only once."""
+async def _page_via_ids(store: Store, collection: str, selection: Selection, page: Page) -> DocumentPage:
+    """A page beyond the first. The ids of all matches give the total and the page, so the filter runs only once."""
     ids = await store.get_ids(collection, selection)
-    wanted = tuple(ids[page.offset : page.offset + page.limit])
-    if not wanted:
-        return DocumentList([], 0, len(ids))
-    found = await store.get(collection, Selection(ids=wanted), with_embeddings=page.with_embeddings)
-    return _list(found, len(ids))
+    ids_of_page = tuple(ids[page.offset : page.offset + page.limit])
+    if not ids_of_page:
+        return DocumentPage([], 0, len(ids))
+    documents = await store.get(collection, Selection(ids=ids_of_page), with_embeddings=page.with_embeddings)
+    return _to_page(documents, len(ids))
 
 
 async def _read(store: Store, collection: str, selection: Selection, page: Page) -> Documents:
@@ -70,15 +64,15 @@ async def _read(store: Store, collection: str, selection: Selection, page: Page)
     )
 
 
-def _list(found: Documents, total: int | None) -> DocumentList:
-    documents = list(to_documents(found))
-    return DocumentList(documents, len(documents), total)
+def _to_page(columns: Documents, total: int | None) -> DocumentPage:
+    documents = list(to_documents(columns))
+    return DocumentPage(documents, len(documents), total)
 
 
-def to_documents(found: Documents) -> Iterator[DocumentOut]:
-    """Documents by columns, one by one."""
-    for place, document_id in enumerate(found.ids):
-        document = DocumentOut(document_id, found.texts[place], found.metadatas[place])
-        if found.embeddings is not None:
-            document = DocumentOut(document.id, document.text, document.metadata, found.embeddings[place])
+def to_documents(columns: Documents) -> Iterator[Document]:
+    """The documents of columns, one by one."""
+    for index, document_id in enumerate(columns.ids):
+        document = Document(document_id, columns.texts[index], columns.metadatas[index])
+        if columns.embeddings is not None:
+            document = Document(document.id, document.text, document.metadata, columns.embeddings[index])
         yield document

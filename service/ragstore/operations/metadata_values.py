@@ -11,35 +11,30 @@ from ragstore.model.documents import EVERYTHING
 from ragstore.model.metadata import MetadataValue, Scalar
 from ragstore.store.protocol import Store
 
-PAGE: Final = 5000
-"""Documents read at a time."""
+PAGE_SIZE: Final = 5000
+"""Number of documents per call to Chroma."""
 
 
 async def distinct_values(store: Store, collection: str, field: str) -> list[str]:
-    """Read the distinct values of a metadata field.
-
-    Args:
-        store: where the collection is.
-        collection: its name.
-        field: the metadata field.
+    """The distinct values of a metadata field.
 
     Returns:
-        The values as text, sorted. Numbers and booleans are written as in JSON; members of lists count one by one.
+        The values as text, sorted. Numbers and booleans are JSON. Items of lists count one by one.
 
     Raises:
-        CollectionNotFound: there is no such collection.
+        CollectionNotFound: the collection does not exist.
     """
     values: set[str] = set()
     offset = 0
     while True:
-        metadatas = await store.get_metadatas(collection, EVERYTHING, limit=PAGE, offset=offset)
-        values.update(_text(value) for metadata in metadatas for value in _members(metadata.get(field)))
-        if len(metadatas) < PAGE:
+        metadatas = await store.get_metadatas(collection, EVERYTHING, limit=PAGE_SIZE, offset=offset)
+        values.update(_text(value) for metadata in metadatas for value in _items(metadata.get(field)))
+        if len(metadatas) < PAGE_SIZE:
             return sorted(values)
-        offset += PAGE
+        offset += PAGE_SIZE
 
 
-def _members(value: MetadataValue | None) -> Iterable[Scalar]:
+def _items(value: MetadataValue | None) -> Iterable[Scalar]:
     if value is None:
         return ()
     return value if isinstance(value, list) else (value,)

@@ -1,4 +1,4 @@
-"""Similarity queries: from the question of a request to hits, over one collection or several."""
+"""Similarity search over one collection or several."""
 
 from __future__ import annotations
 
@@ -11,92 +11,92 @@ from msgspec import UNSET, UnsetType
 
 from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import Collection, Distance
-from ragstore.model.names import checked_name
-from ragstore.model.queries import CollectionProblem, Hit, Hits, Query
+from ragstore.model.names import validate_name
+from ragstore.model.queries import CollectionError, Hits, Match, Query
 from ragstore.store.protocol import Store
 
-SEARCHING: Final = 16
-"""Collections searched at a time."""
+MAX_CONCURRENT_SEARCHES: Final = 16
+"""Maximum number of collections that one request searches concurrently."""
 
 
-async def search(store: Store, name: str, query: Query, *, named: bool = False) -> tuple[Collection, list[Hit]]:
+async def search(
+    store: Store, name: str, query: Query, *, with_collection: bool = False
+) -> tuple[Collection, list[Match]]:
     """Search one collection.
 
     Args:
-        store: where the collection is.
-        name: its name.
-        query: what to find.
-        named: whether hits name the collection.
+        store: the store.
+        name: the collection's name.
+        query: the query.
+        with_collection: whether each match names the collection.
 
     Returns:
-        The collection and its hits, nearest first.
+        The collection and its matches, nearest first.
 
     Raises:
-        CollectionNotFound: there is no such collection.
+        CollectionNotFound: the collection does not exist.
         DimensionMismatch: its embeddings have another dimension.
     """
-    found = await store.query(checked_name(name), [query])
-    shown: str | UnsetType = name if named else UNSET
-    return found.collection, list(_within(_hits(found.hits[0], found.collection.distance, shown), query))
+    results = await store.query(validate_name(name), [query])
+    collection = results.collection
+    matches = _matches(results.hits[0], collection.distance, name if with_collection else UNSET)
+    return collection, list(_within_bounds(matches, query))
 
 
-async def search_many(store: Store, names: list[str], query: Query) -> tuple[list[Hit], list[CollectionProblem]]:
-    """Search several collections at once.
-
-    Args:
-        store: where the collections are.
-        names: their names.
-        query: what to find.
+async def search_many(store: Store, names: list[str], query: Query) -> tuple[list[Match], list[CollectionError]]:
+    """Search several collections concurrently.
 
     Returns:
-        The `top_k` nearest hits of all, and the collections that failed.
+        The `top_k` nearest matches of all collections, and the collections that failed.
     """
-    gate = asyncio.Semaphore(SEARCHING)
+    semaphore = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
 
-    async def one(name: str) -> list[Hit] | CollectionProblem:
-        async with gate:
+    async def search_one(name: str) -> list[Match] | CollectionError:
+        async with semaphore:
             try:
-                return (await search(store, name, query, named=True))[1]
+                return (await search(store, name, query, with_collection=True))[1]
             except ServiceError as error:
-                return CollectionProblem(name, error.status, error.code, error.detail)
+                return CollectionError(name, error.status, error.code, error.detail)
 
-    answers = await asyncio.gather(*(one(name) for name in names))
-    merged = heapq.merge(*(answer for answer in answers if isinstance(answer, list)), key=lambda hit: hit.distance)
-    nearest = [hit for hit, _ in zip(merged, range(query.top_k), strict=False)]
-    return nearest, [answer for answer in answers if isinstance(answer, CollectionProblem)]
+    outcomes = await asyncio.gather(*(search_one(name) for name in names))
+    merged = heapq.merge(
+        *(outcome for outcome in outcomes if isinstance(outcome, list)), key=lambda match: match.distance
+    )
+    nearest = [match for match, _ in zip(merged, range(query.top_k), strict=False)]
+    return nearest, [outcome for outcome in outcomes if isinstance(outcome, CollectionError)]
 
 
-def score_of(distance: float, kind: Distance) -> float:
-    """A score for a distance: more is nearer.
+def score(distance: float, function: Distance) -> float:
+    """The score of a distance: higher is nearer.
 
     Args:
-        distance: as Chroma gives it; for `ip` it is one minus the inner product.
-        kind: the collection's distance.
+        distance: the distance as Chroma returns it; for `ip`, one minus the inner product.
+        function: the collection's distance function.
 
     Returns:
         `1 - distance` for cosine and ip, `1 / (1 + distance)` for l2.
     """
-    return 1.0 / (1.0 + distance) if kind == "l2" else 1.0 - distance
+    return 1.0 / (1.0 + distance) if function == "l2" else 1.0 - distance
 
 
-def _hits(found: Hits, kind: Distance, collection: str | UnsetType) -> Iterator[Hit]:
-    for place, document_id in enumerate(found.ids):
-        distance = found.distances[place]
-        yield Hit(
+def _matches(columns: Hits, function: Distance, collection: str | UnsetType) -> Iterator[Match]:
+    for index, document_id in enumerate(columns.ids):
+        distance = columns.distances[index]
+        yield Match(
             id=document_id,
-            text=found.texts[place],
-            metadata=found.metadatas[place],
+            text=columns.texts[index],
+            metadata=columns.metadatas[index],
             distance=distance,
-            score=score_of(distance, kind),
+            score=score(distance, function),
             collection=collection,
-            embedding=UNSET if found.embeddings is None else found.embeddings[place],
+            embedding=UNSET if columns.embeddings is None else columns.embeddings[index],
         )
 
 
-def _within(hits: Iterator[Hit], query: Query) -> Iterator[Hit]:
-    """Hits within the bounds that a request sets."""
-    for hit in hits:
-        too_far = query.max_distance is not None and hit.distance > query.max_distance
-        too_low = query.min_score is not None and hit.score < query.min_score
+def _within_bounds(matches: Iterator[Match], query: Query) -> Iterator[Match]:
+    """Matches within the query's maximum distance and minimum score."""
+    for match in matches:
+        too_far = query.max_distance is not None and match.distance > query.max_distance
+        too_low = query.min_score is not None and match.score < query.min_score
         if not (too_far or too_low):
-            yield hit
+            yield match

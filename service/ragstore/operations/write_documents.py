@@ -1,4 +1,4 @@
-"""Splitting a batch whose ids repeat."""
+"""Splitting of a batch with repeated ids."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Iterator
 from ragstore.model.documents import Batch
 
 
-def without_repeats(batch: Batch) -> Iterator[tuple[int, Batch]]:
-    """Parts of a batch that say the same when they are written one after the other.
+def split_at_repeated_ids(batch: Batch) -> Iterator[tuple[int, Batch]]:
+    """Split a batch into chunks with distinct ids. Writing them in order has the effect of writing the batch.
 
     Args:
         batch: a batch whose ids may repeat.
 
     Yields:
-        The place where each part begins and the part, in which no two ids are alike.
+        The index of a chunk's first document in the batch, and the chunk.
     """
     first = 0
     seen: set[str] = set()
-    for place, document_id in enumerate(batch.ids):
+    for index, document_id in enumerate(batch.ids):
         if document_id in seen:
-            yield first, _part(batch, first, place)
-            first = place
+            yield first, _chunk(batch, first, index)
+            first = index
             seen.clear()
         seen.add(document_id)
-    yield first, _part(batch, first, len(batch))
+    yield first, _chunk(batch, first, len(batch))
 
 
-def _part(batch: Batch, first: int, end: int) -> Batch:
+def _chunk(batch: Batch, first: int, end: int) -> Batch:
     if end - first == len(batch):
         return batch
-    part = slice(first, end)
-    return Batch(batch.ids[part], batch.texts[part], batch.metadatas[part], batch.embeddings[part])
+    rows = slice(first, end)
+    return Batch(batch.ids[rows], batch.texts[rows], batch.metadatas[rows], batch.embeddings[rows])

@@ -26,7 +26,7 @@ from ragstore.model.filters import where as metadata_filter
 from ragstore.model.filters.condition import NO_CONDITION
 from ragstore.model.filters.grammar import Combination
 from ragstore.model.filters.where import Where
-from ragstore.model.queries import Found, Hits, Query
+from ragstore.model.queries import FilterKey, Found, Hits, Query, group_by_filter
 from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
 
@@ -36,9 +36,6 @@ FilterStrategy: TypeAlias = Literal["fetch", "filter"]
 Plan: TypeAlias = Literal["fetch", "widened", "fell_back", "filter", "unplanned"]
 """How a filtered query was answered: by one fetch; by a second, larger one; by Chroma's filter after fetching; by
 Chroma's filter alone; by Chroma's filter because it cannot be applied here."""
-
-PlanKey: TypeAlias = tuple[bytes, bool]
-"""What queries of one plan have in common: their condition's key, and whether embeddings are wanted."""
 
 INITIAL_OVERSAMPLING: Final = 4
 """QueryResult fetched for each result wanted, before the share that matches is known."""
@@ -149,13 +146,11 @@ class FilterPlanningStore(StoreLayer):
     def __init__(self, inner: Store, clock: Callable[[], float] = time.perf_counter) -> None:
         super().__init__(inner)
         self._clock = clock
-        self._learned: OrderedDict[tuple[str, PlanKey], FilterStats] = OrderedDict()
+        self._learned: OrderedDict[tuple[str, FilterKey], FilterStats] = OrderedDict()
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:
         """Find the nearest documents."""
-        groups: dict[PlanKey, list[int]] = {}
-        for place, query in enumerate(queries):
-            groups.setdefault((query.condition.key, query.with_embeddings), []).append(place)
+        groups = group_by_filter(queries)
         hits: list[Hits | None] = [None] * len(queries)
         found: Found | None = None
         for key, places in groups.items():
@@ -173,7 +168,7 @@ class FilterPlanningStore(StoreLayer):
         record(_PLANS["unplanned"].inc, sum(not query.condition.is_none for query in queries))
         return found
 
-    async def _planned(self, name: str, key: PlanKey, queries: list[Query]) -> Found:
+    async def _planned(self, name: str, key: FilterKey, queries: list[Query]) -> Found:
         """Ask queries with one filter, in the way that pays."""
         known = self._learned.get((name, key))
         way = "fetch" if known is None else known.way()
@@ -240,7 +235,7 @@ class FilterPlanningStore(StoreLayer):
         ]
         return Found(found.collection, trimmed), share
 
-    def _remembered(self, name: str, key: PlanKey, collection_id: str) -> FilterStats:
+    def _remembered(self, name: str, key: FilterKey, collection_id: str) -> FilterStats:
         """What is known of a filter, from now on."""
         learned = self._learned.get((name, key))
         if learned is None or learned.collection_id != collection_id:

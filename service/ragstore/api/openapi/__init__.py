@@ -1,1 +1,1 @@
-"""The OpenAPI document: Litestar derives it from the routes, msgspec the schemas from the structs; here they meet."""
+"""The OpenAPI document: operations derived from the routes by Litestar, schemas from the structs by msgspec."""

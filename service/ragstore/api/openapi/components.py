@@ -1,4 +1,4 @@
-"""Schemas of the OpenAPI document: those of the structs, and those that no type can tell."""
+"""Schemas of the OpenAPI document: derived from the structs, or written out where a type cannot express them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ragstore.model.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDE
 from ragstore.model.filters.where_document import MAX_TEXT
 from ragstore.model.filters.where_document import OPERATORS as TEXT_OPERATORS
 from ragstore.model.metadata import RESERVED_PREFIXES
-from ragstore.operations.stream import events as stream_lines
+from ragstore.operations.stream import events
 
 JsonSchema: TypeAlias = dict[str, Any]
-"""A JSON Schema, or a part of the OpenAPI document. It is JSON, of any shape."""
+"""A JSON Schema or a part of the OpenAPI document: any JSON object."""
 
 FLOAT32_OVERFLOW: Final = float(2**128 - 2**103)
-"""The least number that float32 rounds to infinity."""
+"""The smallest number that float32 rounds to infinity."""
 
 REF: Final = "#/components/schemas/{name}"
 
@@ -32,11 +32,11 @@ _KEY: Final = "(?!" + "|".join(prefix.replace("$", "\\$") for prefix in RESERVED
 _BASE64_FLOAT32: Final = (
     "^(?:[A-Za-z0-9+/]{16})*(?:[A-Za-z0-9+/]{16}|[A-Za-z0-9+/]{5}[AQgw]==|[A-Za-z0-9+/]{10}[AEIMQUYcgkosw048]=)$"
 )
-"""Base64 of a whole number of four-byte floats, one or more."""
+"""Base64 of one or more four-byte floats."""
 
 
 def ref(name: str) -> JsonSchema:
-    """A reference to a schema among the components."""
+    """A reference to a schema component."""
     return {"$ref": REF.format(name=name)}
 
 
@@ -52,7 +52,7 @@ _OPERANDS: Final[dict[str, JsonSchema]] = {
     **{operator: {"anyOf": _LISTS} for operator in MEMBERSHIP},
 }
 
-BY_HAND: Final[dict[str, JsonSchema]] = {
+WRITTEN_OUT: Final[dict[str, JsonSchema]] = {
     PROBLEM_CODE: {
         "description": "The kind of error, for programs. Stable within a major version; more may be added.",
         "type": "string",
@@ -65,8 +65,8 @@ BY_HAND: Final[dict[str, JsonSchema]] = {
     },
     "DocumentMetadata": {
         "description": (
-            "A document's metadata. Values are strings, numbers, booleans, or non-empty lists of one of these; null "
-            "means absent. Keys are not empty and do not begin with `chroma:`, `#` or `$`."
+            "A document's metadata. Values are strings, numbers, booleans, or non-empty lists of one of these types. "
+            "Null means absent. Keys are not empty and do not begin with `chroma:`, `#` or `$`."
         ),
         "type": "object",
         "propertyNames": {"minLength": 1, "pattern": f"^{_KEY}$"},
@@ -75,8 +75,8 @@ BY_HAND: Final[dict[str, JsonSchema]] = {
     },
     "CollectionMetadata": {
         "description": (
-            "A collection's metadata. Values are strings, numbers or booleans; null means absent. Keys are not empty"
-            " and do not begin with `chroma:`, `#` or `$`. `hnsw:space` names the distance."
+            "A collection's metadata. Values are strings, numbers or booleans. Null means absent. Keys are not empty "
+            "and do not begin with `chroma:`, `#` or `$`. `hnsw:space` is the distance function."
         ),
         "type": "object",
         "propertyNames": {"minLength": 1, "pattern": f"^{_KEY}$"},
@@ -86,8 +86,8 @@ BY_HAND: Final[dict[str, JsonSchema]] = {
     },
     "Embedding": {
         "description": (
-            "An embedding: numbers that are finite as float32, or the base64 of their little-endian float32 bytes; in "
-            "MessagePack also the bytes themselves."
+            "An embedding: numbers that are finite as float32, or base64 of their little-endian float32 bytes. "
+            "MessagePack may also contain the bytes themselves."
         ),
         "anyOf": [
             _list_of({"type": "number", "exclusiveMinimum": -FLOAT32_OVERFLOW, "exclusiveMaximum": FLOAT32_OVERFLOW}),
@@ -96,16 +96,16 @@ BY_HAND: Final[dict[str, JsonSchema]] = {
         "examples": [[0.1, 0.2, 0.3], "zczMPc3MTD6amZk+"],
     },
     "StoredEmbedding": {
-        "description": "The embedding as stored: numbers; in MessagePack the bytes of little-endian float32.",
+        "description": "The stored embedding: numbers in JSON, the bytes of little-endian float32 in MessagePack.",
         "type": "array",
         "items": {"type": "number"},
     },
     "Where": {
         "description": (
             "A filter over metadata. Several fields, and several operators on one field, must all hold. `$and` and "
-            "`$or` take lists of filters; `{}` selects everything. Numbers compare as numbers, so 1 equals 1.0; a "
-            "boolean is no number and a list equals nothing. `$ne`, `$nin` and `$not_contains` also select documents"
-            " without the field. `$contains` looks into lists."
+            "`$or` take lists of filters. `{}` selects everything. Numbers compare as numbers, so 1 equals 1.0. A "
+            "boolean is not a number, and a list equals nothing. `$ne`, `$nin` and `$not_contains` also select "
+            "documents without the field. `$contains` searches lists."
         ),
         "type": "object",
         "propertyNames": {"minLength": 1, "pattern": rf"^(?:\$and|\$or|{_KEY})$"},
@@ -117,7 +117,7 @@ BY_HAND: Final[dict[str, JsonSchema]] = {
         ],
     },
     "WhereOperators": {
-        "description": "Operators on one metadata field; all must hold.",
+        "description": "Operators on one metadata field. All must hold.",
         "type": "object",
         "minProperties": 1,
         "properties": _OPERANDS,
@@ -125,9 +125,9 @@ BY_HAND: Final[dict[str, JsonSchema]] = {
     },
     "WhereDocument": {
         "description": (
-            "A filter over text. Operators in one object must all hold; `$and` and `$or` take lists of filters; `{}`"
-            " selects everything. `$contains` looks for the text as it stands, `$regex` for a regular expression "
-            "(syntax of Rust's `regex` crate)."
+            "A filter over text. Operators in one object must all hold. `$and` and `$or` take lists of filters. `{}` "
+            "selects everything. `$contains` searches for the exact text, `$regex` for a regular expression (syntax "
+            "of Rust's `regex` crate)."
         ),
         "type": "object",
         "properties": {
@@ -156,27 +156,27 @@ _IDS_OR_WHERE: Final[JsonSchema] = {
 _STRUCTS: Final = (
     problems.Problem,
     FieldError,
-    schemas.CollectionBody,
-    schemas.MetadataBody,
-    schemas.CollectionOut,
+    schemas.NewCollection,
+    schemas.MetadataUpdate,
+    schemas.Collection,
     schemas.CollectionCreated,
-    schemas.CollectionList,
+    schemas.CollectionPage,
     schemas.MetadataUpdated,
     schemas.CollectionDeleted,
     schemas.MetadataValues,
-    schemas.DocumentsBody,
-    documents.DocumentOut,
-    schemas.DocumentsWritten,
-    stream_lines.StreamStored,
-    stream_lines.StreamDone,
-    stream_lines.StreamFailed,
-    documents.DocumentList,
-    schemas.FilterBody,
-    schemas.DeleteBody,
-    schemas.DocumentsDeleted,
-    schemas.CollectionEmptied,
-    schemas.QueryBody,
-    schemas.MultiQueryBody,
+    schemas.NewDocuments,
+    documents.Document,
+    schemas.WriteResult,
+    events.StreamStored,
+    events.StreamDone,
+    events.StreamFailed,
+    documents.DocumentPage,
+    schemas.DocumentFilter,
+    schemas.DeleteRequest,
+    schemas.DeleteResult,
+    schemas.DeleteAllResult,
+    schemas.QueryRequest,
+    schemas.MultiQueryRequest,
     schemas.QueryResults,
     schemas.MultiQueryResults,
     schemas.ServiceInfo,
@@ -186,29 +186,25 @@ _STRUCTS: Final = (
 
 
 def component_schemas() -> dict[str, JsonSchema]:
-    """All schemas of the document.
-
-    Returns:
-        Schemas by their names.
-    """
-    _, derived = msgspec.json.schema_components(_STRUCTS, schema_hook=_numpy, ref_template=REF)
-    derived["MultiQueryBody"] |= _EXACTLY_ONE_TARGET
-    derived["DeleteBody"] |= _IDS_OR_WHERE
-    plain = {name: _finished(schema) for name, schema in derived.items()}
-    return dict(sorted({**plain, **BY_HAND}.items()))
+    """All schemas of the document, by name."""
+    _, derived = msgspec.json.schema_components(_STRUCTS, schema_hook=_array_schema, ref_template=REF)
+    derived["MultiQueryRequest"] |= _EXACTLY_ONE_TARGET
+    derived["DeleteRequest"] |= _IDS_OR_WHERE
+    resolved = {name: _without_marks(schema) for name, schema in derived.items()}
+    return dict(sorted({**resolved, **WRITTEN_OUT}.items()))
 
 
-def _numpy(kind: type) -> JsonSchema:
-    """Embeddings are vectors; their schema stands beside their field."""
+def _array_schema(kind: type) -> JsonSchema:
+    """No schema for numpy's arrays: the fields of embeddings are marked with theirs."""
     if np.ndarray in (kind, getattr(kind, "__origin__", None)):
         return {}
     raise NotImplementedError
 
 
-def _finished(schema: Any) -> Any:
-    """Put in the schemas that the marks of `ragstore.api.schemas` ask for."""
+def _without_marks(schema: Any) -> Any:
+    """Replace the marks of `ragstore.kit.schema_marks` by the schemas that they name."""
     if isinstance(schema, list):
-        return [_finished(item) for item in schema]
+        return [_without_marks(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     if COMPONENT in schema:
@@ -216,4 +212,4 @@ def _finished(schema: Any) -> Any:
         return {"anyOf": [component, {"type": "null"}]} if schema[OPTIONAL] else component
     if EXACTLY in schema:
         return schema[EXACTLY] | ({"default": schema["default"]} if "default" in schema else {})
-    return {key: _finished(value) for key, value in schema.items()}
+    return {key: _without_marks(value) for key, value in schema.items()}

@@ -1,4 +1,4 @@
-"""Examples of the OpenAPI document. Pasted in this order they work; a test pastes them."""
+"""Examples of the OpenAPI document. They work in this order; a test sends them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LINES: Final[dict[str, list[JsonSchema]]] = {
             "embedding": [0.2, 0.1, 0.3],
             "metadata": {"layer": "chunk", "section_id": "windows", "page_number": 5},
         },
-        {"text": "Bicycles stand in the yard.", "embedding": [0.3, 0.1, 0.2]},
+        {"text": "Bicycles belong in the yard.", "embedding": [0.3, 0.1, 0.2]},
     ]
 }
 """Lines of streams by operation."""
@@ -60,4 +60,4 @@ PARAMETERS: Final[dict[str, object]] = {
     "document_id": DOCUMENT,
     "field": "section_id",
 }
-"""Required parameters by name; a collection and a document of these names exist once the bodies were sent."""
+"""Required parameters by name. The collection and the document exist after the bodies above are sent."""

@@ -1,7 +1,7 @@
-"""What the OpenAPI document says of streams of lines.
+"""Streams of lines in the OpenAPI document.
 
-OpenAPI 3.1 has no words for them, so this is what 3.2 says of sequential media types: the schema is that of the whole,
-as an array of the lines.
+OpenAPI 3.1 cannot describe them, so this follows OpenAPI 3.2 for sequential media types: the schema describes the
+whole stream, as an array of its lines.
 """
 
 from __future__ import annotations
@@ -12,23 +12,24 @@ from ragstore.api.openapi.components import JsonSchema, ref
 from ragstore.api.openapi.examples import COLLECTION, LINES
 from ragstore.kit.decoding import NDJSON
 
-STREAM: Final = "streamDocuments"
-"""The operation that takes a stream and answers with one."""
-
-_ANSWER: Final = [
+_RESPONSE: Final = [
     {"status": "stored", "first_line": 1, "last_line": 2, "count": 2, "id_prefix": "5e1f3c0b9d6a4f7f8a2b-"},
     {"status": "done", "collection": COLLECTION, "last_line": 2, "count": 2, "batches": 1},
 ]
 
 
-def document_lines() -> JsonSchema:
-    """The body: documents, one a line. Where there is none, there are no documents, which is fine."""
-    schema = {"type": "array", "items": ref("DocumentBody"), "description": "A document a line, not an array of them."}
-    return {"required": False, "content": {NDJSON: {"schema": schema, "example": LINES[STREAM]}}}
+def request_lines(operation_id: str) -> JsonSchema:
+    """The request body of a stream: one document per line. An absent body is an empty stream.
+
+    Args:
+        operation_id: the operation, to find its example.
+    """
+    schema = {"type": "array", "items": ref("NewDocument"), "description": "One document per line, not a JSON array."}
+    return {"required": False, "content": {NDJSON: {"schema": schema, "example": LINES[operation_id]}}}
 
 
-def answer_lines() -> JsonSchema:
-    """The content of the answer: acknowledgements, one a line, and how it ended."""
+def response_lines() -> JsonSchema:
+    """The content of the response to a stream: one line per stored batch, and a last line with the outcome."""
     lines = {"oneOf": [ref("StreamStored"), ref("StreamDone"), ref("StreamFailed")]}
-    schema = {"type": "array", "items": lines, "description": "A line for each batch, and one for the end."}
-    return {NDJSON: {"schema": schema, "example": _ANSWER}}
+    schema = {"type": "array", "items": lines, "description": "One line per batch, and a last line with the outcome."}
+    return {NDJSON: {"schema": schema, "example": _RESPONSE}}

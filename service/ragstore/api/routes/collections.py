@@ -7,63 +7,76 @@ from typing import Annotated, Final
 from urllib.parse import quote
 
 from litestar import Controller, Response, delete, get, post, put
+from litestar.datastructures import ResponseHeader
+from litestar.openapi import ResponseSpec
 from litestar.params import JSONBody, QueryParameter
 
 from ragstore.api.media_types import Decoded, NegotiatedResponse
-from ragstore.api.parameters import MAX_OFFSET, CollectionName, Offset, StoreDependency, checked_query_string
+from ragstore.api.parameters import MAX_OFFSET, CollectionName, Offset, StoreDependency, validate_query_string
 from ragstore.api.roles import ADMIN, READER, WRITER
+from ragstore.api.route_options import store_errors
 from ragstore.api.schemas import (
-    CollectionBody,
+    Collection,
     CollectionCreated,
     CollectionDeleted,
-    CollectionList,
-    CollectionOut,
-    MetadataBody,
+    CollectionPage,
+    MetadataUpdate,
     MetadataUpdated,
     MetadataValues,
+    NewCollection,
 )
 from ragstore.errors import ChromaFailed, CollectionExists, CollectionNotFound, InvalidMetadata
-from ragstore.model.collections import DISTANCES, SPACE, Collection, Distance
+from ragstore.model import collections as model
 from ragstore.model.metadata import (
     MAX_COLLECTION_KEYS,
     Scalar,
-    checked_collection_metadata,
     too_many_collection_keys,
+    validate_collection_metadata,
     without_nulls,
 )
-from ragstore.model.names import checked_new_name
+from ragstore.model.names import validate_new_name
 from ragstore.model.numbers import MAX_WHOLE
 from ragstore.operations.metadata_values import distinct_values
 from ragstore.store.protocol import Store
 
-COUNTING: Final = 8
-"""Collections counted at a time."""
+MAX_CONCURRENT_COUNTS: Final = 8
+"""Maximum number of collections counted concurrently for one request."""
 
 
 class CollectionsController(Controller):
-    """Create, look up, list, change and delete collections."""
+    """Create, read, list, change and delete collections."""
 
     path = "/collections"
     tags = ("collections",)
-    opt = READER
-    before_request = staticmethod(checked_query_string)
+    opt = {**READER, **store_errors(CollectionNotFound)}
+    before_request = staticmethod(validate_query_string)
 
     @post(
-        dto=Decoded[CollectionBody],
+        dto=Decoded[NewCollection],
         return_dto=None,
-        opt=WRITER,
+        opt={**WRITER, **store_errors(CollectionExists)},
         operation_id="createCollection",
         summary="Create a collection",
+        response_headers=[
+            ResponseHeader(name="Location", description="The collection's path.", documentation_only=True)
+        ],
+        responses={
+            200: ResponseSpec(
+                CollectionCreated,
+                description="The collection exists, and `get_or_create` is true.",
+                generate_examples=False,
+            )
+        },
         raises=[],
     )
-    async def create(self, store: StoreDependency, data: JSONBody[CollectionBody]) -> Response[CollectionCreated]:
+    async def create(self, store: StoreDependency, data: JSONBody[NewCollection]) -> Response[CollectionCreated]:
         """Create a collection.
 
-        `embedding_provider` and `embedding_model` are stored as metadata and win over the same keys in `metadata`; no
-        provider is checked. With `get_or_create`, a collection that exists is answered with 200 and stays as it is.
+        `embedding_provider` and `embedding_model` are stored as metadata and override the same keys in `metadata`.
+        Their values are not validated. With `get_or_create`, an existing collection is returned unchanged, with 200.
         """
-        name = checked_new_name(data.name)
-        metadata, distance = new_collection(data)
+        name = validate_new_name(data.name)
+        metadata, distance = metadata_and_distance(data)
         headers = {"Location": f"/collections/{quote(name)}"}
         try:
             created = await store.create_collection(name, metadata, distance)
@@ -74,46 +87,47 @@ class CollectionsController(Controller):
             return NegotiatedResponse(_created(existing, "exists"), status_code=200, headers=headers)
         return NegotiatedResponse(_created(created, "created"), headers=headers)
 
-    @get(operation_id="listCollections", summary="List collections")
+    @get(opt=store_errors(), operation_id="listCollections", summary="List collections")
     async def list_all(
         self,
         store: StoreDependency,
         limit: Annotated[
-            int, QueryParameter(ge=1, le=MAX_WHOLE, description="Most collections in the page; all when absent.")
+            int,
+            QueryParameter(ge=1, le=MAX_WHOLE, description="Maximum number of collections on the page; all if absent."),
         ] = MAX_WHOLE,
         offset: Offset = 0,
-    ) -> CollectionList:
-        """List collections with their counts, by name."""
+    ) -> CollectionPage:
+        """List collections with their number of documents, by name."""
         window = (None if limit == MAX_WHOLE else min(limit, MAX_OFFSET), min(offset, MAX_OFFSET))
-        found, total = await asyncio.gather(store.list_collections(*window), store.count_collections())
-        gate = asyncio.Semaphore(COUNTING)
-        described = await asyncio.gather(*(_counted(store, collection, gate) for collection in found))
-        collections = [collection for collection in described if collection is not None]
-        return CollectionList(collections, len(collections), total)
+        page, total = await asyncio.gather(store.list_collections(*window), store.count_collections())
+        semaphore = asyncio.Semaphore(MAX_CONCURRENT_COUNTS)
+        counted = await asyncio.gather(*(_counted(store, collection, semaphore) for collection in page))
+        collections = [collection for collection in counted if collection is not None]
+        return CollectionPage(collections, len(collections), total)
 
-    @get("/{collection_name:str}", operation_id="getCollection", summary="Look a collection up")
-    async def look_up(self, store: StoreDependency, collection: CollectionName) -> CollectionOut:
-        """Tell a collection's metadata, count, dimension and distance."""
+    @get("/{collection_name:str}", operation_id="getCollection", summary="Get a collection")
+    async def read(self, store: StoreDependency, collection: CollectionName) -> Collection:
+        """Get a collection's metadata, number of documents, dimension and distance function."""
         found, count = await asyncio.gather(store.get_collection(collection), _count(store, collection))
-        return _described(found, count)
+        return _with_count(found, count)
 
     @put(
         "/{collection_name:str}/metadata",
-        dto=Decoded[MetadataBody],
+        dto=Decoded[MetadataUpdate],
         return_dto=None,
         opt=WRITER,
         operation_id="updateCollectionMetadata",
-        summary="Change a collection's metadata",
+        summary="Update a collection's metadata",
     )
     async def update_metadata(
         self,
         store: StoreDependency,
         collection: CollectionName,
-        data: JSONBody[MetadataBody],
-        merge: Annotated[bool, QueryParameter(description="Merge by RFC 7396, where null removes a key.")] = False,
+        data: JSONBody[MetadataUpdate],
+        merge: Annotated[bool, QueryParameter(description="Merge by RFC 7396: null removes a key.")] = False,
     ) -> MetadataUpdated:
-        """Replace a collection's metadata or merge into it. The distance stays what it is."""
-        metadata = checked_collection_metadata(data.metadata, "$.metadata")
+        """Replace a collection's metadata, or merge into it. The distance function never changes."""
+        metadata = validate_collection_metadata(data.metadata, "$.metadata")
         updated = await store.update_metadata(collection, metadata, merge=merge)
         return MetadataUpdated("updated", updated.name, updated.metadata, merge)
 
@@ -132,7 +146,7 @@ class CollectionsController(Controller):
     @get(
         "/{collection_name:str}/metadata-values",
         operation_id="listMetadataValues",
-        summary="List a metadata field's values",
+        summary="List the values of a metadata field",
     )
     async def metadata_values(
         self,
@@ -140,44 +154,38 @@ class CollectionsController(Controller):
         collection: CollectionName,
         field: Annotated[str, QueryParameter(description="The metadata field.", min_length=1)],
         limit: Annotated[
-            int, QueryParameter(ge=1, le=MAX_WHOLE, description="Most values; all when absent.")
+            int, QueryParameter(ge=1, le=MAX_WHOLE, description="Maximum number of values; all if absent.")
         ] = MAX_WHOLE,
     ) -> MetadataValues:
-        """List the distinct values of a metadata field, as text, sorted."""
+        """List the distinct values of a metadata field as text, sorted."""
         values = (await distinct_values(store, collection, field))[:limit]
         return MetadataValues(field, values, len(values))
 
 
-def new_collection(body: CollectionBody) -> tuple[dict[str, Scalar], Distance]:
-    """What a new collection is created with.
-
-    Args:
-        body: the request.
-
-    Returns:
-        Its metadata and its distance.
+def metadata_and_distance(request: NewCollection) -> tuple[dict[str, Scalar], model.Distance]:
+    """The metadata and the distance function of a new collection.
 
     Raises:
-        InvalidMetadata: the metadata cannot be stored, has too many keys, or its `hnsw:space` is no distance or not the
-            one asked for.
+        InvalidMetadata: the metadata cannot be stored or has too many keys, or its `hnsw:space` is not a distance
+            function or contradicts `distance`.
     """
-    metadata = without_nulls(checked_collection_metadata(body.metadata, "$.metadata"))
-    for key, value in (("embedding_provider", body.embedding_provider), ("embedding_model", body.embedding_model)):
-        if value is not None:
-            metadata[key] = value
+    metadata = without_nulls(validate_collection_metadata(request.metadata, "$.metadata"))
+    fields = (("embedding_provider", request.embedding_provider), ("embedding_model", request.embedding_model))
+    metadata |= {key: value for key, value in fields if value is not None}
     if len(metadata) > MAX_COLLECTION_KEYS:
         raise too_many_collection_keys(len(metadata), "$.metadata")
-    space = metadata.get(SPACE)
+    space = metadata.get(model.SPACE)
     if space is None:
-        return metadata, body.distance or "cosine"
-    if space not in DISTANCES:
-        raise InvalidMetadata.at(f"$.metadata.{SPACE}", "A distance is 'cosine', 'l2' or 'ip'")
-    if body.distance not in (None, space):
-        raise InvalidMetadata.at(f"$.metadata.{SPACE}", "'distance' and metadata 'hnsw:space' name different distances")
-    return metadata, DISTANCES[space]
+        return metadata, request.distance or "cosine"
+    path = f"$.metadata.{model.SPACE}"
+    if space not in model.DISTANCES:
+        raise InvalidMetadata.at(path, "A distance is 'cosine', 'l2' or 'ip'")
+    if request.distance not in (None, space):
+        raise InvalidMetadata.at(path, "'distance' and metadata 'hnsw:space' name different distances")
+    return metadata, model.DISTANCES[space]
 
 
-def _created(collection: Collection, status: str) -> CollectionCreated:
+def _created(collection: model.Collection, status: str) -> CollectionCreated:
     return CollectionCreated(
         "created" if status == "created" else "exists",
         collection.name,
@@ -188,9 +196,10 @@ def _created(collection: Collection, status: str) -> CollectionCreated:
 
 
 async def _count(store: Store, name: str) -> int | None:
-    """How many documents a collection holds; None when Chroma fails to count them.
+    """The number of documents in a collection; None if Chroma fails to count them.
 
-    One collection that Chroma cannot read must not hide the others, or its own name from those who would delete it.
+    A collection that Chroma cannot read must not make a list of collections fail, and must remain visible to clients
+    that want to delete it.
     """
     try:
         return await store.count(name)
@@ -198,14 +207,14 @@ async def _count(store: Store, name: str) -> int | None:
         return None
 
 
-def _described(collection: Collection, count: int | None) -> CollectionOut:
-    return CollectionOut(collection.name, collection.metadata, count, collection.dimension, collection.distance)
+def _with_count(collection: model.Collection, count: int | None) -> Collection:
+    return Collection(collection.name, collection.metadata, count, collection.dimension, collection.distance)
 
 
-async def _counted(store: Store, collection: Collection, gate: asyncio.Semaphore) -> CollectionOut | None:
-    """A collection with its count, or None when it was deleted meanwhile."""
-    async with gate:
+async def _counted(store: Store, collection: model.Collection, semaphore: asyncio.Semaphore) -> Collection | None:
+    """A collection with its count, or None if it was deleted in the meantime."""
+    async with semaphore:
         try:
-            return _described(collection, await _count(store, collection.name))
+            return _with_count(collection, await _count(store, collection.name))
         except CollectionNotFound:
             return None

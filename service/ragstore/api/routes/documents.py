@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from litestar import Controller, Request, Response, delete, get, post, put
 from litestar.di import NamedDependency
 from litestar.exceptions import ValidationException
 from litestar.params import JSONBody, PathParameter
-from litestar.types.internal_types import PathParameterDefinition
 
 from ragstore.api.batch_dto import BatchDTO
 from ragstore.api.decode_documents import REQUIRED
@@ -25,59 +24,55 @@ from ragstore.api.parameters import (
     Total,
     Where,
     WhereDocument,
-    checked_ids,
-    checked_query_string,
+    distinct_ids,
+    validate_query_string,
 )
 from ragstore.api.roles import READER, WRITER
-from ragstore.api.schemas import CollectionEmptied, DeleteBody, DocumentsDeleted, DocumentsWritten, FilterBody
-from ragstore.errors import DocumentNotFound, InvalidDocuments
+from ragstore.api.route_options import store_errors
+from ragstore.api.schemas import DeleteAllResult, DeleteRequest, DeleteResult, DocumentFilter, WriteResult
+from ragstore.errors import CollectionNotFound, DocumentNotFound, DocumentsExist, InvalidDocuments
 from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore.kit.problems import from_service_error, from_validation_exception, invalid_parameters
-from ragstore.model.documents import EVERYTHING, Batch, DocumentList, DocumentOut, Selection, Write
+from ragstore.model.documents import EVERYTHING, Batch, Document, DocumentPage, Selection, Write
 from ragstore.model.filters.condition import Condition
 from ragstore.model.numbers import whole_number
 from ragstore.operations.list_documents import Page, list_page, to_documents
 from ragstore.store.protocol import Store, write_batch
 
-NOTHING_CHOSEN = "Either 'ids' or 'where' must be given"
+NOTHING_SELECTED: Final = "Either 'ids' or 'where' must be given"
 
 
 def documents_required(request: Request[Any, Any, Any], error: ValidationException) -> Response[Any]:
-    """An empty body holds no documents either; it never reaches the decoder."""
+    """Respond to an empty body, which Litestar rejects before it is decoded, as to a body without documents."""
     if any(entry.get("key") == "data" for entry in invalid_parameters(error)):
         missing = InvalidDocuments(REQUIRED, [FieldError("$.documents", REQUIRED)])
         return from_service_error(request, missing)
     return from_validation_exception(request, error)
 
 
-def read_operation(handler: object, method: object, path: list[str | PathParameterDefinition]) -> str:
-    """The OpenAPI operation of reading a document, which has a path of its own for each claimed word."""
-    return f"getDocumentNamed{path[-1].title()}" if isinstance(path[-1], str) else "getDocument"
-
-
 class DocumentsController(Controller):
-    """Write, list, read and delete documents."""
+    """Store, list, read and delete documents."""
 
     path = "/collections/{collection_name:str}/documents"
     tags = ("documents",)
-    opt = READER
-    before_request = staticmethod(checked_query_string)
+    opt = {**READER, **store_errors(CollectionNotFound, DocumentNotFound)}
+    before_request = staticmethod(validate_query_string)
 
     @post(
         dto=BatchDTO,
         return_dto=None,
         exception_handlers={ValidationException: documents_required},
-        opt=WRITER,
+        opt={**WRITER, **store_errors(CollectionNotFound, DocumentsExist)},
         operation_id="addDocuments",
         summary="Add documents",
     )
-    async def add(self, store: StoreDependency, collection: CollectionName, data: JSONBody[Batch]) -> DocumentsWritten:
-        """Add documents with their embeddings: all of them, or none.
+    async def add(self, store: StoreDependency, collection: CollectionName, data: JSONBody[Batch]) -> WriteResult:
+        """Add documents with their embeddings, all or none.
 
-        An id that is taken is answered with 409 and changes nothing. Documents without an id get one.
+        An existing id fails with 409, and nothing is changed. Documents without an id get a generated one.
         """
         await write_batch(store, collection, Write("add", data))
-        return DocumentsWritten("added", collection, len(data), data.ids)
+        return WriteResult("added", collection, len(data), data.ids)
 
     @put(
         dto=BatchDTO,
@@ -87,15 +82,13 @@ class DocumentsController(Controller):
         operation_id="upsertDocuments",
         summary="Add or replace documents",
     )
-    async def upsert(
-        self, store: StoreDependency, collection: CollectionName, data: JSONBody[Batch]
-    ) -> DocumentsWritten:
-        """Add documents, or replace whole those whose ids are taken: all of them, or none.
+    async def upsert(self, store: StoreDependency, collection: CollectionName, data: JSONBody[Batch]) -> WriteResult:
+        """Add documents, all or none. A document with an existing id replaces the stored one completely.
 
-        Doing it again changes nothing more, so this is the call to retry.
+        The operation is idempotent, so prefer it for retries.
         """
         await write_batch(store, collection, Write("upsert", data))
-        return DocumentsWritten("upserted", collection, len(data), data.ids)
+        return WriteResult("upserted", collection, len(data), data.ids)
 
     @get(operation_id="listDocuments", summary="List documents")
     async def list_matching(
@@ -109,25 +102,25 @@ class DocumentsController(Controller):
         offset: Offset = 0,
         include: Include = None,
         total: Total = True,
-    ) -> DocumentList:
-        """List documents in insertion order, with the exact number of all that match."""
-        selection = Selection(checked_ids(ids), Condition.parse_text(where, where_document))
+    ) -> DocumentPage:
+        """List documents in insertion order, with the exact number of all matches."""
+        selection = Selection(distinct_ids(ids), Condition.parse_text(where, where_document))
         page = Page(min(limit, MAX_PAGE), min(offset, MAX_OFFSET), bool(include), total)
         return await list_page(store, collection, selection, page)
 
     @post(
         "/filter",
         status_code=200,
-        dto=Decoded[FilterBody],
+        dto=Decoded[DocumentFilter],
         return_dto=None,
         operation_id="filterDocuments",
         summary="List documents by a filter in the body",
     )
     async def filter_matching(
-        self, store: StoreDependency, collection: CollectionName, data: JSONBody[FilterBody]
-    ) -> DocumentList:
-        """List documents as GET does, for filters too long for a URL."""
-        selection = Selection(checked_ids(data.ids), Condition.parse(data.where, data.where_document))
+        self, store: StoreDependency, collection: CollectionName, data: JSONBody[DocumentFilter]
+    ) -> DocumentPage:
+        """List documents as GET does, for filters that are too long for a URL."""
+        selection = Selection(distinct_ids(data.ids), Condition.parse(data.where, data.where_document))
         page = Page(
             min(whole_number(data.limit, "$.limit"), MAX_PAGE),
             min(whole_number(data.offset, "$.offset"), MAX_OFFSET),
@@ -136,60 +129,78 @@ class DocumentsController(Controller):
         )
         return await list_page(store, collection, selection, page)
 
-    # Ids may be words that other routes claim; without the further paths GET on them would be a 405.
-    @get(
-        ["/{document_id:path}", "/all", "/delete", "/filter", "/stream"],
-        operation_id=read_operation,
-        summary="Read a document",
-    )
+    @get("/{document_id:path}", operation_id="getDocument", summary="Get a document")
     async def read(
         self,
         store: StoreDependency,
         collection: CollectionName,
-        wanted_id: NamedDependency[str],
+        requested_id: NamedDependency[str],
         document_id: Annotated[
-            str, PathParameter(description="The document's id, percent-encoded; it may hold slashes.")
-        ] = "",
+            str, PathParameter(description="The document's id, percent-encoded. It may contain slashes.")
+        ],
         include: Include = None,
-    ) -> DocumentOut:
-        """Read one document."""
-        found = await store.get(collection, Selection(ids=(wanted_id,)), limit=1, with_embeddings=bool(include))
-        for document in to_documents(found):
-            return document
-        raise DocumentNotFound(collection, wanted_id)
+    ) -> Document:
+        """Get one document."""
+        return await _document(store, collection, requested_id, include)
+
+    # An id may be the last segment of another route. Without these routes, GET would return 405 for it.
+    @get(["/all", "/delete", "/filter", "/stream"], include_in_schema=False)
+    async def read_reserved(
+        self,
+        store: StoreDependency,
+        collection: CollectionName,
+        requested_id: NamedDependency[str],
+        include: Include = None,
+    ) -> Document:
+        """Get a document whose id is the last segment of another route."""
+        return await _document(store, collection, requested_id, include)
 
     @delete(status_code=200, opt=WRITER, operation_id="deleteDocuments", summary="Delete documents")
     async def remove(
         self, store: StoreDependency, collection: CollectionName, ids: Ids = None, where: Where = None
-    ) -> DocumentsDeleted:
-        """Delete the documents with these ids that the filter selects. One of the two must be given."""
-        condition = Condition.parse_text(where)
-        return await _deleted(store, collection, Selection(checked_ids(ids), condition))
+    ) -> DeleteResult:
+        """Delete the documents with these ids that the filter selects. One of the two is required."""
+        return await _delete(store, collection, Selection(distinct_ids(ids), Condition.parse_text(where)))
 
     @post(
         "/delete",
         status_code=200,
-        dto=Decoded[DeleteBody],
+        dto=Decoded[DeleteRequest],
         return_dto=None,
         opt=WRITER,
         operation_id="deleteDocumentsByBody",
         summary="Delete documents by a filter in the body",
     )
     async def remove_by_body(
-        self, store: StoreDependency, collection: CollectionName, data: JSONBody[DeleteBody]
-    ) -> DocumentsDeleted:
-        """Delete documents as DELETE does, for ids and filters too long for a URL."""
-        selection = Selection(checked_ids(data.ids), Condition.parse(data.where))
-        return await _deleted(store, collection, selection)
+        self, store: StoreDependency, collection: CollectionName, data: JSONBody[DeleteRequest]
+    ) -> DeleteResult:
+        """Delete documents as DELETE does, for ids and filters that are too long for a URL."""
+        return await _delete(store, collection, Selection(distinct_ids(data.ids), Condition.parse(data.where)))
 
     @delete("/all", status_code=200, opt=WRITER, operation_id="emptyCollection", summary="Delete all documents")
-    async def empty(self, store: StoreDependency, collection: CollectionName) -> CollectionEmptied:
-        """Delete all documents. The collection stays, with its metadata, dimension and distance."""
-        return CollectionEmptied("emptied", collection, await store.delete(collection, EVERYTHING))
+    async def remove_all(self, store: StoreDependency, collection: CollectionName) -> DeleteAllResult:
+        """Delete all documents. The collection keeps its metadata, dimension and distance function."""
+        return DeleteAllResult("emptied", collection, await store.delete(collection, EVERYTHING))
 
 
-async def _deleted(store: Store, collection: str, selection: Selection) -> DocumentsDeleted:
-    """Delete what is chosen; a filter that chooses everything chooses nothing here."""
+async def _document(store: Store, collection: str, document_id: str, include: Include) -> Document:
+    """One document.
+
+    Raises:
+        DocumentNotFound: it does not exist.
+    """
+    documents = await store.get(collection, Selection(ids=(document_id,)), limit=1, with_embeddings=bool(include))
+    for document in to_documents(documents):
+        return document
+    raise DocumentNotFound(collection, document_id)
+
+
+async def _delete(store: Store, collection: str, selection: Selection) -> DeleteResult:
+    """Delete selected documents. A selection of everything is rejected, since it is more likely a mistake.
+
+    Raises:
+        InvalidRequest: neither ids nor a filter restrict the selection.
+    """
     if selection.is_everything:
-        raise InvalidRequest(NOTHING_CHOSEN, [FieldError("$", NOTHING_CHOSEN)])
-    return DocumentsDeleted("deleted", collection, await store.delete(collection, selection))
+        raise InvalidRequest(NOTHING_SELECTED, [FieldError("$", NOTHING_SELECTED)])
+    return DeleteResult("deleted", collection, await store.delete(collection, selection))

@@ -9,46 +9,49 @@ from ragstore.api.media_types import Decoded
 from ragstore.api.parameters import CollectionName, StoreDependency
 from ragstore.api.parse_query import parse_query, resolve_collections
 from ragstore.api.roles import READER
-from ragstore.api.schemas import MultiQueryBody, MultiQueryResults, QueryBody, QueryResults
+from ragstore.api.route_options import store_errors
+from ragstore.api.schemas import MultiQueryRequest, MultiQueryResults, QueryRequest, QueryResults
+from ragstore.errors import CollectionNotFound
 from ragstore.operations.search import search, search_many
 
 
 @post(
     "/collections/{collection_name:str}/query",
     status_code=200,
-    dto=Decoded[QueryBody],
+    dto=Decoded[QueryRequest],
     return_dto=None,
-    opt=READER,
+    opt={**READER, **store_errors(CollectionNotFound)},
     operation_id="queryCollection",
-    summary="Find the nearest documents of a collection",
+    summary="Query a collection",
     tags=["query"],
 )
 async def query_collection(
-    store: StoreDependency, collection: CollectionName, data: JSONBody[QueryBody]
+    store: StoreDependency, collection: CollectionName, data: JSONBody[QueryRequest]
 ) -> QueryResults:
-    """Find the documents nearest to an embedding, nearest first. An empty collection gives an empty list."""
-    found, hits = await search(store, collection, parse_query(data))
-    return QueryResults(hits, len(hits), found.metadata)
+    """Find the documents nearest to an embedding, nearest first. An empty collection returns an empty list."""
+    queried, matches = await search(store, collection, parse_query(data))
+    return QueryResults(matches, len(matches), queried.metadata)
 
 
 @post(
     "/query",
     status_code=200,
-    dto=Decoded[MultiQueryBody],
+    dto=Decoded[MultiQueryRequest],
     return_dto=None,
-    opt=READER,
+    opt={**READER, **store_errors(CollectionNotFound)},
     operation_id="query",
-    summary="Find the nearest documents of one collection or several",
+    summary="Query one or several collections",
     tags=["query"],
 )
-async def query(store: StoreDependency, data: JSONBody[MultiQueryBody]) -> MultiQueryResults:
-    """Find the documents nearest to an embedding in one `collection`, or in several `collections` at once.
+async def query(store: StoreDependency, data: JSONBody[MultiQueryRequest]) -> MultiQueryResults:
+    """Find the documents nearest to an embedding in one `collection`, or in several `collections`.
 
-    Several are searched at the same time and merged by distance. One that fails stands in `errors`; the others answer.
+    Several collections are queried concurrently, and their matches are merged by distance. A collection that fails is
+    reported in `errors`; the others still return their matches.
     """
     names = resolve_collections(data)
     if data.collection is not None:
-        found, hits = await search(store, data.collection, parse_query(data), named=True)
-        return MultiQueryResults(hits, len(hits), found.metadata)
-    hits, errors = await search_many(store, names, parse_query(data))
-    return MultiQueryResults(hits, len(hits), errors=errors)
+        queried, matches = await search(store, data.collection, parse_query(data), with_collection=True)
+        return MultiQueryResults(matches, len(matches), queried.metadata)
+    matches, errors = await search_many(store, names, parse_query(data))
+    return MultiQueryResults(matches, len(matches), errors=errors)

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from litestar import Request, Response, get
 from litestar.di import NamedDependency
+from litestar.openapi import ResponseSpec
 from msgspec import UNSET
 
 from ragstore import __version__
@@ -19,6 +20,9 @@ from ragstore.kit.health import Probe, check, readiness
 from ragstore.model.collections import StoreStatus
 from ragstore.store.protocol import Store
 
+UNAVAILABLE: Final = "Chroma does not respond."
+"""Description of 503 in the OpenAPI document."""
+
 LINKS: Final = {
     "documentation": "/docs",
     "openapi": "/openapi.json",
@@ -28,17 +32,24 @@ LINKS: Final = {
 }
 
 
-@get("/", opt=PUBLIC, operation_id="describeService", summary="What this is", tags=["service"], sync_to_thread=False)
+@get("/", opt=PUBLIC, operation_id="describeService", summary="Service info", tags=["service"], sync_to_thread=False)
 def describe() -> ServiceInfo:
-    """Tell name and version, and where to look."""
+    """Name, version and links."""
     return ServiceInfo("ragstore", __version__, LINKS)
 
 
-@get("/health", opt=READER, operation_id="getHealth", summary="How the service is", tags=["service"])
+@get(
+    "/health",
+    opt=READER,
+    operation_id="getHealth",
+    summary="Health",
+    tags=["service"],
+    responses={503: ResponseSpec(Health, description=UNAVAILABLE, generate_examples=False)},
+)
 async def health(
     store: StoreDependency, store_kind: NamedDependency[Literal["embedded", "remote"]]
 ) -> Response[Health]:
-    """Tell whether the service can do its work: 200 when it can, 503 when Chroma does not answer."""
+    """Health of the service and of Chroma: 200 if healthy, 503 if Chroma does not respond."""
     status, error = await _status(store)
     return Response(
         Health(
@@ -57,28 +68,28 @@ async def health(
     )
 
 
-@get(
-    "/health/live",
-    opt=PUBLIC,
-    operation_id="getLiveness",
-    summary="Whether it runs",
-    tags=["service"],
-    sync_to_thread=False,
-)
+@get("/health/live", opt=PUBLIC, operation_id="getLiveness", summary="Liveness", tags=["service"], sync_to_thread=False)
 def live() -> Probe:
-    """Answer, which is all that a liveness probe wants to know."""
+    """Liveness probe: always 200 while the process responds."""
     return Probe("alive")
 
 
-@get("/health/ready", opt=PUBLIC, operation_id="getReadiness", summary="Whether it can serve", tags=["service"])
+@get(
+    "/health/ready",
+    opt=PUBLIC,
+    operation_id="getReadiness",
+    summary="Readiness",
+    tags=["service"],
+    responses={503: ResponseSpec(Probe, description=UNAVAILABLE, generate_examples=False)},
+)
 async def ready(store: StoreDependency) -> Response[Probe]:
-    """Tell whether requests can be served: 200 when Chroma answers, 503 when it does not."""
+    """Readiness probe: 200 if Chroma responds, 503 if it does not."""
     return readiness((await _status(store))[1])
 
 
 async def _status(store: Store) -> tuple[StoreStatus | None, str]:
-    """Chroma's status, or why there is none."""
-    return await check(store.status(), "Chroma did not answer in time")
+    """Chroma's status, or None and the error."""
+    return await check(store.status(), "Chroma did not respond in time")
 
 
 @get("/openapi.json", opt=PUBLIC, include_in_schema=False, media_type="application/json", sync_to_thread=False)

@@ -11,26 +11,24 @@ from litestar.params import QueryParameter, SkipValidation
 from litestar.types import ASGIApp
 
 from ragstore.api.decode_documents import decode_batch
-from ragstore.api.parameters import CollectionName, StoreDependency, checked_query_string
+from ragstore.api.parameters import CollectionName, StoreDependency, validate_query_string
 from ragstore.api.roles import WRITER
+from ragstore.api.route_options import store_errors
+from ragstore.errors import CollectionNotFound, DocumentsExist
 from ragstore.kit.decoding import JSON, NDJSON, check_ndjson
 from ragstore.model.documents import Batch
-from ragstore.operations.stream.session import DocumentStream, Mode, Streaming
+from ragstore.operations.stream.session import DocumentStream, Mode, StreamConfig
 
 
-class Streamed(Response[None]):
-    """An answer that is given while the request still comes.
-
-    Args:
-        stream: what gives it.
-    """
+class StreamResponse(Response[None]):
+    """A response that is sent while the request's body is still received."""
 
     def __init__(self, stream: DocumentStream) -> None:
         super().__init__(None)
         self._stream = stream
 
     def to_asgi_response(self, *args: Any, **kwargs: Any) -> ASGIApp:  # type: ignore[override]  # as good to Litestar
-        """The stream, which answers by itself."""
+        """The stream, which sends its own response."""
         return self._stream
 
 
@@ -39,32 +37,33 @@ class Streamed(Response[None]):
     status_code=200,
     media_type=NDJSON,
     request_max_body_size=None,
-    before_request=checked_query_string,
-    opt=WRITER,
+    before_request=validate_query_string,
+    opt={**WRITER, **store_errors(CollectionNotFound, DocumentsExist)},
     operation_id="streamDocuments",
-    summary="Write a stream of documents",
+    summary="Store a stream of documents",
     tags=["documents"],
 )
 async def stream_documents(
     request: Request[Any, Any, Any],
     store: StoreDependency,
     collection: CollectionName,
-    streaming: SkipValidation[NamedDependency[Streaming]],
+    stream_config: SkipValidation[NamedDependency[StreamConfig]],
     mode: Annotated[
-        Mode, QueryParameter(description="`add`: an id that is taken ends the stream; `upsert`: it is replaced.")
+        Mode,
+        QueryParameter(description="`add`: an existing id ends the stream. `upsert`: existing documents are replaced."),
     ] = "add",
-) -> Streamed:
-    """Write documents that come one a line (`application/x-ndjson`), however many they are.
+) -> StreamResponse:
+    """Store any number of documents, sent as one JSON document per line (`application/x-ndjson`).
 
-    They are stored in batches, each of them whole or not at all. Each batch is acknowledged by a line of the answer as
-    soon as it is stored, while the rest still comes. The last line says that the stream is `done`, or what `failed`.
-    All lines up to the `last_line` that was told are stored. What fails before the first batch is stored is answered
-    by a problem document with its status.
+    Documents are stored in batches, each of them completely or not at all. The response acknowledges a batch with one
+    line as soon as it is stored, while the request is still being sent. The last line is `done`, or `failed` with the
+    problem. All lines up to the last acknowledged `last_line` are stored. An error before the first batch is stored is
+    returned as a problem document with its status.
     """
     check_ndjson(request.headers.get("content-type", ""))
     await store.get_collection(collection)
-    return Streamed(DocumentStream(store, collection, mode, streaming, _decode_lines))
+    return StreamResponse(DocumentStream(store, collection, mode, stream_config, _decode_lines))
 
 
-def _decode_lines(lines: Sequence[bytes], made_id: Callable[[int], str]) -> Batch:
-    return decode_batch(lines, JSON, made_id, subject="line")
+def _decode_lines(lines: Sequence[bytes], generate_id: Callable[[int], str]) -> Batch:
+    return decode_batch(lines, JSON, generate_id, subject="line")

@@ -1,28 +1,33 @@
-"""The part of chromadb's `ServerAPI` that the embedded store calls, with the types it is called with.
+"""The part of chromadb's `ServerAPI` that the embedded backend calls, and how it is opened.
 
-chromadb types these methods for every caller it has, sparse vectors and ints included; this is the narrow view.
+chromadb types these methods for all its callers, sparse vectors and ints included; this is the narrow view. The methods
+are those that chromadb's own `Collection` calls. Calling them directly saves a lookup and a second validation a call.
+Some are private: chromadb is capped to a minor series, and a test notices when one of them changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypedDict
+from typing import TYPE_CHECKING, Protocol, TypedDict, cast
 from uuid import UUID
 
-from ragstore.chroma.backend import ChromaFilter, WrittenMetadata
+from ragstore.chroma.records import ChromaFilter, UpsertMetadata
 from ragstore.model.metadata import CollectionMetadata, Metadata, Scalar
 from ragstore.model.vectors import Vector
 
+if TYPE_CHECKING:
+    from chromadb.api.client import Client
+
 
 class Scope(TypedDict):
-    """Where a call looks."""
+    """The tenant and database of a call."""
 
     tenant: str
     database: str
 
 
-class FoundCollection(Protocol):
-    """A collection as chromadb gives it."""
+class ChromaCollection(Protocol):
+    """A collection as chromadb returns it."""
 
     id: UUID
     name: str
@@ -32,7 +37,7 @@ class FoundCollection(Protocol):
 
 
 class GetResult(TypedDict):
-    """The answer to a get; columns that were not asked for are None."""
+    """The result of a get. Columns that were not requested are None."""
 
     ids: list[str]
     documents: list[str | None] | None
@@ -42,7 +47,7 @@ class GetResult(TypedDict):
 
 
 class QueryResult(TypedDict):
-    """The answer to a query of m vectors: m lists a column."""
+    """The result of a query of m vectors: m lists in each column."""
 
     ids: list[list[str]]
     documents: list[list[str | None]] | None
@@ -52,7 +57,7 @@ class QueryResult(TypedDict):
 
 
 class ChromaApi(Protocol):
-    """What is called. The methods mean what chromadb's `ServerAPI` says of them."""
+    """The methods that are called. chromadb's `ServerAPI` documents them."""
 
     def get_version(self) -> str: ...  # noqa: D102  # described in chromadb, as all below
 
@@ -75,7 +80,7 @@ class ChromaApi(Protocol):
         *,
         tenant: str,
         database: str,
-    ) -> Sequence[FoundCollection]: ...
+    ) -> Sequence[ChromaCollection]: ...
 
     def create_collection(  # noqa: D102
         self,
@@ -85,9 +90,9 @@ class ChromaApi(Protocol):
         metadata: CollectionMetadata | None,
         tenant: str,
         database: str,
-    ) -> FoundCollection: ...
+    ) -> ChromaCollection: ...
 
-    def get_collection(self, name: str, *, tenant: str, database: str) -> FoundCollection: ...  # noqa: D102
+    def get_collection(self, name: str, *, tenant: str, database: str) -> ChromaCollection: ...  # noqa: D102
 
     def delete_collection(self, name: str, *, tenant: str, database: str) -> None: ...  # noqa: D102
 
@@ -99,7 +104,7 @@ class ChromaApi(Protocol):
         *,
         ids: list[str],
         embeddings: list[Vector],
-        metadatas: list[WrittenMetadata],
+        metadatas: list[UpsertMetadata],
         documents: list[str],
         uris: list[str] | None,
         tenant: str,
@@ -136,3 +141,19 @@ class ChromaApi(Protocol):
         tenant: str,
         database: str,
     ) -> QueryResult: ...
+
+
+def open_api(path: str) -> ChromaApi:
+    """Open a folder of Chroma's data. Loads chromadb.
+
+    Args:
+        path: the folder.
+
+    Returns:
+        The API that chromadb's own client uses.
+    """
+    import chromadb
+    from chromadb.config import Settings
+
+    client = chromadb.PersistentClient(path=path, settings=Settings(anonymized_telemetry=False))
+    return cast("ChromaApi", cast("Client", client)._server)

@@ -3,8 +3,8 @@
 Chroma's Rust code holds Python's interpreter lock while it writes: 1,000 records stop every thread of a process for
 half a second (measured with 1.5.9). So embedded Chroma gets a process to itself, and the service's event loop goes on.
 
-Only this module imports `chromadb`. What its functions take and return crosses a process boundary; whatever Chroma
-raises becomes a `Refusal`.
+Only this process imports `chromadb`. Operations and their results cross the process boundary; whatever Chroma raises
+becomes a `ChromaProcessError`.
 """
 
 from __future__ import annotations
@@ -15,45 +15,50 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 from chroma_repair.data_lock import lock_data
 from chroma_repair.unclean_shutdown import DirtyMarker
-from ragstore.chroma.backend import (
-    ChromaFilter,
-    QueryResult,
-    RecordBatch,
-    Records,
-    matrix,
-    neighbours,
-    present_metadatas,
-    present_texts,
+from ragstore.chroma.collection_config import EMPTY_METADATA, distance_of, index_configuration
+from ragstore.chroma.embedded.api import ChromaApi, ChromaCollection, GetResult, Scope, open_api
+from ragstore.chroma.operations import (
+    AddRecords,
+    CountCollections,
+    CountRecords,
+    CreateCollection,
+    DeleteCollection,
+    DeleteRecords,
+    GetCollection,
+    GetMaxBatchSize,
+    GetRecords,
+    GetStatus,
+    GetWriteTokens,
+    ListCollections,
+    Operation,
+    QueryRecords,
+    ReplaceMetadata,
+    UndoAdd,
+    UpsertRecords,
 )
-from ragstore.chroma.embedded.api import ChromaApi, FoundCollection, GetResult, Scope
-from ragstore.model.metadata import CollectionMetadata, Scalar
-from ragstore.model.vectors import Matrix
+from ragstore.chroma.records import QueryResult, RecordBatch, Records, query_results, to_matrix, to_metadatas, to_texts
+from ragstore.model.collections import Collection, StoreStatus
 
 if TYPE_CHECKING:
-    from chromadb.api.client import Client
-
     from chroma_repair.index_repair import RepairResult
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Described: TypeAlias = tuple[str, str, CollectionMetadata | None, int | None, dict[str, object]]
-"""A collection: id, name, metadata, dimension, configuration."""
 
-
-class Refusal(Exception):
-    """Chroma raised an error.
+class ChromaProcessError(Exception):
+    """An operation failed in Chroma's process.
 
     Args:
-        kind: its type's name, or `DataInUse` when another process has the data.
-        text: what it said.
+        kind: name of the type of Chroma's error.
+        text: its message.
     """
 
     def __init__(self, kind: str, text: str) -> None:
@@ -67,23 +72,20 @@ class _Chroma:
 
     Args:
         path: its folder.
-        tenant: Chroma tenant; made when it is not there.
-        database: Chroma database; made when it is not there.
+        tenant: Chroma tenant; created when it does not exist.
+        database: Chroma database; created when it does not exist.
+        sync_threshold: writes to a new collection after which Chroma saves its index.
     """
 
-    def __init__(self, path: str, tenant: str, database: str) -> None:
-        import chromadb
-        from chromadb.config import Settings
-
+    def __init__(self, path: str, tenant: str, database: str, sync_threshold: int) -> None:
         self.lock = lock_data(Path(path))
         self.path = path
         self.scope: Scope = {"tenant": tenant, "database": database}
+        self.sync_threshold = sync_threshold
         marker = DirtyMarker(Path(path))
         self.repaired = marker.repair()
         marker.write()
-        client = chromadb.PersistentClient(path=path, settings=Settings(anonymized_telemetry=False))
-        # What chromadb's own Collection calls. Going there directly spares a lookup and a second validation a call.
-        self.api = cast("ChromaApi", cast("Client", client)._server)
+        self.api: ChromaApi = open_api(path)
         _ensure(lambda: self.api.get_tenant(tenant), lambda: self.api.create_tenant(tenant))
         _ensure(lambda: self.api.get_database(database, tenant), lambda: self.api.create_database(database, tenant))
         if marker.found:
@@ -103,18 +105,18 @@ class _Chroma:
             was_suspected = collection.name in marker.suspect_collections
             marker.write("" if was_suspected else collection.name)
             try:
-                _read(self, str(collection.id), None, ("embeddings",), limit=1)
+                _read(self, str(collection.id), ("embeddings",), limit=1)
             except ChromaError:
                 if not was_suspected:
                     os._exit(1)
         marker.write()
 
 
-def _ensure(look: Callable[[], object], create: Callable[[], object]) -> None:
+def _ensure(look_up: Callable[[], object], create: Callable[[], object]) -> None:
     from chromadb.errors import NotFoundError
 
     try:
-        look()
+        look_up()
     except NotFoundError:
         create()
 
@@ -122,30 +124,11 @@ def _ensure(look: Callable[[], object], create: Callable[[], object]) -> None:
 _chroma: _Chroma | None = None
 
 
-def _opened() -> _Chroma:
-    if _chroma is None:
-        raise Refusal("NotOpen", "Chroma is not open")
-    return _chroma
-
-
-def _refusing(operation: Callable[P, T]) -> Callable[P, T]:
-    """Turn whatever an operation raises into a `Refusal`, which can cross to the parent."""
-
-    @functools.wraps(operation)
-    def refusing(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return operation(*args, **kwargs)
-        except Refusal:
-            raise
-        # Chroma's Rust code panics on some input, and the panic is a BaseException.
-        except BaseException as error:  # noqa: BLE001
-            raise Refusal(type(error).__name__, str(error)) from None
-
-    return refusing
+# -- called by the parent ---------------------------------------------------------------------
 
 
 def prepare() -> None:
-    """Set the process up: leave signals to the parent, and end when the parent does, however it ends."""
+    """Set the process up: leave signals to the parent, and end when the parent ends, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True, name="end-with-parent").start()
@@ -158,136 +141,171 @@ def _end_with_parent() -> None:
         os._exit(0)
 
 
-@_refusing
-def open_chroma(path: str, tenant: str, database: str) -> list[RepairResult]:
+def _translates_errors(function: Callable[P, T]) -> Callable[P, T]:
+    """Turn whatever a function raises into an error that can cross to the parent."""
+
+    @functools.wraps(function)
+    def translating(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except ChromaProcessError:
+            raise
+        # Chroma's Rust code panics on some input, and the panic is a BaseException.
+        except BaseException as error:  # noqa: BLE001
+            raise ChromaProcessError(type(error).__name__, str(error)) from None
+
+    return translating
+
+
+@_translates_errors
+def open_chroma(path: str, tenant: str, database: str, sync_threshold: int) -> list[RepairResult]:
     """Open the data, once, and repair what a kill has damaged.
 
     Args:
         path: folder of the data.
         tenant: Chroma tenant.
         database: Chroma database.
+        sync_threshold: writes to a new collection after which Chroma saves its index.
 
     Returns:
         The collections that were damaged.
 
     Raises:
-        Refusal: the folder cannot be used; its kind is `DataInUse` when another process has it.
+        ChromaProcessError: the folder cannot be used; its kind is `DataInUse` when another process has locked it.
     """
     global _chroma
     if _chroma is None:
-        _chroma = _Chroma(path, tenant, database)
+        _chroma = _Chroma(path, tenant, database, sync_threshold)
     return _chroma.repaired
 
 
-@_refusing
-def status() -> tuple[str, int, int]:
-    """Version, number of collections, bytes on disk."""
-    chroma = _opened()
+@_translates_errors
+def execute(operation: Operation[T]) -> T:
+    """Execute an operation.
+
+    Raises:
+        ChromaProcessError: it failed.
+    """
+    if _chroma is None:
+        raise ChromaProcessError("NotOpen", "Chroma is not open")
+    return cast("T", _execute(operation, _chroma))
+
+
+@functools.singledispatch
+def _execute(operation: Operation[object], chroma: _Chroma) -> object:
+    """Execute an operation. There is one function for each."""
+    raise NotImplementedError(type(operation).__name__)
+
+
+# -- Chroma and its collections ---------------------------------------------------------------
+
+
+def _collection(found: ChromaCollection) -> Collection:
+    distance = distance_of(found.configuration_json)
+    return Collection(str(found.id), found.name, found.metadata or {}, found.dimension, distance)
+
+
+@_execute.register(GetStatus)
+def _get_status(operation: GetStatus, chroma: _Chroma) -> StoreStatus:
     size = sum(entry.stat().st_size for entry in Path(chroma.path).rglob("*") if entry.is_file())
-    return chroma.api.get_version(), chroma.api.count_collections(**chroma.scope), size
+    return StoreStatus("embedded", chroma.api.get_version(), chroma.api.count_collections(**chroma.scope), size)
 
 
-@_refusing
-def max_batch_size() -> int:
-    """Most records in one write."""
-    return _opened().api.get_max_batch_size()
+@_execute.register(GetMaxBatchSize)
+def _get_max_batch_size(operation: GetMaxBatchSize, chroma: _Chroma) -> int:
+    return chroma.api.get_max_batch_size()
 
 
-@_refusing
-def create_collection(
-    name: str, metadata: CollectionMetadata | None, configuration: dict[str, dict[str, object]]
-) -> Described:
-    """Create a collection; an empty metadata is None."""
-    chroma = _opened()
-    return _described(
-        chroma.api.create_collection(name, configuration=configuration, metadata=metadata, **chroma.scope)
+@_execute.register(CreateCollection)
+def _create_collection(operation: CreateCollection, chroma: _Chroma) -> Collection:
+    configuration = index_configuration(operation.distance, chroma.sync_threshold)
+    created = chroma.api.create_collection(
+        operation.collection_name,
+        configuration=configuration,
+        metadata=operation.metadata or None,
+        **chroma.scope,
     )
+    return _collection(created)
 
 
-@_refusing
-def get_collection(name: str) -> Described:
-    """Look a collection up."""
-    chroma = _opened()
-    return _described(chroma.api.get_collection(name, **chroma.scope))
+@_execute.register(GetCollection)
+def _get_collection(operation: GetCollection, chroma: _Chroma) -> Collection:
+    return _collection(chroma.api.get_collection(operation.collection_name, **chroma.scope))
 
 
-@_refusing
-def list_collections(limit: int | None, offset: int) -> list[Described]:
-    """List collections."""
-    chroma = _opened()
-    return [_described(found) for found in chroma.api.list_collections(limit, offset, **chroma.scope)]
+@_execute.register(ListCollections)
+def _list_collections(operation: ListCollections, chroma: _Chroma) -> list[Collection]:
+    return [_collection(found) for found in chroma.api.list_collections(None, 0, **chroma.scope)]
 
 
-@_refusing
-def count_collections() -> int:
-    """How many collections there are."""
-    chroma = _opened()
+@_execute.register(CountCollections)
+def _count_collections(operation: CountCollections, chroma: _Chroma) -> int:
     return chroma.api.count_collections(**chroma.scope)
 
 
-@_refusing
-def replace_metadata(collection_id: str, metadata: Mapping[str, Scalar | None]) -> None:
-    """Replace a collection's metadata."""
-    chroma = _opened()
-    chroma.api._modify(UUID(collection_id), new_metadata=dict(metadata), **chroma.scope)
+@_execute.register(ReplaceMetadata)
+def _replace_metadata(operation: ReplaceMetadata, chroma: _Chroma) -> None:
+    metadata = dict(operation.metadata or EMPTY_METADATA)
+    chroma.api._modify(UUID(operation.collection_id), new_metadata=metadata, **chroma.scope)
 
 
-@_refusing
-def delete_collection(name: str) -> None:
-    """Delete a collection."""
-    chroma = _opened()
-    chroma.api.delete_collection(name, **chroma.scope)
+@_execute.register(DeleteCollection)
+def _delete_collection(operation: DeleteCollection, chroma: _Chroma) -> None:
+    chroma.api.delete_collection(operation.collection_name, **chroma.scope)
 
 
-@_refusing
-def upsert(collection_id: str, records: RecordBatch, marks: list[str] | None) -> None:
-    """Write records in one transaction. Marks go into their `uris`, which nothing else here uses."""
-    chroma = _opened()
+# -- records ----------------------------------------------------------------------------------
+
+
+def _write(chroma: _Chroma, collection_id: str, records: RecordBatch, uris: list[str] | None) -> None:
     chroma.api._upsert(
         UUID(collection_id),
         ids=records.ids,
         embeddings=list(records.embeddings),
         metadatas=records.metadatas,
         documents=records.texts,
-        uris=marks,
+        uris=uris,
         **chroma.scope,
     )
 
 
-@_refusing
-def get(
-    collection_id: str,
-    ids: list[str] | None,
-    where: ChromaFilter,
-    where_document: ChromaFilter,
-    limit: int | None,
-    offset: int,
-    include: tuple[str, ...],
-) -> Records:
-    """Read records in insertion order."""
-    found = _read(_opened(), collection_id, ids, include, where, where_document, limit, offset)
-    return Records(
-        found["ids"],
-        present_texts(found["documents"]),
-        present_metadatas(found["metadatas"]),
-        matrix(found["embeddings"]) if "embeddings" in include else None,
-    )
+@_execute.register(AddRecords)
+def _add_records(operation: AddRecords, chroma: _Chroma) -> None:
+    """Write records that were looked up. No other process has this data, so their ids are still free.
+
+    They get write tokens nevertheless, in their `uris`, which nothing else here uses: Chroma may report a write as
+    failed that it has applied, when there is no room for its next step, and the token shows a second attempt that the
+    first one wrote the records.
+    """
+    _write(chroma, operation.collection_id, operation.records, operation.write_tokens)
 
 
-@_refusing
-def marks(collection_id: str, ids: list[str]) -> dict[str, str | None]:
-    """Which of some ids are taken, and by which add."""
-    found = _read(_opened(), collection_id, ids, ("uris",))
+@_execute.register(GetWriteTokens)
+def _get_write_tokens(operation: GetWriteTokens, chroma: _Chroma) -> dict[str, str | None]:
+    found = _read(chroma, operation.collection_id, ("uris",), ids=operation.ids)
     return dict(zip(found["ids"], found["uris"] or [], strict=True))
+
+
+@_execute.register(UpsertRecords)
+def _upsert_records(operation: UpsertRecords, chroma: _Chroma) -> None:
+    _write(chroma, operation.collection_id, operation.records, None)
+
+
+@_execute.register(DeleteRecords)
+@_execute.register(UndoAdd)
+def _delete_records(operation: DeleteRecords | UndoAdd, chroma: _Chroma) -> None:
+    """An add that is undone was the only write of its records, as no other process has this data."""
+    chroma.api._delete(UUID(operation.collection_id), ids=operation.ids, **chroma.scope)
 
 
 def _read(
     chroma: _Chroma,
     collection_id: str,
-    ids: list[str] | None,
     include: tuple[str, ...],
-    where: ChromaFilter = None,
-    where_document: ChromaFilter = None,
+    *,
+    ids: list[str] | None = None,
+    where: dict[str, object] | None = None,
+    where_document: dict[str, object] | None = None,
     limit: int | None = None,
     offset: int = 0,
 ) -> GetResult:
@@ -303,42 +321,40 @@ def _read(
     )
 
 
-@_refusing
-def count(collection_id: str) -> int:
-    """How many records there are."""
-    chroma = _opened()
-    return chroma.api._count(UUID(collection_id), **chroma.scope)
+@_execute.register(GetRecords)
+def _get_records(operation: GetRecords, chroma: _Chroma) -> Records:
+    found = _read(
+        chroma,
+        operation.collection_id,
+        operation.columns,
+        ids=operation.ids,
+        where=operation.where,
+        where_document=operation.where_document,
+        limit=operation.limit,
+        offset=operation.offset,
+    )
+    return Records(
+        found["ids"],
+        to_texts(found["documents"]),
+        to_metadatas(found["metadatas"]),
+        to_matrix(found["embeddings"]) if "embeddings" in operation.columns else None,
+    )
 
 
-@_refusing
-def delete(collection_id: str, ids: list[str]) -> None:
-    """Delete records."""
-    chroma = _opened()
-    chroma.api._delete(UUID(collection_id), ids=ids, **chroma.scope)
+@_execute.register(CountRecords)
+def _count_records(operation: CountRecords, chroma: _Chroma) -> int:
+    return chroma.api._count(UUID(operation.collection_id), **chroma.scope)
 
 
-@_refusing
-def query(
-    collection_id: str,
-    embeddings: Matrix,
-    n_results: int,
-    where: ChromaFilter,
-    where_document: ChromaFilter,
-    include: tuple[str, ...],
-) -> list[QueryResult]:
-    """Find the nearest records for each row."""
-    chroma = _opened()
+@_execute.register(QueryRecords)
+def _query_records(operation: QueryRecords, chroma: _Chroma) -> list[QueryResult]:
     found = chroma.api._query(
-        UUID(collection_id),
-        query_embeddings=list(embeddings),
-        n_results=n_results,
-        where=where,
-        where_document=where_document,
-        include=[*include, "distances"],
+        UUID(operation.collection_id),
+        query_embeddings=list(operation.embeddings),
+        n_results=operation.n_results,
+        where=operation.where,
+        where_document=operation.where_document,
+        include=[*operation.columns, "distances"],
         **chroma.scope,
     )
-    return neighbours(found["ids"], found["documents"], found["metadatas"], found["embeddings"], found["distances"])
-
-
-def _described(found: FoundCollection) -> Described:
-    return str(found.id), found.name, found.metadata, found.dimension, found.configuration_json
+    return query_results(found["ids"], found["documents"], found["metadatas"], found["embeddings"], found["distances"])

@@ -1,99 +1,72 @@
 """`HttpBackend`: Chroma as a server, a cluster or Chroma Cloud, over its v2 HTTP API.
 
-chromadb's own `AsyncHttpClient` is not used: it has no timeouts, keeps a connection pool for each event loop, sends
-embeddings as text where base64 is possible, and costs 50 MiB to import. The API is spoken with aiohttp, which took a
-fraction of httpx's CPU time for the same call.
-
 One limit: Chroma's server reads JSON numbers of more than 15 digits inexactly (measured with 1.5.9): of metadata floats
-with 16 or 17 digits, one in ten comes back with its last bit changed. Embeddings are not touched: they travel as bytes.
+with 16 or 17 digits, one in ten comes back with its last bit changed. Embeddings are not affected: they are sent as
+bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ssl
+import functools
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Final, TypeVar
-from urllib.parse import quote
+from typing import Final, TypeVar, cast
 
-import aiohttp
-import msgspec
-from yarl import URL
-
-from ragstore.chroma.backend import (
-    CLEARED,
-    SYNC_THRESHOLD,
-    ChromaFilter,
-    QueryResult,
-    RecordBatch,
-    Records,
-    distance_of,
-    index_configuration,
-    matrix,
-    neighbours,
-    present_metadatas,
-    present_texts,
-)
-from ragstore.chroma.errors import meaning
-from ragstore.chroma.http.bodies import OVERSIZED, encoded, payload
+from ragstore.chroma.collection_config import EMPTY_METADATA, SYNC_THRESHOLD, index_configuration
+from ragstore.chroma.http.connection import ChromaConnection
 from ragstore.chroma.http.responses import (
-    UNREADABLE,
-    ChromaProblem,
-    CollectionAnswer,
-    MarksAnswer,
-    NeighboursAnswer,
-    Nothing,
-    Preflight,
-    RecordsAnswer,
+    CollectionResponse,
+    EmptyResponse,
+    QueryResponse,
+    RecordsResponse,
+    WriteTokensResponse,
     bare_ids,
     require_columns,
-    require_neighbours,
+    require_query_columns,
 )
-from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, CollectionNotFound, TooLargeForChroma
-from ragstore.kit.context import backend_timing
-from ragstore.model.collections import Collection, Distance, StoreStatus
-from ragstore.model.metadata import CollectionMetadata
-from ragstore.model.vectors import Matrix
+from ragstore.chroma.operations import (
+    AddRecords,
+    CountCollections,
+    CountRecords,
+    CreateCollection,
+    DeleteCollection,
+    DeleteRecords,
+    GetCollection,
+    GetMaxBatchSize,
+    GetRecords,
+    GetStatus,
+    GetWriteTokens,
+    ListCollections,
+    Operation,
+    QueryRecords,
+    ReplaceMetadata,
+    UndoAdd,
+    UpsertRecords,
+)
+from ragstore.chroma.records import QueryResult, RecordBatch, Records, query_results, to_matrix, to_metadatas, to_texts
+from ragstore.errors import ChromaFailed
+from ragstore.model.collections import Collection, StoreStatus
+from ragstore.model.vectors import to_bytes
 
 T = TypeVar("T")
 
-CONNECT_SECONDS: Final = 5.0
-"""Longest wait for a connection. Longer means that Chroma is away, not that it is busy."""
-
-AWAY: Final = "Chroma cannot be reached"
-
-TOO_LARGE: Final = 413
-"""Status of a request whose body is larger than a server, or a proxy before it, takes."""
-
-BUSY: Final = (429, 502, 503)
-"""Answers of Chroma, or of a proxy before it, that mean "later"."""
-
-
-class _ConnectionLost(ChromaUnavailable):
-    """A connection ended before the answer came, so what was asked may have been done."""
-
-
-class _DatabaseGone(ChromaFailed):
-    """Chroma came back without the database, so it must be made again."""
-
 
 class HttpBackend:
-    """A Chroma server; see `Backend` for what each method does.
+    """A Chroma server; see `Backend`.
 
     Args:
-        url: its address.
-        tenant: Chroma tenant; made when it is not there.
-        database: Chroma database; made when it is not there.
+        url: the server's address.
+        tenant: Chroma tenant; created when it does not exist.
+        database: Chroma database; created when it does not exist.
         headers: sent with every request.
-        timeout: longest wait for one answer, in seconds.
-        connections: most connections at once.
+        timeout: maximum wait for one response, in seconds.
+        connections: maximum number of TCP connections.
         ca_file: file of certificate authorities to trust; empty means the system's.
         sync_threshold: writes to a new collection after which Chroma saves its index.
         headers_of_call: makes further headers for each request, such as the one that continues a trace.
     """
 
-    conditional: Final = True
+    has_conditional_add: Final = True
 
     def __init__(
         self,
@@ -108,282 +81,189 @@ class HttpBackend:
         sync_threshold: int = SYNC_THRESHOLD,
         headers_of_call: Callable[[], dict[str, str]] | None = None,
     ) -> None:
-        self._api = url.rstrip("/").removesuffix("/api/v2") + "/api/v2"
-        self._tenant = f"/tenants/{quote(tenant, safe='')}"
-        self._database = f"{self._tenant}/databases/{quote(database, safe='')}"
-        self._names = (tenant, database)
-        self._headers = headers
-        self._timeout = aiohttp.ClientTimeout(total=timeout, connect=min(CONNECT_SECONDS, timeout))
-        self._connections = connections
-        self._ca_file = ca_file
-        self._sync_threshold = sync_threshold
-        self._headers_of_call = headers_of_call
-        self._session: aiohttp.ClientSession | None = None
-        self._preflight: Preflight | None = None
-        self._preparing = asyncio.Lock()
+        self.sync_threshold = sync_threshold
+        self.connection = ChromaConnection(
+            url,
+            tenant,
+            database,
+            headers=headers,
+            timeout=timeout,
+            connections=connections,
+            ca_file=ca_file,
+            headers_of_call=headers_of_call,
+        )
 
     async def start(self) -> None:
-        """Begin; does not wait for Chroma."""
-        trusted = ssl.create_default_context(cafile=self._ca_file) if self._ca_file else True
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._connections, ssl=trusted),
-            headers=self._headers,
-            timeout=self._timeout,
-            auto_decompress=True,
-        )
-        # aiohttp sends a DELETE twice without telling, and a deletion whose answer was lost would be "not found". It
-        # has no public way to be kept from that; what may be sent twice is sent twice below.
-        self._session._retry_connection = False
+        """Start. Does not wait for Chroma."""
+        self.connection.open()
 
     async def close(self) -> None:
-        """Let go of Chroma."""
-        if self._session is not None:
-            await self._session.close()
+        """Close the connection to Chroma."""
+        await self.connection.close()
 
-    async def status(self) -> StoreStatus:
-        """Ask Chroma how it is."""
-        return StoreStatus("remote", await self._ask(str, "GET", "/version"), await self.count_collections())
-
-    async def max_batch_size(self) -> int:
-        """Most records that Chroma takes in one write."""
-        return (await self._ready()).max_batch_size
-
-    # -- collections --------------------------------------------------------------------------
-
-    async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
-        """Create a collection."""
-        body = {
-            "name": name,
-            "metadata": metadata or None,
-            "configuration": index_configuration(distance, self._sync_threshold),
-        }
-        return _collection(await self._ask(CollectionAnswer, "POST", self._collections(), body, name=name))
-
-    async def get_collection(self, name: str) -> Collection:
-        """Look a collection up."""
-        return _collection(await self._ask(CollectionAnswer, "GET", self._collections(name), name=name))
-
-    async def list_collections(self, limit: int | None, offset: int) -> list[Collection]:
-        """List collections."""
-        window = f"?offset={offset}" + ("" if limit is None else f"&limit={limit}")
-        found = await self._ask(list[CollectionAnswer], "GET", self._collections() + window)
-        return [_collection(collection) for collection in found]
-
-    async def count_collections(self) -> int:
-        """How many collections there are."""
-        return await self._ask(int, "GET", f"{self._database}/collections_count")
-
-    async def replace_metadata(self, collection_id: str, metadata: CollectionMetadata) -> None:
-        """Replace a collection's metadata; it may be empty."""
-        await self._ask(Nothing, "PUT", self._collections(collection_id), {"new_metadata": metadata or CLEARED})
-
-    async def delete_collection(self, name: str) -> None:
-        """Delete a collection. One that is gone after the connection was lost was deleted before it was lost."""
-        try:
-            await self._ask(Nothing, "DELETE", self._collections(name), name=name)
-        except _ConnectionLost:
-            with suppress(CollectionNotFound):
-                await self._ask(Nothing, "DELETE", self._collections(name), name=name)
-
-    # -- records ------------------------------------------------------------------------------
-
-    async def add(self, collection_id: str, records: RecordBatch, marks: list[str]) -> set[str]:
-        """Write those records whose ids are free. The marks go into their `uris`, which nothing else here uses."""
-        body = {**await self._written(records), "uris": marks}
-        await self._ask(Nothing, "POST", self._collections(collection_id, "add"), body)
-        there = await self.marks(collection_id, records.ids)
-        return {added for added, mark in zip(records.ids, marks, strict=True) if there.get(added) == mark}
-
-    async def marks(self, collection_id: str, ids: list[str]) -> dict[str, str | None]:
-        """Which ids are taken, and by which add."""
-        body = {"ids": ids, "include": ["uris"]}
-        found = await self._ask(MarksAnswer, "POST", self._collections(collection_id, "get"), body)
-        require_columns(found, ("uris",))
-        return dict(zip(found.ids, found.uris, strict=True))
-
-    async def withdraw(self, collection_id: str, ids: list[str], mark: str) -> None:
-        """Delete those of some records that an add wrote. What took their place meanwhile has no such mark."""
-        selected = {"ids": ids, "where": {"chroma:uri": mark}}
-        await self._ask(Nothing, "POST", self._collections(collection_id, "delete"), selected)
-
-    async def upsert(self, collection_id: str, records: RecordBatch) -> None:
-        """Write records in one transaction."""
-        body = await self._written(records)
-        await self._ask(Nothing, "POST", self._collections(collection_id, "upsert"), body)
-
-    async def get(
-        self,
-        collection_id: str,
-        *,
-        ids: list[str] | None = None,
-        where: ChromaFilter = None,
-        where_document: ChromaFilter = None,
-        limit: int | None = None,
-        offset: int = 0,
-        include: tuple[str, ...] = (),
-    ) -> Records:
-        """Read records in insertion order."""
-        body = {
-            "ids": ids,
-            "where": where,
-            "where_document": where_document,
-            "limit": limit,
-            "offset": offset,
-            "include": include,
-        }
-        found = await self._ask(RecordsAnswer, "POST", self._collections(collection_id, "get"), body)
-        require_columns(found, include)
-        return Records(
-            found.ids,
-            present_texts(found.documents),
-            present_metadatas(found.metadatas),
-            matrix(found.embeddings) if "embeddings" in include else None,
-        )
-
-    async def count(self, collection_id: str) -> int:
-        """How many records a collection holds."""
-        return await self._ask(int, "GET", self._collections(collection_id, "count"))
-
-    async def delete(self, collection_id: str, ids: list[str]) -> None:
-        """Delete records."""
-        await self._ask(Nothing, "POST", self._collections(collection_id, "delete"), {"ids": ids})
-
-    async def query(
-        self,
-        collection_id: str,
-        embeddings: Matrix,
-        n_results: int,
-        *,
-        where: ChromaFilter = None,
-        where_document: ChromaFilter = None,
-        include: tuple[str, ...] = (),
-    ) -> list[QueryResult]:
-        """Find the nearest records for each row of a matrix."""
-        body = {
-            "query_embeddings": embeddings.tolist(),
-            "n_results": n_results,
-            "where": where,
-            "where_document": where_document,
-            "include": [*include, "distances"],
-        }
-        found = await self._ask(NeighboursAnswer, "POST", self._collections(collection_id, "query"), body)
-        require_neighbours(found, len(embeddings), [*include, "distances"])
-        bare = bare_ids(found)
-        if bare and not bare <= set((await self.get(collection_id, ids=sorted(bare))).ids):
-            raise ChromaFailed("A document was deleted while it was read")
-        return neighbours(found.ids, found.documents, found.metadatas, found.embeddings, found.distances)
-
-    # -- the wire -----------------------------------------------------------------------------
-
-    async def _written(self, records: RecordBatch) -> dict[str, object]:
-        """The body of a write."""
-        # msgspec writes bytes as base64, which is what Chroma reads where it can.
-        base64 = (await self._ready()).supports_base64_encoding
-        embeddings = records.embeddings
-        rows = [row.astype("<f4", copy=False).tobytes() for row in embeddings] if base64 else embeddings.tolist()
-        return {"ids": records.ids, "embeddings": rows, "documents": records.texts, "metadatas": records.metadatas}
-
-    def _collections(self, *parts: str) -> str:
-        return "/".join([f"{self._database}/collections", *(quote(part, safe="") for part in parts)])
-
-    async def _ready(self) -> Preflight:
-        """Before the first call that needs it: learn Chroma's limits, and make the tenant and database."""
-        if self._preflight is None:
-            async with self._preparing:
-                if self._preflight is None:
-                    tenant, database = self._names
-                    await self._ensure(self._tenant, "/tenants", tenant)
-                    await self._ensure(self._database, f"{self._tenant}/databases", database)
-                    self._preflight = await self._send(Preflight, "GET", "/pre-flight-checks")
-        return self._preflight
-
-    async def _ensure(self, there: str, parent: str, name: str) -> None:
-        status, _ = await self._exchange("GET", there)
-        if status == 404:
-            await self._exchange("POST", parent, {"name": name})
-
-    async def _ask(self, kind: type[T], method: str, path: str, body: object = None, *, name: str = "") -> T:
-        """Ask Chroma something, once it is ready.
-
-        Args:
-            kind: type of the answer.
-            method: HTTP method.
-            path: path below the API's root, with its query.
-            body: JSON body, if any.
-            name: the collection's name, when it is asked for by name.
-
-        Returns:
-            The answer.
-        """
-        await self._ready()
-        try:
-            return await self._send(kind, method, path, body, name=name)
-        except _DatabaseGone:
-            self._preflight = None
-            await self._ready()
-            return await self._send(kind, method, path, body, name=name)
-
-    async def _send(self, kind: type[T], method: str, path: str, body: object = None, *, name: str = "") -> T:
-        status, content = await self._exchange(method, path, body)
-        if status == TOO_LARGE:
-            raise TooLargeForChroma(OVERSIZED)
-        if status >= 400:
-            try:
-                problem = msgspec.json.decode(content, type=ChromaProblem)
-            except UNREADABLE:
-                problem = ChromaProblem()
-            if problem.message == f"Database [{self._names[1]}] does not exist":
-                raise _DatabaseGone("Chroma lost the database")
-            raise meaning(problem.error, problem.message, collection=name)
-        try:
-            return msgspec.json.decode(content, type=kind)
-        except UNREADABLE:
-            raise ChromaFailed("Chroma's answer could not be read") from None
-
-    async def _exchange(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
-        """One request and its answer, or the error that tells why there is none.
-
-        A kept connection may have been closed by Chroma meanwhile. The request is then sent once more, unless it
-        creates or deletes a collection: one that did arrive would fail the second time.
-        """
-        data = None if body is None else encoded(body)
-        repeatable = method != "DELETE" and not (method == "POST" and path.endswith("/collections"))
-        try:
-            status, content = await self._once(method, path, data)
-        except _ConnectionLost:
-            if not repeatable:
-                raise
-            status, content = await self._once(method, path, data)
-        if status in BUSY:
-            raise ChromaUnavailable("Chroma is too busy")
-        return status, content
-
-    async def _once(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
-        if self._session is None:
-            raise ChromaUnavailable("The store was not started")
-        headers = {} if self._headers_of_call is None else self._headers_of_call()
-        if data is not None:
-            headers["Content-Type"] = "application/json"
-        # encoded=True: the path is quoted already, and a second quoting would change names.
-        url = URL(self._api + path, encoded=True)
-        request = self._session.request(
-            method, url, data=None if data is None else payload(data), headers=headers, allow_redirects=False
-        )
-        try:
-            with backend_timing():
-                async with request as answer:
-                    return answer.status, await answer.read()
-        except TimeoutError:
-            raise ChromaTimeout("Chroma did not answer in time") from None
-        except aiohttp.ClientConnectorError:  # a ClientOSError, too, but nothing was sent
-            raise ChromaUnavailable(AWAY) from None
-        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-            raise _ConnectionLost(AWAY) from None
-        except aiohttp.ClientError:
-            raise ChromaUnavailable(AWAY) from None
+    async def call(self, operation: Operation[T]) -> T:
+        """Execute an operation."""
+        return cast("T", await _execute(operation, self))
 
 
-def _collection(found: CollectionAnswer) -> Collection:
-    return Collection(
-        found.id, found.name, found.metadata or {}, found.dimension, distance_of(found.configuration_json)
+@functools.singledispatch
+async def _execute(operation: Operation[object], backend: HttpBackend) -> object:
+    """Execute an operation: one or more requests to the server. There is one function for each operation."""
+    raise NotImplementedError(type(operation).__name__)
+
+
+# -- Chroma and its collections ---------------------------------------------------------------
+
+
+@_execute.register(GetStatus)
+async def _get_status(operation: GetStatus, backend: HttpBackend) -> StoreStatus:
+    version, count = await asyncio.gather(
+        backend.connection.request(str, "GET", "/version"), backend.call(CountCollections())
     )
+    return StoreStatus("remote", version, count)
+
+
+@_execute.register(GetMaxBatchSize)
+async def _get_max_batch_size(operation: GetMaxBatchSize, backend: HttpBackend) -> int:
+    return (await backend.connection.preflight()).max_batch_size
+
+
+@_execute.register(CreateCollection)
+async def _create_collection(operation: CreateCollection, backend: HttpBackend) -> Collection:
+    body = {
+        "name": operation.collection_name,
+        "metadata": operation.metadata or None,
+        "configuration": index_configuration(operation.distance, backend.sync_threshold),
+    }
+    path = backend.connection.collection_path()
+    created = await backend.connection.request(
+        CollectionResponse, "POST", path, body, collection_name=operation.collection_name
+    )
+    return created.to_collection()
+
+
+@_execute.register(GetCollection)
+async def _get_collection(operation: GetCollection, backend: HttpBackend) -> Collection:
+    path = backend.connection.collection_path(operation.collection_name)
+    found = await backend.connection.request(CollectionResponse, "GET", path, collection_name=operation.collection_name)
+    return found.to_collection()
+
+
+@_execute.register(ListCollections)
+async def _list_collections(operation: ListCollections, backend: HttpBackend) -> list[Collection]:
+    path = backend.connection.collection_path()
+    return [found.to_collection() for found in await backend.connection.request(list[CollectionResponse], "GET", path)]
+
+
+@_execute.register(CountCollections)
+async def _count_collections(operation: CountCollections, backend: HttpBackend) -> int:
+    return await backend.connection.request(int, "GET", backend.connection.database_path("collections_count"))
+
+
+@_execute.register(ReplaceMetadata)
+async def _replace_metadata(operation: ReplaceMetadata, backend: HttpBackend) -> None:
+    path = backend.connection.collection_path(operation.collection_id)
+    await backend.connection.request(EmptyResponse, "PUT", path, {"new_metadata": operation.metadata or EMPTY_METADATA})
+
+
+@_execute.register(DeleteCollection)
+async def _delete_collection(operation: DeleteCollection, backend: HttpBackend) -> None:
+    path = backend.connection.collection_path(operation.collection_name)
+    await backend.connection.request(EmptyResponse, "DELETE", path, collection_name=operation.collection_name)
+
+
+# -- records ----------------------------------------------------------------------------------
+
+
+async def _post(backend: HttpBackend, kind: type[T], collection_id: str, verb: str, body: object) -> T:
+    """Send a request about a collection's records."""
+    return await backend.connection.request(kind, "POST", backend.connection.collection_path(collection_id, verb), body)
+
+
+async def _record_columns(backend: HttpBackend, records: RecordBatch) -> dict[str, object]:
+    """The body of a write."""
+    # msgspec encodes bytes as base64, which Chroma reads unless its preflight says otherwise.
+    preflight = await backend.connection.preflight()
+    embeddings = records.embeddings
+    rows = [to_bytes(row) for row in embeddings] if preflight.supports_base64_encoding else embeddings.tolist()
+    return {"ids": records.ids, "embeddings": rows, "documents": records.texts, "metadatas": records.metadatas}
+
+
+@_execute.register(AddRecords)
+async def _add_records(operation: AddRecords, backend: HttpBackend) -> None:
+    """The write tokens are stored in the records' `uris`, which nothing else here uses."""
+    body = {**await _record_columns(backend, operation.records), "uris": operation.write_tokens}
+    await _post(backend, EmptyResponse, operation.collection_id, "add", body)
+
+
+@_execute.register(GetWriteTokens)
+async def _get_write_tokens(operation: GetWriteTokens, backend: HttpBackend) -> dict[str, str | None]:
+    body = {"ids": operation.ids, "include": ["uris"]}
+    found = await _post(backend, WriteTokensResponse, operation.collection_id, "get", body)
+    require_columns(found, ("uris",))
+    return dict(zip(found.ids, found.uris, strict=True))
+
+
+@_execute.register(UndoAdd)
+async def _undo_add(operation: UndoAdd, backend: HttpBackend) -> None:
+    """A record that has replaced one of the add's meanwhile has another token."""
+    body = {"ids": operation.ids, "where": {"chroma:uri": operation.write_token}}
+    await _post(backend, EmptyResponse, operation.collection_id, "delete", body)
+
+
+@_execute.register(UpsertRecords)
+async def _upsert_records(operation: UpsertRecords, backend: HttpBackend) -> None:
+    body = await _record_columns(backend, operation.records)
+    await _post(backend, EmptyResponse, operation.collection_id, "upsert", body)
+
+
+@_execute.register(GetRecords)
+async def _get_records(operation: GetRecords, backend: HttpBackend) -> Records:
+    body = {
+        "ids": operation.ids,
+        "where": operation.where,
+        "where_document": operation.where_document,
+        "limit": operation.limit,
+        "offset": operation.offset,
+        "include": operation.columns,
+    }
+    found = await _post(backend, RecordsResponse, operation.collection_id, "get", body)
+    require_columns(found, operation.columns)
+    return Records(
+        found.ids,
+        to_texts(found.documents),
+        to_metadatas(found.metadatas),
+        to_matrix(found.embeddings) if "embeddings" in operation.columns else None,
+    )
+
+
+@_execute.register(CountRecords)
+async def _count_records(operation: CountRecords, backend: HttpBackend) -> int:
+    return await backend.connection.request(
+        int, "GET", backend.connection.collection_path(operation.collection_id, "count")
+    )
+
+
+@_execute.register(DeleteRecords)
+async def _delete_records(operation: DeleteRecords, backend: HttpBackend) -> None:
+    await _post(backend, EmptyResponse, operation.collection_id, "delete", {"ids": operation.ids})
+
+
+@_execute.register(QueryRecords)
+async def _query_records(operation: QueryRecords, backend: HttpBackend) -> list[QueryResult]:
+    include = [*operation.columns, "distances"]
+    body = {
+        "query_embeddings": operation.embeddings.tolist(),
+        "n_results": operation.n_results,
+        "where": operation.where,
+        "where_document": operation.where_document,
+        "include": include,
+    }
+    found = await _post(backend, QueryResponse, operation.collection_id, "query", body)
+    require_query_columns(found, len(operation.embeddings), include)
+    bare = bare_ids(found)
+    if bare:
+        present = await backend.call(GetRecords(operation.collection_id, sorted(bare)))
+        if not bare <= set(present.ids):
+            raise ChromaFailed("A document was deleted while it was read")
+    return query_results(found.ids, found.documents, found.metadatas, found.embeddings, found.distances)

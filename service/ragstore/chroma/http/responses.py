@@ -1,4 +1,4 @@
-"""What a Chroma server answers, and whether it is all that was asked for."""
+"""The responses of a Chroma server, and whether they are complete."""
 
 from __future__ import annotations
 
@@ -7,29 +7,31 @@ from typing import Final
 
 import msgspec
 
+from ragstore.chroma.collection_config import distance_of
 from ragstore.errors import ChromaFailed
+from ragstore.model.collections import Collection
 from ragstore.model.metadata import CollectionMetadata, Metadata
 
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
-"""What decoding an answer raises when it is no JSON, or not the JSON that was expected."""
+"""Errors of decoding a response that is no JSON, or not the JSON that was expected."""
 
 
-class ChromaProblem(msgspec.Struct):
-    """An error as Chroma tells it."""
+class ErrorResponse(msgspec.Struct):
+    """An error."""
 
     error: str = "unknown"
     message: str = ""
 
 
-class Preflight(msgspec.Struct):
-    """What Chroma says of its limits."""
+class PreflightResponse(msgspec.Struct):
+    """Chroma's limits."""
 
     max_batch_size: int
     supports_base64_encoding: bool = False
 
 
-class CollectionAnswer(msgspec.Struct):
-    """A collection as Chroma tells it."""
+class CollectionResponse(msgspec.Struct):
+    """A collection."""
 
     id: str
     name: str
@@ -37,9 +39,13 @@ class CollectionAnswer(msgspec.Struct):
     metadata: CollectionMetadata | None = None
     dimension: int | None = None
 
+    def to_collection(self) -> Collection:
+        """The collection in ragstore's terms."""
+        return Collection(self.id, self.name, self.metadata or {}, self.dimension, distance_of(self.configuration_json))
 
-class RecordsAnswer(msgspec.Struct):
-    """The answer to a get."""
+
+class RecordsResponse(msgspec.Struct):
+    """The response to a get."""
 
     ids: list[str]
     documents: list[str | None] | None = None
@@ -47,15 +53,15 @@ class RecordsAnswer(msgspec.Struct):
     embeddings: list[list[float]] | None = None
 
 
-class MarksAnswer(msgspec.Struct):
-    """The answer to a get of uris."""
+class WriteTokensResponse(msgspec.Struct):
+    """The response to a get of uris, which hold the write tokens."""
 
     ids: list[str]
     uris: list[str | None]
 
 
-class NeighboursAnswer(msgspec.Struct):
-    """The answer to a query of m vectors."""
+class QueryResponse(msgspec.Struct):
+    """The response to a query of m vectors."""
 
     ids: list[list[str]]
     documents: list[list[str | None]] | None = None
@@ -64,65 +70,69 @@ class NeighboursAnswer(msgspec.Struct):
     distances: list[list[float | None]] | None = None
 
 
-class Nothing(msgspec.Struct):
-    """An answer that says nothing more."""
+class EmptyResponse(msgspec.Struct):
+    """A response without content."""
 
 
-def require_columns(answer: RecordsAnswer | MarksAnswer, include: Sequence[str]) -> None:
-    """Make sure that every column that was asked for came, and as long as the ids are.
+def require_columns(response: RecordsResponse | WriteTokensResponse, include: Sequence[str]) -> None:
+    """Check that every requested column is there, and as long as the ids.
 
-    An answer that was damaged on its way may still be JSON, with a column less.
-
-    Args:
-        answer: what Chroma answered.
-        include: names of the columns that were asked for.
-
-    Raises:
-        ChromaFailed: one did not come.
-    """
-    for name in include:
-        column: list[object] | None = getattr(answer, name)
-        if column is None or len(column) != len(answer.ids):
-            raise ChromaFailed("Chroma's answer is not whole")
-
-
-def require_neighbours(answer: NeighboursAnswer, queries: int, include: Sequence[str]) -> None:
-    """Make sure that every query was answered, with every column that was asked for.
+    A response that was damaged in transit may still be JSON, with a column missing.
 
     Args:
-        answer: what Chroma answered.
-        queries: how many vectors were asked about.
-        include: names of the columns that were asked for.
+        response: Chroma's response.
+        include: names of the columns that were requested.
 
     Raises:
-        ChromaFailed: something did not come.
+        ChromaFailed: one is missing.
     """
-    lengths = [len(ids) for ids in answer.ids]
     for name in include:
-        columns: list[list[object]] | None = getattr(answer, name)
+        column: list[object] | None = getattr(response, name)
+        if column is None or len(column) != len(response.ids):
+            raise _incomplete()
+
+
+def require_query_columns(response: QueryResponse, queries: int, include: Sequence[str]) -> None:
+    """Check that every query vector has a result, with every requested column.
+
+    Args:
+        response: Chroma's response.
+        queries: number of query vectors.
+        include: names of the columns that were requested.
+
+    Raises:
+        ChromaFailed: something is missing.
+    """
+    lengths = [len(ids) for ids in response.ids]
+    for name in include:
+        columns: list[list[object]] | None = getattr(response, name)
         if columns is None or [len(column) for column in columns] != lengths:
-            raise ChromaFailed("Chroma's answer is not whole")
+            raise _incomplete()
     if len(lengths) != queries:
-        raise ChromaFailed("Chroma's answer is not whole")
+        raise _incomplete()
 
 
-def bare_ids(answer: NeighboursAnswer) -> set[str]:
-    """Ids that came with neither text nor metadata.
+def _incomplete() -> ChromaFailed:
+    return ChromaFailed("Chroma returned an incomplete response")
 
-    Others may have written such records. Most often, though, they are records that were deleted after Chroma's server
-    had found them and before it read what they hold (measured with 1.5.9: 11 of 4,578 queries beside deletions).
+
+def bare_ids(response: QueryResponse) -> set[str]:
+    """Ids of the records that have neither text nor metadata.
+
+    Another client may have written such records. Most often, though, they were deleted after Chroma's server had found
+    them and before it read their columns (measured with 1.5.9: 11 of 4,578 queries beside deletions).
 
     Args:
-        answer: what Chroma answered.
+        response: Chroma's response.
 
     Returns:
-        Their ids; none when not both columns were asked for.
+        Their ids; none when not both columns were requested.
     """
-    if answer.documents is None or answer.metadatas is None:
+    if response.documents is None or response.metadatas is None:
         return set()
     return {
         document_id
-        for ids, texts, metadatas in zip(answer.ids, answer.documents, answer.metadatas, strict=True)
+        for ids, texts, metadatas in zip(response.ids, response.documents, response.metadatas, strict=True)
         for document_id, text, metadata in zip(ids, texts, metadatas, strict=True)
         if text is None and metadata is None
     }

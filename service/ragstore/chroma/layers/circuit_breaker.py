@@ -1,136 +1,131 @@
-"""`CircuitBreakerBackend`: a circuit breaker between the service and a Chroma that is away.
+"""The circuit breaker between the service and a Chroma that is unavailable.
 
-After some failures in a row, calls are refused at once, so that callers do not queue up behind a dead Chroma. After a
-short while one call is let through; when it is answered, all are. A health probe is never refused, and when it is
-answered the circuit closes, too.
+After some consecutive failures the circuit opens: calls are rejected immediately, so that callers do not queue up
+behind a dead Chroma. After a short time one call is let through (half-open); if it succeeds, the circuit closes. A
+health probe is never rejected, and closes the circuit when it succeeds.
 
-It is written here because none of the libraries that were looked at fits: aiobreaker seems no longer kept, pybreaker's
-asynchronous calls are Tornado's, and purgatory has no way for a probe to close a circuit early. What is needed is less
-than the adapter to any of them.
+None of the libraries that were considered fits: aiobreaker seems unmaintained, pybreaker's asynchronous calls are
+Tornado's, and purgatory has no way for a probe to close a circuit early. The code here is shorter than an adapter to
+any of them.
 """
 
 from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Awaitable, Callable
-from typing import Final, Literal, TypeAlias, TypeVar, get_args
+from collections.abc import Callable
+from typing import Final, Literal, TypeAlias, TypeVar
 from weakref import WeakSet
 
 import structlog
 from prometheus_client import Counter, Gauge
 
-from ragstore.chroma.backend import Backend
-from ragstore.chroma.layers.intercepting import Asked, InterceptingBackend
+from ragstore.chroma.layers.layered_backend import BackendLayer, NextCall
+from ragstore.chroma.operations import Operation
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
 from ragstore.kit.metrics import rejections
-from ragstore.model.collections import StoreStatus
 
 T = TypeVar("T")
 
-State: TypeAlias = Literal["closed", "open", "trying"]
-"""Of a circuit: Chroma is asked; it is not; one call is under way that tells whether it answers again."""
+State: TypeAlias = Literal["closed", "open", "half_open"]
+"""Of a circuit: calls are sent; calls are rejected; one call is in flight, whose outcome decides."""
 
-FAILURES: Final = 5
-"""Failures in a row that open the circuit."""
+STATE_LABELS: Final[dict[State, str]] = {"closed": "closed", "open": "open", "half_open": "trying"}
+"""The states as the metric names them. Its label values are public."""
+
+MAX_FAILURES: Final = 5
+"""Consecutive failures that open the circuit."""
 
 OPEN_SECONDS: Final = 1.0
-"""How long it stays open before a call is let through, which is what `Retry-After` tells the others."""
+"""Time until a call is let through. The `Retry-After` of rejected calls says the same."""
 
 OPENED: Final = Counter("ragstore_circuit_openings_total", "Times that a circuit breaker opened.")
 
-_REFUSED: Final = rejections("ragstore").labels("circuit_open")
+_REJECTED: Final = rejections("ragstore").labels("circuit_open")
 
 _log = structlog.get_logger(__name__)
 
 
 class CircuitOpen(ChromaUnavailable):
-    """Chroma failed too often to be asked now."""
+    """The call was rejected because the circuit is open."""
 
     code = ChromaUnavailable.code
 
 
-class CircuitBreakerBackend(InterceptingBackend):
-    """A backend that spares a dead Chroma; see `Backend` for what each method does.
+class CircuitBreakerLayer(BackendLayer):
+    """Rejects calls while Chroma is unavailable.
 
     Args:
-        inner: the backend that is wrapped.
-        clock: tells the time in seconds.
+        clock: the time in seconds.
     """
 
-    def __init__(self, inner: Backend, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(inner)
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._failures = 0
         self._open_until = 0.0
-        self._trying = False
+        self._is_half_open = False
         _breakers.add(self)
 
     @property
     def state(self) -> State:
-        """How the circuit is."""
-        if self._failures < FAILURES:
+        """The circuit's state."""
+        if self._failures < MAX_FAILURES:
             return "closed"
-        return "trying" if self._trying else "open"
+        return "half_open" if self._is_half_open else "open"
 
-    async def close(self) -> None:
-        """Let go of Chroma."""
+    def close(self) -> None:
+        """Stop counting this circuit in the metrics."""
         _breakers.discard(self)
-        await super().close()
 
-    async def status(self) -> StoreStatus:
-        """Ask Chroma how it is, whatever the circuit."""
-        status = await self._inner.status()
-        self._answered()
-        return status
-
-    async def _through(
-        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, two_step_read: bool = False
-    ) -> T:
-        """Make a call, unless the circuit is open."""
-        trial = self._failures >= FAILURES
-        if trial:
-            if self._trying or self._clock() < self._open_until:
-                _REFUSED.inc()
-                raise CircuitOpen("Chroma cannot be reached; it is asked again soon")
-            self._trying = True
+    async def call(self, next_call: NextCall[T], operation: Operation[T]) -> T:
+        """Execute an operation, unless the circuit is open."""
+        if operation.is_probe:
+            result = await next_call(operation)
+            self._record_success()
+            return result
+        is_trial = self._failures >= MAX_FAILURES
+        if is_trial:
+            if self._is_half_open or self._clock() < self._open_until:
+                _REJECTED.inc()
+                raise CircuitOpen("Chroma is unavailable (circuit open); retry shortly")
+            self._is_half_open = True
         try:
-            answer = await call()
+            result = await next_call(operation)
         except (ChromaUnavailable, ChromaTimeout):
-            self._failed()
+            self._record_failure()
             raise
         except Exception:
-            self._answered()  # an error that Chroma told is an answer
+            self._record_success()  # an error that Chroma returned is a response
             raise
         finally:
-            # Also when the caller left, which says nothing of Chroma: the next call tries.
-            if trial:
-                self._trying = False
-        self._answered()
-        return answer
+            # Also when the caller was cancelled, which says nothing about Chroma: the next call is the trial.
+            if is_trial:
+                self._is_half_open = False
+        self._record_success()
+        return result
 
-    def _failed(self) -> None:
+    def _record_failure(self) -> None:
         self._failures += 1
-        if self._failures >= FAILURES:
+        if self._failures >= MAX_FAILURES:
             self._open_until = self._clock() + OPEN_SECONDS
-        if self._failures == FAILURES:
+        if self._failures == MAX_FAILURES:
             OPENED.inc()
-            _log.warning("Chroma is not asked for a while", failures=self._failures)
+            _log.warning("circuit opened", failures=self._failures)
 
-    def _answered(self) -> None:
-        if self._failures >= FAILURES:
-            _log.info("Chroma answers again")
+    def _record_success(self) -> None:
+        if self._failures >= MAX_FAILURES:
+            _log.info("circuit closed")
         self._failures = 0
 
 
-_breakers: Final[WeakSet[CircuitBreakerBackend]] = WeakSet()
+_breakers: Final[WeakSet[CircuitBreakerLayer]] = WeakSet()
 
 
-def _in_state(state: State) -> float:
+def _count(state: State) -> float:
     return sum(breaker.state == state for breaker in _breakers)
 
 
 CIRCUITS: Final = Gauge("ragstore_circuits", "Circuit breakers, one for each Chroma database in use.", ["state"])
-for each in get_args(State):
-    # Read when Prometheus asks, so that several databases add up and calls pay nothing.
-    CIRCUITS.labels(each).set_function(functools.partial(_in_state, each))
+for each, label in STATE_LABELS.items():
+    # Evaluated by the scrape, so that several databases add up and calls pay nothing.
+    CIRCUITS.labels(label).set_function(functools.partial(_count, each))

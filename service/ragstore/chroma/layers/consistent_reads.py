@@ -1,10 +1,10 @@
-"""`ConsistentReadBackend`: what is read of a document is of one write.
+"""Consistent reads: a document is returned as one write left it.
 
-Chroma's server keeps embeddings apart from texts and metadata, and reads the one after the other. A document that is
-written in between comes with parts of two writes: beside upserts of the same id, 146 of 4,000 gets had the text of one
-with the embedding of another, and 133 of 2,000 queries told the text of one with the distance of another (measured with
-1.5.9). So a read that found an id that was written meanwhile is made again; after some attempts, once more while
-writes wait.
+Chroma's server stores embeddings apart from texts and metadata, and reads one after the other. A document that is
+written in between is torn: it has parts of two writes. Beside upserts of the same id, 146 of 4,000 gets had the text
+of one with the embedding of another, and 133 of 2,000 queries the text of one with the distance of another (measured
+with 1.5.9). So reads are optimistic: a read that found an id that was written meanwhile is repeated, and after some
+attempts it is repeated under the write lock.
 
 Writes of other replicas are not seen here.
 """
@@ -12,101 +12,108 @@ Writes of other replicas are not seen here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterable, Iterator
 from typing import Final, TypeVar
 
-from ragstore.chroma.backend import Backend, RecordBatch, Records
-from ragstore.chroma.layers.intercepting import Asked, InterceptingBackend
+from ragstore.chroma.layers.layered_backend import BackendLayer, NextCall
+from ragstore.chroma.operations import AddRecords, GetRecords, Operation, QueryRecords, UpsertRecords
+from ragstore.chroma.records import Records
 from ragstore.kit.weak_registry import WeakRegistry
 
 T = TypeVar("T")
 
-ATTEMPTS: Final = 3
-"""Most reads of documents that are being written, before writes wait for one."""
+MAX_OPTIMISTIC_READS: Final = 3
+"""Reads of documents that are being written, before one takes the write lock."""
 
 
 class _Traffic:
-    """What is under way in one collection.
+    """The calls in flight on one collection.
 
     Attributes:
-        turn: held by the write that is under way, or by a read that writes wait for.
-        writing: ids that are being written.
-        reads: for each read under way, what was written since it began, with what was being written then.
+        lock: held by the write in flight, or by a read that writes wait for.
+        writing: ids of the write in flight.
+        reads: for each read in flight, the ids of each write that overlaps it.
     """
 
     def __init__(self) -> None:
-        self.turn = asyncio.Lock()
+        self.lock = asyncio.Lock()
         self.writing: frozenset[str] = frozenset()
         self.reads: list[list[frozenset[str]]] = []
 
-    @asynccontextmanager
-    async def write(self, ids: list[str]) -> AsyncIterator[None]:
-        """The time of a write, told to the reads under way.
+    def begin_write(self, ids: Iterable[str]) -> None:
+        """Register a write with the reads in flight. The caller holds the lock."""
+        self.writing = frozenset(ids)
+        for overlapping in self.reads:
+            overlapping.append(self.writing)
 
-        Args:
-            ids: what it writes.
+    def end_write(self) -> None:
+        """Unregister the write."""
+        self.writing = frozenset()
+
+    def begin_read(self) -> list[frozenset[str]]:
+        """Register a read.
+
+        Returns:
+            The ids of each write that overlaps it, which later writes add to.
         """
-        async with self.turn:
-            self.writing = frozenset(ids)
-            for written in self.reads:
-                written.append(self.writing)
-            try:
-                yield
-            finally:
-                self.writing = frozenset()
+        overlapping = [self.writing] if self.writing else []
+        self.reads.append(overlapping)
+        return overlapping
 
-    @contextmanager
-    def read(self) -> Iterator[list[frozenset[str]]]:
-        """The time of a read; gives the ids of each write that falls into it, as far as it has begun."""
-        written = [self.writing] if self.writing else []
-        self.reads.append(written)
-        try:
-            yield written
-        finally:
-            # By identity: two reads may have seen the same writes.
-            self.reads = [other for other in self.reads if other is not written]
+    def end_read(self, overlapping: list[frozenset[str]]) -> None:
+        """Unregister a read."""
+        # By identity: two reads may overlap the same writes.
+        self.reads = [other for other in self.reads if other is not overlapping]
 
 
-class ConsistentReadBackend(InterceptingBackend):
-    """A backend that gives each document as one write left it; see `Backend` for what each method does.
+class ConsistentReadLayer(BackendLayer):
+    """Repeats reads that a write may have torn."""
 
-    Args:
-        inner: the backend that is wrapped.
-    """
-
-    def __init__(self, inner: Backend) -> None:
-        super().__init__(inner)
+    def __init__(self) -> None:
         self._traffic = WeakRegistry(_Traffic)
 
-    async def _through(
-        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, two_step_read: bool = False
-    ) -> T:
-        """Make a call; one that reads in two steps until nothing of what was found was written meanwhile."""
-        if not two_step_read:
-            return await call()
-        traffic = self._traffic.get(asked.collection)
-        for _ in range(ATTEMPTS):
-            with traffic.read() as written:
-                answer = await call()
-            if all(ids.isdisjoint(_found_in(answer)) for ids in written):
-                return answer
-        async with traffic.turn:
-            return await call()
+    @property
+    def active_collections(self) -> int:
+        """Number of collections with calls in flight."""
+        return len(self._traffic)
 
-    async def add(self, collection_id: str, records: RecordBatch, marks: list[str]) -> set[str]:
-        """Write those records whose ids are free."""
-        async with self._traffic.get(collection_id).write(records.ids):
-            return await super().add(collection_id, records, marks)
+    def concerns(self, kind: type[Operation[object]]) -> bool:
+        """Concerns reads in two steps and the writes that tear them."""
+        return issubclass(kind, (AddRecords, UpsertRecords, GetRecords, QueryRecords))
 
-    async def upsert(self, collection_id: str, records: RecordBatch) -> None:
-        """Write records in one transaction."""
-        async with self._traffic.get(collection_id).write(records.ids):
-            await super().upsert(collection_id, records)
+    async def call(self, next_call: NextCall[T], operation: Operation[T]) -> T:
+        """Execute a write under the collection's lock, or a read until no write tore it."""
+        written = _written_ids(operation)
+        if written is not None:
+            traffic = self._traffic.get(operation.collection)
+            async with traffic.lock:
+                traffic.begin_write(written)
+                try:
+                    return await next_call(operation)
+                finally:
+                    traffic.end_write()
+        if not operation.is_two_step_read:
+            return await next_call(operation)
+        traffic = self._traffic.get(operation.collection)
+        for _ in range(MAX_OPTIMISTIC_READS):
+            overlapping = traffic.begin_read()
+            try:
+                result = await next_call(operation)
+            finally:
+                traffic.end_read(overlapping)
+            if not overlapping or all(ids.isdisjoint(_ids_in(result)) for ids in overlapping):
+                return result
+        async with traffic.lock:
+            return await next_call(operation)
 
 
-def _found_in(answer: object) -> Iterator[str]:
-    """The ids of what a get, or a query of several vectors, has found."""
-    for records in answer if isinstance(answer, list) else (answer,):
+def _written_ids(operation: Operation[object]) -> list[str] | None:
+    """The ids that an operation writes; None where it is no write."""
+    return operation.records.ids if isinstance(operation, (AddRecords, UpsertRecords)) else None
+
+
+def _ids_in(result: object) -> Iterator[str]:
+    """The ids in the result of a get, or of a query of several vectors."""
+    for records in result if isinstance(result, list) else (result,):
         if isinstance(records, Records):
             yield from records.ids

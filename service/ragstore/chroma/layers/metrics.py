@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar, get_args
+from typing import Final, TypeVar
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from ragstore.chroma.layers.intercepting import Asked, Operation, WatchingBackend
+from ragstore.chroma.layers.layered_backend import BackendLayer, NextCall
+from ragstore.chroma.operations import OPERATIONS, Operation
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
 from ragstore.kit.deferred_metrics import BUCKETS, record
 from ragstore.kit.errors import ServiceError
@@ -22,43 +22,33 @@ CHROMA_SECONDS: Final = Histogram(
     buckets=BUCKETS,
 )
 
-
 CHROMA_FAILURES: Final = Counter(
     "ragstore_chroma_failures_total",
     "Calls to Chroma that failed: away, too slow, or answered with an error of its own.",
     ["reason"],
 )
 
-
 CHROMA_CALLS: Final = Gauge("ragstore_chroma_calls_in_progress", "Calls that Chroma has not answered yet.")
 
-
 _UNAVAILABLE: Final = CHROMA_FAILURES.labels("unavailable")
-
-
 _TIMEOUT: Final = CHROMA_FAILURES.labels("timeout")
-
-
 _ERROR: Final = CHROMA_FAILURES.labels("error")
+_SECONDS: Final = {kind: CHROMA_SECONDS.labels(kind.name) for kind in OPERATIONS if not kind.is_cached}
 
 
-class MetricsBackend(WatchingBackend):
-    """A backend that measures each call to Chroma; see `Backend` for what each method does."""
+class MetricsLayer(BackendLayer):
+    """Measures each call to Chroma."""
 
-    _seconds: Final = {
-        operation: CHROMA_SECONDS.labels(operation)
-        for operation in get_args(Operation)
-        if operation != "max_batch_size"
-    }
+    def concerns(self, kind: type[Operation[object]]) -> bool:
+        """Concerns everything that is a call."""
+        return not kind.is_cached
 
-    async def _through(
-        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, two_step_read: bool = False
-    ) -> T:
-        """Make a call, and measure it."""
+    async def call(self, next_call: NextCall[T], operation: Operation[T]) -> T:
+        """Execute an operation and measure it."""
         started = time.perf_counter()
         record(CHROMA_CALLS.inc)
         try:
-            return await call()
+            return await next_call(operation)
         except ChromaUnavailable:
             _UNAVAILABLE.inc()
             raise
@@ -66,9 +56,9 @@ class MetricsBackend(WatchingBackend):
             _TIMEOUT.inc()
             raise
         except ServiceError as error:
-            if error.status >= 500:  # what is the caller's fault or absent is no failure of Chroma's
+            if error.status >= 500:  # a caller's mistake, or something that does not exist, is no failure of Chroma
                 _ERROR.inc()
             raise
         finally:
             record(CHROMA_CALLS.dec)
-            record(self._seconds[asked.operation].observe, time.perf_counter() - started)
+            record(_SECONDS[type(operation)].observe, time.perf_counter() - started)

@@ -1,76 +1,92 @@
-"""`RetryingBackend`: asks Chroma again when it was away for a moment.
+"""Retries of calls to Chroma. No other layer on this side of a call repeats one.
 
-Only calls that are the same when made twice are repeated, which all are but creating and deleting a collection. A call
-that took too long is not repeated: its caller has waited enough, and Chroma has enough to do.
+An operation that has the same effect when repeated is retried while Chroma is unavailable: all are but the creation
+of a collection. A deletion is retried only when the connection was lost before the response; "not found" then means
+that the first attempt deleted the collection. A call that timed out is not retried: its caller has waited long
+enough, and Chroma has enough to do.
 
-Chroma's server reads in two steps: a get with embeddings fails with an internal error when a document that it found is
-deleted before its embedding is read (measured with 1.5.9), and a query gives such a document without text and metadata,
-which the backend takes for a failure. Such reads are repeated, too.
+Chroma's server reads in two steps: a get with embeddings fails with an internal error when a document that it found
+is deleted before its embedding is read (measured with 1.5.9), and a query returns such a document without text and
+metadata, which the backend reports as a failure. Such reads are retried, too.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+import functools
+from typing import Final, TypeVar, cast
 
 from prometheus_client import Counter
 from tenacity import (
     AsyncRetrying,
-    retry_if_exception_type,
+    retry_if_exception,
     stop_after_attempt,
     stop_before_delay,
     wait_random_exponential,
 )
 
-from ragstore.chroma.backend import Backend
-from ragstore.chroma.layers.intercepting import Asked, InterceptingBackend
-from ragstore.errors import ChromaFailed, ChromaUnavailable
+from ragstore.chroma.errors import ConnectionLost
+from ragstore.chroma.layers.layered_backend import BackendLayer, NextCall
+from ragstore.chroma.operations import Operation
+from ragstore.errors import ChromaFailed, ChromaUnavailable, CollectionNotFound
 
 T = TypeVar("T")
 
-RETRIES: Final = 4
-"""Most times that a call is repeated, at once first. Chroma is back within a moment, or callers had better be told."""
+MAX_RETRIES: Final = 4
+"""The first is immediate. Chroma is back within a moment, or callers had better know."""
 
-LONGEST_WAIT: Final = 0.5
-"""Longest pause between two attempts, in seconds."""
+MAX_WAIT_SECONDS: Final = 0.5
+"""Maximum pause between two attempts."""
 
-REPEATED: Final = Counter("ragstore_chroma_retries_total", "Calls to Chroma that were made again because it was away.")
+RETRIED: Final = Counter("ragstore_chroma_retries_total", "Calls to Chroma that were made again because it was away.")
 
 
-class RetryingBackend(InterceptingBackend):
-    """A backend that repeats what may be repeated; see `Backend` for what each method does.
+class RetryLayer(BackendLayer):
+    """Retries what may be repeated.
 
     Args:
-        inner: the backend that is wrapped.
-        seconds: no attempt begins later than this after the first.
+        seconds: no retry begins later than this after the first failure.
     """
 
-    def __init__(self, inner: Backend, seconds: float) -> None:
-        super().__init__(inner)
+    def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
-    async def _through(
-        self, asked: Asked, call: Callable[[], Awaitable[T]], *, repeatable: bool = True, two_step_read: bool = False
-    ) -> T:
-        """Make a call, and again while Chroma is away."""
+    def concerns(self, kind: type[Operation[object]]) -> bool:
+        """Concerns everything that may be repeated."""
+        return kind.retryable
+
+    async def call(self, next_call: NextCall[T], operation: Operation[T]) -> T:
+        """Execute an operation, and again while Chroma is unavailable."""
         try:
-            return await call()
+            return await next_call(operation)
         except (ChromaUnavailable, ChromaFailed) as error:
-            passing = (ChromaUnavailable, ChromaFailed) if two_step_read else ChromaUnavailable
-            if not repeatable or not isinstance(error, passing):
+            if not _is_transient(operation, error):
                 raise
+        # The usual call ends above, and pays nothing for what follows.
 
         async def again() -> T:
-            REPEATED.inc()
-            return await call()
+            RETRIED.inc()
+            try:
+                return await next_call(operation)
+            except CollectionNotFound:
+                if not operation.done_if_gone:
+                    raise
+                return cast("T", None)
 
-        # The usual call ends above, and pays nothing for what follows.
         retrying = AsyncRetrying(
             sleep=asyncio.sleep,
-            retry=retry_if_exception_type(passing),
-            stop=stop_after_attempt(RETRIES) | stop_before_delay(self._seconds),
-            wait=wait_random_exponential(multiplier=0.1, max=LONGEST_WAIT),
+            retry=retry_if_exception(functools.partial(_is_transient, operation)),
+            stop=stop_after_attempt(MAX_RETRIES) | stop_before_delay(self._seconds),
+            wait=wait_random_exponential(multiplier=0.1, max=MAX_WAIT_SECONDS),
             reraise=True,
         )
         return await retrying(again)
+
+
+def _is_transient(operation: Operation[object], error: BaseException) -> bool:
+    """Whether an operation that failed so may succeed when it is repeated."""
+    if operation.done_if_gone:
+        return isinstance(error, ConnectionLost)
+    if operation.is_two_step_read:
+        return isinstance(error, (ChromaUnavailable, ChromaFailed))
+    return isinstance(error, ChromaUnavailable)

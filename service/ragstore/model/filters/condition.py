@@ -1,7 +1,7 @@
-"""`Condition`: what documents must meet, as it travels with a question down the stores.
+"""`Condition`: the filters of a query or selection.
 
-Who merges questions, plans them and asks Chroma all need a filter in Chroma's form, or to tell it from others. Both are
-made once, when first asked for.
+The layers that batch queries, plan filters and call Chroma need a filter in Chroma's language, or a key that identifies
+it. Both are computed once, on first use.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ragstore.model.filters.where import Where
 from ragstore.model.filters.where_document import WhereDocument
 
 KEY_BYTES: Final = 16
-"""Length of a condition's key. Filters can be megabytes long, and keys of many are remembered."""
+"""Size of a condition's key. Filters can have megabytes, and the keys of many filters are cached."""
 
 
-# No slots: what is made once is kept beside the fields.
+# No slots: cached properties are stored in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """What documents must meet. Everything that is set must hold.
+    """Filters over metadata and text. All that are set must hold.
 
     Attributes:
-        where: only documents whose metadata this selects.
-        where_document: only documents whose text this selects.
+        where: the filter over metadata.
+        where_document: the filter over text.
     """
 
     where: Where | None = None
@@ -37,19 +37,19 @@ class Condition:
 
     @classmethod
     def parse(cls, where: object, where_document: object = None) -> Condition:
-        """Read filters given as JSON values; None and `{}` set nothing.
+        """Parse filters from JSON values. None and `{}` select everything.
 
         Raises:
-            InvalidFilter: one is not of its language.
+            InvalidFilter: a filter is invalid.
         """
         return cls(metadata_filter.parse(where), document_filter.parse(where_document))
 
     @classmethod
     def parse_text(cls, where: str | None, where_document: str | None = None) -> Condition:
-        """Read filters given as JSON texts; None sets nothing.
+        """Parse filters from JSON texts. None selects everything.
 
         Raises:
-            InvalidFilter: one is no JSON, or not of its language.
+            InvalidFilter: a text is not JSON, or a filter is invalid.
         """
         return cls(
             None if where is None else metadata_filter.parse_text(where),
@@ -58,27 +58,27 @@ class Condition:
 
     @property
     def is_none(self) -> bool:
-        """Whether all documents meet it."""
+        """Whether it selects everything."""
         return self.where is None and self.where_document is None
 
     @cached_property
     def chroma_where(self) -> dict[str, object] | None:
-        """The filter on metadata in Chroma's form."""
+        """The filter over metadata in Chroma's language."""
         return None if self.where is None else metadata_filter.to_chroma(self.where)
 
     @cached_property
     def chroma_where_document(self) -> dict[str, object] | None:
-        """The filter on text in Chroma's form."""
+        """The filter over text in Chroma's language."""
         return None if self.where_document is None else document_filter.to_chroma(self.where_document)
 
     @cached_property
     def key(self) -> bytes:
-        """Tells it from conditions that ask Chroma something else; empty when all documents meet it."""
+        """Identifies the filters as Chroma receives them; empty if they select everything."""
         if self.is_none:
             return b""
-        asked = msgspec.json.encode((self.chroma_where, self.chroma_where_document))
-        return hashlib.blake2b(asked, digest_size=KEY_BYTES).digest()
+        encoded = msgspec.json.encode((self.chroma_where, self.chroma_where_document))
+        return hashlib.blake2b(encoded, digest_size=KEY_BYTES).digest()
 
 
 NO_CONDITION: Final = Condition()
-"""Met by all documents."""
+"""Selects everything."""

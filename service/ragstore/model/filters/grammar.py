@@ -1,4 +1,4 @@
-"""What both filter languages share: `$and` and `$or`, their errors and bounds, and reading JSON."""
+"""The common grammar of both filter languages: `$and` and `$or`, limits, errors, and parsing of JSON."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ragstore.errors import InvalidFilter
 from ragstore.kit.errors import FieldError
 
 MAX_DEPTH: Final = 32
-"""Levels of `$and` and `$or`. Chroma's server refuses about 100 levels of JSON; what ragstore adds must fit below."""
+"""Levels of `$and` and `$or`. Chroma's server rejects about 100 levels of JSON, and ragstore adds some."""
 
 MAX_CLAUSES: Final = 500
-"""Comparisons in one filter. SQLite refuses expression trees of 1,000."""
+"""Comparisons in one filter. SQLite rejects expression trees of depth 1,000."""
 
 MAX_VALUES: Final = 8_000
-"""Values in all `$in` and `$nin` of a filter; a number with a fraction counts twice. SQLite takes 32,766 variables: ids
-may need 10,000 of them, a number takes 2 and a comparison up to 12."""
+"""Values in all `$in` and `$nin` of a filter; a number with a fraction counts twice. SQLite accepts 32,766 variables:
+ids may need 10,000 of them, a number takes 2 and a comparison up to 12."""
 
-GROUP: Final = 100
-"""Most clauses side by side in what Chroma is sent; more are put in groups, or SQLite's tree becomes too deep."""
+MAX_SIBLINGS: Final = 100
+"""Clauses in one `$and` or `$or` that Chroma receives. More are nested in groups, or SQLite's tree becomes too deep."""
 
 C = TypeVar("C")
-"""A language's comparison: what stands between `$and` and `$or`."""
+"""A language's comparison: the leaf of `$and` and `$or`."""
 
 
 class Combination(msgspec.Struct, Generic[C], frozen=True):
-    """Filters joined.
+    """Filters combined by `$and` or `$or`.
 
     Attributes:
         operator: `$and`: all must hold; `$or`: one must.
@@ -43,8 +43,8 @@ class Combination(msgspec.Struct, Generic[C], frozen=True):
 Filter: TypeAlias = C | Combination[C]
 
 
-class Complaint:
-    """Makes the errors of one filter parameter.
+class FilterErrors:
+    """Creates the errors of one filter parameter.
 
     Args:
         parameter: `where` or `where_document`.
@@ -58,15 +58,12 @@ class Complaint:
         """JSON path of the whole filter."""
         return f"$.{self.parameter}"
 
-    def about(self, message: str, path: str | None = None) -> InvalidFilter:
-        """An error.
+    def error(self, message: str, path: str | None = None) -> InvalidFilter:
+        """An error, for the caller to raise.
 
         Args:
-            message: what is wrong; no value of the filter's may stand in it.
-            path: JSON path of the place; the whole filter when None.
-
-        Returns:
-            The error, for the caller to raise.
+            message: what is wrong, without any value of the filter.
+            path: JSON path of the invalid part; the whole filter if None.
         """
         detail = f"Invalid '{self.parameter}' filter: {message}"
         if path is None:
@@ -74,105 +71,92 @@ class Complaint:
         return InvalidFilter(f"{detail} at {path}", [FieldError(path, message)])
 
 
-class Reader(ABC, Generic[C]):
-    """Reads one filter. Made anew for each.
+class FilterParser(ABC, Generic[C]):
+    """Parses one filter. It counts clauses and values, so each filter needs a new one."""
 
-    Args:
-        complaint: makes the errors.
-    """
-
-    def __init__(self, complaint: Complaint) -> None:
-        self.complaint = complaint
+    def __init__(self, errors: FilterErrors) -> None:
+        self.errors = errors
         self._clauses = 0
         self._values = 0
 
     @abstractmethod
     def comparisons(self, key: str, value: object, path: str) -> list[C]:
-        """Read what stands under a key that is neither `$and` nor `$or`.
+        """Parse a key other than `$and` and `$or`.
 
         Args:
             key: the key.
-            value: the decoded JSON under it.
+            value: the decoded JSON value of the key.
             path: its JSON path.
 
         Returns:
             The comparisons, which must all hold.
 
         Raises:
-            InvalidFilter: it is not of the language.
+            InvalidFilter: the key or the value is invalid.
         """
 
-    def read_text(self, text: str) -> Filter[C] | None:
-        """Read a filter that came as text in a query parameter.
-
-        Args:
-            text: the parameter.
+    def parse_text(self, text: str) -> Filter[C] | None:
+        """Parse a filter from the text of a query parameter.
 
         Returns:
-            The filter, or None when it selects everything.
+            The filter, or None if it selects everything.
 
         Raises:
-            InvalidFilter: it is no JSON, or not of the language.
+            InvalidFilter: the text is not JSON, or the filter is invalid.
         """
         try:
             value = msgspec.json.decode(text)
         except RecursionError:
             raise self._too_deep() from None
         except (msgspec.MsgspecError, UnicodeError):
-            raise self.complaint.about("must be valid JSON") from None
-        return self._filter(value, self.complaint.root, 0)
+            raise self.errors.error("must be valid JSON") from None
+        return self._filter(value, self.errors.root, 0)
 
-    def read(self, value: object) -> Filter[C] | None:
-        """Read a filter given as a JSON value; null and a field that is absent select everything.
-
-        Args:
-            value: the decoded JSON.
+    def parse(self, value: object) -> Filter[C] | None:
+        """Parse a filter from a decoded JSON value. Null and an absent field select everything.
 
         Returns:
-            The filter, or None when it selects everything.
+            The filter, or None if it selects everything.
 
         Raises:
-            InvalidFilter: it is not of the language.
+            InvalidFilter: the filter is invalid.
         """
         if value is None or value is msgspec.UNSET:
             return None
-        return self._filter(value, self.complaint.root, 0)
+        return self._filter(value, self.errors.root, 0)
 
     def count_values(self, count: int) -> None:
-        """Count the values of a list.
-
-        Args:
-            count: how many there are, or count as.
+        """Count the values of a list towards `MAX_VALUES`.
 
         Raises:
-            InvalidFilter: the filter's lists hold more than `MAX_VALUES`.
+            InvalidFilter: the filter's lists have more values.
         """
         self._values += count
         if self._values > MAX_VALUES:
-            raise self.complaint.about(f"more than {MAX_VALUES} values in its lists (fractions count twice)")
+            raise self.errors.error(f"more than {MAX_VALUES} values in its lists (fractions count twice)")
 
     def _filter(self, value: object, path: str, depth: int) -> Filter[C] | None:
         if depth > MAX_DEPTH:
             raise self._too_deep()
         if not isinstance(value, dict):
-            raise self.complaint.about("must be a JSON object", path)
+            raise self.errors.error("must be a JSON object", path)
         clauses: list[Filter[C]] = []
-        for key, below in value.items():
+        for key, nested in value.items():
             if not isinstance(key, str):  # MessagePack allows it
-                raise self.complaint.about("a key must be a string", path)
+                raise self.errors.error("a key must be a string", path)
             if key == "$and" or key == "$or":
-                clause = self._combination(key, below, f"{path}.{key}", depth)
+                clause = self._combination(key, nested, f"{path}.{key}", depth)
                 clauses += [] if clause is None else [clause]
             else:
-                comparisons = self.comparisons(key, below, f"{path}.{key}")
+                comparisons = self.comparisons(key, nested, f"{path}.{key}")
                 self._count_clauses(len(comparisons))
                 clauses += comparisons
         return _combined("$and", clauses)
 
     def _combination(self, key: str, value: object, path: str, depth: int) -> Filter[C] | None:
         if not isinstance(value, list) or not value:
-            raise self.complaint.about(f"'{key}' takes a non-empty list of filters", path)
-        clauses = [self._filter(item, f"{path}[{place}]", depth + 1) for place, item in enumerate(value)]
+            raise self.errors.error(f"'{key}' takes a non-empty list of filters", path)
+        clauses = [self._filter(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)]
         if key == "$or" and None in clauses:
             return None
         return _combined(key, [clause for clause in clauses if clause is not None])
@@ -180,10 +164,10 @@ class Reader(ABC, Generic[C]):
     def _count_clauses(self, count: int) -> None:
         self._clauses += count
         if self._clauses > MAX_CLAUSES:
-            raise self.complaint.about(f"more than {MAX_CLAUSES} comparisons")
+            raise self.errors.error(f"more than {MAX_CLAUSES} comparisons")
 
     def _too_deep(self) -> InvalidFilter:
-        return self.complaint.about(f"nested more than {MAX_DEPTH} levels deep")
+        return self.errors.error(f"nested more than {MAX_DEPTH} levels deep")
 
 
 def _combined(operator: str, clauses: list[Filter[C]]) -> Filter[C] | None:
@@ -192,31 +176,29 @@ def _combined(operator: str, clauses: list[Filter[C]]) -> Filter[C] | None:
     return clauses[0] if len(clauses) == 1 else Combination(operator, tuple(clauses))
 
 
-def to_chroma(filtered: Filter[C], comparison: Callable[[C], dict[str, object]]) -> dict[str, object]:
-    """Write a filter for Chroma.
+def to_chroma(parsed: Filter[C], comparison: Callable[[C], dict[str, object]]) -> dict[str, object]:
+    """Translate a filter to Chroma's language.
 
     Args:
-        filtered: the filter.
-        comparison: writes one comparison.
+        parsed: the filter.
+        comparison: translates one comparison.
 
     Returns:
-        A filter of Chroma's own language that selects the same documents.
+        A filter with which Chroma selects the same documents.
     """
-    if isinstance(filtered, Combination):
-        return joined(filtered.operator, [to_chroma(clause, comparison) for clause in filtered.clauses])
-    return comparison(filtered)
+    if isinstance(parsed, Combination):
+        return combine(parsed.operator, [to_chroma(clause, comparison) for clause in parsed.clauses])
+    return comparison(parsed)
 
 
-def joined(operator: str, clauses: list[dict[str, object]]) -> dict[str, object]:
-    """Join clauses for Chroma, which wants two or more, and not too many side by side.
+def combine(operator: str, clauses: list[dict[str, object]]) -> dict[str, object]:
+    """Combine clauses for Chroma, which requires at least two and fails with too many siblings.
 
     Args:
         operator: `$and` or `$or`.
-        clauses: one or more clauses.
-
-    Returns:
-        One clause that means all of them.
+        clauses: one or more clauses in Chroma's language.
     """
-    while len(clauses) > GROUP:
-        clauses = [joined(operator, clauses[start : start + GROUP]) for start in range(0, len(clauses), GROUP)]
+    while len(clauses) > MAX_SIBLINGS:
+        starts = range(0, len(clauses), MAX_SIBLINGS)
+        clauses = [combine(operator, clauses[start : start + MAX_SIBLINGS]) for start in starts]
     return clauses[0] if len(clauses) == 1 else {operator: clauses}

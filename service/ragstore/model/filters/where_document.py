@@ -1,10 +1,10 @@
-"""The `where_document` language: which documents a filter over text selects.
+"""The `where_document` language: filters over text.
 
-`{"$contains": "text"}` and `{"$not_contains": "text"}` look for the text as it stands, case and all.
+`{"$contains": "text"}` and `{"$not_contains": "text"}` search for the exact, case-sensitive text.
 `{"$regex": "..."}` and `{"$not_regex": "..."}` take a regular expression of Rust's `regex` crate.
-Several operators in one object mean all of them; `$and` and `$or` take lists of filters; `{}` selects everything.
+Several operators in one object must all hold; `$and` and `$or` take lists of filters; `{}` selects everything.
 
-One limit: in a text that holds a NUL character, `$contains` does not find what stands behind it; `$regex` does.
+One limit: in a text with a NUL character, `$contains` does not find text after it. `$regex` does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from ragstore.model.filters import grammar
-from ragstore.model.filters.grammar import Complaint, Filter, Reader
+from ragstore.model.filters.grammar import Filter, FilterErrors, FilterParser
 
 OPERATORS: Final = ("$contains", "$not_contains", "$regex", "$not_regex")
 MAX_TEXT: Final = 1000
@@ -23,7 +23,7 @@ MAX_TEXT: Final = 1000
 _NUL: Final = "\x00"
 _SPECIAL: Final = frozenset(r"\.+*?()|[]{}^$#&-~")
 
-COMPLAINT: Final = Complaint("where_document")
+ERRORS: Final = FilterErrors("where_document")
 
 
 class TextComparison(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class TextComparison(msgspec.Struct, frozen=True):
 
     Attributes:
         operator: one of `OPERATORS`.
-        operand: the text or expression to look for.
+        operand: the text or expression to search for.
     """
 
     operator: str
@@ -42,42 +42,35 @@ WhereDocument: TypeAlias = Filter[TextComparison]
 
 
 def parse_text(text: str) -> WhereDocument | None:
-    """Read a filter given as JSON text; see `Reader.read_text`."""
-    return _WhereDocumentReader(COMPLAINT).read_text(text)
+    """Parse a filter from JSON text; see `FilterParser.parse_text`."""
+    return _WhereDocumentParser(ERRORS).parse_text(text)
 
 
 def parse(value: object) -> WhereDocument | None:
-    """Read a filter given as a JSON value; see `Reader.read`."""
-    return _WhereDocumentReader(COMPLAINT).read(value)
+    """Parse a filter from a decoded JSON value; see `FilterParser.parse`."""
+    return _WhereDocumentParser(ERRORS).parse(value)
 
 
-class _WhereDocumentReader(Reader[TextComparison]):
+class _WhereDocumentParser(FilterParser[TextComparison]):
     def comparisons(self, key: str, value: object, path: str) -> list[TextComparison]:
         if key not in OPERATORS:
-            raise self.complaint.about(f"unknown operator '{key}'", path)
+            raise self.errors.error(f"unknown operator '{key}'", path)
         if not isinstance(value, str) or not value:
-            raise self.complaint.about(f"'{key}' takes a non-empty string", path)
+            raise self.errors.error(f"'{key}' takes a non-empty string", path)
         if len(value) > MAX_TEXT:
-            raise self.complaint.about(f"'{key}' takes at most {MAX_TEXT} characters", path)
+            raise self.errors.error(f"'{key}' takes at most {MAX_TEXT} characters", path)
         return [TextComparison(key, value)]
 
 
 def to_chroma(where_document: WhereDocument) -> dict[str, object]:
-    """Write a filter for Chroma.
-
-    Args:
-        where_document: the filter.
-
-    Returns:
-        The same in Chroma's own form.
-    """
+    """Translate a filter to Chroma's language."""
     return grammar.to_chroma(where_document, _comparison_to_chroma)
 
 
 def _comparison_to_chroma(comparison: TextComparison) -> dict[str, object]:
     operator, operand = comparison.operator, comparison.operand
     if _NUL in operand and operator in ("$contains", "$not_contains"):
-        # Chroma looks for what stands before the NUL only (measured with 1.5.9); a regular expression holds it all.
+        # Chroma searches only for the text before the NUL (measured with 1.5.9). A regular expression has all of it.
         literally = "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in operand)
         return {"$regex" if operator == "$contains" else "$not_regex": literally}
     return {operator: operand}

@@ -1,4 +1,4 @@
-"""The contract's words for streams: the lines of the answer, as structs. See `ragstore.api.schemas` for all others."""
+"""Lines of the response to a stream, as structs. See `ragstore.api.schemas` for all other bodies."""
 
 from __future__ import annotations
 
@@ -10,36 +10,34 @@ from ragstore.kit.problems import Problem
 
 
 class StreamStored(Struct, frozen=True, omit_defaults=True):
-    """A line of the answer to a stream: a batch was stored."""
+    """A line of the response to a stream: a batch was stored."""
 
     status: Literal["stored"]
-    first_line: Annotated[int, Meta(description="The first line of the batch; lines count from 1.", ge=1)]
+    first_line: Annotated[int, Meta(description="The first line of the batch, counted from 1.", ge=1)]
     last_line: Annotated[int, Meta(description="The last line of the batch. All lines up to it are stored.", ge=1)]
-    count: Annotated[int, Meta(description="Documents in the batch.", ge=1)]
+    count: Annotated[int, Meta(description="Number of documents in the batch.", ge=1)]
     id_prefix: Annotated[
         str | UnsetType,
-        Meta(
-            description="Documents of the batch that came without an id have this and the number of their line as id."
-        ),
+        Meta(description="The generated id of a document without an id is this prefix and the number of its line."),
     ] = UNSET
 
 
 class StreamDone(Struct, frozen=True):
-    """The last line of the answer to a stream: all of it was stored."""
+    """The last line of the response to a stream that was stored completely."""
 
     status: Literal["done"]
     collection: Annotated[str, Meta(description="The collection.")]
-    last_line: Annotated[int, Meta(description="The last line that held a document; 0 when none did.", ge=0)]
-    count: Annotated[int, Meta(description="Documents written.", ge=0)]
-    batches: Annotated[int, Meta(description="Batches they were written in.", ge=0)]
+    last_line: Annotated[int, Meta(description="The last line with a document; 0 if there was none.", ge=0)]
+    count: Annotated[int, Meta(description="Number of stored documents.", ge=0)]
+    batches: Annotated[int, Meta(description="Number of stored batches.", ge=0)]
 
 
 class StreamFailed(Struct, frozen=True):
-    """The last line of the answer to a stream that something ended."""
+    """The last line of the response to a stream that failed after its first batch was stored."""
 
     status: Literal["failed"]
     collection: Annotated[str, Meta(description="The collection.")]
-    last_line: Annotated[int, Meta(description="The last line stored. All lines up to it are stored.", ge=1)]
-    count: Annotated[int, Meta(description="Documents written.", ge=1)]
-    batches: Annotated[int, Meta(description="Batches they were written in.", ge=1)]
-    problem: Annotated[Problem, Meta(description="What ended the stream.")]
+    last_line: Annotated[int, Meta(description="The last stored line. All lines up to it are stored.", ge=1)]
+    count: Annotated[int, Meta(description="Number of stored documents.", ge=1)]
+    batches: Annotated[int, Meta(description="Number of stored batches.", ge=1)]
+    problem: Annotated[Problem, Meta(description="The error that ended the stream.")]

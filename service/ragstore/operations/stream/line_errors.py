@@ -1,4 +1,4 @@
-"""Errors of a batch that came in lines: which line is to blame, and where in it."""
+"""Errors of a stream's batch, in terms of its lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DOCUMENT: Final = re.compile(r"\$\.documents\[(\d+)\]")
 
 
 def with_line_numbers(error: ServiceError, numbers: Sequence[int]) -> ServiceError:
-    """An error of a batch, in terms of the lines that it came in.
+    """An error of a batch, in terms of the stream's lines.
 
     Args:
         error: the error, with paths such as `$.documents[3].embedding`.
@@ -28,16 +28,16 @@ def with_line_numbers(error: ServiceError, numbers: Sequence[int]) -> ServiceErr
         return part if found is None else f"line {numbers[int(found[1])]}, ${part[found.end() :]}"
 
     detail = "".join(line_named(part) for part in error.parts)
-    problems: list[FieldError] = []
-    for problem in error.field_errors:
-        found = DOCUMENT.match(problem.path)
-        message = detail if problem.message == error.detail else problem.message
+    field_errors: list[FieldError] = []
+    for field in error.field_errors:
+        found = DOCUMENT.match(field.path)
+        message = detail if field.message == error.detail else field.message
         if found is None:
-            problems.append(FieldError(problem.path, message))
+            field_errors.append(FieldError(field.path, message))
             continue
         number = numbers[int(found[1])]
-        path = f"${problem.path[found.end() :]}"
-        problems.append(FieldError(path, message, number))
-        if path == "$" and detail == message:  # a whole document, and nothing says yet which
+        path = f"${field.path[found.end() :]}"
+        field_errors.append(FieldError(path, message, number))
+        if path == "$" and detail == message:  # the whole document, and the detail has no line yet
             detail = f"{detail}: line {number}"
-    return error.with_detail(detail, problems)
+    return error.with_detail(detail, field_errors)

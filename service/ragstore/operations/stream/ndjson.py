@@ -1,4 +1,4 @@
-"""Newline-delimited JSON: the lines of a body that comes in pieces."""
+"""Newline-delimited JSON: the lines of a body that arrives in chunks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Line(NamedTuple):
     """A line that is not blank.
 
     Attributes:
-        number: its number; all lines count, from 1.
+        number: its number, counted from 1, blank lines included.
         content: its bytes, without the newline.
     """
 
@@ -22,58 +22,55 @@ class Line(NamedTuple):
     content: bytes
 
 
-class Lines:
-    """Cuts pieces of a body into lines. A line ends with a newline, the last one also with the body.
+class LineSplitter:
+    """Splits the chunks of a body into lines. A line ends with a newline or with the body.
 
     Args:
-        most: most bytes of a line.
+        max_line_bytes: maximum size of a line.
 
     Attributes:
-        ready: the lines that are complete, for the caller to take.
+        ready: complete lines, for the caller to remove.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._begun: list[bytes] = []
-        self._begun_bytes = 0
+    def __init__(self, max_line_bytes: int) -> None:
+        self._max_line_bytes = max_line_bytes
+        self._incomplete: list[bytes] = []
+        self._incomplete_bytes = 0
         self._number = 0
         self.ready: deque[Line] = deque()
 
-    def feed(self, piece: bytes) -> bool:
-        """Take the next piece.
-
-        Args:
-            piece: bytes of the body.
+    def feed(self, chunk: bytes) -> bool:
+        """Add the next chunk.
 
         Returns:
-            Whether it completed a line, blank ones included.
+            Whether it completed a line, blank lines included.
 
         Raises:
             LineTooLarge: a line is too large, whether it is complete or not.
         """
-        *complete, rest = piece.split(b"\n")
+        *complete, rest = chunk.split(b"\n")
         for content in complete:
-            self._begin(content)
+            self._extend(content)
             self._complete()
-        self._begin(rest)
+        self._extend(rest)
         return bool(complete)
 
     def end(self) -> None:
-        """The body has ended."""
+        """Complete the last line at the end of the body."""
         self._complete()
 
-    def _begin(self, content: bytes) -> None:
+    def _extend(self, content: bytes) -> None:
         if not content:
             return
-        self._begun.append(content)
-        self._begun_bytes += len(content)
-        if self._begun_bytes > self._most:
-            raise LineTooLarge(self._number + 1, self._most)
+        self._incomplete.append(content)
+        self._incomplete_bytes += len(content)
+        if self._incomplete_bytes > self._max_line_bytes:
+            raise LineTooLarge(self._number + 1, self._max_line_bytes)
 
     def _complete(self) -> None:
-        content = b"".join(self._begun)
-        self._begun = []
-        self._begun_bytes = 0
+        content = b"".join(self._incomplete)
+        self._incomplete = []
+        self._incomplete_bytes = 0
         self._number += 1
         if content.strip(BLANK):
             self.ready.append(Line(self._number, content))

@@ -1,7 +1,7 @@
-"""Documents that come line by line: read, gathered into batches, stored, acknowledged.
+"""One stream of documents: its lines are received, batched, stored and acknowledged.
 
-While one batch is written the next one is read, and no more: then the sender waits, since nobody takes what it sends.
-So a stream needs the same memory however long it is.
+While one batch is being stored, the next one is received, but no further: the service stops reading, and the
+connection's flow control stops the client. So a stream needs the same memory however long it is.
 """
 
 from __future__ import annotations
@@ -25,209 +25,206 @@ from ragstore.kit.problems import problem_of
 from ragstore.model.documents import Batch, Write
 from ragstore.operations.stream.events import StreamDone, StreamFailed, StreamStored
 from ragstore.operations.stream.line_errors import with_line_numbers
-from ragstore.operations.stream.ndjson import Line, Lines
-from ragstore.operations.write_documents import without_repeats
+from ragstore.operations.stream.ndjson import Line, LineSplitter
+from ragstore.operations.write_documents import split_at_repeated_ids
 from ragstore.store.protocol import Store, write_batch
 
 Mode: TypeAlias = Literal["add", "upsert"]
 BatchDecoder: TypeAlias = Callable[[Sequence[bytes], Callable[[int], str]], Batch]
 
-BATCH_DOCUMENTS: Final = 1000
-"""Most documents in a batch. Larger ones gain little (Chroma's cost is then for each document) and take more memory."""
+MAX_BATCH_DOCUMENTS: Final = 1000
+"""Maximum number of documents in a batch. Larger batches take more memory and gain little, since Chroma's cost is then
+per document."""
 
-BATCH_BYTES: Final = 8 * 1024 * 1024
-"""Most bytes of lines in a batch; a larger line is a batch of its own."""
+MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
+"""Maximum size of a batch's lines. A larger line is a batch of its own."""
 
-GATHER_SECONDS: Final = 0.25
-"""How long a batch that is not full waits for more lines, so that a slow sender does not cost Chroma a call a line."""
+MAX_BATCH_DELAY_SECONDS: Final = 0.25
+"""How long an incomplete batch waits for more lines. Otherwise a slow client would cost one call to Chroma per line."""
 
-LOOK_SECONDS: Final = 0.25
-"""How often a stream that waits for lines looks whether the service stops."""
+STOP_CHECK_SECONDS: Final = 0.25
+"""How often a stream that waits for lines checks whether the service is stopping."""
 
 DRAIN_SECONDS: Final = 5.0
-"""How long after a failure what still comes is read and dropped: a connection that is closed over unread bytes is
-reset, and the sender might not get to read why."""
+"""How long the rest of the body is received and dropped after a failure. Closing a connection with unread bytes resets
+it, and the client might not receive the response."""
 
 DRAIN_SILENCE_SECONDS: Final = 0.25
-"""After so long without bytes nothing is taken to come any more."""
+"""Stop draining after this much silence."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Streaming:
-    """What bounds every stream.
+class StreamConfig:
+    """The configuration of all streams.
 
     Attributes:
-        batch_documents: most documents in one write of Chroma's.
-        line_bytes: most bytes of a line.
-        stopping: set when the service stops.
+        max_batch_documents: maximum number of documents in one write to Chroma.
+        max_line_bytes: maximum size of a line.
+        stopping: set when the service is stopping.
     """
 
-    batch_documents: int
-    line_bytes: int
+    max_batch_documents: int
+    max_line_bytes: int
     stopping: threading.Event
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedBatch:
-    """A batch whose ids may repeat, and the lines that it came in.
-
-    Attributes:
-        batch: the documents.
-        numbers: the number of each document's line.
-    """
+    """A batch whose ids may repeat, and the number of each document's line."""
 
     batch: Batch
-    numbers: list[int]
+    line_numbers: list[int]
 
 
 class DocumentStream:
-    """One stream, as an ASGI application. What fails before the first acknowledgement is raised.
+    """One stream, as an ASGI application. It raises an error that occurs before the first acknowledgement.
 
     Args:
-        store: where the collection is.
-        collection: its name.
-        mode: what to do with documents whose ids are taken.
-        bounds: what bounds it.
-        decode: makes a batch of lines; its second argument makes the id of a document without one, by its index.
+        store: the store.
+        collection: the name of a collection of the store.
+        mode: `add` fails on existing ids, `upsert` replaces their documents.
+        config: limits, and the event that ends all streams.
+        decode: decodes lines into a batch. Its second argument generates the id of a document without one, from its
+            index.
     """
 
-    def __init__(self, store: Store, collection: str, mode: Mode, bounds: Streaming, decode: BatchDecoder) -> None:
+    def __init__(self, store: Store, collection: str, mode: Mode, config: StreamConfig, decode: BatchDecoder) -> None:
         self._store = store
         self._collection = collection
         self._mode = mode
         self._decode = decode
-        self._batch_documents = min(BATCH_DOCUMENTS, bounds.batch_documents)
-        self._stopping = bounds.stopping
-        self._lines = Lines(bounds.line_bytes)
+        self._max_batch_documents = min(MAX_BATCH_DOCUMENTS, config.max_batch_documents)
+        self._stopping = config.stopping
+        self._lines = LineSplitter(config.max_line_bytes)
         self._id_prefix = f"{uuid4().hex}-"
         self._receiving: asyncio.Task[HTTPReceiveMessage] | None = None
         self._writing: asyncio.Task[None] | None = None
-        self._ended = False
-        self._left = False
-        self._started = False
+        self._body_complete = False
+        self._disconnected = False
+        self._response_started = False
         self._last_line = 0
         self._count = 0
         self._batches = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take the stream, and acknowledge each batch of it.
+        """Receive the stream, and acknowledge each batch.
 
         Raises:
-            ServiceError: the first batch failed, or never came.
+            ServiceError: the first batch failed or never arrived.
         """
         self._receive = receive
         self._send = send
         try:
             failure = await self._ingest()
-            if self._left:
-                self._tell("left", 0)
+            if self._disconnected:
+                self._log_end("disconnected", 0)
             elif failure is None:
-                await self._answer(
-                    StreamDone("done", self._collection, self._last_line, self._count, self._batches), more=False
-                )
-                self._tell("done", 200)
+                done = StreamDone("done", self._collection, self._last_line, self._count, self._batches)
+                await self._send_line(done, more=False)
+                self._log_end("done", 200)
             else:
-                self._tell("failed", failure.status)
-                await self._fail(failure)
+                self._log_end("failed", failure.status)
+                await self._send_failure(failure)
         finally:
-            await self._let_go()
+            await self._cancel_tasks()
 
     async def _ingest(self) -> ServiceError | None:
         """Store batch after batch.
 
         Returns:
-            What ended it early; the batch that was under way then was finished and acknowledged.
+            The error that ended the stream early. The batch that was in flight has completed and is acknowledged.
         """
         failure: ServiceError | None = None
         try:
-            while (numbered := await self._next()) is not None:
-                await self._written()
+            while (numbered := await self._next_batch()) is not None:
+                await self._finish_write()
                 self._check_stopping()
                 self._writing = asyncio.create_task(self._write(numbered))
         except ServiceError as error:
             failure = error
         try:
-            await self._written()
-        except ServiceError as error:  # of earlier lines, so it comes first
+            await self._finish_write()
+        except ServiceError as error:  # takes precedence: its lines are earlier
             failure = error
         return failure
 
-    async def _next(self) -> NumberedBatch | None:
-        """The next batch, decoded; None when there are no more lines."""
-        lines = await self._gather()
+    async def _next_batch(self) -> NumberedBatch | None:
+        """The next batch, decoded; None at the end of the lines."""
+        lines = await self._gather_lines()
         if not lines:
             return None
         numbers = [line.number for line in lines]
+        contents = [line.content for line in lines]
         try:
-            batch = self._decode([line.content for line in lines], lambda place: f"{self._id_prefix}{numbers[place]}")
+            batch = self._decode(contents, lambda index: f"{self._id_prefix}{numbers[index]}")
         except ServiceError as error:
             raise with_line_numbers(error, numbers) from None
         return NumberedBatch(batch, numbers)
 
-    async def _gather(self) -> list[Line]:
-        """Lines for the next batch: until it is full, or has waited long enough and none is being written."""
+    async def _gather_lines(self) -> list[Line]:
+        """The lines of the next batch: until it is full, or until its delay is over and no other batch is in flight."""
         loop = asyncio.get_running_loop()
         gathered: list[Line] = []
         size = 0
         due: float | None = None
         while True:
-            while self._lines.ready and not self._left:
+            while self._lines.ready and not self._disconnected:
                 size += len(self._lines.ready[0].content)
-                if gathered and (size > BATCH_BYTES or len(gathered) == self._batch_documents):
+                if gathered and (size > MAX_BATCH_BYTES or len(gathered) == self._max_batch_documents):
                     return gathered
                 gathered.append(self._lines.ready.popleft())
-            if self._left:
+            if self._disconnected:
                 return []
-            if self._ended:
+            if self._body_complete:
                 return gathered
             if gathered and due is None:
-                due = loop.time() + GATHER_SECONDS
+                due = loop.time() + MAX_BATCH_DELAY_SECONDS
             if due is not None and self._writing is None and loop.time() >= due:
                 return gathered
-            await self._more(LOOK_SECONDS if due is None else due - loop.time())
+            await self._wait_for_input(STOP_CHECK_SECONDS if due is None else due - loop.time())
 
-    async def _more(self, seconds: float) -> None:
-        """Wait for bytes, but not longer than some time, and not beyond the end of the batch under way.
+    async def _wait_for_input(self, seconds: float) -> None:
+        """Wait for a message, at most for some time, and at most until the batch in flight completes.
 
         Raises:
-            Stopping: the service stops.
-            ServiceError: the batch under way failed, or no line came in time.
+            Stopping: the service is stopping.
+            ServiceError: the batch in flight failed, or no line arrived in time.
         """
         if self._receiving is None:
-            self._receiving = asyncio.create_task(self._received())
-        waited_for = {task for task in (self._receiving, self._writing) if task is not None}
-        seconds = min(seconds, LOOK_SECONDS) if seconds > 0 else LOOK_SECONDS
-        await asyncio.wait(waited_for, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            self._receiving = asyncio.create_task(self._next_message())
+        tasks = {task for task in (self._receiving, self._writing) if task is not None}
+        seconds = min(seconds, STOP_CHECK_SECONDS) if seconds > 0 else STOP_CHECK_SECONDS
+        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if self._writing is not None and self._writing.done():
-            await self._written()
+            await self._finish_write()
         self._check_stopping()
         if self._receiving.done():
             message = self._receiving.result()
             self._receiving = None
-            self._take(message)
+            self._handle(message)
 
     def _check_stopping(self) -> None:
         if self._stopping.is_set():
             raise Stopping("The service is stopping")
 
-    async def _received(self) -> HTTPReceiveMessage:
+    async def _next_message(self) -> HTTPReceiveMessage:
         return await self._receive()  # type: ignore[return-value]  # a request's messages are of HTTP
 
-    def _take(self, message: HTTPReceiveMessage) -> None:
+    def _handle(self, message: HTTPReceiveMessage) -> None:
         if message["type"] == "http.disconnect":
-            self._left = True
+            self._disconnected = True
             return
-        # A line that does not end, or bytes that trickle in, are no progress.
+        # An endless line, or bytes that trickle in, are not progress.
         if self._lines.feed(message.get("body", b"")):
             renew_deadline()
         if not message.get("more_body", False):
             self._lines.end()
-            self._ended = True
+            self._body_complete = True
 
-    async def _written(self) -> None:
-        """Wait for the batch under way, if there is one.
+    async def _finish_write(self) -> None:
+        """Wait for the batch in flight, if there is one.
 
         Raises:
             ServiceError: it was not stored.
@@ -239,29 +236,27 @@ class DocumentStream:
                 self._writing = None
 
     async def _write(self, numbered: NumberedBatch) -> None:
-        """Store a batch, and acknowledge it. A line that names an id again comes in a further write, and so wins."""
-        for first, part in without_repeats(numbered.batch):
-            numbers = numbered.numbers[first : first + len(part)]
+        """Store and acknowledge a batch. A repeated id is written again by a later chunk, so its last line wins."""
+        for first, chunk in split_at_repeated_ids(numbered.batch):
+            numbers = numbered.line_numbers[first : first + len(chunk)]
             renew_deadline()
             try:
-                await write_batch(self._store, self._collection, Write(self._mode, part))
+                await write_batch(self._store, self._collection, Write(self._mode, chunk))
             except ServiceError as error:
                 raise with_line_numbers(error, numbers) from None
             self._last_line = numbers[-1]
-            self._count += len(part)
+            self._count += len(chunk)
             self._batches += 1
-            made = any(document_id.startswith(self._id_prefix) for document_id in part.ids)
-            stored = StreamStored(
-                "stored", numbers[0], numbers[-1], len(part), self._id_prefix if made else msgspec.UNSET
-            )
-            await self._answer(stored, more=True)
-            renew_deadline()  # the sender may have waited for this before it goes on
+            generated = any(document_id.startswith(self._id_prefix) for document_id in chunk.ids)
+            id_prefix = self._id_prefix if generated else msgspec.UNSET
+            await self._send_line(StreamStored("stored", numbers[0], numbers[-1], len(chunk), id_prefix), more=True)
+            renew_deadline()  # the client may have waited for the line before it sends more
 
-    async def _answer(self, line: StreamStored | StreamDone | StreamFailed, *, more: bool) -> None:
-        """Send a line of the answer. The answer begins with the first of them."""
+    async def _send_line(self, line: StreamStored | StreamDone | StreamFailed, *, more: bool) -> None:
+        """Send a line of the response. The first line starts the response."""
         renew_deadline()
-        if not self._started:
-            self._started = True
+        if not self._response_started:
+            self._response_started = True
             start: HTTPResponseStartEvent = {
                 "type": "http.response.start",
                 "status": 200,
@@ -270,39 +265,39 @@ class DocumentStream:
             await self._send(start)
         await self._send(_body(msgspec.json.encode(line) + b"\n", more=more))
 
-    async def _fail(self, failure: ServiceError) -> None:
-        """Answer that the stream has failed: as any request where nothing was stored, else as the last line."""
-        if not self._started:
+    async def _send_failure(self, failure: ServiceError) -> None:
+        """Respond with the failure: with a problem document if nothing was stored, else as the last line."""
+        if not self._response_started:
             raise failure
         counts = (self._collection, self._last_line, self._count, self._batches)
-        await self._answer(StreamFailed("failed", *counts, problem_of(failure)), more=True)
+        await self._send_line(StreamFailed("failed", *counts, problem_of(failure)), more=True)
         await self._drain()
         await self._send(_body(b"", more=False))
 
     async def _drain(self) -> None:
-        """Read and drop what still comes."""
+        """Receive and drop the rest of the body."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + DRAIN_SECONDS
-        while not (self._ended or self._left) and loop.time() < until:
+        deadline = loop.time() + DRAIN_SECONDS
+        while not (self._body_complete or self._disconnected) and loop.time() < deadline:
             if self._receiving is None:
-                self._receiving = asyncio.create_task(self._received())
+                self._receiving = asyncio.create_task(self._next_message())
             await asyncio.wait({self._receiving}, timeout=DRAIN_SILENCE_SECONDS)
             if not self._receiving.done() or self._receiving.exception() is not None:
                 return
             message = self._receiving.result()
             self._receiving = None
-            self._left = message["type"] == "http.disconnect"
-            self._ended = not message.get("more_body", False)
+            self._disconnected = message["type"] == "http.disconnect"
+            self._body_complete = not message.get("more_body", False)
 
-    async def _let_go(self) -> None:
-        """End what is still under way when the stream itself was ended."""
+    async def _cancel_tasks(self) -> None:
+        """Cancel the tasks that are left when the stream itself was cancelled."""
         tasks = [task for task in (self._receiving, self._writing) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _tell(self, end: str, status: int) -> None:
-        """Tell the log and the audit trail how it ended."""
+    def _log_end(self, end: str, status: int) -> None:
+        """Log the end of the stream, and set the status of its audit entry."""
         _log.info(
             "stream ended",
             collection=self._collection,

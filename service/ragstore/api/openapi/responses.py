@@ -1,0 +1,110 @@
+"""The responses of the OpenAPI document's operations, derived from their routes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from litestar.handlers import HTTPRouteHandler
+
+from ragstore.api.openapi.components import JsonSchema, ref
+from ragstore.api.openapi.streams import response_lines
+from ragstore.api.route_options import ERRORS
+from ragstore.kit.auth.roles import ROLE
+from ragstore.kit.decoding import JSON, MSGPACK, NDJSON
+
+PROBLEM: Final = "application/problem+json"
+
+PROBLEMS: Final[dict[int, str]] = {
+    400: "The request is invalid. Nothing was changed.",
+    401: "The service requires a key, and the request has no valid one.",
+    403: "The key's role does not permit this.",
+    404: "The collection or document does not exist.",
+    408: "The body did not arrive in time. Nothing was changed.",
+    409: "A collection or document that the request creates already exists. Nothing was changed.",
+    413: "The body, or a line of a stream, is too large.",
+    415: "The body's media type is not supported.",
+    429: "The key exceeded its rate limit. `Retry-After` is the time to wait.",
+    500: "Internal error.",
+    502: "Chroma failed.",
+    503: "Chroma is unavailable, or the service is overloaded. `Retry-After` is the time to wait.",
+    504: "Chroma did not respond in time.",
+}
+"""Description of each problem status."""
+
+ANY_ROUTE: Final = frozenset({400, 500})
+KEY_REQUIRED: Final = frozenset({401, 403, 429})
+WITH_BODY: Final = frozenset({408, 413, 415})
+
+SUCCESSES: Final[dict[str, str]] = {"200": "Success.", "201": "Created."}
+
+
+def problem_responses() -> Iterator[tuple[str, JsonSchema]]:
+    """The response component of each problem status, with its name."""
+    for status, description in PROBLEMS.items():
+        response: JsonSchema = {"description": description, "content": {PROBLEM: {"schema": ref("Problem")}}}
+        if status in (429, 503):
+            response["headers"] = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}}
+        if status == 401:
+            response["headers"] = {
+                "WWW-Authenticate": {"description": "How to send a key.", "schema": {"type": "string"}}
+            }
+        yield f"Problem{status}", response
+
+
+def is_public(route: HTTPRouteHandler) -> bool:
+    """Whether a route never requires a key."""
+    return ROLE in route.opt and route.opt[ROLE] is None
+
+
+def responses(route: HTTPRouteHandler, operation: JsonSchema) -> JsonSchema:
+    """All responses of an operation.
+
+    Args:
+        route: the operation's route.
+        operation: Litestar's draft. Its responses are those of the handler's return type and of `responses=`, and one
+            for validation errors.
+
+    Returns:
+        The responses by status.
+    """
+    declared = {str(status) for status in route.responses or {}}
+    documented = {
+        status: _documented(response, SUCCESSES.get(status) if status not in declared else None)
+        for status, response in operation["responses"].items()
+        if status in declared or status.startswith("2")
+    }
+    problems = {
+        str(status): {"$ref": f"#/components/responses/Problem{status}"}
+        for status in _problem_statuses(route, operation)
+    }
+    return dict(sorted({**problems, **documented}.items()))
+
+
+def _documented(response: JsonSchema, description: str | None) -> JsonSchema:
+    """Litestar's draft of a response, with both media types.
+
+    Args:
+        response: the draft.
+        description: a description to use instead of Litestar's.
+    """
+    if NDJSON in response["content"]:
+        content = response_lines()
+    else:
+        schema = response["content"][JSON]["schema"]
+        content = {JSON: {"schema": schema}, MSGPACK: {"schema": schema}}
+    documented = {"description": description or response["description"], "content": content}
+    headers = {
+        name: {"description": header["description"], "schema": {"type": "string"}}
+        for name, header in response.get("headers", {}).items()
+    }
+    return documented | ({"headers": headers} if headers else {})
+
+
+def _problem_statuses(route: HTTPRouteHandler, operation: JsonSchema) -> set[int]:
+    statuses = {*ANY_ROUTE, *(error.status for error in route.opt.get(ERRORS, ()))}
+    if not is_public(route):
+        statuses |= KEY_REQUIRED
+    if "requestBody" in operation:
+        statuses |= WITH_BODY
+    return statuses

@@ -1,0 +1,293 @@
+"""The calls to Chroma, as values.
+
+An `Operation[T]` holds the arguments of one call; `T` is its result. A backend has one method, `call(operation)`, a
+layer is one method around it, and embedded Chroma's process receives the operation itself. What layers need to know
+of an operation is stated by its class.
+
+A collection is addressed by id, except where it is looked up, created or deleted.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final, Generic, TypeVar
+
+import msgspec
+
+from ragstore.chroma.records import ChromaFilter, Column, QueryResult, RecordBatch, Records
+from ragstore.model.collections import Collection, Distance, StoreStatus
+from ragstore.model.metadata import CollectionMetadata
+from ragstore.model.vectors import Matrix
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Operation(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
+    """A call to Chroma; `T_co` is the type of its result."""
+
+    name: ClassVar[str]
+    """Its name in metrics and traces. These names are public."""
+
+    retryable: ClassVar[bool] = True
+    """Whether repeating it has the same effect and the same result as one call."""
+
+    done_if_gone: ClassVar[bool] = False
+    """Whether a repetition that finds the collection gone has succeeded, because an earlier attempt deleted it. Such an
+    operation is repeated only when the connection was lost, so that the earlier attempt may have been applied."""
+
+    is_probe: ClassVar[bool] = False
+    """Whether it reports the state of Chroma at this moment: it is always sent, and sent once."""
+
+    is_cached: ClassVar[bool] = False
+    """Whether backends cache its result, so that it is usually no call to Chroma."""
+
+    @property
+    def collection(self) -> str:
+        """Name or id of the collection; empty where it concerns none."""
+        return ""
+
+    @property
+    def collection_name(self) -> str:
+        """Name of the collection; empty where it is addressed by id, or concerns none."""
+        return ""
+
+    @property
+    def size(self) -> int | None:
+        """Number of the records, ids or query vectors it names; None where it names none."""
+        return None
+
+    @property
+    def is_two_step_read(self) -> bool:
+        """Whether Chroma's server reads in two steps, so that a concurrent write may fail the read or tear it."""
+        return False
+
+
+class _NamedCollection(Operation[T_co], Generic[T_co], frozen=True, eq=False):
+    """An operation on a collection that is addressed by name."""
+
+    collection_name: str
+
+    @property
+    def collection(self) -> str:
+        """Name of the collection."""
+        return self.collection_name
+
+
+class _CollectionById(Operation[T_co], Generic[T_co], frozen=True, eq=False):
+    """An operation on a collection that is addressed by id."""
+
+    collection_id: str
+
+    @property
+    def collection(self) -> str:
+        """Id of the collection."""
+        return self.collection_id
+
+
+# -- Chroma and its collections ---------------------------------------------------------------
+
+
+class GetStatus(Operation[StoreStatus], frozen=True, eq=False):
+    """Get Chroma's version and what it holds."""
+
+    name = "status"
+    retryable = False
+    is_probe = True
+
+
+class GetMaxBatchSize(Operation[int], frozen=True, eq=False):
+    """Get the maximum number of records in one write."""
+
+    name = "max_batch_size"
+    is_cached = True
+
+
+class CreateCollection(_NamedCollection[Collection], frozen=True, eq=False):
+    """Create a collection. CollectionExists when the name is taken."""
+
+    name = "create_collection"
+    retryable = False
+
+    metadata: CollectionMetadata
+    distance: Distance
+
+
+class GetCollection(_NamedCollection[Collection], frozen=True, eq=False):
+    """Look a collection up. CollectionNotFound when it does not exist."""
+
+    name = "get_collection"
+
+
+class ListCollections(Operation[list[Collection]], frozen=True, eq=False):
+    """List all collections, in Chroma's order."""
+
+    name = "list_collections"
+
+
+class CountCollections(Operation[int], frozen=True, eq=False):
+    """Count the collections."""
+
+    name = "count_collections"
+
+
+class ReplaceMetadata(_CollectionById[None], frozen=True, eq=False):
+    """Replace a collection's metadata, which may be empty."""
+
+    name = "replace_metadata"
+
+    metadata: CollectionMetadata
+
+
+class DeleteCollection(_NamedCollection[None], frozen=True, eq=False):
+    """Delete a collection. CollectionNotFound when it does not exist."""
+
+    name = "delete_collection"
+    done_if_gone = True
+
+
+# -- records ----------------------------------------------------------------------------------
+
+
+class AddRecords(_CollectionById[None], frozen=True, eq=False):
+    """Write records in one transaction; see `Backend.has_conditional_add` for ids that exist.
+
+    The write tokens show afterwards which records this add wrote, which makes it retryable.
+
+    Attributes:
+        records: n records.
+        write_tokens: n tokens: the same for records of one add, and used by no other add.
+    """
+
+    name = "add"
+
+    records: RecordBatch
+    write_tokens: list[str]
+
+    @property
+    def size(self) -> int:
+        """Number of records."""
+        return len(self.write_tokens)
+
+
+class GetWriteTokens(_CollectionById[dict[str, str | None]], frozen=True, eq=False):
+    """Get which of some ids exist, with the token of the add that wrote them, if any."""
+
+    name = "marks"
+
+    ids: list[str]
+
+    @property
+    def size(self) -> int:
+        """Number of ids."""
+        return len(self.ids)
+
+
+class UndoAdd(_CollectionById[None], frozen=True, eq=False):
+    """Delete those of some records that the add with this token wrote."""
+
+    name = "withdraw"
+
+    ids: list[str]
+    write_token: str
+
+    @property
+    def size(self) -> int:
+        """Number of ids."""
+        return len(self.ids)
+
+
+class UpsertRecords(_CollectionById[None], frozen=True, eq=False):
+    """Write records in one transaction."""
+
+    name = "upsert"
+
+    records: RecordBatch
+
+    @property
+    def size(self) -> int:
+        """Number of records."""
+        return len(self.records.ids)
+
+
+class GetRecords(_CollectionById[Records], frozen=True, eq=False):
+    """Read records in insertion order, with the columns that are requested."""
+
+    name = "get"
+
+    ids: list[str] | None = None
+    where: ChromaFilter = None
+    where_document: ChromaFilter = None
+    limit: int | None = None
+    offset: int = 0
+    columns: tuple[Column, ...] = ()
+
+    @property
+    def size(self) -> int | None:
+        """Number of ids; None where it names none."""
+        return None if self.ids is None else len(self.ids)
+
+    @property
+    def is_two_step_read(self) -> bool:
+        """Embeddings are read after the other columns."""
+        return "embeddings" in self.columns
+
+
+class CountRecords(_CollectionById[int], frozen=True, eq=False):
+    """Count a collection's records."""
+
+    name = "count"
+
+
+class DeleteRecords(_CollectionById[None], frozen=True, eq=False):
+    """Delete records. Ids that do not exist are ignored."""
+
+    name = "delete"
+
+    ids: list[str]
+
+    @property
+    def size(self) -> int:
+        """Number of ids."""
+        return len(self.ids)
+
+
+class QueryRecords(_CollectionById[list[QueryResult]], frozen=True, eq=False):
+    """Find the nearest records for each row of a matrix. Distances are always included."""
+
+    name = "query"
+
+    embeddings: Matrix
+    n_results: int
+    where: ChromaFilter = None
+    where_document: ChromaFilter = None
+    columns: tuple[Column, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Number of query vectors."""
+        return len(self.embeddings)
+
+    @property
+    def is_two_step_read(self) -> bool:
+        """Texts and metadata are read after the index was searched."""
+        return True
+
+
+OPERATIONS: Final[tuple[type[Operation[object]], ...]] = (
+    GetStatus,
+    GetMaxBatchSize,
+    CreateCollection,
+    GetCollection,
+    ListCollections,
+    CountCollections,
+    ReplaceMetadata,
+    DeleteCollection,
+    AddRecords,
+    GetWriteTokens,
+    UndoAdd,
+    UpsertRecords,
+    GetRecords,
+    CountRecords,
+    DeleteRecords,
+    QueryRecords,
+)
+"""All operations. The chain of layers is built for each of them."""
