@@ -134,6 +134,7 @@ def test_records_without_text_metadata_or_distance_are_read(settings: RagSetting
     ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("before", "after"), [("ragstore", "chroma"), ("chroma", "ragstore")])
 def test_the_backend_behind_a_url_may_change(
     request: pytest.FixtureRequest, settings: RagSettings, name: str, before: str, after: str

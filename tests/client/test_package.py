@@ -27,16 +27,19 @@ def loaded(code: str) -> set[str]:
     return set(json.loads(done.stdout))
 
 
+@pytest.mark.process
 def test_importing_loads_nothing_heavy() -> None:
     assert loaded("import ragstore_client").isdisjoint(HEAVY)
 
 
+@pytest.mark.process
 def test_importing_loads_little_beyond_httpx() -> None:
     more = loaded("import ragstore_client") - loaded("import httpx, msgspec")
     assert not {name for name in more if name.startswith(("asyncio", "ragstore_client.rag"))}
     assert len(more) < 40
 
 
+@pytest.mark.process
 def test_using_everything_but_langgraph_loads_nothing_heavy() -> None:
     everything = "import ragstore_client as r\nfor name in r.__all__: getattr(r, name)"
     assert loaded(everything).isdisjoint(HEAVY)

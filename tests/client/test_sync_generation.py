@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "clients/python/ragstore_client"
 SCRIPT = ROOT / "scripts/generate_sync_client.py"

@@ -183,6 +183,7 @@ def test_no_content_of_documents_is_in_the_metrics(http: httpx.Client, collectio
 # -- a full service, and an unavailable Chroma --------------------------------------------------
 
 
+@pytest.mark.process
 def test_rejections_of_a_full_service_are_counted_by_status_and_reason(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
@@ -202,6 +203,7 @@ def test_rejections_of_a_full_service_are_counted_by_status_and_reason(
         assert found["ragstore_requests_in_progress"] == 2
 
 
+@pytest.mark.process
 def test_an_unavailable_chroma_shows_in_failures_retries_and_the_circuit(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

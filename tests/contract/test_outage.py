@@ -12,6 +12,8 @@ import pytest
 from tests.support.problems import problem_of
 from tests.support.servers import free_port, running, start_chroma, start_service
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def port() -> int:

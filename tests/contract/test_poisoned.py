@@ -16,6 +16,8 @@ from tests.support.poisoning import POISON, poison
 from tests.support.servers import running, start_chroma, start_service
 from tests.support.stores import TENANT, embedded_backend, exact, http_backend
 
+pytestmark = pytest.mark.process
+
 BAD = "poisoned"
 GOOD = ("a-good-one", "the-good-one")
 

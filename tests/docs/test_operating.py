@@ -5,8 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from ragstore_client import Client, NewDocument
 from tests.support.servers import running, start_service
+
+pytestmark = pytest.mark.process
 
 
 def test_a_service_on_a_copy_of_the_folder_of_a_stopped_one_has_its_documents(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, asked, batch, upsert_documents
 from tests.support.stores import embedded_backend
 
+pytestmark = pytest.mark.process
+
 T = TypeVar("T")
 
 PARENT = """
