@@ -130,6 +130,7 @@ check: $(VENV)/dev.stamp node_modules/.package-lock.json node-check deploy-check
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m scripts.check_style
 	$(BIN)/python -m scripts.generate_sync_client --check
 	$(BIN)/ragstore openapi | diff -u openapi/openapi.json - || { echo "openapi/openapi.json is out of date: make generate"; exit 1; }
 	REDOCLY_TELEMETRY=off npx --no-install redocly lint openapi/openapi.json

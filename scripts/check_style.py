@@ -58,17 +58,27 @@ RULES: Final[tuple[tuple[str, str], ...]] = (
     (r"\b(?:so|as) many (?:at|as)\b(?! possible)", "a limit, a maximum"),
     (r"\b(?:begun|began|begin|begins) (?:it|them|its|again)\b", "restart, renew"),
 )
-"""What docs/style.md forbids, and what to write instead. The patterns are matched in one sentence at a time."""
+"""Constructions that docs/style.md forbids, and the words to use instead. A pattern is matched within a
+paragraph."""
 
 LITERAL: Final = frozenset({"Documents array is required"})
 """Messages that the contract fixes word by word."""
 
-SKIPPED: Final = ("examples/handbook/", "requirements/", "docs/style.md", "docs/glossary.md", "LICENSE", "package-lock")
+SKIPPED: Final = (
+    "examples/handbook/",
+    "scripts/check_style.py",
+    "requirements/",
+    "docs/style.md",
+    "docs/glossary.md",
+    "LICENSE",
+    "package-lock",
+)
 """Data, generated locks, and the pages that quote what they forbid."""
 
 _CODE_SPAN: Final = re.compile(r"``.+?``|`[^`\n]*`", re.DOTALL)
 _FENCE: Final = re.compile(r"^( *)(```|~~~).*?^\1\2[^\n]*$", re.DOTALL | re.MULTILINE)
-_MARKDOWN_NOISE: Final = re.compile(r"\]\([^)]*\)|https?://\S+")
+_MARKDOWN_NOISE: Final = re.compile(r"\[[^\]]*\]\(https?:[^)]*\)|\]\([^)]*\)|https?://\S+")
+"""Targets of links, and links to other sites: their texts are titles of others."""
 
 
 class Finding(NamedTuple):
@@ -187,7 +197,7 @@ def _paragraphs(line: int, text: str) -> Iterator[Prose]:
 
 
 def findings(path: Path, name: str) -> Iterator[Finding]:
-    """What the style guide forbids in a file.
+    """Find what the style guide forbids in a file.
 
     Args:
         path: the file.

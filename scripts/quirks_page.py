@@ -80,7 +80,7 @@ def _row(quirk: Quirk, test: str) -> str:
 
 
 def _linked(upstream: str) -> str:
-    return re.sub(r"#(\d+)", lambda found: f"[#{found[1]}]({ISSUES}/{found[1]})", upstream)
+    return re.sub(r"#(\d+)((?:: [^;|]+)?)", lambda found: f"[#{found[1]}{found[2]}]({ISSUES}/{found[1]})", upstream)
 
 
 def _name(test: Callable[..., object]) -> str:

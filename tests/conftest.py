@@ -31,12 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and forbid processes in the fast tier."""
+    """Register the marker."""
     config.addinivalue_line("markers", "process: the test starts a process")
-    runs_tests = hasattr(config, "workerinput") or not config.getoption("numprocesses", default=None)
-    if config.getoption("--fast") and runs_tests:  # with xdist, the controller starts the workers
-        sys.addaudithook(_refuse_processes)
-        multiprocessing.util.spawnv_passfds = _refuse_spawning
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -46,6 +42,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     slow = [item for item in items if _starts_processes(item)]
     config.hook.pytest_deselected(items=slow)
     items[:] = [item for item in items if item not in set(slow)]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Forbid processes from here on, in the fast tier: pytest and its plugins may start some before."""
+    if session.config.getoption("--fast"):
+        sys.addaudithook(_refuse_processes)
+        multiprocessing.util.spawnv_passfds = _refuse_spawning
 
 
 def _starts_processes(item: pytest.Item) -> bool:

@@ -18,7 +18,7 @@ COSINE_TOLERANCES: Final = (1e-4, 1e-6)
 """Relative and absolute difference allowed between a cosine embedding in the log and in the index.
 
 The index stores it divided by its norm, so it comes back rounded (below 3e-7 with Chroma 1.5.9). The allowance is wide,
-since it only tells whether two embeddings belong to the same document.
+since it only decides whether two embeddings belong to the same document.
 """
 
 

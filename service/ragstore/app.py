@@ -46,7 +46,7 @@ from ragstore.store.filter_planning import FilterPlanningStore
 from ragstore.store.key_scope import STORE_KEYS, StoreScope, embedded_objection
 from ragstore.store.metrics import MetricsStore
 from ragstore.store.protocol import Store
-from ragstore.store.registry import StoreRegistry
+from ragstore.store.registry import StoreRegistry, TenantDatabase
 
 if TYPE_CHECKING:
     from ragstore.kit.tracing.tracing import Tracing
@@ -157,7 +157,7 @@ def create_litestar(
         placed = msgspec.structs.replace(settings, chroma_tenant=tenant, chroma_database=database)
         return AuditStore(create_store(placed, tracing))
 
-    stores = StoreRegistry(create_stack, (settings.chroma_tenant, settings.chroma_database))
+    stores = StoreRegistry(create_stack, TenantDatabase(settings.chroma_tenant, settings.chroma_database))
     stream_config = StreamConfig(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
     return SERVICE.litestar(
         [
@@ -177,7 +177,9 @@ def create_litestar(
         keys=keys,
         tracing=tracing,
         dependencies={
-            "store": Provide(stores.own, sync_to_thread=False) if keys is None else Provide(stores.seen),
+            "store": Provide(stores.default_store, sync_to_thread=False)
+            if keys is None
+            else Provide(stores.store_of_key),
             "store_kind": Provide(lambda: settings.store, sync_to_thread=False),
             "collection": Provide(parameters.collection, sync_to_thread=False),
             "stream_config": Provide(lambda: stream_config, sync_to_thread=False),

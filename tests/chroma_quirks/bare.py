@@ -37,7 +37,7 @@ Embeddings: TypeAlias = Sequence[Sequence[float]] | NDArray[np.float32]
 
 
 class Found(TypedDict):
-    """What a get returns; columns that were not wanted are None."""
+    """The result of a get; columns that were not wanted are None."""
 
     ids: list[str]
     documents: list[str | None] | None
@@ -46,7 +46,7 @@ class Found(TypedDict):
 
 
 class Nearest(TypedDict):
-    """What a query of m vectors returns: m lists a column."""
+    """The result of a query of m vectors: m lists a column."""
 
     ids: list[list[str]]
     distances: list[list[float | None]]
@@ -197,7 +197,7 @@ def run_program(code: str, folder: Path, timeout: float = 60.0) -> str:
         timeout: how long it may take, in seconds.
 
     Returns:
-        What it printed.
+        Its output.
     """
     with start_program(code, folder) as process:
         try:

@@ -44,7 +44,7 @@ class Quirk:
 
     @property
     def when_fixed(self) -> str:
-        """What to do when the test fails."""
+        """The instructions for the case that the test fails."""
         code = ", ".join(self.works_around) or "no code of ragstore's depends on it"
         return (
             f"Chroma may no longer do this: {self.summary}\n"

@@ -90,7 +90,7 @@ def test_a_collections_metadata_is_emptied_by_a_null_alone(client: ClientAPI) ->
     Quirk(
         name="space-in-metadata-lies",
         summary=(
-            "The server stores another `hnsw:space` in the metadata of a collection, and goes on computing the old "
+            "The server stores another `hnsw:space` in the metadata of a collection, and keeps computing the old "
             "distance. The Python client refuses the key, also with the value that it has."
         ),
         workaround="400 when the distance would change.",
@@ -152,7 +152,7 @@ def test_a_collection_that_is_made_again_has_another_id(client: ClientAPI) -> No
         name="deleted-collections-stay-on-disk-and-open",
         summary=(
             "A collection costs four open files from its first write on, and 2.6 MiB of memory as measured. "
-            "Deleting it gives nothing back until Chroma restarts, and its folder of 160 KiB stays for good."
+            "Deleting it gives nothing back until Chroma restarts, and its folder of 160 KiB stays permanently."
         ),
         workaround="None: documented.",
         works_around=(),

@@ -208,7 +208,7 @@ def test_a_deep_filter_is_refused_or_overflows(client: ClientAPI) -> None:
         summary=(
             "`$contains` finds nothing behind a NUL character in a text, and reads its operand up to the first NUL."
         ),
-        workaround="An operand with NUL becomes a `$regex`. What stands behind a NUL in a text is not found.",
+        workaround="An operand with NUL becomes a `$regex`. Text behind a NUL is not found.",
         works_around=("ragstore.model.filters.where_document:_comparison_to_chroma",),
         upstream=(
             "#7388 (related): embedded NUL byte in a document corrupts the FTS5 inverted index for the whole collection"
@@ -238,7 +238,7 @@ def test_a_regex_that_is_too_large_is_an_internal_error(client: ClientAPI) -> No
 @shows(
     Quirk(
         name="count-takes-no-filter",
-        summary="`count` takes no filter, and a `get` does not tell how many documents match beyond its page.",
+        summary="`count` takes no filter, and a `get` does not return how many documents match beyond its page.",
         workaround="The ids alone of all matches are read, and counted.",
         works_around=("ragstore.chroma.chroma_store:count", "ragstore.chroma.chroma_store:_matching"),
         upstream="#769: Support `where` filters on `.count()`",

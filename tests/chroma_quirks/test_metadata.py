@@ -112,7 +112,7 @@ def test_one_metadata_float_in_ten_comes_back_changed(client: ClientAPI) -> None
 @shows(
     Quirk(
         name="lists-of-one-type",
-        summary="A metadata list must not be empty, and integers and floats must not stand in one list.",
+        summary="A metadata list must not be empty, and integers and floats must not be mixed in one list.",
         workaround="An empty list is 400; a list of integers and floats is stored as floats.",
         works_around=("ragstore.model.metadata:_validated_list",),
         upstream="#6501: Allow empty arrays in metadata (closed)",

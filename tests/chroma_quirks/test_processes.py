@@ -107,7 +107,7 @@ def test_two_processes_on_one_folder_find_different_documents(tmp_path: Path) ->
 )
 @pytest.mark.parametrize("cut_off", ["header.bin", "index_metadata.pickle"])
 def test_a_collection_whose_index_was_cut_off_cannot_be_read(tmp_path: Path, cut_off: str) -> None:
-    """What a kill leaves is made by cutting off a file as an unfinished save does. The server shares the code."""
+    """The state after a kill is made by cutting off a file as an unfinished save does. The server shares the code."""
     run_program(
         """
         collection = client.create_collection(
@@ -153,7 +153,7 @@ FULL_DISKS: Final = (50_000, 100_000, 8_192)
 
 @dataclass
 class FullDisk:
-    """What Chroma did on disks that were full for a while.
+    """The behaviour of Chroma on disks that were full for a while.
 
     Attributes:
         hung: whether it hung once, although there was room again.
@@ -232,7 +232,7 @@ def _fill(folder: Path, room: int, seen: FullDisk) -> str:
     Quirk(
         name="a-full-disk-hangs",
         summary=(
-            "On a full disk embedded Chroma hangs for good, also when there is room again: after one to ten failed "
+            "On a full disk embedded Chroma hangs permanently, even after space is freed: after one to ten failed "
             "writes in 8 of 8 runs."
         ),
         workaround=(

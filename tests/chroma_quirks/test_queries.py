@@ -207,7 +207,7 @@ async def until_seen(calls: list[Callable[[], Awaitable[bool]]]) -> bool:
 
 
 class Answer(msgspec.Struct):
-    """What of an answer to a query is looked at."""
+    """The parts of a query result that are compared."""
 
     documents: list[list[str | None]]
     distances: list[list[float | None]]

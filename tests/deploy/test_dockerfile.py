@@ -99,7 +99,7 @@ def test_a_lock_names_no_package_index(lock: Path) -> None:
 
 
 def pins(lock: str) -> set[str]:
-    """What a lock pins: package, version and marker, without hashes."""
+    """The pins of a lock: package, version and marker, without hashes."""
     return set(re.findall(r"^[\w.-]+==[^\\\n]+", (ROOT / f"requirements/{lock}.txt").read_text(), flags=re.M))
 
 

@@ -24,7 +24,7 @@ ALERTS: list[dict[str, Any]] = [rule for group in RULES["groups"] for rule in gr
 PANELS: list[dict[str, Any]] = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 
 NOT_THE_SERVICES = {"up"}
-"""What Prometheus itself knows of whom it asks."""
+"""Metrics that Prometheus adds itself."""
 
 PARTS = {"histogram": ("_bucket", "_sum", "_count")}
 

@@ -1,4 +1,4 @@
-"""Every block of code in every page is run as it stands and prints what the page shows, or says why it is not run."""
+"""Every block of code in every page is run unchanged and prints what the page shows, or says why it is not run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def emptied(service: Served) -> Served:
 
 @pytest.fixture
 def archives(emptied: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What the page of the Python client finds: an endpoint that embeds, and an archive."""
+    """The environment of the Python client's page: an endpoint that embeds, and an archive."""
     with LocalServer(FakeEmbeddings().respond) as server, Client(emptied.url) as store:
         monkeypatch.setenv("DOCPROC_TEI_EMBEDDINGS_URL", server.url)
         store.create_collection("repo_readme")
@@ -61,7 +61,7 @@ def archives(emptied: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 
 def stands_alone(block: Block) -> bool:
-    """Whether a block is data, and no answer to the block before it."""
+    """Whether a block is data, and not the output of the block before it."""
     before = [other for other in blocks_of(block.page) if other.line < block.line]
     answers = bool(before) and before[-1].language in RUN and not before[-1].reason
     return block.language == "yaml" or (block.language == "json" and not answers)

@@ -1,4 +1,4 @@
-"""What pages name exists: settings, targets of the Makefile, commands, files and other pages."""
+"""The names on the pages exist: settings, targets of the Makefile, commands, files and other pages."""
 
 from __future__ import annotations
 

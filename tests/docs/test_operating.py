@@ -1,4 +1,4 @@
-"""What docs/operating.md says of backups holds: a copy of the data folder of a stopped service is a backup."""
+"""The backup of docs/operating.md works: a copy of the data folder of a stopped service is a backup."""
 
 from __future__ import annotations
 

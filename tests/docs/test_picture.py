@@ -31,7 +31,7 @@ def test_its_stores_are_the_service_s_in_their_order() -> None:
     pool = create_litestar(Settings(chroma_url="http://chroma:8000")).on_startup[0].__self__  # type: ignore[union-attr]  # the pool's own start
     assert isinstance(pool, StoreRegistry)
     drawn = [name for group, name, _ in draw_stack.ROWS if group in ("stores", "backends")]
-    made = list(layers(ScopedStore(pool.own(), ["*"])))
+    made = list(layers(ScopedStore(pool.default_store(), ["*"])))
     assert made[-1] == "HttpBackend"
     assert drawn == made[:-1]
 

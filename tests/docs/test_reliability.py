@@ -1,4 +1,4 @@
-"""docs/reliability.md tells of tests; each is there, and each test that reports figures is told of."""
+"""The tests that docs/reliability.md names exist, and it names each test that reports figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the security tests share: a service with keys of every kind, and clients that show them."""
+"""Fixtures of the security tests: a service with keys of every kind, and a client for each key."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from tests.support.documents import add, document
-from tests.support.keyed_services import Guarded, Wanted, guarded
+from tests.support.keyed_services import KeyedService, KeySpec, keyed_service
 
-KEYS: dict[str, Wanted] = {
-    "boss": {"role": "admin"},
+KEYS: dict[str, KeySpec] = {
+    "admin": {"role": "admin"},
     "writer": {"role": "writer"},
     "reader": {"role": "reader"},
     "team": {"role": "admin", "collections": ("repo_*", "shared")},
@@ -20,15 +20,15 @@ KEYS: dict[str, Wanted] = {
 }
 
 COLLECTIONS = ("repo_a", "repo_b", "shared", "secret")
-"""What the service holds: each collection has one document, whose metadata and text name it."""
+"""The collections of the service. Each has one document, whose metadata and text contain its name."""
 
 
 @pytest.fixture(scope="session")
-def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """A service with keys over embedded Chroma, which tests only read from unless they clean up."""
-    # With keys any address will do, also one that others reach.
-    with guarded(tmp_path_factory.mktemp("keyed"), KEYS, {"RAGSTORE_HOST": "0.0.0.0"}) as started:
-        with started.client("boss") as http:
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedService]:
+    """A service with keys over embedded Chroma, which tests only read unless they clean up."""
+    # With keys, the service may bind to any address, also to one that other machines reach.
+    with keyed_service(tmp_path_factory.mktemp("keyed"), KEYS, {"RAGSTORE_HOST": "0.0.0.0"}) as started:
+        with started.client("admin") as http:
             for name in COLLECTIONS:
                 http.post("/collections", json={"name": name, "metadata": {"about": name}}).raise_for_status()
                 add(http, name, document(name, text=f"text of {name}", about=name))
@@ -36,16 +36,16 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 
 @pytest.fixture(scope="session")
-def clients(keyed: Guarded) -> Iterator[dict[str | None, httpx.Client]]:
+def clients(keyed: KeyedService) -> Iterator[dict[str | None, httpx.Client]]:
     """A client for each key by its name, and one without a key under None."""
     with ExitStack() as stack:
         yield {name: stack.enter_context(keyed.client(name)) for name in (None, *KEYS)}
 
 
 @pytest.fixture(scope="session")
-def boss(clients: dict[str | None, httpx.Client]) -> httpx.Client:
+def admin(clients: dict[str | None, httpx.Client]) -> httpx.Client:
     """A client that may do everything."""
-    return clients["boss"]
+    return clients["admin"]
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +61,6 @@ def team(clients: dict[str | None, httpx.Client]) -> httpx.Client:
 
 
 @pytest.fixture(scope="session")
-def nobody(clients: dict[str | None, httpx.Client]) -> httpx.Client:
+def anonymous(clients: dict[str | None, httpx.Client]) -> httpx.Client:
     """A client without a key."""
     return clients[None]

@@ -1,4 +1,4 @@
-"""What every answer carries, what a web page may do, and how often a key may ask."""
+"""Security headers of every response, CORS, and the rate limit of a key."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.support.keyed_services import Guarded, eventually, guarded
+from tests.support.keyed_services import KeyedService, eventually, keyed_service
 from tests.support.problems import problem_of
 
 ORIGIN = "https://app.example"
 RATE = 20
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
-def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedService]:
     """A service with a rate limit and one web origin."""
-    with guarded(
+    with keyed_service(
         tmp_path_factory.mktemp("limited"),
         {"busy": {"role": "reader"}, "calm": {"role": "reader"}},
         {
@@ -53,16 +55,16 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         ("OPTIONS", "/collections", 204),
     ],
 )
-def test_every_answer_is_hardened(boss: httpx.Client, method: str, path: str, status: int) -> None:
-    answer = boss.request(method, path)
+def test_every_response_has_security_headers(admin: httpx.Client, method: str, path: str, status: int) -> None:
+    response = admin.request(method, path)
 
-    assert answer.status_code == status
-    check_hardened(answer.headers)
-    assert answer.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
+    assert response.status_code == status
+    assert_security_headers(response.headers)
+    assert response.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
 
 
-def check_hardened(headers: httpx.Headers) -> None:
-    """The headers that do not depend on what is answered, each once."""
+def assert_security_headers(headers: httpx.Headers) -> None:
+    """Assert that each header that all responses share is there once."""
     assert headers.get_list("x-content-type-options") == ["nosniff"]
     assert headers.get_list("x-frame-options") == ["DENY"]
     assert headers.get_list("referrer-policy") == ["no-referrer"]
@@ -70,32 +72,32 @@ def check_hardened(headers: httpx.Headers) -> None:
     assert len(headers.get_list("content-security-policy")) == 1
 
 
-def test_a_refusal_is_hardened(nobody: httpx.Client) -> None:
-    check_hardened(nobody.get("/collections").headers)
+def test_a_401_has_security_headers(anonymous: httpx.Client) -> None:
+    assert_security_headers(anonymous.get("/collections").headers)
 
 
-def test_what_is_no_http_is_answered_hardened(keyed: Guarded) -> None:
+def test_the_response_to_invalid_http_has_security_headers(keyed: KeyedService) -> None:
     parts = urlsplit(keyed.served.url)
     with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=10) as connection:
         connection.sendall(b"no http\r\n\r\n")
-        answer = connection.makefile("rb").read()
-    assert b"\r\nx-content-type-options: nosniff\r\n" in answer
+        response = connection.makefile("rb").read()
+    assert b"\r\nx-content-type-options: nosniff\r\n" in response
 
 
-def test_no_header_tells_what_serves(boss: httpx.Client) -> None:
+def test_no_header_names_the_server_software(admin: httpx.Client) -> None:
     for path in ("/", "/collections", "/nowhere", "/docs"):
-        headers = boss.get(path).headers
+        headers = admin.get(path).headers
         assert not {"server", "x-powered-by", "via"} & set(headers)
         assert not any(word in str(headers).lower() for word in ("uvicorn", "litestar", "python"))
 
 
-def test_the_documentation_page_may_run_what_stands_in_it_and_nothing_else(nobody: httpx.Client) -> None:
-    answer = nobody.get("/docs")
-    policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
-    check_hardened(answer.headers)
+def test_the_documentation_page_may_run_its_own_scripts_only(anonymous: httpx.Client) -> None:
+    response = anonymous.get("/docs")
+    policy = dict(part.strip().split(" ", 1) for part in response.headers["content-security-policy"].split(";"))
+    assert_security_headers(response.headers)
 
-    scripts = re.findall(r"<script(?![^>]*src=)[^>]*>(.*?)</script>", answer.text, re.DOTALL)
-    loaded = re.findall(r"<script[^>]*src=[\"']([^\"']+)", answer.text)
+    scripts = re.findall(r"<script(?![^>]*src=)[^>]*>(.*?)</script>", response.text, re.DOTALL)
+    loaded = re.findall(r"<script[^>]*src=[\"']([^\"']+)", response.text)
     hashes = {f"'sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts}
     assert scripts
     assert loaded
@@ -109,73 +111,73 @@ def test_the_documentation_page_may_run_what_stands_in_it_and_nothing_else(nobod
 # -- web pages ----------------------------------------------------------------------------------
 
 
-def test_without_the_setting_no_page_may_read_an_answer(boss: httpx.Client) -> None:
-    answer = boss.get("/collections", headers={"Origin": ORIGIN})
-    assert not [name for name in answer.headers if name.startswith("access-control-")]
+def test_without_the_setting_no_page_may_read_a_response(admin: httpx.Client) -> None:
+    response = admin.get("/collections", headers={"Origin": ORIGIN})
+    assert not [name for name in response.headers if name.startswith("access-control-")]
 
 
-def test_without_the_setting_a_preflight_allows_nothing(boss: httpx.Client) -> None:
-    headers = {"Origin": ORIGIN, "AuthMiddleware-Control-Request-Method": "POST"}
-    answer = boss.options("/collections", headers=headers)
-    assert not [name for name in answer.headers if name.startswith("access-control-")]
+def test_without_the_setting_a_preflight_allows_nothing(admin: httpx.Client) -> None:
+    headers = {"Origin": ORIGIN, "Access-Control-Request-Method": "POST"}
+    response = admin.options("/collections", headers=headers)
+    assert not [name for name in response.headers if name.startswith("access-control-")]
 
 
 @pytest.mark.parametrize("origin", [ORIGIN, "http://localhost:3000"])
-def test_a_page_of_a_named_origin_may_call_with_a_key(limited: Guarded, origin: str) -> None:
+def test_a_page_of_an_allowed_origin_may_call_with_a_key(limited: KeyedService, origin: str) -> None:
     preflight = httpx.options(
         f"{limited.served.url}/collections",
         headers={
             "Origin": origin,
-            "AuthMiddleware-Control-Request-Method": "GET",
-            "AuthMiddleware-Control-Request-Headers": "authorization, x-request-id",
+            "Access-Control-Request-Method": "GET",
+            "Access-Control-Request-Headers": "authorization, x-request-id",
         },
     )
     with limited.client("calm") as http:
-        answer = http.get("/collections", headers={"Origin": origin})
+        response = http.get("/collections", headers={"Origin": origin})
 
     assert preflight.status_code == 204
     assert preflight.headers["access-control-allow-origin"] == origin
-    assert answer.headers["access-control-allow-origin"] == origin
-    assert "access-control-allow-credentials" not in answer.headers
+    assert response.headers["access-control-allow-origin"] == origin
+    assert "access-control-allow-credentials" not in response.headers
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "https://app.example.evil.example", "null"])
-def test_a_page_of_another_origin_may_not(limited: Guarded, origin: str) -> None:
-    headers = {"Origin": origin, "AuthMiddleware-Control-Request-Method": "GET"}
+def test_a_page_of_another_origin_may_not_call(limited: KeyedService, origin: str) -> None:
+    headers = {"Origin": origin, "Access-Control-Request-Method": "GET"}
     preflight = httpx.options(f"{limited.served.url}/collections", headers=headers)
     with limited.client("calm") as http:
-        answer = http.get("/collections", headers={"Origin": origin})
+        response = http.get("/collections", headers={"Origin": origin})
 
     assert preflight.status_code == 400
-    assert "access-control-allow-origin" not in answer.headers
+    assert "access-control-allow-origin" not in response.headers
 
 
 # -- rates --------------------------------------------------------------------------------------
 
 
-def test_a_key_that_asks_too_often_is_429_with_retry_after_and_others_are_not(limited: Guarded) -> None:
+def test_a_key_beyond_its_rate_limit_gets_429_with_retry_after_and_other_keys_do_not(limited: KeyedService) -> None:
     with limited.client("busy") as busy, limited.client("calm") as calm:
         statuses = [busy.get("/collections").status_code for _ in range(RATE)]
-        # Within the time that this takes the bucket may have got a request or two back.
-        answers = [busy.get("/collections") for _ in range(5)]
+        # Meanwhile, the token bucket may have been refilled by a request or two.
+        responses = [busy.get("/collections") for _ in range(5)]
         others = calm.get("/collections").status_code
 
     assert statuses == [200] * RATE
     assert others == 200
-    assert 1 <= int(answers[-1].headers["retry-after"]) <= 60 // RATE
-    problem_of(answers[-1], 429)
+    assert 1 <= int(responses[-1].headers["retry-after"]) <= 60 // RATE
+    problem_of(responses[-1], 429)
 
 
-def test_probes_and_requests_without_a_key_spend_nothing(limited: Guarded) -> None:
+def test_probes_and_requests_without_a_key_do_not_count_towards_the_rate_limit(limited: KeyedService) -> None:
     for _ in range(RATE + 5):
         assert httpx.get(f"{limited.served.url}/health/live").status_code == 200
         assert httpx.get(f"{limited.served.url}/collections").status_code == 401
 
 
-def test_a_key_that_asks_too_often_is_in_the_audit_trail_at_every_log_level(limited: Guarded) -> None:
+def test_a_key_beyond_its_rate_limit_is_audited_at_every_log_level(limited: KeyedService) -> None:
     with limited.client("busy") as busy:
         while busy.get("/collections", headers={"X-Request-ID": "last"}).status_code != 429:
             pass
-    lines = eventually(lambda: limited.lines("audit", "last"))
+    lines = eventually(lambda: limited.log_lines("audit", "last"))
     assert [(line["who"], line["status"]) for line in lines] == [("busy", 429)]
-    assert limited.lines("request", "last") == []
+    assert limited.log_lines("request", "last") == []

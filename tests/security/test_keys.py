@@ -1,4 +1,4 @@
-"""Keys: how they are shown, what is refused without one, and what each role may do."""
+"""Keys: the headers that carry them, requests without one, and the permissions of each role."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.support.documents import document
-from tests.support.keyed_services import Guarded, send
+from tests.support.keyed_services import KeyedService, send
 from tests.support.problems import problem_of
 
 Clients = dict[str | None, httpx.Client]
@@ -40,34 +40,36 @@ WRITES: list[tuple[str, str, Any]] = [
     ("POST", "/collections/NAME/documents/delete", {"ids": ["x"]}),
     ("DELETE", "/collections/NAME/documents/all", None),
 ]
-ADMINISTERS: list[tuple[str, str, Any]] = [("DELETE", "/collections/NAME", None)]
-OPEN = ["/", "/health/live", "/health/ready", "/docs", "/openapi.json"]
+ADMIN_REQUESTS: list[tuple[str, str, Any]] = [("DELETE", "/collections/NAME", None)]
+PUBLIC_PATHS = ["/", "/health/live", "/health/ready", "/docs", "/openapi.json"]
 
 
-@pytest.mark.parametrize(("method", "path", "body"), READS + WRITES + ADMINISTERS)
-def test_without_a_key_everything_is_401_with_a_challenge(
-    nobody: httpx.Client, method: str, path: str, body: Any
+@pytest.mark.parametrize(("method", "path", "body"), READS + WRITES + ADMIN_REQUESTS)
+def test_a_request_without_a_key_gets_401_with_a_challenge(
+    anonymous: httpx.Client, method: str, path: str, body: Any
 ) -> None:
-    answer = send(nobody, method, path, body, "repo_a")
+    response = send(anonymous, method, path, body, "repo_a")
 
-    assert "key" in problem_of(answer, 401)["detail"]
-    assert answer.headers["www-authenticate"].startswith("Bearer")
-
-
-@pytest.mark.parametrize("path", OPEN)
-def test_what_tells_nothing_of_what_is_stored_needs_no_key(nobody: httpx.Client, path: str) -> None:
-    assert nobody.get(path).status_code == 200
+    assert "key" in problem_of(response, 401)["detail"]
+    assert response.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_every_operation_of_the_openapi_document_asks_for_a_key_as_it_says(nobody: httpx.Client) -> None:
-    told = nobody.get("/openapi.json").json()
+@pytest.mark.parametrize("path", PUBLIC_PATHS)
+def test_public_paths_need_no_key(anonymous: httpx.Client, path: str) -> None:
+    assert anonymous.get(path).status_code == 200
 
-    for path, item in told["paths"].items():
+
+def test_each_operation_requires_a_key_as_the_openapi_document_declares(anonymous: httpx.Client) -> None:
+    openapi = anonymous.get("/openapi.json").json()
+
+    for path, item in openapi["paths"].items():
         for method in ("get", "post", "put", "delete"):
             if method in item:
-                wants = bool(item[method].get("security", told["security"]))
-                answer = nobody.request(method, path.replace("{collection_name}", "abc").replace("{document_id}", "x"))
-                assert (answer.status_code == 401) == wants, (method, path)
+                needs_key = bool(item[method].get("security", openapi["security"]))
+                response = anonymous.request(
+                    method, path.replace("{collection_name}", "abc").replace("{document_id}", "x")
+                )
+                assert (response.status_code == 401) == needs_key, (method, path)
 
 
 @pytest.mark.parametrize(
@@ -80,9 +82,11 @@ def test_every_operation_of_the_openapi_document_asks_for_a_key_as_it_says(nobod
         {"X-API-Key": "KEY", "Authorization": "Basic dTpw"},
     ],
 )
-def test_a_key_is_shown_by_either_header(keyed: Guarded, nobody: httpx.Client, headers: dict[str, str]) -> None:
-    shown = {name: value.replace("KEY", keyed.plain["reader"]) for name, value in headers.items()}
-    assert nobody.get("/collections", headers=shown).status_code == 200
+def test_a_key_is_accepted_in_either_header(
+    keyed: KeyedService, anonymous: httpx.Client, headers: dict[str, str]
+) -> None:
+    sent = {name: value.replace("KEY", keyed.keys["reader"]) for name, value in headers.items()}
+    assert anonymous.get("/collections", headers=sent).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -99,20 +103,20 @@ def test_a_key_is_shown_by_either_header(keyed: Guarded, nobody: httpx.Client, h
         {"Cookie": "X-API-Key=KEY"},
     ],
 )
-def test_what_is_no_key_is_401(keyed: Guarded, nobody: httpx.Client, headers: dict[str, str]) -> None:
-    shown = [(name.encode(), value.replace("KEY", keyed.plain["reader"]).encode()) for name, value in headers.items()]
-    problem = problem_of(nobody.get("/collections", headers=shown), 401)
-    assert keyed.plain["reader"] not in str(problem)
+def test_an_invalid_key_gets_401(keyed: KeyedService, anonymous: httpx.Client, headers: dict[str, str]) -> None:
+    sent = [(name.encode(), value.replace("KEY", keyed.keys["reader"]).encode()) for name, value in headers.items()]
+    problem = problem_of(anonymous.get("/collections", headers=sent), 401)
+    assert keyed.keys["reader"] not in str(problem)
 
 
-def test_a_key_in_the_url_does_not_count(keyed: Guarded, nobody: httpx.Client) -> None:
-    problem_of(nobody.get("/collections", params={"api_key": keyed.plain["reader"]}), 401)
+def test_a_key_in_the_url_is_ignored(keyed: KeyedService, anonymous: httpx.Client) -> None:
+    problem_of(anonymous.get("/collections", params={"api_key": keyed.keys["reader"]}), 401)
 
 
-def test_the_hash_of_a_key_is_no_key(keyed: Guarded, nobody: httpx.Client) -> None:
-    for line in keyed.file.read_text().splitlines():
+def test_the_hash_of_a_key_is_not_accepted_as_a_key(keyed: KeyedService, anonymous: httpx.Client) -> None:
+    for line in keyed.keys_file.read_text().splitlines():
         hashed = line.partition('"sha256":"')[2][:64]
-        problem_of(nobody.get("/collections", headers={"X-API-Key": hashed}), 401)
+        problem_of(anonymous.get("/collections", headers={"X-API-Key": hashed}), 401)
 
 
 @pytest.mark.parametrize(("method", "path", "body"), READS)
@@ -120,8 +124,8 @@ def test_a_reader_reads(clients: Clients, method: str, path: str, body: Any) -> 
     assert send(clients["reader"], method, path, body, "repo_a").status_code in (200, 404)
 
 
-@pytest.mark.parametrize(("method", "path", "body"), WRITES + ADMINISTERS)
-def test_a_reader_writes_nothing(clients: Clients, method: str, path: str, body: Any) -> None:
+@pytest.mark.parametrize(("method", "path", "body"), WRITES + ADMIN_REQUESTS)
+def test_a_reader_cannot_write(clients: Clients, method: str, path: str, body: Any) -> None:
     assert "'reader'" in problem_of(send(clients["reader"], method, path, body, "repo_a"), 403)["detail"]
 
 
@@ -130,24 +134,24 @@ def test_a_writer_writes(clients: Clients) -> None:
     try:
         assert [send(clients["writer"], *write, name).is_success for write in WRITES] == [True] * len(WRITES)
     finally:
-        clients["boss"].delete(f"/collections/{name}")
+        clients["admin"].delete(f"/collections/{name}")
 
 
-@pytest.mark.parametrize(("method", "path", "body"), ADMINISTERS)
-def test_a_writer_deletes_no_collection(clients: Clients, method: str, path: str, body: Any) -> None:
+@pytest.mark.parametrize(("method", "path", "body"), ADMIN_REQUESTS)
+def test_a_writer_cannot_delete_a_collection(clients: Clients, method: str, path: str, body: Any) -> None:
     problem_of(send(clients["writer"], method, path, body, "repo_a"), 403)
 
 
 def test_an_admin_deletes_collections(clients: Clients) -> None:
     name = f"t-{uuid4().hex}"
-    clients["boss"].post("/collections", json={"name": name}).raise_for_status()
-    assert clients["boss"].delete(f"/collections/{name}").status_code == 200
+    clients["admin"].post("/collections", json={"name": name}).raise_for_status()
+    assert clients["admin"].delete(f"/collections/{name}").status_code == 200
 
 
-def test_a_refusal_does_not_read_the_body(nobody: httpx.Client) -> None:
-    problem_of(nobody.post("/collections", content=b"no json", headers={"Content-Type": "text/plain"}), 401)
+def test_a_401_does_not_depend_on_the_body(anonymous: httpx.Client) -> None:
+    problem_of(anonymous.post("/collections", content=b"no json", headers={"Content-Type": "text/plain"}), 401)
 
 
-def test_refusals_are_counted_as_what_they_are(clients: Clients) -> None:
+def test_401_is_counted_by_its_route(clients: Clients) -> None:
     clients[None].get("/collections")
     assert 'path="/collections",status_code="401"' in clients["reader"].get("/metrics").text

@@ -1,4 +1,4 @@
-"""A key with patterns: what it may not see does not exist."""
+"""A key with patterns: for it, collections that match none of them do not exist."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ ON_COLLECTION: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), ON_COLLECTION)
-def test_a_hidden_collection_is_answered_as_one_that_does_not_exist(
-    team: httpx.Client, boss: httpx.Client, method: str, path: str, body: Any
+def test_the_response_for_a_hidden_collection_is_that_for_a_missing_one(
+    team: httpx.Client, admin: httpx.Client, method: str, path: str, body: Any
 ) -> None:
     hidden = send(team, method, path, body, "secret")
     absent = send(team, method, path, body, "absent")
 
     assert problem_of(hidden, 404)["detail"] == "Collection 'secret' not found"
     assert hidden.text.replace("secret", "absent") == absent.text
-    assert boss.get("/collections/secret").json()["count"] == 1
+    assert admin.get("/collections/secret").json()["count"] == 1
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_a_hidden_collection_is_answered_as_one_that_does_not_exist(
         {"name": "NAME", "metadata": {"about": "x"}, "distance": "l2"},
     ],
 )
-def test_a_creation_outside_the_patterns_is_403_whether_the_name_is_taken_or_not(
-    team: httpx.Client, boss: httpx.Client, body: dict[str, Any]
+def test_a_creation_outside_the_patterns_is_403_whether_or_not_the_name_exists(
+    team: httpx.Client, admin: httpx.Client, body: dict[str, Any]
 ) -> None:
-    taken = team.post("/collections", json={**body, "name": "secret"})
-    free = team.post("/collections", json={**body, "name": "elsewhere"})
+    existing = team.post("/collections", json={**body, "name": "secret"})
+    unused = team.post("/collections", json={**body, "name": "elsewhere"})
 
-    assert problem_of(taken, 403) == problem_of(free, 403)
-    assert boss.get("/collections/elsewhere").status_code == 404
+    assert problem_of(existing, 403) == problem_of(unused, 403)
+    assert admin.get("/collections/elsewhere").status_code == 404
 
 
 def test_a_creation_within_the_patterns_succeeds(team: httpx.Client) -> None:
@@ -74,7 +74,7 @@ def test_a_creation_within_the_patterns_succeeds(team: httpx.Client) -> None:
     assert team.delete(f"/collections/{name}").status_code == 200
 
 
-def test_a_listing_holds_and_counts_only_what_is_visible(guest: httpx.Client, team: httpx.Client) -> None:
+def test_a_listing_contains_and_counts_visible_collections_only(guest: httpx.Client, team: httpx.Client) -> None:
     seen = {name: http.get("/collections").json() for name, http in (("guest", guest), ("team", team))}
 
     assert [found["name"] for found in seen["guest"]["collections"]] == ["repo_a"]
@@ -83,7 +83,7 @@ def test_a_listing_holds_and_counts_only_what_is_visible(guest: httpx.Client, te
     assert seen["team"]["total"] == 3
 
 
-def test_pages_of_a_listing_pass_over_visible_collections_only(team: httpx.Client) -> None:
+def test_pages_of_a_listing_contain_visible_collections_only(team: httpx.Client) -> None:
     pages = [team.get("/collections", params={"limit": 1, "offset": offset}).json() for offset in range(4)]
 
     assert [[found["name"] for found in page["collections"]] for page in pages] == [
@@ -95,43 +95,43 @@ def test_pages_of_a_listing_pass_over_visible_collections_only(team: httpx.Clien
     assert [page["total"] for page in pages] == [3] * 4
 
 
-def test_health_counts_what_is_visible_and_tells_no_bytes(guest: httpx.Client, boss: httpx.Client) -> None:
+def test_health_counts_visible_collections_and_reports_no_bytes(guest: httpx.Client, admin: httpx.Client) -> None:
     assert guest.get("/health").json()["collections_count"] == 1
     assert guest.get("/health").json()["details"].get("storage_bytes") is None
-    assert boss.get("/health").json()["collections_count"] >= 4
+    assert admin.get("/health").json()["collections_count"] >= 4
 
 
-def test_a_query_over_several_collections_reports_hidden_ones_as_absent(guest: httpx.Client) -> None:
-    answer = guest.post("/query", json={"collections": ["repo_a", "secret", "repo_b", "absent"], **QUERY}).json()
+def test_a_query_over_several_collections_reports_hidden_ones_as_missing(guest: httpx.Client) -> None:
+    response = guest.post("/query", json={"collections": ["repo_a", "secret", "repo_b", "absent"], **QUERY}).json()
 
-    assert [hit["id"] for hit in answer["results"]] == ["repo_a"]
-    assert answer["errors"] == [
+    assert [hit["id"] for hit in response["results"]] == ["repo_a"]
+    assert response["errors"] == [
         {"collection": name, "status": 404, "code": "collection_not_found", "detail": f"Collection '{name}' not found"}
         for name in ("secret", "repo_b", "absent")
     ]
 
 
-def test_a_pattern_does_not_reach_beyond_a_whole_name(guest: httpx.Client) -> None:
+def test_a_pattern_matches_whole_names_only(guest: httpx.Client) -> None:
     for name in ("xrepo_a", "REPO_A", "repo_b"):
         problem_of(guest.get(f"/collections/{name}"), 404)
 
 
-def test_an_encoded_name_is_no_way_around(guest: httpx.Client) -> None:
+def test_an_encoded_name_does_not_bypass_the_patterns(guest: httpx.Client) -> None:
     for name in ("%73ecret", "repo_a%2F..%2Fsecret", "repo_a%0Asecret", "repo_a/../secret"):
         assert guest.get(f"/collections/{name}").status_code == 404, name
 
 
-def test_a_hidden_collection_is_not_asked_of_chroma(guest: httpx.Client) -> None:
-    answer = guest.get("/collections/secret")
-    assert answer.headers["server-timing"].startswith("store;dur=0.00")
+def test_a_hidden_collection_is_not_looked_up_in_chroma(guest: httpx.Client) -> None:
+    response = guest.get("/collections/secret")
+    assert response.headers["server-timing"].startswith("store;dur=0.00")
 
 
-def test_metrics_name_no_collection(guest: httpx.Client) -> None:
+def test_metrics_contain_no_collection_names(guest: httpx.Client) -> None:
     guest.get("/collections/secret")
     assert "secret" not in guest.get("/metrics").text
 
 
-def test_what_is_visible_answers_as_ever(team: httpx.Client) -> None:
+def test_visible_collections_are_served_as_usual(team: httpx.Client) -> None:
     assert team.get("/collections/repo_b/metadata-values", params={"field": "about"}).json()["values"] == ["repo_b"]
     assert team.get("/collections/shared/documents").json()["total"] == 1
     assert team.post("/collections/repo_a/query", json=QUERY).json()["count"] == 1

@@ -1,4 +1,4 @@
-"""What goes wrong during the load: Chroma is killed, hangs, has no room, and the network to it fails."""
+"""Faults during the load: Chroma is killed, hangs or has no disk space, and the network to it fails."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from tests.support.fault_proxy import Fault, Proxy, proxied
+from tests.support.fault_proxy import Fault, FaultProxy, fault_proxy
 from tests.support.processes import chroma_process_of, kill
 from tests.support.servers import Served, free_port, running, start_chroma
 
 NETWORK: Final[tuple[Fault, ...]] = ("delay", "cut", "half-close", "truncate", "garble", "silence")
 
-Strike: TypeAlias = Callable[[float], Awaitable[None]]
-"""Makes a fault, and ends it after so many seconds."""
+FaultInjection: TypeAlias = Callable[[float], Awaitable[None]]
+"""Injects a fault, and ends it after the given number of seconds."""
 
 
-class Setting(Protocol):
-    """Chroma as the service has it, and what can be done to it."""
+class ChromaUnderTest(Protocol):
+    """The Chroma of the service, and the faults that can be injected into it."""
 
     @property
     def environ(self) -> dict[str, str]:
-        """What the service is told of it."""
+        """The service's environment variables for it."""
 
     @property
-    def met(self) -> Counter[str]:
-        """How often each fault was made."""
+    def injected(self) -> Counter[str]:
+        """Number of injections by fault."""
 
-    def strikes(self, service: Served) -> Sequence[Strike]:
-        """The faults, which are made in turn."""
+    def fault_injections(self, service: Served) -> Sequence[FaultInjection]:
+        """The faults, to be injected one after the other."""
 
     def pid(self, service: Served) -> int:
         """Chroma's process."""
 
-    def rest(self) -> None:
-        """Close connections that nobody uses."""
+    def close_idle_connections(self) -> None:
+        """Close idle connections."""
 
 
 @dataclass
-class Embedded:
-    """Chroma in a process of the service's."""
+class EmbeddedChroma:
+    """Chroma in a process of the service."""
 
     environ: dict[str, str] = field(default_factory=dict)
-    met: Counter[str] = field(default_factory=Counter)
+    injected: Counter[str] = field(default_factory=Counter)
 
-    def strikes(self, service: Served) -> Sequence[Strike]:
-        """Kill the process, stop it for a while, let it write no more for a while."""
+    def fault_injections(self, service: Served) -> Sequence[FaultInjection]:
+        """Kill the process; suspend it for a while; prevent it from writing for a while."""
 
         async def running_process() -> int:
             while True:
@@ -63,21 +63,21 @@ class Embedded:
 
         async def kill_process(seconds: float) -> None:
             os.kill(await running_process(), signal.SIGKILL)
-            self.met["Chroma's process killed"] += 1
+            self.injected["Chroma's process killed"] += 1
             await asyncio.sleep(seconds)
 
         async def hang(seconds: float) -> None:
             process = await running_process()
             os.kill(process, signal.SIGSTOP)
-            self.met["Chroma's process suspended"] += 1
+            self.injected["Chroma's process suspended"] += 1
             await asyncio.sleep(seconds)
-            with suppress(ProcessLookupError):  # it was taken for stuck, and replaced
+            with suppress(ProcessLookupError):  # it was considered hung, and replaced
                 os.kill(process, signal.SIGCONT)
 
         async def fill(seconds: float) -> None:
             process = await running_process()
             resource.prlimit(process, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-            self.met["disk full"] += 1
+            self.injected["disk full"] += 1
             await asyncio.sleep(seconds)
             with suppress(ProcessLookupError):
                 resource.prlimit(process, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -88,69 +88,69 @@ class Embedded:
         """Chroma's process."""
         return chroma_process_of(service)
 
-    def rest(self) -> None:
+    def close_idle_connections(self) -> None:
         """There are no connections."""
 
 
 @dataclass
-class Remote:
+class RemoteChroma:
     """A Chroma server behind a proxy.
 
     Attributes:
-        folder: where its data is.
-        chroma: the server, now.
-        proxy: what stands before it.
+        folder: the folder of its data.
+        chroma: the current server.
+        proxy: the proxy in front of it.
     """
 
     folder: Path
     chroma: Served
-    proxy: Proxy
-    met: Counter[str] = field(default_factory=Counter)
+    proxy: FaultProxy
+    injected: Counter[str] = field(default_factory=Counter)
 
     @property
     def environ(self) -> dict[str, str]:
         """The address of the proxy."""
         return {"RAGSTORE_CHROMA_URL": f"http://127.0.0.1:{self.proxy.port}"}
 
-    def strikes(self, service: Served) -> Sequence[Strike]:
-        """Every fault of the network, and a kill of the server."""
+    def fault_injections(self, service: Served) -> Sequence[FaultInjection]:
+        """Each fault of the network, and a kill of the server."""
 
-        def failing(fault: Fault) -> Strike:
+        def network_fault(fault: Fault) -> FaultInjection:
             async def fail(seconds: float) -> None:
                 self.proxy.fault = fault
-                before = self.proxy.met
+                before = self.proxy.faults
                 await asyncio.sleep(seconds)
                 self.proxy.fault = "none"
-                self.met[f"network: {fault}"] += self.proxy.met - before
+                self.injected[f"network: {fault}"] += self.proxy.faults - before
 
             return fail
 
         async def kill_server(seconds: float) -> None:
             kill(self.chroma)
-            self.met["Chroma killed"] += 1
+            self.injected["Chroma killed"] += 1
             await asyncio.sleep(seconds)
             self.chroma = await asyncio.to_thread(start_chroma, self.folder, urlsplit(self.chroma.url).port)
 
-        return *map(failing, NETWORK), kill_server
+        return *map(network_fault, NETWORK), kill_server
 
     def pid(self, service: Served) -> int:
         """The server's process."""
         return self.chroma.process.pid
 
-    def rest(self) -> None:
-        """Close what the service keeps open to Chroma."""
+    def close_idle_connections(self) -> None:
+        """Close the service's connections to Chroma."""
         self.proxy.close()
 
 
 @asynccontextmanager
-async def setting(store: str, folder: Path) -> AsyncIterator[Setting]:
-    """Chroma of one kind, for a while."""
+async def chroma_under_test(store: str, folder: Path) -> AsyncIterator[ChromaUnderTest]:
+    """Run Chroma of one kind while the block runs."""
     if store == "embedded":
-        yield Embedded()
+        yield EmbeddedChroma()
         return
     chroma = await asyncio.to_thread(start_chroma, folder, free_port())
-    async with proxied(urlsplit(chroma.url).port or 0) as proxy:
-        remote = Remote(folder, chroma, proxy)
+    async with fault_proxy(urlsplit(chroma.url).port or 0) as proxy:
+        remote = RemoteChroma(folder, chroma, proxy)
         try:
             yield remote
         finally:
@@ -158,15 +158,15 @@ async def setting(store: str, folder: Path) -> AsyncIterator[Setting]:
                 pass
 
 
-async def strike(strikes: Sequence[Strike], seconds: float) -> None:
-    """Make every fault once.
+async def inject_faults(fault_injections: Sequence[FaultInjection], seconds: float) -> None:
+    """Inject each fault once.
 
     Args:
-        strikes: the faults.
-        seconds: how long all of it takes; half of it nothing fails.
+        fault_injections: the faults.
+        seconds: total duration; half of it is free of faults.
     """
-    each = seconds / len(strikes) / 2
-    for one in strikes:
+    each = seconds / len(fault_injections) / 2
+    for one in fault_injections:
         await asyncio.sleep(each)
         await one(min(each, 4.0))
     await asyncio.sleep(each)

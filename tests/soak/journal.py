@@ -1,32 +1,32 @@
-"""What callers wrote and what they were told, batch by batch, and whether that is what is there."""
+"""A journal of the writes of all clients and their results, and a comparison with the stored documents."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-BATCH: Final = 5
+BATCH_SIZE: Final = 5
 
 EMBEDDING_TAIL: Final = [1.0, 0.5]
 
 
-def made(batch: str, place: int, version: int) -> dict[str, Any]:
-    """A document whose every part tells its batch, its place in it, and its version."""
+def make_document(batch: str, index: int, version: int) -> dict[str, Any]:
+    """A document whose parts all contain its batch, its index in the batch, and its version."""
     return {
-        "id": f"{batch}/{place}",
-        "text": f"{batch} at {place} in version {version} äöü 文",
-        "metadata": {"batch": batch, "place": place, "version": version},
-        "embedding": [float(version), float(place), *EMBEDDING_TAIL],
+        "id": f"{batch}/{index}",
+        "text": f"{batch} at {index} in version {version} äöü 文",
+        "metadata": {"batch": batch, "index": index, "version": version},
+        "embedding": [float(version), float(index), *EMBEDDING_TAIL],
     }
 
 
-def is_as_made(read: dict[str, Any]) -> bool:
-    """Whether a document that was read, in whatever version, is as it was sent; its embedding need not be there."""
-    told = read["metadata"]
-    if not {"batch", "place", "version"} <= told.keys():
+def is_unchanged(read: dict[str, Any]) -> bool:
+    """Whether a document that was read is as one of its versions was sent. It may lack its embedding."""
+    metadata = read["metadata"]
+    if not {"batch", "index", "version"} <= metadata.keys():
         return False
-    whole = made(told["batch"], told["place"], told["version"])
-    return all(read[key] == whole[key] for key in whole if key in read)
+    expected = make_document(metadata["batch"], metadata["index"], metadata["version"])
+    return all(read[key] == expected[key] for key in expected if key in read)
 
 
 @dataclass
@@ -34,12 +34,12 @@ class Batch:
     """Documents that are written together.
 
     Attributes:
-        name: its name, and the beginning of its ids.
-        collection: where it is.
-        version: the newest that was sent.
-        possible: versions that may be there; None stands for nothing.
-        unsure: whether a write of it failed. It may still happen, so the batch is written no more.
-        kept: whether its caller still has to do with it; it asked for its deletion otherwise, which may have failed.
+        name: its name, and the prefix of its ids.
+        collection: the collection's name.
+        version: the latest version that was sent.
+        possible: versions that may be stored; None means that the batch is not stored.
+        unsure: whether a write of it failed. It may still happen, so that the batch is not written again.
+        kept: False after its client has requested its deletion, which may have failed.
     """
 
     name: str
@@ -51,20 +51,20 @@ class Batch:
 
     @property
     def documents(self) -> list[dict[str, Any]]:
-        """Its documents in the newest version."""
-        return [made(self.name, place, self.version) for place in range(BATCH)]
+        """Its documents in the latest version."""
+        return [make_document(self.name, index, self.version) for index in range(BATCH_SIZE)]
 
     @property
     def ids(self) -> list[str]:
         """Its ids."""
-        return [f"{self.name}/{place}" for place in range(BATCH)]
+        return [f"{self.name}/{index}" for index in range(BATCH_SIZE)]
 
     def written(self, to: int | None, *, acknowledged: bool) -> None:
-        """Note how a write ended.
+        """Record the result of a write.
 
         Args:
-            to: the version that it wrote; None for a deletion.
-            acknowledged: whether it was acknowledged; otherwise it happened, will yet, or never.
+            to: the version that was written; None for a deletion.
+            acknowledged: whether it was acknowledged; if not, it may have happened, or happen later, or never.
         """
         if acknowledged and not self.unsure:
             self.possible = {to}
@@ -73,26 +73,26 @@ class Batch:
             self.unsure |= not acknowledged
 
     def wrong(self, found: list[dict[str, Any]]) -> str:
-        """What is wrong with the documents of this batch that are there; nothing when it is as it should be."""
+        """The error in the stored documents of this batch; an empty string if there is none."""
         versions = {one["metadata"]["version"] for one in found}
-        if len(found) not in (0, BATCH) or len(versions) > 1:
-            return f"{self.name}: {len(found)} of {BATCH} documents, of versions {sorted(versions)}"
+        if len(found) not in (0, BATCH_SIZE) or len(versions) > 1:
+            return f"{self.name}: {len(found)} of {BATCH_SIZE} documents, of versions {sorted(versions)}"
         version = versions.pop() if versions else None
         if version not in self.possible:
-            return f"{self.name}: version {version}, where one of {self.possible} was to be expected"
-        return "" if all(map(is_as_made, found)) else f"{self.name}: not as it was sent"
+            return f"{self.name}: version {version}, expected one of {self.possible}"
+        return "" if all(map(is_unchanged, found)) else f"{self.name}: not as it was sent"
 
 
 @dataclass
-class Books:
+class Journal:
     """All batches.
 
     Attributes:
-        batches: by name; those that are known to be gone are dropped when they are checked.
-        sent: documents sent.
-        acknowledged: those of them that were acknowledged.
-        found: documents that were there when it was last checked.
-        checks: how often the whole was checked.
+        batches: the batches by name; a check drops those that are known to be deleted.
+        sent: number of documents sent.
+        acknowledged: number of documents whose write was acknowledged.
+        found: number of stored documents at the last check.
+        checks: number of checks.
     """
 
     batches: dict[str, Batch] = field(default_factory=dict)
@@ -101,19 +101,19 @@ class Books:
     found: int = 0
     checks: int = 0
 
-    def check(self, there: list[dict[str, Any]]) -> list[str]:
-        """Compare everything that is there with what was told, when nothing is under way any more.
+    def check(self, stored: list[dict[str, Any]]) -> list[str]:
+        """Compare the stored documents with the journal. No request may be in flight.
 
         Args:
-            there: all documents of all collections.
+            stored: all documents of all collections.
 
         Returns:
-            A sentence for each thing that is wrong.
+            A sentence for each error.
         """
         found: dict[str, list[dict[str, Any]]] = {}
-        for one in there:
+        for one in stored:
             found.setdefault(one["metadata"]["batch"], []).append(one)
-        wrong = [f"{name}: nobody wrote it" for name in found.keys() - self.batches.keys()]
+        wrong = [f"{name}: was never written" for name in found.keys() - self.batches.keys()]
         for name, batch in list(self.batches.items()):
             wrong += filter(None, [batch.wrong(found.get(name, []))])
             if name in found:
@@ -121,10 +121,10 @@ class Books:
                 batch.unsure = False
             else:
                 del self.batches[name]
-        self.found = len(there)
+        self.found = len(stored)
         self.checks += 1
         return wrong
 
     def left(self) -> list[Batch]:
-        """Batches that are there though their callers asked for their deletion, which failed."""
+        """Stored batches whose deletion was requested and failed."""
         return [batch for batch in self.batches.values() if not batch.kept]

@@ -1,4 +1,4 @@
-"""The mixed load: callers that write, read and ask, each with batches of its own, and note what they are told."""
+"""The mixed load: clients that write, read and query, each with batches of its own, and record the responses."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from typing import Any, Final
 
 import httpx
 
-from tests.soak.journal import BATCH, EMBEDDING_TAIL, Batch, Books, is_as_made
+from tests.soak.journal import BATCH_SIZE, EMBEDDING_TAIL, Batch, Journal, is_unchanged
 
 COLLECTIONS: Final = ("soak-one", "soak-two")
 SCRATCH: Final = "scratch"
 LARGE: Final = "soak-large"
 
-KEPT: Final = 30
-"""Batches that a caller keeps: then it deletes one for each that it adds, so that the data stays as large as it is."""
+MAX_BATCHES: Final = 30
+"""Maximum number of batches of a client. Beyond it, the client deletes one for each that it adds, so that the amount
+of data stays constant."""
 
 FAILED: Final = (502, 503, 504)
-"""What a fault may cost a request. A defect (500), or no answer at all, is none of it."""
+"""Statuses that a fault may cause. An internal error (500) or no response is not among them."""
 
 PAUSE_SECONDS: Final = 0.03
-"""What a caller waits between two calls, so that the load leaves room for others."""
+"""Pause of a client between two requests, which leaves capacity for the other clients."""
 
 BAD: Final[tuple[tuple[str, str, bytes, int], ...]] = (
     ("POST", "/collections", b"{", 400),
@@ -43,52 +44,52 @@ BAD: Final[tuple[tuple[str, str, bytes, int], ...]] = (
 
 
 @dataclass
-class Told:
-    """What all callers were told.
+class Responses:
+    """The responses to all clients.
 
     Attributes:
-        statuses: how many requests were told what.
-        wrong: answers that should not be; the first few are kept.
+        statuses: number of requests by status.
+        wrong: a sentence for each unexpected response.
     """
 
     statuses: Counter[int] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
-    def expect(self, truth: object, what: str) -> None:
-        """Note what is wrong unless something is true."""
-        if not truth:
+    def expect(self, condition: object, what: str) -> None:
+        """Record an error unless a condition is true."""
+        if not condition:
             self.wrong.append(what)
 
 
-class Caller:
-    """One of the callers, which all do the same with batches of their own.
+class LoadClient:
+    """A client that sends a random mix of requests on batches of its own.
 
     Args:
-        number: which one.
-        books: where it writes down what it wrote.
-        told: where it writes down what it was told.
+        number: its number.
+        journal: records its writes.
+        responses: records its responses.
     """
 
     _client: httpx.AsyncClient
 
-    def __init__(self, number: int, books: Books, told: Told) -> None:
+    def __init__(self, number: int, journal: Journal, responses: Responses) -> None:
         self._number = number
-        self._books = books
-        self._told = told
-        self._chosen = random.Random(number)
-        self._counted = itertools.count()
+        self._journal = journal
+        self._responses = responses
+        self._random = random.Random(number)
+        self._numbers = itertools.count()
         self._collection = COLLECTIONS[number % len(COLLECTIONS)]
-        self._kept: list[Batch] = []
+        self._batches: list[Batch] = []
 
     async def work(self, client: httpx.AsyncClient, stopped: asyncio.Event) -> None:
-        """Call until told to stop.
+        """Send requests until `stopped` is set.
 
         Args:
-            client: on the service.
-            stopped: set when it is enough.
+            client: an HTTP client of the service.
+            stopped: ends the work.
         """
         self._client = client
-        self._kept = [batch for batch in self._kept if batch.name in self._books.batches]
+        self._batches = [batch for batch in self._batches if batch.name in self._journal.batches]
         calls: tuple[tuple[Callable[[], Awaitable[None]], int], ...] = (
             (self._add_or_delete, 6),
             (self._rewrite, 3),
@@ -103,62 +104,64 @@ class Caller:
             (self._describe, 1),
         )
         while not stopped.is_set():
-            call = self._chosen.choices([call for call, _ in calls], [weight for _, weight in calls])[0]
+            call = self._random.choices([call for call, _ in calls], [weight for _, weight in calls])[0]
             await call()
             await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _ask(
+    async def _send(
         self, method: str, path: str, body: object = None, *, content: bytes | None = None, allowed: tuple[int, ...]
     ) -> httpx.Response | None:
-        """One call.
+        """Send one request.
 
         Returns:
-            Its answer when it has one of the allowed statuses; None when a fault kept it from that.
+            The response if it has one of the allowed statuses; None if a fault prevented it.
         """
         try:
             if content is None:
-                answer = await self._client.request(method, path, json=body)
+                response = await self._client.request(method, path, json=body)
             else:
                 headers = {"Content-Type": "application/json"}
-                answer = await self._client.request(method, path, content=content, headers=headers)
+                response = await self._client.request(method, path, content=content, headers=headers)
         except httpx.HTTPError as error:
-            self._told.statuses[0] += 1
-            self._told.wrong.append(f"{method} {path}: no answer: {type(error).__name__} {error}")
+            self._responses.statuses[0] += 1
+            self._responses.wrong.append(f"{method} {path}: no response: {type(error).__name__} {error}")
             return None
-        self._told.statuses[answer.status_code] += 1
-        if answer.status_code in allowed:
-            return answer
-        self._told.expect(answer.status_code in FAILED, f"{method} {path}: {answer.status_code} {answer.text[:300]}")
+        self._responses.statuses[response.status_code] += 1
+        if response.status_code in allowed:
+            return response
+        self._responses.expect(
+            response.status_code in FAILED, f"{method} {path}: {response.status_code} {response.text[:300]}"
+        )
         return None
 
     async def _write(self, batch: Batch, method: str) -> None:
-        self._books.sent += BATCH
+        self._journal.sent += BATCH_SIZE
         allowed = (201,) if method == "POST" else (200,)
         path = f"/collections/{batch.collection}/documents"
-        answer = await self._ask(method, path, {"documents": batch.documents}, allowed=allowed)
-        self._books.acknowledged += BATCH if answer else 0
-        batch.written(batch.version, acknowledged=answer is not None)
+        response = await self._send(method, path, {"documents": batch.documents}, allowed=allowed)
+        self._journal.acknowledged += BATCH_SIZE if response else 0
+        batch.written(batch.version, acknowledged=response is not None)
 
     async def _add_or_delete(self) -> None:
-        if len(self._kept) < KEPT:
-            batch = Batch(f"{self._number}-{next(self._counted)}", self._collection)
-            self._books.batches[batch.name] = batch
-            self._kept.append(batch)
-            await self._write(batch, self._chosen.choice(("POST", "PUT")))
+        if len(self._batches) < MAX_BATCHES:
+            batch = Batch(f"{self._number}-{next(self._numbers)}", self._collection)
+            self._journal.batches[batch.name] = batch
+            self._batches.append(batch)
+            await self._write(batch, self._random.choice(("POST", "PUT")))
             return
-        batch = self._kept.pop(0)
+        batch = self._batches.pop(0)
         batch.kept = False
-        body = self._chosen.choice(({"ids": batch.ids}, {"where": {"batch": batch.name}}))
-        answer = await self._ask("POST", f"/collections/{batch.collection}/documents/delete", body, allowed=(200,))
-        if answer and not batch.unsure:
-            expected = 0 if batch.possible == {None} else BATCH
-            self._told.expect(answer.json()["count"] == expected, f"deleting {batch.name}: {answer.text}")
-        batch.written(None, acknowledged=answer is not None)
+        body = self._random.choice(({"ids": batch.ids}, {"where": {"batch": batch.name}}))
+        response = await self._send("POST", f"/collections/{batch.collection}/documents/delete", body, allowed=(200,))
+        if response and not batch.unsure:
+            expected = 0 if batch.possible == {None} else BATCH_SIZE
+            self._responses.expect(response.json()["count"] == expected, f"deleting {batch.name}: {response.text}")
+        batch.written(None, acknowledged=response is not None)
 
     def _sure(self) -> Batch | None:
-        """A batch that is known to be there."""
-        sure = [batch for batch in self._kept if not batch.unsure and None not in batch.possible]
-        return self._chosen.choice(sure) if sure else None
+        """A batch that is known to be stored."""
+        sure = [batch for batch in self._batches if not batch.unsure and None not in batch.possible]
+        return self._random.choice(sure) if sure else None
 
     async def _rewrite(self) -> None:
         if batch := self._sure():
@@ -168,53 +171,59 @@ class Caller:
     async def _add_again(self) -> None:
         if batch := self._sure():
             path = f"/collections/{batch.collection}/documents"
-            await self._ask("POST", path, {"documents": batch.documents}, allowed=(409,))
+            await self._send("POST", path, {"documents": batch.documents}, allowed=(409,))
 
     async def _read_batch(self) -> None:
-        if self._kept:
-            batch = self._chosen.choice(self._kept)
+        if self._batches:
+            batch = self._random.choice(self._batches)
             body = {"where": {"batch": batch.name}, "include": ["embedding"]}
-            answer = await self._ask("POST", f"/collections/{batch.collection}/documents/filter", body, allowed=(200,))
-            if answer:
-                wrong = batch.wrong(answer.json()["documents"])
-                self._told.expect(not wrong, f"reading {wrong}")
+            response = await self._send(
+                "POST", f"/collections/{batch.collection}/documents/filter", body, allowed=(200,)
+            )
+            if response:
+                wrong = batch.wrong(response.json()["documents"])
+                self._responses.expect(not wrong, f"reading {wrong}")
 
     async def _read_one(self) -> None:
         if batch := self._sure():
-            answer = await self._ask("GET", f"/collections/{batch.collection}/documents/{batch.ids[1]}", allowed=(200,))
-            self._told.expect(answer is None or is_as_made(answer.json()), f"{batch.ids[1]} is not as it was sent")
+            response = await self._send(
+                "GET", f"/collections/{batch.collection}/documents/{batch.ids[1]}", allowed=(200,)
+            )
+            self._responses.expect(
+                response is None or is_unchanged(response.json()), f"{batch.ids[1]} is not as it was sent"
+            )
 
     async def _page(self) -> None:
-        path = f"/collections/{self._collection}/documents?limit=50&offset={self._chosen.randrange(50)}"
-        if answer := await self._ask("GET", path, allowed=(200,)):
-            self._told.expect(all(map(is_as_made, answer.json()["documents"])), "a page is not as it was sent")
+        path = f"/collections/{self._collection}/documents?limit=50&offset={self._random.randrange(50)}"
+        if response := await self._send("GET", path, allowed=(200,)):
+            self._responses.expect(all(map(is_unchanged, response.json()["documents"])), "a page is not as it was sent")
 
     async def _query(self) -> None:
-        where = self._chosen.choice((None, {"place": 2}, {"version": {"$gte": 1}, "place": {"$in": [1, 2, 3]}}))
+        where = self._random.choice((None, {"index": 2}, {"version": {"$gte": 1}, "index": {"$in": [1, 2, 3]}}))
         body = {"query_embedding": [1.0, 2.0, *EMBEDDING_TAIL], "top_k": 10, "where": where}
-        self._check_found(await self._ask("POST", f"/collections/{self._collection}/query", body, allowed=(200,)))
+        self._check_found(await self._send("POST", f"/collections/{self._collection}/query", body, allowed=(200,)))
 
     async def _query_all(self) -> None:
         body = {"query_embedding": [0.0, 1.0, *EMBEDDING_TAIL], "top_k": 10, "collections": COLLECTIONS}
-        self._check_found(await self._ask("POST", "/query", body, allowed=(200,)))
+        self._check_found(await self._send("POST", "/query", body, allowed=(200,)))
 
-    def _check_found(self, answer: httpx.Response | None) -> None:
-        if answer:
-            results: list[dict[str, Any]] = answer.json()["results"]
+    def _check_found(self, response: httpx.Response | None) -> None:
+        if response:
+            results: list[dict[str, Any]] = response.json()["results"]
             distances = [hit["distance"] for hit in results]
-            self._told.expect(distances == sorted(distances), "what was found is not in order")
-            self._told.expect(all(map(is_as_made, results)), "what was found is not as it was sent")
+            self._responses.expect(distances == sorted(distances), "hits are not sorted")
+            self._responses.expect(all(map(is_unchanged, results)), "hits are not as they were sent")
 
     async def _bad_input(self) -> None:
-        method, path, content, status = self._chosen.choice(BAD)
-        await self._ask(method, path, content=content, allowed=(status,))
+        method, path, content, status = self._random.choice(BAD)
+        await self._send(method, path, content=content, allowed=(status,))
 
     async def _scratch_collection(self) -> None:
-        name = f"{SCRATCH}-{self._number}-{next(self._counted)}"
-        if await self._ask("POST", "/collections", {"name": name, "distance": "l2"}, allowed=(201,)):
+        name = f"{SCRATCH}-{self._number}-{next(self._numbers)}"
+        if await self._send("POST", "/collections", {"name": name, "distance": "l2"}, allowed=(201,)):
             documents = Batch(name, name).documents
-            await self._ask("POST", f"/collections/{name}/documents", {"documents": documents}, allowed=(201,))
-            await self._ask("DELETE", f"/collections/{name}", allowed=(200,))
+            await self._send("POST", f"/collections/{name}/documents", {"documents": documents}, allowed=(201,))
+            await self._send("DELETE", f"/collections/{name}", allowed=(200,))
 
     async def _describe(self) -> None:
-        await self._ask("GET", self._chosen.choice(("/health/live", "/metrics", "/collections")), allowed=(200,))
+        await self._send("GET", self._random.choice(("/health/live", "/metrics", "/collections")), allowed=(200,))

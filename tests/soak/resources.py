@@ -1,4 +1,4 @@
-"""What a process holds, and whether it holds more and more."""
+"""The resources of a process, and whether they leak."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from itertools import combinations
 from pathlib import Path
 from typing import Final
 
-MOST_GROWTH_MIB: Final = 16.0
-"""How much more memory there may be at the end than at the baseline: what fragmentation of the heap may cost."""
+MAX_GROWTH_MIB: Final = 16.0
+"""Maximum growth of memory between the baseline and the end, to allow for fragmentation of the heap."""
 
-MOST_SLOPE_MIB: Final = 0.5
-"""How much memory may grow per minute of load in the second half of the run. A leak does not stop; the heap settles."""
+MAX_SLOPE_MIB: Final = 0.5
+"""Maximum growth of memory per minute of load in the second half of the run. A leak continues; the heap settles."""
 
-LEAST_SAMPLES: Final = 6
-"""Fewer quiet samples than that in the second half tell of no trend."""
+MIN_SAMPLES: Final = 6
+"""Minimum number of samples in the second half for a slope."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What a process holds.
+    """The resources of a process.
 
     Attributes:
-        minutes: minutes of load until then.
+        minutes: minutes of load so far.
         memory: resident memory, in MiB.
         files: open file descriptors.
         threads: threads.
@@ -37,14 +37,11 @@ class Sample:
 
 
 def sample(pid: int, minutes: float = 0.0) -> Sample:
-    """Look at a process.
+    """Measure the resources of a process.
 
     Args:
-        pid: which.
-        minutes: minutes of load until now.
-
-    Returns:
-        What it holds.
+        pid: the process.
+        minutes: minutes of load so far.
     """
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     fields = dict(line.split(":", 1) for line in lines)
@@ -53,13 +50,13 @@ def sample(pid: int, minutes: float = 0.0) -> Sample:
 
 
 def open_files(pid: int) -> list[str]:
-    """What the file descriptors of a process stand for, sorted; to tell what was left open.
+    """Descriptions of the open file descriptors of a process, sorted.
 
     Args:
-        pid: which.
+        pid: the process.
 
     Returns:
-        Paths, kinds of pipes, and for connections both ports and the state, as the system writes them.
+        Paths, kinds of pipes, and for connections both ports and the state, in the notation of `/proc/net/tcp`.
     """
     connections = {
         fields[9]: f"{int(fields[1][-4:], 16)} to {int(fields[2][-4:], 16)}, state {fields[3]}"
@@ -70,14 +67,14 @@ def open_files(pid: int) -> list[str]:
 
 
 def slope(samples: Sequence[Sample]) -> float:
-    """How memory grows.
+    """The growth of memory.
 
     Args:
         samples: two or more.
 
     Returns:
-        The median of the slopes between any two samples (Theil and Sen), in MiB a minute: a single step, which
-        a heap makes now and then, counts for little, a steady rise in full.
+        The median of the slopes between any two samples (Theil and Sen), in MiB per minute. A single step, which a
+        heap makes now and then, has little influence; a steady growth has its full influence.
     """
     return statistics.median(
         (later.memory - earlier.memory) / (later.minutes - earlier.minutes)
@@ -85,15 +82,15 @@ def slope(samples: Sequence[Sample]) -> float:
     )
 
 
-def verdicts(samples: Sequence[Sample], *, judge_memory: bool) -> list[str]:
-    """What does not hold.
+def verdicts(samples: Sequence[Sample], *, assert_memory: bool) -> list[str]:
+    """Errors in the use of resources.
 
     Args:
-        samples: those taken in quiet; the first is the baseline.
-        judge_memory: whether memory counts; it does not in a run too short to tell.
+        samples: samples taken without load; the first one is the baseline.
+        assert_memory: whether memory is asserted; a short run is too short for that.
 
     Returns:
-        A sentence for each thing that is wrong.
+        A sentence for each error.
     """
     first, last = samples[0], samples[-1]
     wrong = []
@@ -101,13 +98,13 @@ def verdicts(samples: Sequence[Sample], *, judge_memory: bool) -> list[str]:
         wrong.append(f"{last.files} open files at the end, {first.files} at the baseline")
     if last.threads != first.threads:
         wrong.append(f"{last.threads} threads at the end, {first.threads} at the baseline")
-    if not judge_memory:
+    if not assert_memory:
         return wrong
-    if last.memory - first.memory > MOST_GROWTH_MIB:
-        wrong.append(f"memory grew by {last.memory - first.memory:.1f} MiB, more than {MOST_GROWTH_MIB:.0f}")
+    if last.memory - first.memory > MAX_GROWTH_MIB:
+        wrong.append(f"memory grew by {last.memory - first.memory:.1f} MiB, more than {MAX_GROWTH_MIB:.0f}")
     half = samples[len(samples) // 2 :]
-    if len(half) < LEAST_SAMPLES:
-        wrong.append(f"{len(half)} quiet samples in the second half are too few to tell of memory: let it run longer")
-    elif slope(half) > MOST_SLOPE_MIB:
-        wrong.append(f"memory grows by {slope(half):.2f} MiB a minute of load, more than {MOST_SLOPE_MIB}")
+    if len(half) < MIN_SAMPLES:
+        wrong.append(f"{len(half)} samples in the second half are too few for a slope: run the soak test for longer")
+    elif slope(half) > MAX_SLOPE_MIB:
+        wrong.append(f"memory grows by {slope(half):.2f} MiB per minute of load, more than {MAX_SLOPE_MIB}")
     return wrong

@@ -1,4 +1,4 @@
-"""What the store tests share: every store, with a collection in it."""
+"""Fixtures of the store tests: every kind of store, with a collection in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from ragstore.store.protocol import Store
 from tests.support.servers import Served
-from tests.support.spies import Recording, SpyBackend
+from tests.support.spies import SpyBackend, SpyStore
 from tests.support.stores import STORES, TENANT, Place, exact
 
 
@@ -30,7 +30,7 @@ async def store(request: pytest.FixtureRequest, place: Place) -> AsyncIterator[S
 
 @pytest.fixture(scope="session")
 def spy_backend(tmp_path_factory: pytest.TempPathFactory) -> SpyBackend:
-    """Embedded Chroma for the tests of what wraps a store; `bare` starts it."""
+    """Embedded Chroma for the tests of store layers; `bare` starts it."""
     return SpyBackend(str(tmp_path_factory.mktemp("bare")), TENANT, "store_tests", 30.0)
 
 
@@ -44,9 +44,9 @@ async def bare(spy_backend: SpyBackend) -> AsyncIterator[Store]:
 
 
 @pytest.fixture
-def inner(bare: Store) -> Recording:
-    """The innermost store, which notes what a store that wraps it asks."""
-    return Recording(bare)
+def inner(bare: Store) -> SpyStore:
+    """The innermost store, which records the calls of the store that wraps it."""
+    return SpyStore(bare)
 
 
 @pytest.fixture

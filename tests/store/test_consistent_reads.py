@@ -1,4 +1,4 @@
-"""What is read of a document is of one write, although Chroma's server reads it in two steps."""
+"""Reads are consistent: a document is returned as one write left it, although Chroma's server reads in two steps."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from tests.support.stores import STORES, Place, http_backend
 T = TypeVar("T")
 
 Between: TypeAlias = Callable[[], Awaitable[object]]
-"""What happens between the two steps of a read."""
+"""Runs between the two steps of a read."""
 
 
 async def _nothing() -> None:
-    """What happens most of the time."""
+    """Nothing runs between the steps of most reads."""
 
 
 class TornReadBackend:
@@ -143,7 +143,7 @@ Read: TypeAlias = Callable[[Consistent], Awaitable[tuple[str, float]]]
 
 
 @READS
-async def test_a_document_that_was_written_between_the_steps_is_read_again(
+async def test_a_read_is_repeated_when_its_document_was_upserted_between_the_steps(
     read: Read, consistent: Consistent, torn: TornReadBackend
 ) -> None:
     torn.between = [lambda: consistent.write("2")]
@@ -152,7 +152,7 @@ async def test_a_document_that_was_written_between_the_steps_is_read_again(
 
 
 @READS
-async def test_a_document_that_was_added_again_between_the_steps_is_read_again(
+async def test_a_read_is_repeated_when_its_document_was_replaced_between_the_steps(
     read: Read, consistent: Consistent, torn: TornReadBackend
 ) -> None:
     async def replace() -> None:
@@ -165,7 +165,7 @@ async def test_a_document_that_was_added_again_between_the_steps_is_read_again(
 
 
 @READS
-async def test_a_write_that_began_before_the_read_counts_too(
+async def test_a_read_is_repeated_when_a_write_that_began_before_it_overlaps_it(
     read: Read, consistent: Consistent, torn: TornReadBackend
 ) -> None:
     writes: list[asyncio.Task[None]] = []
@@ -208,7 +208,7 @@ async def test_a_write_that_ended_before_the_read_costs_no_second_one(
 
 
 @READS
-async def test_a_document_that_is_always_being_written_is_read_while_its_writer_waits(
+async def test_a_document_that_is_written_all_the_time_is_read_under_the_write_lock(
     read: Read, consistent: Consistent, torn: TornReadBackend
 ) -> None:
     writers: list[asyncio.Task[None]] = []
@@ -225,14 +225,14 @@ async def test_a_document_that_is_always_being_written_is_read_while_its_writer_
     assert await consistent.get() == (str(len(writers) + 1), len(writers) + 1)
 
 
-async def test_what_is_read_in_one_step_is_read_once(consistent: Consistent, torn: TornReadBackend) -> None:
+async def test_a_read_in_one_step_is_never_repeated(consistent: Consistent, torn: TornReadBackend) -> None:
     await consistent.write("2")
     assert (await consistent.backend.call(GetRecords(consistent.id, columns=("documents",)))).texts == ["2"]
     assert torn.reads == 0
 
 
 @READS
-async def test_nothing_is_kept_of_reads_and_writes_that_ended(
+async def test_no_state_is_kept_of_reads_and_writes_that_ended(
     read: Read, consistent: Consistent, torn: TornReadBackend
 ) -> None:
     async def fail() -> None:
@@ -247,14 +247,14 @@ async def test_nothing_is_kept_of_reads_and_writes_that_ended(
 
 @pytest.fixture(params=["stack-remote", "stack-embedded"])
 async def stack(request: pytest.FixtureRequest, place: Place, tmp_path: Path) -> AsyncIterator[Store]:
-    """A whole stack of stores, in a folder of its own: the session's may be open in another process."""
+    """A whole stack of stores, in a folder of its own: the session's folder may be locked by another process."""
     store = STORES[request.param](replace(place, folder=tmp_path))
     await store.start()
     yield store
     await store.close()
 
 
-async def test_beside_upserts_every_read_is_of_one_of_them(stack: Store, name: str) -> None:
+async def test_beside_upserts_every_read_returns_one_of_them(stack: Store, name: str) -> None:
     """Of 480 such reads of Chroma itself, some twenty mix two."""
     await stack.create_collection(name, {}, "l2")
     await upsert_documents(stack, name, batch("a", text="1"))

@@ -1,4 +1,4 @@
-"""The embedded backend's process: one for each folder, off the event loop, and replaced when it dies."""
+"""The process of embedded Chroma: one for each folder, outside of the event loop, and replaced when it dies."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ if __name__ == "__main__":
 
 
 @asynccontextmanager
-async def opened(folder: Path, patience: float = 60.0) -> AsyncIterator[Store]:
-    """A store over a folder, for a while."""
-    store = ChromaStore(embedded_backend(folder, patience), 5461)
+async def opened(folder: Path, call_timeout: float = 60.0) -> AsyncIterator[Store]:
+    """A running store over a folder."""
+    store = ChromaStore(embedded_backend(folder, call_timeout), 5461)
     await store.start()
     try:
         yield store
@@ -62,19 +62,19 @@ def _children() -> set[int]:
     return {child.pid for child in multiprocessing.active_children() if child.pid is not None}
 
 
-async def _answered(ask: Callable[[], Awaitable[T]]) -> T:
-    """What is answered in time at last, however busy the machine is."""
+async def _until_in_time(call: Callable[[], Awaitable[T]]) -> T:
+    """The result of a call that is repeated while it times out, as it may on a busy machine."""
     while True:
         try:
-            return await ask()
+            return await call()
         except ChromaTimeout:
             continue
 
 
 def _large(count: int = 4000) -> Batch:
-    ids = [str(place) for place in range(count)]
+    ids = [str(index) for index in range(count)]
     vectors = np.random.default_rng(1).random((count, 384), dtype=np.float32)
-    return Batch(ids, [name * 200 for name in ids], [{"n": place} for place in range(count)], vectors)
+    return Batch(ids, [name * 200 for name in ids], [{"n": index} for index in range(count)], vectors)
 
 
 async def test_documents_are_there_after_closing_and_opening_again(tmp_path: Path, name: str) -> None:
@@ -88,7 +88,7 @@ async def test_documents_are_there_after_closing_and_opening_again(tmp_path: Pat
         assert len((await store.query(name, [asked(1, 2)])).hits[0].ids) == 2
 
 
-async def test_a_folder_that_another_process_has_is_refused_until_it_is_free(tmp_path: Path) -> None:
+async def test_a_folder_that_another_process_uses_is_unavailable_until_it_is_released(tmp_path: Path) -> None:
     async with opened(tmp_path) as first:
         await first.status()
         async with opened(tmp_path) as second:
@@ -123,7 +123,7 @@ async def test_a_killed_process_is_replaced_and_what_was_acknowledged_is_there(t
         assert len((await store.query(name, [asked(1, 2)])).hits[0].ids) == 3
 
 
-async def test_calls_under_way_when_the_process_is_killed_are_unavailable(tmp_path: Path, name: str) -> None:
+async def test_calls_in_flight_when_the_process_is_killed_are_unavailable(tmp_path: Path, name: str) -> None:
     others = _children()
     async with opened(tmp_path) as store:
         await store.create_collection(name, {}, "l2")
@@ -132,8 +132,8 @@ async def test_calls_under_way_when_the_process_is_killed_are_unavailable(tmp_pa
         await store.count_collections()
         waiting = [asyncio.create_task(store.count_collections()) for _ in range(5)]
         os.kill(process, signal.SIGKILL)
-        answers = await asyncio.gather(write, *waiting, return_exceptions=True)
-        assert all(answer is None or isinstance(answer, (int, ChromaUnavailable)) for answer in answers)
+        results = await asyncio.gather(write, *waiting, return_exceptions=True)
+        assert all(result is None or isinstance(result, (int, ChromaUnavailable)) for result in results)
         assert await store.count(name) in (0, 4000)
 
 
@@ -153,22 +153,22 @@ async def test_a_large_write_does_not_hold_the_event_loop(tmp_path: Path, name: 
         assert max(gaps) < (last - began) / 4
 
 
-async def test_an_answer_that_takes_too_long_is_a_timeout_and_the_next_one_may_not(tmp_path: Path, name: str) -> None:
+async def test_a_call_that_takes_too_long_times_out_and_later_calls_succeed(tmp_path: Path, name: str) -> None:
     others = _children()
-    async with opened(tmp_path, patience=3) as store:
-        await _answered(store.status)
+    async with opened(tmp_path, call_timeout=3) as store:
+        await _until_in_time(store.status)
         await store.create_collection(name, {}, "l2")
         (process,) = _children() - others
         os.kill(process, signal.SIGSTOP)
         with pytest.raises(ChromaTimeout):
             await add_documents(store, name, batch("a"))
         os.kill(process, signal.SIGCONT)
-        assert await _answered(lambda: store.count(name)) in (0, 1)
-        await _answered(lambda: upsert_documents(store, name, batch("a")))
+        assert await _until_in_time(lambda: store.count(name)) in (0, 1)
+        await _until_in_time(lambda: upsert_documents(store, name, batch("a")))
         assert (await store.get(name, EVERYTHING)).ids == ["a"]
 
 
-async def test_a_caller_who_leaves_disturbs_nobody(tmp_path: Path, name: str) -> None:
+async def test_a_cancelled_caller_does_not_disturb_others(tmp_path: Path, name: str) -> None:
     async with opened(tmp_path) as store:
         await store.create_collection(name, {}, "l2")
         write = asyncio.create_task(add_documents(store, name, _large(1000)))
@@ -199,9 +199,7 @@ async def test_the_process_ends_when_its_parent_is_killed_and_leaves_the_folder_
         assert (await store.status()).collections_count == 0
 
 
-async def test_a_process_that_dies_while_callers_have_left_leaves_no_thread_and_no_file(
-    tmp_path: Path, name: str
-) -> None:
+async def test_a_process_that_dies_with_cancelled_calls_leaks_no_thread_and_no_file(tmp_path: Path, name: str) -> None:
     others = _children()
 
     def held() -> tuple[int, int]:
@@ -210,7 +208,7 @@ async def test_a_process_that_dies_while_callers_have_left_leaves_no_thread_and_
         )
 
     async with opened(tmp_path) as store:
-        await _answered(store.status)
+        await _until_in_time(store.status)
         await store.create_collection(name, {}, "l2")
         before = held()
         for _ in range(3):
@@ -224,7 +222,7 @@ async def test_a_process_that_dies_while_callers_have_left_leaves_no_thread_and_
             os.kill(process, signal.SIGKILL)
             ended = await asyncio.gather(*leaving, return_exceptions=True)
             assert {type(one) for one in ended} == {ChromaUnavailable, asyncio.CancelledError}
-            await _answered(store.status)
+            await _until_in_time(store.status)
         deadline = time.monotonic() + 30
         while held() != before and time.monotonic() < deadline:
             gc.collect()
@@ -232,32 +230,32 @@ async def test_a_process_that_dies_while_callers_have_left_leaves_no_thread_and_
         assert held() == before
 
 
-async def test_callers_that_wait_for_a_stuck_process_are_told_when_it_is_replaced(tmp_path: Path, name: str) -> None:
-    patience = 3.0
+async def test_calls_that_wait_for_a_hung_process_fail_when_it_is_replaced(tmp_path: Path, name: str) -> None:
+    timeout = 3.0
     others = _children()
-    async with opened(tmp_path, patience) as store:
-        await _answered(store.status)
+    async with opened(tmp_path, timeout) as store:
+        await _until_in_time(store.status)
         await store.create_collection(name, {}, "l2")
         (process,) = _children() - others
         os.kill(process, signal.SIGSTOP)
         early = [asyncio.create_task(store.count(name)) for _ in range(2)]
-        await asyncio.sleep(patience / 2)
+        await asyncio.sleep(timeout / 2)
         late = [asyncio.create_task(store.count(name)) for _ in range(8)]
-        await asyncio.sleep(patience * 0.75)
+        await asyncio.sleep(timeout * 0.75)
         with suppress(ChromaTimeout, ChromaUnavailable):
-            await store.count(name)  # finds it stuck, and replaces it
+            await store.count(name)  # detects that it hangs, and replaces it
         assert {type(one) for one in await asyncio.gather(*early, return_exceptions=True)} == {ChromaTimeout}
         ended = {type(one) for one in await asyncio.gather(*late, return_exceptions=True)}
         assert ChromaUnavailable in ended
         assert ended <= {ChromaUnavailable, ChromaTimeout, int}
-        await _answered(store.status)
+        await _until_in_time(store.status)
         assert await store.count(name) == 0
 
 
-class ForgetfulBackend(EmbeddedBackend):
-    """Embedded Chroma that says of writes of several documents that they failed, once they are done.
+class FalseFailureBackend(EmbeddedBackend):
+    """Embedded Chroma that reports adds of several documents as failed after applying them.
 
-    Chroma does so when there is room for the documents and none for what it does next.
+    Chroma does so when the disk has room for the documents and none for its next step.
     """
 
     async def call(self, operation: Operation[T]) -> T:
@@ -267,17 +265,19 @@ class ForgetfulBackend(EmbeddedBackend):
         return result
 
 
-async def test_adds_that_were_done_though_chroma_failed_them_together_are_not_told_as_conflicts(
+async def test_merged_adds_that_chroma_applied_but_reported_as_failed_are_no_conflicts(
     tmp_path: Path, name: str
 ) -> None:
-    backend = ForgetfulBackend(str(tmp_path), "store_tests", "store_tests", 60)
+    backend = FalseFailureBackend(str(tmp_path), "store_tests", "store_tests", 60)
     store = BatchingStore(ChromaStore(backend, 5461), 5461, 100, 2**20)
     await store.start()
     try:
-        await _answered(store.status)
+        await _until_in_time(store.status)
         await store.create_collection(name, {}, "l2")
-        told = await asyncio.gather(*(add_documents(store, name, batch(key)) for key in "abcd"), return_exceptions=True)
-        assert told == [None] * 4
+        outcomes = await asyncio.gather(
+            *(add_documents(store, name, batch(key)) for key in "abcd"), return_exceptions=True
+        )
+        assert outcomes == [None] * 4
         assert sorted((await store.get(name, EVERYTHING)).ids) == ["a", "b", "c", "d"]
         with pytest.raises(DocumentsExist):
             await add_documents(store, name, batch("b"))

@@ -1,4 +1,4 @@
-"""What a page with its total asks of a store: as little as shows both."""
+"""A page with its total makes as few calls to a store as are needed for both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNT = 10
 
 
 class Recording(StoreLayer):
-    """Notes what is asked of the store that it wraps."""
+    """Records the calls to the store that it wraps."""
 
     asked: list[str]
 

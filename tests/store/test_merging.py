@@ -1,4 +1,4 @@
-"""Merging writes leaves what writing them one after another leaves."""
+"""A merged write has the effect of its writes one after another."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Stored = dict[str, tuple[str, Metadata, list[float]]]
 
 
 def _applied(writes: list[Write], stored: Stored) -> list[tuple[str, ...] | None]:
-    """Apply writes one after another; tell the ids that kept each from being written."""
+    """Apply writes one after another; returns the ids that caused each rejection."""
     outcomes: list[tuple[str, ...] | None] = []
     for write in writes:
         batch = write.batch
@@ -55,7 +55,7 @@ def _applied(writes: list[Write], stored: Stored) -> list[tuple[str, ...] | None
 
 
 @given(before=st.dictionaries(IDS, METADATAS), writes=WRITES)
-def test_merged_writes_leave_what_they_leave_one_after_another(
+def test_a_merged_write_has_the_effect_of_its_writes_one_after_another(
     before: dict[str, Metadata], writes: list[Write]
 ) -> None:
     expected: Stored = {key: ("", metadata, [0.0, 0.0]) for key, metadata in before.items()}
@@ -78,13 +78,13 @@ def test_merged_writes_leave_what_they_leave_one_after_another(
 
 
 @given(before=st.dictionaries(IDS, METADATAS), writes=WRITES)
-def test_merging_changes_nothing_that_it_was_given(before: dict[str, Metadata], writes: list[Write]) -> None:
+def test_merging_does_not_modify_its_arguments(before: dict[str, Metadata], writes: list[Write]) -> None:
     was = ({key: dict(metadata) for key, metadata in before.items()}, [repr(write) for write in writes])
     merge("c", writes, before)
     assert (before, [repr(write) for write in writes]) == was
 
 
-def test_one_write_is_passed_on_without_a_copy_of_its_embeddings() -> None:
+def test_the_embeddings_of_a_single_write_are_not_copied() -> None:
     kinds: tuple[Literal["add", "upsert"], ...] = ("add", "upsert")
     for kind in kinds:
         embeddings = np.ones((2, 2), dtype=np.float32)
@@ -92,7 +92,7 @@ def test_one_write_is_passed_on_without_a_copy_of_its_embeddings() -> None:
         assert merged.records.embeddings is embeddings
 
 
-def test_the_dimension_stays_when_nothing_is_left_to_write() -> None:
+def test_an_empty_merged_write_keeps_the_dimension() -> None:
     write = Write("add", Batch(["a"], [""], [{}], np.ones((1, 3), dtype=np.float32)))
     merged = merge("c", [write, write], {"a": {}})
     assert (merged.records.ids, merged.records.embeddings.shape) == ([], (0, 3))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final, TypeVar
 
@@ -170,12 +168,3 @@ async def test_layers_are_closed_with_their_backend(place: Place) -> None:
     layer = Recorder()
     await LayeredBackend(http_backend(place.chroma_url, "operations"), [layer]).close()
     assert layer.closed
-
-
-def test_the_lock_of_the_data_loads_neither_chromadb_nor_the_code_of_its_process() -> None:
-    code = (
-        "import sys; import ragstore.chroma.embedded.data_lock; "
-        "print([name for name in ('chromadb', 'numpy', 'ragstore.chroma.embedded.process') if name in sys.modules])"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""The remote backend when Chroma, or what stands before it, behaves badly."""
+"""The HTTP backend when Chroma, or a proxy in front of it, behaves badly."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support.stores import TENANT, Place, exact, http_backend, with_retrie
 
 @asynccontextmanager
 async def started(backend: Backend) -> AsyncIterator[Store]:
-    """A store over a backend, for a while."""
+    """A running store over a backend."""
     store = exact(backend)
     await store.start()
     try:
@@ -54,7 +54,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_chroma_away_is_unavailable_at_once(call: str) -> None:
+async def test_an_unreachable_chroma_is_reported_without_delay(call: str) -> None:
     async with started(http_backend(f"http://127.0.0.1:{free_port()}", "store_tests")) as store:
         began = time.monotonic()
         with pytest.raises(ChromaUnavailable, match="cannot be reached"):
@@ -69,7 +69,7 @@ async def test_a_name_that_does_not_resolve_is_unavailable() -> None:
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_a_server_that_never_answers_is_a_timeout(call: str) -> None:
+async def test_a_server_that_never_responds_is_a_timeout(call: str) -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
@@ -80,7 +80,7 @@ async def test_a_server_that_never_answers_is_a_timeout(call: str) -> None:
         assert time.monotonic() - began < 3
 
 
-async def test_a_server_that_stops_within_its_answer_is_a_timeout() -> None:
+async def test_a_response_that_stalls_is_a_timeout() -> None:
     async def stalling(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_message(reader)
         writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"max')
@@ -108,7 +108,7 @@ async def test_a_server_that_stops_within_its_answer_is_a_timeout() -> None:
         ("401 Unauthorized", b'{"error": "AuthError", "message": "secret-token is wrong"}'),
     ],
 )
-async def test_an_answer_that_makes_no_sense_is_a_failure_that_repeats_nothing_of_it(
+async def test_an_unreadable_response_is_a_failure_whose_message_repeats_none_of_it(
     status: str, content: bytes
 ) -> None:
     async with listening(answering(status, content)) as url, started(http_backend(url, "store_tests")) as store:
@@ -118,13 +118,13 @@ async def test_an_answer_that_makes_no_sense_is_a_failure_that_repeats_nothing_o
         assert "html" not in failed.value.detail
 
 
-async def test_what_is_no_http_is_unavailable_or_failed() -> None:
-    async def mumbling(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def test_a_response_that_is_no_http_is_unavailable_or_failed() -> None:
+    async def not_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_message(reader)
         writer.write(b"SSH-2.0-OpenSSH\r\n\r\n")
         await writer.drain()
 
-    async with listening(mumbling) as url, started(http_backend(url, "store_tests")) as store:
+    async with listening(not_http) as url, started(http_backend(url, "store_tests")) as store:
         with pytest.raises((ChromaFailed, ChromaUnavailable)):
             await store.status()
 
@@ -167,7 +167,7 @@ async def test_embeddings_are_written_as_base64(chroma: Served, name: str) -> No
 
 
 async def operations_of(chroma: Served, name: str, work: Callable[[Store], Awaitable[object]]) -> list[str]:
-    """What Chroma is asked of a collection's records, once the collection is known."""
+    """The requests about a collection's records, once the collection is cached."""
     seen: list[tuple[str, bytes]] = []
     async with listening(between(chroma.url, seen)) as url, started(http_backend(url, "store_tests")) as store:
         await store.create_collection(name, {}, "l2")
@@ -178,7 +178,7 @@ async def operations_of(chroma: Served, name: str, work: Callable[[Store], Await
         return [head.split(" ")[1].rpartition("/")[2] for head, _ in seen]
 
 
-async def test_an_add_of_one_document_is_written_and_looked_at(chroma: Served, name: str) -> None:
+async def test_an_add_of_one_document_is_written_and_its_write_token_is_read_back(chroma: Served, name: str) -> None:
     assert await operations_of(chroma, name, lambda store: add_documents(store, name, batch("a"))) == ["add", "get"]
 
 
@@ -190,7 +190,7 @@ async def test_an_add_of_several_documents_is_looked_up_first(chroma: Served, na
     ]
 
 
-async def test_an_add_of_one_document_whose_id_is_taken_tells_where_it_stands(chroma: Served, name: str) -> None:
+async def test_the_rejection_of_an_add_of_one_document_names_its_index(chroma: Served, name: str) -> None:
     async with started(http_backend(chroma.url, "store_tests")) as store:
         await store.create_collection(name, {}, "l2")
         await upsert_documents(store, name, batch("a"))
@@ -202,17 +202,17 @@ async def test_an_add_of_one_document_whose_id_is_taken_tells_where_it_stands(ch
         )
 
 
-async def test_a_deletion_whose_answer_is_lost_is_told_as_done(chroma: Served, name: str) -> None:
+async def test_a_deletion_whose_response_is_lost_is_retried_and_succeeds(chroma: Served, name: str) -> None:
     lost: list[str] = []
 
-    def forget(head: str, answer: str, content: bytes) -> tuple[str, bytes] | None:
+    def lose(head: str, response: str, content: bytes) -> tuple[str, bytes] | None:
         if head.startswith("DELETE") and not lost:
-            lost.append(answer)
+            lost.append(response)
             return None
-        return answer, content
+        return response, content
 
     async with (
-        listening(between(chroma.url, [], change=forget)) as url,
+        listening(between(chroma.url, [], change=lose)) as url,
         started(with_retries(http_backend(url, "store_tests"))) as store,
     ):
         await store.create_collection(name, {}, "l2")
@@ -224,19 +224,19 @@ async def test_a_deletion_whose_answer_is_lost_is_told_as_done(chroma: Served, n
     assert " 200 " in lost[0]
 
 
-async def test_a_query_that_found_a_document_which_was_then_deleted_is_asked_again(chroma: Served, name: str) -> None:
-    """Chroma's server gives the document with neither text nor metadata. That needs a race, so it is made here."""
+async def test_a_query_that_found_a_document_which_was_then_deleted_is_retried(chroma: Served, name: str) -> None:
+    """Chroma's server returns the document with neither text nor metadata. The race is simulated here."""
     queries: list[bytes] = []
 
-    def race(head: str, answer: str, content: bytes) -> tuple[str, bytes]:
+    def race(head: str, response: str, content: bytes) -> tuple[str, bytes]:
         if "/query " not in head:
-            return answer, content
+            return response, content
         queries.append(content)
         if len(queries) > 1:
-            return answer, content
+            return response, content
         found = msgspec.json.decode(content)
         raced = msgspec.json.encode(found | {"ids": [["gone"]], "documents": [[None]], "metadatas": [[None]]})
-        return with_content(answer, content, raced)
+        return with_content(response, content, raced)
 
     async with listening(between(chroma.url, [], change=race)) as url:
         store = exact(with_retries(http_backend(url, "store_tests")))
@@ -250,7 +250,7 @@ async def test_a_query_that_found_a_document_which_was_then_deleted_is_asked_aga
     assert len(queries) == 2
 
 
-async def test_a_record_that_others_wrote_without_text_and_metadata_is_found(chroma: Served, name: str) -> None:
+async def test_a_record_without_text_and_metadata_is_found(chroma: Served, name: str) -> None:
     async with started(http_backend(chroma.url, "store_tests")) as store:
         made = await store.create_collection(name, {}, "l2")
         async with httpx.AsyncClient(base_url=chroma.url) as client:
@@ -267,21 +267,19 @@ COLUMNS: dict[str, Callable[[Store, str], Awaitable[object]]] = {
     "distances": lambda store, name: store.query(name, [asked(1, 2)]),
     "uris": lambda store, name: add_documents(store, name, batch("c")),
 }
-"""What reads each column of Chroma's answers."""
+"""Calls that read each column of Chroma's responses."""
 
 DAMAGES: dict[str, Callable[[bytes, bytes], bytes]] = {
-    "its name garbled": lambda answer, column: answer.replace(column, b"\xff" * len(column)),
-    "empty": lambda answer, column: answer.replace(b'"%s":[' % column, b'"%s":[],"x":[' % column),
+    "its name garbled": lambda content, column: content.replace(column, b"\xff" * len(column)),
+    "empty": lambda content, column: content.replace(b'"%s":[' % column, b'"%s":[],"x":[' % column),
 }
 
 
 @pytest.mark.parametrize("column", COLUMNS)
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_an_answer_that_lost_a_column_on_its_way_is_a_failure(
-    chroma: Served, name: str, column: str, damage: str
-) -> None:
-    def damaged(head: str, answer: str, content: bytes) -> tuple[str, bytes]:
-        return with_content(answer, content, DAMAGES[damage](content, column.encode()))
+async def test_a_response_that_lacks_a_column_is_a_failure(chroma: Served, name: str, column: str, damage: str) -> None:
+    def damaged(head: str, response: str, content: bytes) -> tuple[str, bytes]:
+        return with_content(response, content, DAMAGES[damage](content, column.encode()))
 
     async with started(http_backend(chroma.url, "store_tests")) as direct:
         await direct.create_collection(name, {}, "l2")
@@ -294,7 +292,7 @@ async def test_an_answer_that_lost_a_column_on_its_way_is_a_failure(
             await COLUMNS[column](store, name)
 
 
-async def test_the_tenant_and_the_database_are_made_when_they_are_missing(chroma: Served, name: str) -> None:
+async def test_the_tenant_and_the_database_are_created_when_they_do_not_exist(chroma: Served, name: str) -> None:
     async with (
         started(http_backend(chroma.url, f"db-{name}")) as store,
         started(http_backend(chroma.url, f"db-{name}")) as other,
@@ -325,9 +323,9 @@ async def test_connections_that_chroma_closes_between_calls_are_replaced(
     proxy = between(chroma.url, [], requests_a_connection=requests)
     backend = functools.partial(http_backend, database="store_tests", connections=2)
     async with listening(proxy) as url, started(with_retries(backend(url))) as store:
-        for place in range(10):
-            await upsert_documents(store, name, batch(f"a{place}"))
-            assert await store.count(name) == place + 1
+        for index in range(10):
+            await upsert_documents(store, name, batch(f"a{index}"))
+            assert await store.count(name) == index + 1
             assert len((await store.query(name, [asked(1, 2, top_k=1)])).hits[0].ids) == 1
         await add_documents(store, name, batch("b", "c"))
         assert (await store.status()).collections_count > 0
@@ -359,7 +357,9 @@ async def test_a_store_works_again_once_chroma_is_back(tmp_path: Path, name: str
             await add_documents(store, name, batch("b"))
 
 
-async def test_a_chroma_that_comes_back_empty_gets_its_tenant_and_database_again(tmp_path: Path, name: str) -> None:
+async def test_the_tenant_and_the_database_are_created_again_when_chroma_has_lost_them(
+    tmp_path: Path, name: str
+) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
@@ -377,8 +377,8 @@ async def test_a_chroma_that_comes_back_empty_gets_its_tenant_and_database_again
             assert (await store.get(name, EVERYTHING)).ids == ["b"]
 
 
-async def test_what_a_chroma_server_does_not_take_is_refused_and_nothing_is_written(place: Place) -> None:
-    """A server takes bodies of 40 MiB. Writes that are larger together are made one by one."""
+async def test_a_write_that_a_chroma_server_does_not_accept_is_rejected_and_writes_nothing(place: Place) -> None:
+    """A server accepts bodies of 40 MiB. Writes that are larger together are executed one by one."""
     store = exact(http_backend(place.chroma_url, place.database))
     await store.start()
     name = f"t-{uuid4().hex}"

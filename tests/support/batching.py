@@ -1,4 +1,4 @@
-"""What the tests of coalesced writes share: a store that merges small batches, and a write that is under way."""
+"""Helpers of the batching tests: a store with small batches, and a write that is in flight."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from ragstore.model.documents import EVERYTHING
 from ragstore.store.batching.store import BatchingStore
 from ragstore.store.protocol import Store
 from tests.support.factories import batch, upsert_documents
-from tests.support.spies import Call, Recording
+from tests.support.spies import Call, SpyStore
 
 MAX_BATCH_SIZE = 20
 
 
-def coalescing(inner: Recording, queued_writes: int = 1000, queued_bytes: int = 2**28) -> BatchingStore:
-    """A store that merges up to 20 documents."""
-    return BatchingStore(inner, MAX_BATCH_SIZE, queued_writes, queued_bytes)
+def batching_store(inner: SpyStore, max_queued_writes: int = 1000, max_queued_bytes: int = 2**28) -> BatchingStore:
+    """A store whose batches have up to 20 documents."""
+    return BatchingStore(inner, MAX_BATCH_SIZE, max_queued_writes, max_queued_bytes)
 
 
-def assert_empty(store: BatchingStore) -> None:
-    """It keeps nothing of a line that ended."""
-    assert not store._change_lines
-    assert not store._query_lines
-    assert (store._writes, store._bytes) == (0, 0)
+def assert_idle(store: BatchingStore) -> None:
+    """Assert that the store keeps nothing of earlier requests."""
+    assert store.idle
+    assert store.queued == 0
+    assert store.load == (0, 0, 0)
 
 
 @asynccontextmanager
-async def under_way(store: Store, inner: Recording, collection: str) -> AsyncIterator[None]:
-    """A write of the document `first` is under way as long as the block lasts."""
-    inner.before.clear()
+async def write_in_flight(store: Store, inner: SpyStore, collection: str) -> AsyncIterator[None]:
+    """Keep a write of the document `first` in flight while the block runs."""
+    inner.entry_gate.clear()
     first = asyncio.create_task(upsert_documents(store, collection, batch("first")))
-    await inner.asked(1)
+    await inner.wait_for_calls(1)
     yield
-    inner.before.set()
+    inner.entry_gate.set()
     await first
 
 
-def of_several(call: Call) -> BaseException | None:
-    """The failure of a call that was made for several callers."""
+def fail_batches(call: Call) -> BaseException | None:
+    """A failure for calls with several requests."""
     return ChromaFailed("Chroma failed") if len(call.parts) > 1 else None
 
 

@@ -29,7 +29,7 @@ NAME = "notes"
 SAVED_EVERY = 20
 Damage: TypeAlias = Literal["header cut off", "lengths cut off", "ids not written", "ids half written"]
 DAMAGES: Final[tuple[Damage, ...]] = get_args(Damage)
-"""What the kill interrupts, from the first file that is written to the last."""
+"""The step that the kill interrupts, from the first file that is written to the last."""
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Disks that can be full, made without rights that only some machines give."""
+"""Disks that can be filled, made with the privileges that the machine grants."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from tests.support.processes import chroma_process_of
 from tests.support.servers import Served
 
 NAMESPACES: Final = (("--mount",), ("--user", "--map-root-user", "--mount"))
-"""What a place for a mount of one's own takes: as root, and as anybody."""
+"""Options of `unshare` for a mount namespace: as root, and as an unprivileged user."""
 
 
 class Disk(Protocol):
-    """Where a service keeps its data."""
+    """A disk for the data of a service."""
 
     @property
     def kind(self) -> str:
-        """What it is, for the report."""
+        """The kind of disk, for the report."""
 
     @property
     def path(self) -> Path:
-        """The folder for the data."""
+        """The folder of the data."""
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """What starts a process that sees it."""
+        """The command that starts a process with access to the disk."""
 
     def fill(self, service: Served) -> None:
-        """Leave no room."""
+        """Fill the disk."""
 
     def free(self, service: Served) -> None:
-        """Give room again."""
+        """Free the disk again."""
 
 
 class SmallDisk:
-    """A file system of 4 MB, which a few thousand documents would fill.
+    """A file system of 4 MB, enough for a few thousand documents.
 
     Args:
-        path: where it is.
-        prefix: what starts a process that sees it.
+        path: its mount point.
+        prefix: the command that starts a process with access to it.
     """
 
     kind = "a small file system"
@@ -54,7 +54,7 @@ class SmallDisk:
         self.prefix = prefix
 
     def fill(self, service: Served) -> None:
-        """Write a file until there is no room."""
+        """Write a file until the disk is full."""
         written = subprocess.run(
             [*self.prefix, "dd", "if=/dev/zero", f"of={self.path}/filler", "bs=4096"], capture_output=True, check=False
         )
@@ -66,12 +66,12 @@ class SmallDisk:
 
 
 class LimitedFiles:
-    """A file system whose files may not grow, by the limit that the system has for the files of a process.
+    """Files that may not grow, by the limit of the operating system for the files of a process (`RLIMIT_FSIZE`).
 
-    The service and Chroma's process get it. The service's own log stays far below.
+    The limit applies to the service and to Chroma's process. The service's own log stays far below it.
 
     Args:
-        path: where the data is.
+        path: the folder of the data.
     """
 
     kind = "files that may not grow"
@@ -81,16 +81,16 @@ class LimitedFiles:
         self.path = path
 
     def fill(self, service: Served) -> None:
-        """Let no file grow beyond what the largest has."""
+        """Limit files to the size of the largest one."""
         self._limit(service, max(file.stat().st_size for file in self.path.rglob("*") if file.is_file()))
 
     def free(self, service: Served) -> None:
-        """Let them grow again."""
+        """Remove the limit."""
         self._limit(service, resource.RLIM_INFINITY)
 
     @staticmethod
     def _limit(service: Served, size: int) -> None:
-        # The service first: what it starts from now on has its limit.
+        # The service first: the processes that it starts from now on inherit its limit.
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
         with suppress(LookupError, OSError):
             resource.prlimit(chroma_process_of(service), resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
@@ -98,13 +98,13 @@ class LimitedFiles:
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[Disk]:
-    """A disk that can be full: a small file system, or limited files where the machine lets nobody mount one.
+    """A disk that can be filled: a small file system, or limited files on a machine that allows no mounts.
 
     Args:
-        folder: where it is made.
+        folder: the folder of the mount point.
 
     Yields:
-        The disk; a file system is seen only by processes that are started with its prefix.
+        The disk. A file system is visible only to processes that are started with its prefix.
     """
     path = folder / "small"
     path.mkdir()

@@ -1,4 +1,4 @@
-"""What the tests of planned queries share: a store whose queries have a price."""
+"""`FakeClockStore`: a store whose queries take a set time, by a fake clock."""
 
 from __future__ import annotations
 
@@ -6,39 +6,41 @@ from collections.abc import Sequence
 
 from ragstore.model.queries import Found, Hits, Query
 from ragstore.store.protocol import Store
-from tests.support.spies import Recording
+from tests.support.spies import SpyStore
 
 
-class Priced(Recording):
-    """A recording store whose calls take as long as a test says, by a clock of its own.
+class FakeClockStore(SpyStore):
+    """A spy whose queries advance a fake clock.
 
     Attributes:
-        now: what the clock shows.
-        plain: seconds for a query without a filter.
-        filtered: seconds for a query with one.
+        now: time of the fake clock, in seconds.
+        plain_seconds: seconds that a query without a filter takes.
+        filtered_seconds: seconds that a query with a filter takes.
     """
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
         self.now = 0.0
-        self.plain = 1.0
-        self.filtered = 10.0
+        self.plain_seconds = 1.0
+        self.filtered_seconds = 10.0
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:
-        self.now += sum(self.plain if query.condition.is_none else self.filtered for query in queries)
+        self.now += sum(self.plain_seconds if query.condition.is_none else self.filtered_seconds for query in queries)
         return await super().query(name, queries)
 
-    def asks(self) -> list[str]:
-        """How Chroma was asked, call by call, since this was last called."""
+    def new_calls(self) -> list[str]:
+        """The queries since the last call of this method: their number of neighbours, or `pre_filter`."""
         calls, self.calls = self.calls, []
-        return [" ".join(sorted({_ask(query) for query in call.queries})) for call in calls if call.kind == "query"]
+        return [
+            " ".join(sorted({_describe(query) for query in call.queries})) for call in calls if call.kind == "query"
+        ]
 
 
-def _ask(query: Query) -> str:
-    return str(query.top_k) if query.condition.is_none else "filter"
+def _describe(query: Query) -> str:
+    return str(query.top_k) if query.condition.is_none else "pre_filter"
 
 
 async def hits_of(store: Store, name: str, query: Query) -> Hits:
-    """The answer to one query."""
+    """The hits of one query."""
     (hits,) = (await store.query(name, [query])).hits
     return hits

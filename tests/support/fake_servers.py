@@ -1,4 +1,4 @@
-"""Servers that speak HTTP as a test tells them to: in place of Chroma, or between it and the store."""
+"""HTTP servers whose behaviour a test determines: in place of Chroma, or a proxy in front of it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 Talk: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-"""What is spoken on one connection."""
+"""Handles one connection."""
 
 
 @asynccontextmanager
 async def listening(talk: Talk) -> AsyncIterator[str]:
-    """A server that speaks as told on each connection; its address."""
+    """A server that handles each connection with `talk`; yields its address."""
     talking: set[asyncio.Task[None]] = set()
 
     async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -38,14 +38,14 @@ async def listening(talk: Talk) -> AsyncIterator[str]:
 
 
 async def read_message(reader: asyncio.StreamReader) -> tuple[str, bytes]:
-    """One HTTP request or answer: its head and its body."""
+    """Read one HTTP request or response: its head and its body."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     lengths = [line.partition(":")[2] for line in head.splitlines() if line.lower().startswith("content-length:")]
     return head, await reader.readexactly(int(lengths[0]) if lengths else 0)
 
 
 def answering(status: str, content: bytes) -> Talk:
-    """A server that answers everything alike."""
+    """A server that gives every request the same response."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
@@ -56,14 +56,14 @@ def answering(status: str, content: bytes) -> Talk:
     return talk
 
 
-def as_it_is(head: str, answer: str, content: bytes) -> tuple[str, bytes]:
-    """An answer, passed on."""
-    return answer, content
+def unchanged(head: str, response: str, content: bytes) -> tuple[str, bytes]:
+    """A response as it is."""
+    return response, content
 
 
-def with_content(answer: str, content: bytes, other: bytes) -> tuple[str, bytes]:
-    """An answer with another body, whose length its head tells."""
-    return answer.replace(f"content-length: {len(content)}", f"content-length: {len(other)}"), other
+def with_content(response: str, content: bytes, other: bytes) -> tuple[str, bytes]:
+    """A response with another body and the matching content length."""
+    return response.replace(f"content-length: {len(content)}", f"content-length: {len(other)}"), other
 
 
 def between(
@@ -71,19 +71,19 @@ def between(
     seen: list[tuple[str, bytes]],
     *,
     requests_a_connection: int | None = None,
-    change: Callable[[str, str, bytes], tuple[str, bytes] | None] = as_it_is,
+    change: Callable[[str, str, bytes], tuple[str, bytes] | None] = unchanged,
 ) -> Talk:
-    """A proxy before Chroma that keeps what it saw.
+    """A proxy in front of Chroma that records requests.
 
     Args:
         url: Chroma's address.
         seen: gets the head and the body of each request.
-        requests_a_connection: after how many requests a connection is closed; None for never.
-        change: makes what is passed on of a request's head, and the head and body of its answer; None to close the
-            connection instead.
+        requests_a_connection: number of requests after which a connection is closed; None for no limit.
+        change: makes the response to pass on, of a request's head and the head and body of Chroma's response; None
+            closes the connection instead.
 
     Returns:
-        What a server speaks.
+        The handler of a connection.
     """
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Services with keys, for the tests of what they let in."""
+"""Services with keys, and clients that use these keys."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.support.servers import Served, running, start_service
 POLL_SECONDS: Final = 0.02
 
 
-class Wanted(TypedDict, total=False):
-    """What a key is made with."""
+class KeySpec(TypedDict, total=False):
+    """The properties of a key to create."""
 
     role: Role
     collections: tuple[str, ...]
@@ -30,55 +30,57 @@ class Wanted(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Guarded:
+class KeyedService:
     """A service with keys.
 
     Attributes:
         served: the service.
-        file: its file of keys.
-        plain: the plain keys by name.
+        keys_file: its file of keys.
+        keys: the plain keys by name.
     """
 
     served: Served
-    file: Path
-    plain: dict[str, str]
+    keys_file: Path
+    keys: dict[str, str]
 
     @contextmanager
     def client(self, name: str | None) -> Iterator[httpx.Client]:
-        """A client that shows a key, or none."""
-        headers = {} if name is None else {"Authorization": f"Bearer {self.plain[name]}"}
+        """A client that sends a key, or none."""
+        headers = {} if name is None else {"Authorization": f"Bearer {self.keys[name]}"}
         limits = httpx.Limits(keepalive_expiry=2)
         with httpx.Client(base_url=self.served.url, headers=headers, timeout=30, limits=limits) as client:
             yield client
 
-    def lines(self, event: str, request_id: str) -> list[dict[str, Any]]:
-        """Lines of the log about one request."""
-        told = [json.loads(line) for line in self.served.log.read_text().splitlines() if request_id in line]
-        return [line for line in told if line["event"] == event]
+    def log_lines(self, event: str, request_id: str) -> list[dict[str, Any]]:
+        """The log lines of one request."""
+        lines = [json.loads(line) for line in self.served.log.read_text().splitlines() if request_id in line]
+        return [line for line in lines if line["event"] == event]
 
-    def audited(self, request_id: str) -> dict[str, Any]:
-        """The audit line of one request, which is written after its answer."""
-        lines: list[dict[str, Any]] = eventually(lambda: self.lines("audit", request_id))
+    def audit_line(self, request_id: str) -> dict[str, Any]:
+        """The audit line of one request, which is written after the response."""
+        lines: list[dict[str, Any]] = eventually(lambda: self.log_lines("audit", request_id))
         assert len(lines) == 1
         return lines[0]
 
 
 @contextmanager
-def guarded(folder: Path, wanted: Mapping[str, Wanted], environ: Mapping[str, str] | None = None) -> Iterator[Guarded]:
+def keyed_service(
+    folder: Path, specs: Mapping[str, KeySpec], environ: Mapping[str, str] | None = None
+) -> Iterator[KeyedService]:
     """Start a service with keys, and stop it at the end.
 
     Args:
-        folder: where its data, its keys and its log go.
-        wanted: the keys by name.
+        folder: for its data, its keys and its log.
+        specs: the keys by name.
         environ: further settings.
     """
     file = folder / "keys.jsonl"
-    plain = {name: made(file, name, **key) for name, key in wanted.items()}
+    keys = {name: create_key(file, name, **spec) for name, spec in specs.items()}
     with running(start_service(folder, {"RAGSTORE_KEYS_FILE": str(file), **(environ or {})})) as served:
-        yield Guarded(served, file, plain)
+        yield KeyedService(served, file, keys)
 
 
-def made(
+def create_key(
     file: Path,
     name: str,
     role: Role = "reader",
@@ -86,7 +88,7 @@ def made(
     tenant: str = "",
     database: str = "",
 ) -> str:
-    """Make a key, and write it to a file."""
+    """Create a key and append it to a file; return the plain key."""
     scope = {
         "role": role,
         "tenant": tenant,
@@ -98,17 +100,17 @@ def made(
     return plain
 
 
-def eventually(look: Callable[[], Any], seconds: float = 10.0) -> Any:
-    """What a look gives once it gives something."""
+def eventually(read: Callable[[], Any], seconds: float = 10.0) -> Any:
+    """Call a function until its result is true, and return that result."""
     deadline = time.monotonic() + seconds
-    while not (seen := look()):
-        assert time.monotonic() < deadline, "it did not come in time"
+    while not (result := read()):
+        assert time.monotonic() < deadline, f"no result within {seconds} s"
         time.sleep(POLL_SECONDS)
-    return seen
+    return result
 
 
 def send(http: httpx.Client, method: str, path: str, body: Any, name: str) -> httpx.Response:
-    """Send a request on a collection."""
+    """Send a request; `NAME` in the path and the body is replaced by the collection's name."""
     if isinstance(body, dict):
         body = {key: name if value == "NAME" else value for key, value in body.items()}
     if isinstance(body, list):

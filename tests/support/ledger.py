@@ -1,4 +1,4 @@
-"""Ingestion that writes down what it sent and what it was told, and compares that with what is there afterwards."""
+"""Ingestion that keeps a ledger of its writes and their statuses, and compares it with the stored documents."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ import httpx
 
 from tests.support.servers import Served
 
-CALLERS: Final = 4
-BATCH: Final = 5
-PATIENCE: Final = 60.0
-"""Longest wait for anything that is to happen, in seconds."""
+CLIENTS: Final = 4
+BATCH_SIZE: Final = 5
+TIMEOUT_SECONDS: Final = 60.0
+"""Maximum wait for an expected event."""
 
 ALLOWED_FAILURES: Final = {502, 503, 504}
-"""What a fault may cost a request. A defect (500), or a conflict with itself (409), is none of it."""
+"""Statuses that a fault may cause. An internal error (500) or a conflict with an own write (409) is not among them."""
 
 
 def document(document_id: str, number: int) -> dict[str, Any]:
-    """A document whose every part tells its number."""
+    """A document whose parts all contain its number."""
     return {
         "id": document_id,
         "text": f"{document_id} in version {number} äöü 文",
@@ -35,12 +35,12 @@ def document(document_id: str, number: int) -> dict[str, Any]:
 
 
 @dataclass
-class Sent:
-    """One request, and what it was told.
+class SentWrite:
+    """A write request and its status.
 
     Attributes:
-        documents: what it held, by id.
-        status: the answer's status; 0 when there was none.
+        documents: the documents that it wrote, by id.
+        status: the status of the response; 0 if there was none.
     """
 
     documents: dict[str, dict[str, Any]]
@@ -48,19 +48,19 @@ class Sent:
 
     @property
     def acknowledged(self) -> bool:
-        """Whether it was told that it is done."""
+        """Whether the response was a success."""
         return 200 <= self.status < 300
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What came of it, in documents.
+    """The figures of a run, in documents.
 
     Attributes:
-        sent: documents sent, each write of one.
-        acknowledged: those that were acknowledged.
-        found: those that are there.
-        statuses: how many requests were told what.
+        sent: documents sent, once for each write of a document.
+        acknowledged: documents whose write was acknowledged.
+        found: documents that are stored in the end.
+        statuses: number of requests by status.
     """
 
     sent: int
@@ -71,79 +71,83 @@ class Figures:
 
 @dataclass
 class Ledger:
-    """What was sent to a collection, and what is there.
+    """The writes to a collection.
 
     Attributes:
-        url: address of the service; may change when it is started elsewhere.
-        collection: the collection.
+        url: URL of the service; may change when the service is started again.
+        collection: the collection's name.
+        sent: writes of new documents.
+        versions: writes of new versions, by document id.
     """
 
     url: str
     collection: str
-    sent: list[Sent] = field(default_factory=list)
-    versions: dict[str, list[Sent]] = field(default_factory=dict)
+    sent: list[SentWrite] = field(default_factory=list)
+    versions: dict[str, list[SentWrite]] = field(default_factory=dict)
     _stopped: bool = False
 
     @property
-    def _everything(self) -> list[Sent]:
+    def _everything(self) -> list[SentWrite]:
         return [*self.sent, *itertools.chain.from_iterable(self.versions.values())]
 
     @property
     def acknowledgements(self) -> int:
-        """Requests that were acknowledged so far."""
+        """Number of requests that were acknowledged so far."""
         return sum(sent.acknowledged for sent in self._everything)
 
     @property
     def failures(self) -> int:
-        """Requests that failed so far, and are no longer under way."""
+        """Number of requests without an acknowledgement so far: failed ones, and those in flight."""
         return len(self._everything) - self.acknowledgements
 
-    async def more(self, acknowledged: int) -> None:
-        """Wait until so many further requests were acknowledged."""
+    async def wait_for_more(self, acknowledged: int) -> None:
+        """Wait until `acknowledged` further requests have been acknowledged."""
         wanted = self.acknowledgements + acknowledged
-        await until(lambda: self.acknowledgements >= wanted)
+        await wait_until(lambda: self.acknowledgements >= wanted)
 
-    async def send(self, client: httpx.AsyncClient, method: str, documents: list[dict[str, Any]], sent: Sent) -> None:
-        """Send documents and write down what is told."""
+    async def send(
+        self, client: httpx.AsyncClient, method: str, documents: list[dict[str, Any]], sent: SentWrite
+    ) -> None:
+        """Send documents and record the status."""
         try:
-            answer = await client.request(
+            response = await client.request(
                 method, f"{self.url}/collections/{self.collection}/documents", json={"documents": documents}
             )
         except httpx.HTTPError:
-            await asyncio.sleep(0.01)  # nobody there: let others have the processor
+            await asyncio.sleep(0.01)  # the service does not listen: leave the processor to other processes
             return
-        sent.status = answer.status_code
+        sent.status = response.status_code
 
-    async def ingest(self, caller: int) -> None:
+    async def ingest(self, client_number: int) -> None:
         """Send batches of new documents, by POST and PUT in turn, and new versions of one document."""
         async with httpx.AsyncClient(timeout=20) as client:
             for number in itertools.count():
                 if self._stopped:
                     return
                 if number % 3 == 2:
-                    latest = document(f"latest-{caller}", number)
-                    sent = Sent({latest["id"]: latest})
+                    latest = document(f"latest-{client_number}", number)
+                    sent = SentWrite({latest["id"]: latest})
                     self.versions.setdefault(latest["id"], []).append(sent)
                     await self.send(client, "PUT", [latest], sent)
                     continue
-                batch = [document(f"{caller}-{number}-{place}", number) for place in range(BATCH)]
-                sent = Sent({one["id"]: one for one in batch})
+                batch = [document(f"{client_number}-{number}-{index}", number) for index in range(BATCH_SIZE)]
+                sent = SentWrite({one["id"]: one for one in batch})
                 self.sent.append(sent)
                 await self.send(client, "POST" if number % 3 else "PUT", batch, sent)
 
     def stop(self) -> None:
-        """Let the callers finish what they do."""
+        """End ingestion after the requests in flight."""
         self._stopped = True
 
     def check(self) -> Figures:
-        """Compare what is there with what was sent.
+        """Compare the stored documents with the ledger.
 
-        Every acknowledged document is there once, as sent; what failed left all of it or nothing; nothing else is
-        there.
+        Each acknowledged document must be stored once, as sent. A failed write must be stored as a whole or not at
+        all. Nothing else may be stored.
         """
-        there = everything_in(self.url, self.collection)
-        found = {one["id"]: one for one in there}
-        assert len(found) == len(there), "an id is there twice"
+        stored = all_documents(self.url, self.collection)
+        found = {one["id"]: one for one in stored}
+        assert len(found) == len(stored), "an id is stored twice"
         known: set[str] = set()
         for sent in self.sent:
             known |= sent.documents.keys()
@@ -166,43 +170,43 @@ class Ledger:
         )
 
     @staticmethod
-    def _check_latest(key: str, versions: list[Sent], found: dict[str, Any] | None) -> None:
-        """A document that one caller wrote again and again holds its last acknowledged version, or one tried since."""
-        last = max((place for place, sent in enumerate(versions) if sent.acknowledged), default=-1)
+    def _check_latest(key: str, versions: list[SentWrite], found: dict[str, Any] | None) -> None:
+        """Assert that a document has its last acknowledged version, or one that was sent later."""
+        last = max((index for index, sent in enumerate(versions) if sent.acknowledged), default=-1)
         possible = [sent.documents[key] for sent in versions[max(last, 0) :]]
         assert found in possible or (last < 0 and found is None), (key, found, possible)
 
 
-async def until(reached: Any, seconds: float = PATIENCE) -> None:
-    """Wait until something is so.
+async def wait_until(condition: Any, seconds: float = TIMEOUT_SECONDS) -> None:
+    """Wait until a condition holds.
 
     Args:
-        reached: tells whether it is.
-        seconds: longest wait.
+        condition: returns whether it holds.
+        seconds: maximum wait.
     """
     deadline = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < deadline, "it did not happen in time"
+    while not condition():
+        assert time.monotonic() < deadline, f"the condition did not hold within {seconds} s"
         await asyncio.sleep(0.01)
 
 
-def everything_in(url: str, collection: str) -> list[dict[str, Any]]:
+def all_documents(url: str, collection: str) -> list[dict[str, Any]]:
     """All documents of a collection, with their embeddings, page by page."""
     found: list[dict[str, Any]] = []
     with httpx.Client(base_url=url, timeout=30) as client:
         while True:
-            answer = client.get(
+            response = client.get(
                 f"/collections/{collection}/documents",
                 params={"limit": 1000, "offset": len(found), "include": "embedding"},
             )
-            answer.raise_for_status()
-            found += answer.json()["documents"]
-            if len(found) >= answer.json()["total"]:
+            response.raise_for_status()
+            found += response.json()["documents"]
+            if len(found) >= response.json()["total"]:
                 return found
 
 
-def wait_for_writes(url: str, seconds: float = PATIENCE) -> None:
-    """Wait until the service, left alone, takes a write again: a probe collection and a document in it."""
+def wait_for_writes(url: str, seconds: float = TIMEOUT_SECONDS) -> None:
+    """Wait until the service accepts writes again, of a collection and of a document in it."""
     deadline = time.monotonic() + seconds
     with httpx.Client(base_url=url, timeout=10) as client:
         while True:
@@ -211,22 +215,22 @@ def wait_for_writes(url: str, seconds: float = PATIENCE) -> None:
                 body = {"documents": [document("probe", 1)]}
                 client.put("/collections/probe/documents", json=body).raise_for_status()
             except httpx.HTTPError:
-                assert time.monotonic() < deadline, "the service did not come back"
+                assert time.monotonic() < deadline, "the service did not recover"
                 time.sleep(0.05)
             else:
                 return
 
 
 @asynccontextmanager
-async def ingesting(service: Served, collection: str = "ledger") -> AsyncIterator[Ledger]:
-    """Callers that ingest at the same time, until the block ends; then wait for their last answers."""
+async def concurrent_ingestion(service: Served, collection: str = "ledger") -> AsyncIterator[Ledger]:
+    """Ingest with several clients while the block runs; then wait for their last responses."""
     async with httpx.AsyncClient(base_url=service.url, timeout=30) as client:
         (await client.post("/collections", json={"name": collection, "distance": "l2"})).raise_for_status()
     ledger = Ledger(service.url, collection)
-    callers = [asyncio.create_task(ledger.ingest(number)) for number in range(CALLERS)]
+    clients = [asyncio.create_task(ledger.ingest(number)) for number in range(CLIENTS)]
     try:
-        await ledger.more(CALLERS * 3)
+        await ledger.wait_for_more(CLIENTS * 3)
         yield ledger
     finally:
         ledger.stop()
-        await asyncio.gather(*callers)
+        await asyncio.gather(*clients)

@@ -1,4 +1,4 @@
-"""Whether what concurrent callers were told of one document can have happened in some order."""
+"""A linearizability checker for concurrent calls on one document."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ class Step:
     """One call on one document.
 
     Attributes:
-        kind: what was asked.
-        content: what was written, or what was read; None for nothing.
-        done: whether it changed something: an add was not refused, a delete deleted.
-        began: when the call was sent.
-        ended: when its answer came.
+        kind: the kind of call.
+        content: the content that was written or read; None if there was no document.
+        done: whether the call changed the document: an add succeeded, a delete deleted it.
+        started: time when the call was sent.
+        ended: time when its response arrived.
     """
 
     kind: Literal["add", "upsert", "delete", "get"]
     content: int | None
     done: bool
-    began: float
+    started: float
     ended: float
 
     def after(self, state: int | None) -> tuple[int | None] | None:
-        """What the document holds after this step.
+        """The content of the document after this step.
 
         Args:
-            state: what it held before.
+            state: the content before; None if there was no document.
 
         Returns:
-            What it holds, or None when the step cannot have been told what it was.
+            A tuple of the content, or None if the step's response is impossible in that state.
         """
         if self.kind == "get":
             return (state,) if self.content == state else None
@@ -46,26 +46,23 @@ class Step:
         return (None,) if self.done == (state is not None) else None
 
 
-def is_some_order(steps: Sequence[Step], final: int | None) -> bool:
-    """Whether the steps can have happened one after the other.
+def is_linearizable(steps: Sequence[Step], final: int | None) -> bool:
+    """Whether some sequential order of the steps explains every response and the final content.
 
     Args:
-        steps: calls; one that ended before another began comes before it.
-        final: what the document held in the end.
-
-    Returns:
-        Whether there is an order that explains every answer and the end.
+        steps: calls; one that ended before another one started precedes it.
+        final: the content of the document in the end; None if there is no document.
     """
 
     @cache
-    def reachable(left: frozenset[int], state: int | None) -> bool:
-        if not left:
+    def reachable(remaining: frozenset[int], state: int | None) -> bool:
+        if not remaining:
             return state == final
-        horizon = min(steps[place].ended for place in left)
-        for place in left:
-            if steps[place].began <= horizon:
-                told = steps[place].after(state)
-                if told is not None and reachable(left - {place}, told[0]):
+        horizon = min(steps[index].ended for index in remaining)
+        for index in remaining:
+            if steps[index].started <= horizon:
+                after = steps[index].after(state)
+                if after is not None and reachable(remaining - {index}, after[0]):
                     return True
         return False
 

@@ -1,6 +1,6 @@
 """Whether what a command printed is what a page shows.
 
-JSON is compared as JSON, with numbers as float32 keeps them. What differs from run to run is made alike first: times,
+JSON is compared as JSON, with numbers as float32 keeps them. Values that differ from run to run are normalised: times,
 versions, generated ids, keys and sizes.
 """
 

@@ -33,7 +33,7 @@ KEPT: Final = """set -eu -o pipefail -o allexport
 [ ! -f .kept ] || . ./.kept
 trap 'export -p > .kept' EXIT
 """
-"""What makes variables of one block known to the next, as in a terminal."""
+"""Passes the variables of one block on to the next, as a terminal does."""
 
 
 class Reader:
@@ -88,7 +88,7 @@ class Reader:
     def _serve(self, block: Block, port: str) -> None:
         log = self._folder / f".log-{port}"
         served = Served(f"http://127.0.0.1:{port}", self._start(block, log, log), log)
-        # What has a Chroma of its own is waited for; one that is told of another may never be ready.
+        # A service with embedded Chroma becomes ready; one with the address of a Chroma server may never be.
         served.wait_until_ready("/health/live" if "RAGSTORE_CHROMA_URL" in block.code else "/health/ready")
         self._printed = ""
 
@@ -145,7 +145,7 @@ def own_environ() -> dict[str, str]:
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process and what it started, at once: what it stored goes with the page."""
+    """Kill a process and its children immediately: its data is deleted with the page."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

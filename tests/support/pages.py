@@ -1,6 +1,6 @@
 """The pages of the documentation, and the blocks of code in them.
 
-A block is run as it stands unless a comment right before it says otherwise:
+A block is run unchanged unless a comment directly before it says otherwise:
 
     <!-- not run: why -->    it is not run; what it names is looked for all the same
     <!-- fails -->           it is run, and is to fail

@@ -1,4 +1,4 @@
-"""The processes of a service: which they are, and how they end as crashes do."""
+"""The processes of a service, and how to kill them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from tests.support.servers import Served
 
 
 def kill(served: Served) -> None:
-    """End a process as a crash does."""
+    """Kill a process with SIGKILL, as in a crash."""
     served.process.kill()
     served.process.wait(timeout=30)
 
 
 def chroma_process_of(service: Served) -> int:
-    """The process that embedded Chroma runs in: the child that the pool has spawned.
+    """The id of the process that embedded Chroma runs in, the child that the process pool has spawned.
 
     Raises:
-        LookupError: there is none now.
+        LookupError: there is none at the moment.
     """
     children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
     for child in map(int, children):

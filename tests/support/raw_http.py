@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ragstore.kit.server.request_meter import MAX_HEAD_BYTES
-from tests.support.ledger import PATIENCE
+from tests.support.ledger import TIMEOUT_SECONDS
 from tests.support.servers import Served
 
 
@@ -40,7 +40,7 @@ class Response:
 def connect(service: Served) -> socket.socket:
     """A connection to a service."""
     parts = urlsplit(service.url)
-    return socket.create_connection((str(parts.hostname), parts.port or 0), timeout=PATIENCE)
+    return socket.create_connection((str(parts.hostname), parts.port or 0), timeout=TIMEOUT_SECONDS)
 
 
 def responses_in(received: bytes) -> list[Response]:
@@ -67,7 +67,9 @@ def read_all(connection: socket.socket) -> bytes:
 
 
 def exchange(service: Served, *pieces: bytes) -> list[Response]:
-    """Send pieces over one connection and read until the service closes it; the last request has to ask for that.
+    """Send pieces over one connection and read until the service closes it.
+
+    The last request must have `Connection: close`.
 
     A piece that the service no longer takes ends the sending.
     """

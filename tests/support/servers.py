@@ -18,7 +18,7 @@ START_SECONDS = 60.0
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """A free port."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
@@ -39,10 +39,10 @@ class Served:
     log: Path
 
     def wait_until_ready(self, path: str) -> None:
-        """Wait until a path answers with success.
+        """Wait until a path returns a success status.
 
         Raises:
-            RuntimeError: the process ended, or did not answer in time.
+            RuntimeError: the process ended, or did not respond in time.
         """
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
@@ -95,7 +95,7 @@ def start_process(command: list[str], url: str, log: Path, environ: Mapping[str,
 
 
 def start_chroma(folder: Path, port: int | None = None) -> Served:
-    """Start a Chroma server and wait until it answers.
+    """Start a Chroma server and wait until it responds.
 
     Args:
         folder: where its data and its log go.

@@ -1,4 +1,4 @@
-"""What the tests of wrapping stores share: an inner store and a backend that note what they are asked, and callers."""
+"""Spies: a store and a backend that record the calls that they get. Also helpers to start several requests."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Call:
-    """What a store was asked.
+    """A call of a store.
 
     Attributes:
-        kind: which method.
-        name: the collection.
+        kind: the method.
+        name: the collection's name.
         parts: the writes, the queries or the one selection.
     """
 
@@ -34,7 +34,7 @@ class Call:
 
     @property
     def ids(self) -> list[str]:
-        """The ids of each part, in one text a part."""
+        """The ids of each part, joined by spaces."""
         return [" ".join(_ids(part)) for part in self.parts]
 
     @property
@@ -49,42 +49,42 @@ def _ids(part: Write | Query | Selection) -> Sequence[str]:
     return (part.ids or ()) if isinstance(part, Selection) else ()
 
 
-class Recording(StoreLayer):
-    """Notes writes, deletes and queries, and passes them on when the test says so.
+class SpyStore(StoreLayer):
+    """Records writes, deletes and queries, and holds them back while its gates are closed.
 
     Args:
-        inner: the store that does them.
+        inner: the store that the calls are passed on to.
 
     Attributes:
-        calls: what was asked so far.
-        before: calls wait here before they are passed on.
-        after: calls wait here before their answer is given back.
-        failure: what to raise for a call instead of passing it on.
-        closed: whether it was closed.
+        calls: the calls so far.
+        entry_gate: calls wait for it before they are passed on.
+        exit_gate: calls wait for it before they return.
+        failure: returns the error to raise for a call, or None to pass it on.
+        closed: whether the store was closed.
     """
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
         self.calls: list[Call] = []
-        self.before = asyncio.Event()
-        self.after = asyncio.Event()
-        self.before.set()
-        self.after.set()
+        self.entry_gate = asyncio.Event()
+        self.exit_gate = asyncio.Event()
+        self.entry_gate.set()
+        self.exit_gate.set()
         self.failure: Callable[[Call], BaseException | None] = lambda call: None
         self.closed = False
         self._news = asyncio.Event()
 
     async def close(self) -> None:
-        """Noted only: the store is others' too."""
+        """Recorded only: the inner store is shared."""
         self.closed = True
 
-    def let_go(self) -> None:
-        """Pass on the calls that wait, and hold those to come."""
-        self.before.set()
-        self.before.clear()
+    def release_waiting(self) -> None:
+        """Pass on the calls that wait at the entry gate, and hold back later ones."""
+        self.entry_gate.set()
+        self.entry_gate.clear()
 
-    async def asked(self, count: int) -> None:
-        """Wait until there were as many calls."""
+    async def wait_for_calls(self, count: int) -> None:
+        """Wait until there have been `count` calls."""
         while len(self.calls) < count:
             self._news.clear()
             await self._news.wait()
@@ -92,25 +92,25 @@ class Recording(StoreLayer):
     async def write(self, name: str, writes: Sequence[Write]) -> list[ServiceError | None]:
         await self._begin(Call("write", name, tuple(writes)))
         outcomes = await super().write(name, writes)
-        await self.after.wait()
+        await self.exit_gate.wait()
         return outcomes
 
     async def delete(self, name: str, selection: Selection) -> int:
         await self._begin(Call("delete", name, (selection,)))
         count = await super().delete(name, selection)
-        await self.after.wait()
+        await self.exit_gate.wait()
         return count
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:
         await self._begin(Call("query", name, tuple(queries)))
         found = await super().query(name, queries)
-        await self.after.wait()
+        await self.exit_gate.wait()
         return found
 
     async def _begin(self, call: Call) -> None:
         self.calls.append(call)
         self._news.set()
-        await self.before.wait()
+        await self.entry_gate.wait()
         failure = self.failure(call)
         if failure is not None:
             raise failure
@@ -134,16 +134,16 @@ class SpyBackend(EmbeddedBackend):
         return await super().call(operation)
 
 
-def together(*calls: Coroutine[Any, Any, T]) -> asyncio.Future[list[T | BaseException]]:
-    """Callers who come in this order, before anything that is held is let go; what each is told."""
+def submit_all(*calls: Coroutine[Any, Any, T]) -> asyncio.Future[list[T | BaseException]]:
+    """Start several requests in this order; their results and errors."""
     return asyncio.gather(*calls, return_exceptions=True)
 
 
 async def turn() -> None:
-    """Let those who came take their place in the line."""
+    """Wait one turn of the event loop, so that requests that were started enter their queue."""
     await asyncio.sleep(0)
 
 
-def kinds(answers: list[Any]) -> list[object]:
-    """Answers, with errors by their type."""
-    return [type(answer) if isinstance(answer, BaseException) else answer for answer in answers]
+def errors_as_types(responses: list[Any]) -> list[object]:
+    """The responses, with the type of each error in its place."""
+    return [type(response) if isinstance(response, BaseException) else response for response in responses]

@@ -1,4 +1,4 @@
-"""What traces are sent to and pass through: a collector that speaks OTLP over HTTP, and a proxy that notes headers."""
+"""A trace collector that receives OTLP over HTTP, and a proxy that records headers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ WAIT_SECONDS = 20.0
 
 
 @dataclass
-class Collector:
-    """Keeps what it is sent.
+class TraceCollector:
+    """Keeps the traces that it receives.
 
     Attributes:
         url: its address.
-        bodies: what came, as it came.
+        bodies: the bodies of the requests so far.
     """
 
     url: str = ""
@@ -30,7 +30,7 @@ class Collector:
 
     @property
     def spans(self) -> list[Span]:
-        """All spans that came so far."""
+        """All spans so far."""
         return [
             span
             for body in list(self.bodies)
@@ -41,14 +41,14 @@ class Collector:
 
     @property
     def resource(self) -> dict[str, str]:
-        """What the sender says of itself."""
+        """The resource attributes of the sender."""
         sent = ExportTraceServiceRequest.FromString(self.bodies[0]).resource_spans[0].resource
         return {attribute.key: attribute.value.string_value for attribute in sent.attributes}
 
-    def wait_for(self, wanted: Callable[[list[Span]], bool]) -> list[Span]:
-        """All spans, once they are as wanted."""
+    def wait_for(self, condition: Callable[[list[Span]], bool]) -> list[Span]:
+        """Wait until the spans meet a condition, and return them."""
         deadline = time.monotonic() + WAIT_SECONDS
-        while not wanted(self.spans):
+        while not condition(self.spans):
             assert time.monotonic() < deadline, [span.name for span in self.spans]
             time.sleep(0.05)
         return self.spans
@@ -60,7 +60,7 @@ def attributes(span: Span) -> dict[str, str | int]:
 
 
 @contextmanager
-def _serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+def _server(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
@@ -72,13 +72,13 @@ def _serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
         thread.join()
 
 
-class _Quiet(BaseHTTPRequestHandler):
+class _QuietHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
-    def answer(self, status: int, body: bytes) -> None:
+    def respond(self, status: int, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -89,37 +89,37 @@ class _Quiet(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def collecting() -> Iterator[Collector]:
-    """A collector, for a while."""
-    collector = Collector()
+def trace_collector() -> Iterator[TraceCollector]:
+    """Run a collector while the block runs."""
+    collector = TraceCollector()
 
-    class Receiver(_Quiet):
+    class Receiver(_QuietHandler):
         def do_POST(self) -> None:
             assert self.path == "/v1/traces"
             assert self.headers["Content-Type"] == "application/x-protobuf"
             collector.bodies.append(self.body())
-            self.answer(200, b"")
+            self.respond(200, b"")
 
-    with _serving(Receiver) as collector.url:
+    with _server(Receiver) as collector.url:
         yield collector
 
 
 @contextmanager
-def noting(target: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """A proxy before a server: its address, and the headers of each request, with names in lower case."""
-    noted: list[dict[str, str]] = []
+def header_recorder(target: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """A proxy in front of a server: its URL, and the headers of each request, with names in lower case."""
+    recorded: list[dict[str, str]] = []
 
     with httpx.Client(base_url=target, timeout=30) as client:
 
-        class Forwarder(_Quiet):
+        class Forwarder(_QuietHandler):
             def _forward(self) -> None:
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                noted.append(headers)
-                kept = {"content-type": headers["content-type"]} if "content-type" in headers else {}
-                answer = client.request(self.command, self.path, content=self.body(), headers=kept)
-                self.answer(answer.status_code, answer.content)
+                recorded.append(headers)
+                forwarded = {"content-type": headers["content-type"]} if "content-type" in headers else {}
+                response = client.request(self.command, self.path, content=self.body(), headers=forwarded)
+                self.respond(response.status_code, response.content)
 
-            do_GET = do_POST = do_PUT = do_DELETE = _forward  # noqa: N815  # what the base class calls
+            do_GET = do_POST = do_PUT = do_DELETE = _forward  # noqa: N815  # names that the base class calls
 
-        with _serving(Forwarder) as url:
-            yield url, noted
+        with _server(Forwarder) as url:
+            yield url, recorded

@@ -1,4 +1,4 @@
-"""What the tests with real processes share: a table of what was sent, acknowledged and found."""
+"""Fixtures of the system tests: a table of the documents that were sent, acknowledged and found in each fault test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.support.ledger import Figures
 
 Report: TypeAlias = Callable[[str, Figures], None]
-"""Puts a line into the table: what was done, and what came of it."""
+"""Adds a row to the table: the fault and the figures."""
 
 _rows = pytest.StashKey[list[str]]()
 
@@ -21,8 +21,8 @@ def report(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Repor
     test = f"`{request.path.name}::{request.node.originalname}`"
 
     def add(fault: str, figures: Figures) -> None:
-        told = ", ".join(f"{count} x {status or 'cut'}" for status, count in sorted(figures.statuses.items()))
-        row = f"| {fault} | {test} | {figures.sent} | {figures.acknowledged} | {figures.found} | {told} |"
+        statuses = ", ".join(f"{count} x {status or 'cut'}" for status, count in sorted(figures.statuses.items()))
+        row = f"| {fault} | {test} | {figures.sent} | {figures.acknowledged} | {figures.found} | {statuses} |"
         pytestconfig.stash.setdefault(_rows, []).append(row)
 
     return add

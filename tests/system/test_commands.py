@@ -1,4 +1,4 @@
-"""The `ragstore` command, run as a person runs it."""
+"""The `ragstore` command, run as a process."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ragstore(*arguments: str, folder: Path, **environ: str) -> subprocess.Comple
         ("RAGSTORE_MAX_BODY_BYTES", "0"),
     ],
 )
-def test_a_wrong_setting_stops_the_start_with_one_line_that_names_it(tmp_path: Path, name: str, value: str) -> None:
+def test_an_invalid_setting_fails_the_start_with_one_line_that_names_it(tmp_path: Path, name: str, value: str) -> None:
     run = ragstore("serve", folder=tmp_path, **{name: value})
     assert run.returncode == 1
     assert run.stdout == ""
@@ -72,13 +72,13 @@ def test_check_masks_secrets(tmp_path: Path, chroma: Served) -> None:
     assert "X-Secret" in run.stdout
 
 
-def test_check_fails_when_chroma_does_not_answer(tmp_path: Path) -> None:
+def test_check_fails_when_chroma_does_not_respond(tmp_path: Path) -> None:
     run = ragstore("check", folder=tmp_path, RAGSTORE_CHROMA_URL=f"http://127.0.0.1:{free_port()}")
     assert run.returncode == 1
     assert "Chroma (remote) is not available" in run.stderr
 
 
-def test_check_tells_of_a_variable_that_is_no_setting(tmp_path: Path) -> None:
+def test_check_reports_unknown_variables(tmp_path: Path) -> None:
     run = ragstore("check", folder=tmp_path, RAGSTORE_PROT="8081")
     assert "RAGSTORE_PROT is set, but is not a setting of ragstore" in run.stdout
 
@@ -88,14 +88,14 @@ def test_openapi_prints_the_committed_document(tmp_path: Path) -> None:
     assert run.stdout == (ROOT / "openapi" / "openapi.json").read_text()
 
 
-def test_a_second_service_on_the_same_data_is_refused_with_a_clear_message(tmp_path: Path) -> None:
+def test_a_second_service_on_the_same_data_fails_with_a_clear_message(tmp_path: Path) -> None:
     with running(start_service(tmp_path)):
         run = ragstore("serve", folder=tmp_path, RAGSTORE_PORT=str(free_port()), RAGSTORE_DATA_PATH="data")
     assert run.returncode == 1
     assert run.stderr.splitlines()[-1].endswith("data is in use by another process")
 
 
-def test_the_service_finishes_and_exits_with_0_on_sigterm(tmp_path: Path) -> None:
+def test_the_service_exits_with_0_on_sigterm(tmp_path: Path) -> None:
     served = start_service(tmp_path)
     httpx.post(f"{served.url}/collections", json={"name": "kept"}).raise_for_status()
     assert served.stop() == 0
@@ -103,14 +103,14 @@ def test_the_service_finishes_and_exits_with_0_on_sigterm(tmp_path: Path) -> Non
         assert httpx.get(f"{again.url}/collections/kept").is_success
 
 
-def test_interrupting_the_service_ends_it_without_a_trace(tmp_path: Path) -> None:
+def test_an_interrupt_ends_the_service_without_a_traceback(tmp_path: Path) -> None:
     served = start_service(tmp_path)
     served.process.send_signal(signal.SIGINT)
     served.process.wait(timeout=30)
     assert "Traceback" not in served.log.read_text()
 
 
-def test_the_service_answers_its_liveness_probe_while_chroma_is_away(tmp_path: Path) -> None:
+def test_the_liveness_probe_succeeds_while_chroma_is_unavailable(tmp_path: Path) -> None:
     environ = {"RAGSTORE_CHROMA_URL": f"http://127.0.0.1:{free_port()}"}
     with running(start_service(tmp_path, environ, ready=False)) as served:
         assert httpx.get(f"{served.url}/health/live").is_success

@@ -1,4 +1,4 @@
-"""`make demo`: the handbook, ingested into a running service, answers questions."""
+"""`make demo` ingests the handbook into a running service and runs queries on it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_demo_can_be_run_again(service: Served) -> None:
     assert "layer = chunk       64" in again.stdout
 
 
-def test_the_demo_says_in_one_line_that_no_service_answers() -> None:
+def test_the_demo_without_a_service_fails_with_one_line() -> None:
     run = demo("http://127.0.0.1:1")
     assert run.returncode != 0
     assert len([line for line in run.stderr.splitlines() if "make" not in line]) == 1

@@ -1,4 +1,4 @@
-"""Two replicas on one Chroma that race: what docs/reliability.md promises across replicas."""
+"""Races between two replicas on one Chroma: the guarantees of docs/reliability.md across replicas."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from tests.support.ledger import Figures, document, everything_in
-from tests.support.recreation import replaced_under_load
+from tests.support.ledger import Figures, all_documents, document
+from tests.support.recreation import recreate_under_load
 from tests.support.servers import Served, running, start_service
 from tests.system.conftest import Report
 
@@ -27,17 +27,17 @@ class Replicas:
     clients: tuple[httpx.AsyncClient, httpx.AsyncClient]
 
     async def race(self, method: str, path: str, *bodies: dict[str, Any]) -> list[httpx.Response]:
-        """The same call through both at once, each with a body of its own; from each twice, in turn."""
+        """Send a request with each body concurrently, alternately to the two services."""
         return list(
             await asyncio.gather(
-                *(self.clients[place % 2].request(method, path, json=body) for place, body in enumerate(bodies))
+                *(self.clients[index % 2].request(method, path, json=body) for index, body in enumerate(bodies))
             )
         )
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory, chroma: Served) -> Iterator[tuple[str, str]]:
-    """Addresses of two services on one Chroma."""
+def urls(tmp_path_factory: pytest.TempPathFactory, chroma: Served) -> Iterator[tuple[str, str]]:
+    """URLs of two services on one Chroma."""
     environ = {"RAGSTORE_CHROMA_URL": chroma.url, "RAGSTORE_CHROMA_DATABASE": "replicas"}
     with (
         running(start_service(tmp_path_factory.mktemp("one"), environ)) as one,
@@ -47,13 +47,13 @@ def two(tmp_path_factory: pytest.TempPathFactory, chroma: Served) -> Iterator[tu
 
 
 @pytest.fixture
-async def replicas(two: tuple[str, str]) -> AsyncIterator[Replicas]:
+async def replicas(urls: tuple[str, str]) -> AsyncIterator[Replicas]:
     """Two replicas."""
     async with (
-        httpx.AsyncClient(base_url=two[0], timeout=60) as one,
-        httpx.AsyncClient(base_url=two[1], timeout=60) as other,
+        httpx.AsyncClient(base_url=urls[0], timeout=60) as one,
+        httpx.AsyncClient(base_url=urls[1], timeout=60) as other,
     ):
-        yield Replicas(two, (one, other))
+        yield Replicas(urls, (one, other))
 
 
 @pytest.fixture
@@ -64,19 +64,19 @@ async def collection(replicas: Replicas, name: str) -> str:
     return name
 
 
-def told(answers: list[httpx.Response]) -> list[int]:
-    """The statuses of answers."""
-    return [answer.status_code for answer in answers]
+def statuses_of(responses: list[httpx.Response]) -> list[int]:
+    """The statuses of the responses."""
+    return [response.status_code for response in responses]
 
 
-async def test_of_several_that_create_one_collection_exactly_one_is_told_201(replicas: Replicas, name: str) -> None:
+async def test_one_of_several_concurrent_creations_of_a_collection_succeeds(replicas: Replicas, name: str) -> None:
     for number in range(RACES):
         body = {"name": f"{name}-{number}"}
-        answers = await replicas.race("POST", "/collections", body, body, body, body)
-        assert sorted(told(answers)) == [201, 409, 409, 409]
+        responses = await replicas.race("POST", "/collections", body, body, body, body)
+        assert sorted(statuses_of(responses)) == [201, 409, 409, 409]
 
 
-async def test_of_several_that_add_one_id_with_different_content_one_is_told_201_and_its_content_is_there(
+async def test_one_of_several_concurrent_adds_of_one_id_succeeds_and_its_content_is_stored(
     replicas: Replicas, collection: str, report: Report
 ) -> None:
     winners: dict[str, dict[str, Any]] = {}
@@ -84,24 +84,24 @@ async def test_of_several_that_add_one_id_with_different_content_one_is_told_201
     for number in range(RACES):
         rivals = [document(f"one-{number}", rival) for rival in range(4)]
         bodies = [{"documents": [rival]} for rival in rivals]
-        answers = await replicas.race("POST", f"/collections/{collection}/documents", *bodies)
-        assert sorted(told(answers)) == [201, 409, 409, 409]
-        statuses.update(told(answers))
-        winners[f"one-{number}"] = rivals[told(answers).index(201)]
-    found = everything_in(replicas.urls[0], collection)
+        responses = await replicas.race("POST", f"/collections/{collection}/documents", *bodies)
+        assert sorted(statuses_of(responses)) == [201, 409, 409, 409]
+        statuses.update(statuses_of(responses))
+        winners[f"one-{number}"] = rivals[statuses_of(responses).index(201)]
+    found = all_documents(replicas.urls[0], collection)
     assert {one["id"]: one for one in found} == winners
     report("two replicas, four adds of one id", Figures(RACES * 4, RACES, len(found), dict(statuses)))
 
 
-async def test_of_several_that_add_the_same_document_one_is_told_201(replicas: Replicas, collection: str) -> None:
+async def test_one_of_several_concurrent_adds_of_one_document_succeeds(replicas: Replicas, collection: str) -> None:
     for number in range(RACES):
         body = {"documents": [document(f"same-{number}", 1)]}
-        answers = await replicas.race("POST", f"/collections/{collection}/documents", body, body, body, body)
-        assert sorted(told(answers)) == [201, 409, 409, 409]
-    assert len(everything_in(replicas.urls[1], collection)) == RACES
+        responses = await replicas.race("POST", f"/collections/{collection}/documents", body, body, body, body)
+        assert sorted(statuses_of(responses)) == [201, 409, 409, 409]
+    assert len(all_documents(replicas.urls[1], collection)) == RACES
 
 
-async def test_batches_that_share_ids_are_there_whole_or_not_at_all(
+async def test_batches_that_share_ids_are_stored_as_a_whole_or_not_at_all(
     replicas: Replicas, collection: str, report: Report
 ) -> None:
     """Each of three batches shares an id with the next, so that one or two of them can be added, never all."""
@@ -111,20 +111,24 @@ async def test_batches_that_share_ids_are_there_whole_or_not_at_all(
         keys = [f"{letter}-{number}" for letter in "abcde"]
         parts = [keys[0:3], keys[2:4], keys[3:5]]
         batches = [[document(key, rival) for key in part] for rival, part in enumerate(parts)]
-        answers = await replicas.race(
+        responses = await replicas.race(
             "POST", f"/collections/{collection}/documents", *({"documents": batch} for batch in batches)
         )
-        statuses.update(told(answers))
-        assert set(told(answers)) <= {201, 409}
-        kept = [one for batch, status in zip(batches, told(answers), strict=True) if status == 201 for one in batch]
-        assert len({one["id"] for one in kept}) == len(kept), "two were acknowledged that exclude each other"
-        acknowledged |= {one["id"]: one for one in kept}
-    found = everything_in(replicas.urls[0], collection)
+        statuses.update(statuses_of(responses))
+        assert set(statuses_of(responses)) <= {201, 409}
+        accepted = [
+            one for batch, status in zip(batches, statuses_of(responses), strict=True) if status == 201 for one in batch
+        ]
+        assert len({one["id"] for one in accepted}) == len(accepted), (
+            "two batches that exclude each other were acknowledged"
+        )
+        acknowledged |= {one["id"]: one for one in accepted}
+    found = all_documents(replicas.urls[0], collection)
     assert {one["id"]: one for one in found} == acknowledged
     report("two replicas, batches that share ids", Figures(RACES * 7, len(acknowledged), len(found), dict(statuses)))
 
 
-async def test_a_collection_deleted_and_made_again_under_load_holds_whole_writes_and_the_services_go_on(
+async def test_a_collection_that_is_recreated_under_load_contains_whole_writes_only(
     replicas: Replicas, collection: str
 ) -> None:
-    await replaced_under_load(replicas.clients, collection)
+    await recreate_under_load(replicas.clients, collection)

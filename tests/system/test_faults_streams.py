@@ -1,4 +1,4 @@
-"""Answers that come in parts: they may last as long as they get on, whatever the budget of a request."""
+"""Streamed responses have no overall limit as long as they make progress, whatever the budget of a request."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ from ragstore.kit.errors import Overloaded
 from ragstore.kit.metrics import rejections, request_metrics
 from ragstore.kit.middleware.limits import LAST_RESORT_SECONDS, LimitsMiddleware
 from ragstore.kit.server.http_protocol import protocol
-from tests.support.ledger import PATIENCE, until
+from tests.support.ledger import TIMEOUT_SECONDS, wait_until
 
 BUDGET: Final = 0.5
-PARTS: Final = 12
+CHUNKS: Final = 12
 LARGE: Final = b"x" * 1_000_000
 
 
 @get("/steady")
 async def steady() -> Stream:
-    """A part every half budget, for several budgets and the last resort."""
+    """A chunk every half budget, for several budgets and the last resort."""
 
-    async def parts() -> AsyncIterator[bytes]:
-        for number in range(PARTS):
+    async def chunks() -> AsyncIterator[bytes]:
+        for number in range(CHUNKS):
             await asyncio.sleep(BUDGET / 2)
             yield b"%d\n" % number
 
-    return Stream(parts())
+    return Stream(chunks())
 
 
 @get("/stuck")
 async def stuck() -> Stream:
-    """One part, and never another."""
+    """One chunk, and never another."""
 
-    async def parts() -> AsyncIterator[bytes]:
+    async def chunks() -> AsyncIterator[bytes]:
         yield b"0\n"
-        await asyncio.sleep(PATIENCE)
+        await asyncio.sleep(TIMEOUT_SECONDS)
 
-    return Stream(parts())
+    return Stream(chunks())
 
 
 class Endless:
-    """An answer without end, that knows how many are under way."""
+    """An response without end, that counts its streams in flight."""
 
     def __init__(self) -> None:
         self.running = 0
 
-    async def parts(self) -> AsyncIterator[bytes]:
-        """The answer."""
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The chunks of the response."""
         self.running += 1
         try:
             while True:
@@ -67,12 +67,12 @@ class Endless:
 
 @asynccontextmanager
 async def served(*, endless: Endless | None = None) -> AsyncIterator[str]:
-    """The routes above within the service's limits, over a real socket."""
+    """Serve the routes above with the service's limits, over a real socket."""
 
     @get("/endless")
     async def endlessly() -> Stream:
         assert endless is not None
-        return Stream(endless.parts())
+        return Stream(endless.chunks())
 
     app = LimitsMiddleware(
         Litestar([steady, stuck, endlessly], openapi_config=None, logging_config=None),
@@ -92,7 +92,7 @@ async def served(*, endless: Endless | None = None) -> AsyncIterator[str]:
     )
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve())
-    await until(lambda: server.started)
+    await wait_until(lambda: server.started)
     try:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
@@ -100,24 +100,24 @@ async def served(*, endless: Endless | None = None) -> AsyncIterator[str]:
         await running
 
 
-async def test_an_answer_that_gets_on_may_last_longer_than_the_budget() -> None:
-    assert BUDGET / 2 * PARTS > BUDGET + LAST_RESORT_SECONDS
-    async with served() as url, httpx.AsyncClient(timeout=PATIENCE) as client:
-        answer = await client.get(f"{url}/steady")
-    assert answer.text.split() == [str(number) for number in range(PARTS)]
+async def test_a_streamed_response_that_makes_progress_may_exceed_the_budget() -> None:
+    assert BUDGET / 2 * CHUNKS > BUDGET + LAST_RESORT_SECONDS
+    async with served() as url, httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as client:
+        response = await client.get(f"{url}/steady")
+    assert response.text.split() == [str(number) for number in range(CHUNKS)]
 
 
-async def test_an_answer_that_does_not_get_on_is_ended() -> None:
-    async with served() as url, httpx.AsyncClient(timeout=PATIENCE) as client:
+async def test_a_streamed_response_without_progress_is_cut() -> None:
+    async with served() as url, httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as client:
         with pytest.raises(httpx.RemoteProtocolError):
             await client.get(f"{url}/stuck")
 
 
-async def test_an_answer_in_parts_that_nobody_reads_is_ended() -> None:
+async def test_a_streamed_response_that_is_not_read_is_cut() -> None:
     endless = Endless()
     async with served(endless=endless) as url:
         _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]), limit=1000)
         writer.write(b"GET /endless HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        await until(lambda: endless.running == 1)
-        await until(lambda: endless.running == 0)
+        await wait_until(lambda: endless.running == 1)
+        await wait_until(lambda: endless.running == 0)
         writer.close()

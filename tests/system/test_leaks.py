@@ -1,7 +1,7 @@
-"""What documents hold, what is asked and who asks leave the service by its answers only.
+"""Documents, queries and keys leave the service in its responses only.
 
-A service at its most talkative is driven through every route with values that stand nowhere else, also wrongly and with
-Chroma away; then its log and its metrics are searched for them.
+A service at its most verbose log level gets requests on every route, valid and invalid ones, also while Chroma is
+unavailable. Their values occur nowhere else; its log and its metrics are then searched for them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.support.keyed_services import Guarded, Wanted, eventually, guarded
+from tests.support.keyed_services import KeyedService, KeySpec, eventually, keyed_service
 from tests.support.servers import running, start_chroma
 
 TEXT: Final = "Canary-Text-8841"
@@ -28,57 +28,57 @@ VALUE: Final = "Canary-Value-6273"
 FILTER: Final = "Canary-Filter-1159"
 KEY: Final = "rsk_Canary-Key-3390"
 NUMBERS: Final = (7382.9125, 5149.3725, 62917.25)
-"""In documents' embeddings, in query vectors, and as a metadata value; the digits of a timestamp cannot make them."""
+"""Components of embeddings and query vectors, and a metadata value; digits that cannot occur in a timestamp."""
 BYTES: Final = base64.b64encode(struct.pack("<2f", *NUMBERS[:2])).decode()
 
 CANARIES: Final = (TEXT, VALUE, FILTER, KEY, BYTES, *(str(number) for number in NUMBERS))
 
-KEYS: Final[dict[str, Wanted]] = {
-    "boss": {"role": "admin"},
+KEYS: Final[dict[str, KeySpec]] = {
+    "admin": {"role": "admin"},
     "guest": {"role": "reader", "collections": ("repo_*",)},
 }
 
 
 @dataclass
-class Driven:
-    """A service that was driven through everything.
+class Exercised:
+    """A service that has got every request.
 
     Attributes:
-        guarded: the service.
+        service: the service.
         metrics: its metrics at the end.
-        answers: all answers, with what was asked.
+        responses: all responses, with a description of the request.
     """
 
-    guarded: Guarded
+    service: KeyedService
     metrics: str = ""
-    answers: list[tuple[str, httpx.Response]] = field(default_factory=list)
+    responses: list[tuple[str, httpx.Response]] = field(default_factory=list)
 
 
-def good(document_id: str = "a") -> dict[str, Any]:
+def valid_document(document_id: str = "a") -> dict[str, Any]:
     """A document that holds canaries everywhere."""
     metadata = {"secret": VALUE, "text_preview": TEXT, "many": [VALUE], "number": NUMBERS[2]}
     return {"id": document_id, "text": TEXT, "embedding": [1, NUMBERS[0]], "metadata": metadata}
 
 
-def bad_documents() -> list[dict[str, Any]]:
-    """Documents that are each wrong in one way."""
+def invalid_documents() -> list[dict[str, Any]]:
+    """Documents with one error each."""
     return [
-        {**good("b"), "embedding": [1, 2, NUMBERS[0]]},
-        {**good("b"), "embedding": [NUMBERS[0], TEXT]},
-        {**good("b"), "embedding": BYTES[:-3]},
-        {**good("b"), "embedding": [1e300, NUMBERS[0]]},
-        {**good("b"), "embedding": None},
-        {**good("b"), "text": [TEXT]},
-        {**good("b"), "text": None},
-        {**good("b"), "metadata": {"a": {"b": VALUE}}},
-        {**good("b"), "metadata": {"a": [VALUE, NUMBERS[2]]}},
-        {**good("b"), "metadata": VALUE},
-        {**good("b"), "metadata": {"a": 2**70, "secret": VALUE}},
+        {**valid_document("b"), "embedding": [1, 2, NUMBERS[0]]},
+        {**valid_document("b"), "embedding": [NUMBERS[0], TEXT]},
+        {**valid_document("b"), "embedding": BYTES[:-3]},
+        {**valid_document("b"), "embedding": [1e300, NUMBERS[0]]},
+        {**valid_document("b"), "embedding": None},
+        {**valid_document("b"), "text": [TEXT]},
+        {**valid_document("b"), "text": None},
+        {**valid_document("b"), "metadata": {"a": {"b": VALUE}}},
+        {**valid_document("b"), "metadata": {"a": [VALUE, NUMBERS[2]]}},
+        {**valid_document("b"), "metadata": VALUE},
+        {**valid_document("b"), "metadata": {"a": 2**70, "secret": VALUE}},
     ]
 
 
 def filters() -> list[Any]:
-    """Filters with canaries, right and wrong."""
+    """Filters with canaries, valid and invalid."""
     return [
         {"secret": FILTER},
         {"$and": [{"secret": {"$in": [FILTER, VALUE]}}, {"number": {"$gt": NUMBERS[2]}}]},
@@ -93,12 +93,12 @@ def filters() -> list[Any]:
 
 
 def text_filters() -> list[Any]:
-    """Filters over texts with canaries, right and wrong."""
+    """Text filters with canaries, valid and invalid."""
     return [{"$contains": FILTER}, {"$regex": f"({FILTER}"}, {"$regex": f"{FILTER}.*"}, {"$near": FILTER}, FILTER]
 
 
 def requests_on(name: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Requests over every route, with canaries in every place that takes a value."""
+    """Requests on every route, with canaries in every parameter."""
     path = f"/collections/{name}"
     documents, query = f"{path}/documents", f"{path}/query"
     metadata = {"about": VALUE, "number": NUMBERS[2]}
@@ -109,18 +109,22 @@ def requests_on(name: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
     yield "PUT", f"{path}/metadata", {"json": {"metadata": metadata}, "params": {"merge": VALUE}}
     yield "PUT", f"{path}/metadata", {"json": {"metadata": metadata}}
     for method in ("POST", "PUT", "POST"):
-        yield method, documents, {"json": {"documents": [good()]}}
-    yield "PUT", documents, {"content": msgspec.msgpack.encode({"documents": [good("m")]}), "headers": MSGPACK}
+        yield method, documents, {"json": {"documents": [valid_document()]}}
+    yield (
+        "PUT",
+        documents,
+        {"content": msgspec.msgpack.encode({"documents": [valid_document("m")]}), "headers": MSGPACK},
+    )
     yield "PUT", documents, {"content": msgspec.msgpack.encode({"documents": TEXT})[:-2], "headers": MSGPACK}
-    for document in bad_documents():
-        yield "PUT", documents, {"json": {"documents": [good(), document]}}
-    yield "POST", documents, {"content": json.dumps({"documents": [good()]})[:-3]}
+    for document in invalid_documents():
+        yield "PUT", documents, {"json": {"documents": [valid_document(), document]}}
+    yield "POST", documents, {"content": json.dumps({"documents": [valid_document()]})[:-3]}
     yield "POST", documents, {"content": TEXT, "headers": {"Content-Type": f"text/{TEXT}"}}
-    yield "POST", documents, {"json": {"documents": [good("d"), good("d")]}}
-    for last in (good("s"), *bad_documents()):
-        lines = "".join(json.dumps(one) + "\n" for one in (good("r"), last))
+    yield "POST", documents, {"json": {"documents": [valid_document("d"), valid_document("d")]}}
+    for last in (valid_document("s"), *invalid_documents()):
+        lines = "".join(json.dumps(one) + "\n" for one in (valid_document("r"), last))
         yield "POST", f"{documents}/stream", {"content": lines, "headers": NDJSON, "params": {"mode": "upsert"}}
-    twice = "".join(json.dumps(good("t")) + "\n" for _ in range(2))
+    twice = "".join(json.dumps(valid_document("t")) + "\n" for _ in range(2))
     yield "POST", f"{documents}/stream", {"content": twice, "headers": NDJSON}
     yield "POST", f"{documents}/stream", {"content": f"{TEXT}\n{VALUE}", "headers": NDJSON, "params": {"mode": VALUE}}
     yield "POST", f"{documents}/stream", {"content": f"{TEXT}\n{VALUE}", "headers": NDJSON}
@@ -152,101 +156,107 @@ MSGPACK: Final = {"Content-Type": "application/msgpack"}
 NDJSON: Final = {"Content-Type": "application/x-ndjson"}
 
 
-def drive(driven: Driven, key: str, name: str) -> None:
+def send_all(exercised: Exercised, key: str, name: str) -> None:
     """Send every request with a key."""
-    with driven.guarded.client(key) as http:
-        for method, path, what in requests_on(name):
-            answer = http.request(method, path, **what)
-            driven.answers.append((f"{method} {path} {what}", answer))
+    with exercised.service.client(key) as http:
+        for method, path, options in requests_on(name):
+            response = http.request(method, path, **options)
+            exercised.responses.append((f"{method} {path} {options}", response))
 
 
-def intrude(driven: Driven) -> None:
-    """Try keys that are none."""
+def send_invalid_keys(exercised: Exercised) -> None:
+    """Send invalid keys."""
     for headers in ({"X-API-Key": KEY}, {"Authorization": f"Bearer {KEY}"}, {"Authorization": f"Basic {KEY}"}):
-        answer = httpx.post(f"{driven.guarded.served.url}/collections?api_key={KEY}", headers=headers, content=TEXT)
-        assert answer.status_code == 401
-        driven.answers.append((f"POST {headers}", answer))
+        response = httpx.post(
+            f"{exercised.service.served.url}/collections?api_key={KEY}", headers=headers, content=TEXT
+        )
+        assert response.status_code == 401
+        exercised.responses.append((f"POST {headers}", response))
 
 
 @pytest.fixture(scope="module", params=["embedded", "remote"])
-def driven(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driven]:
-    """A service that was driven through everything, the remote one also with Chroma away."""
+def exercised(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exercised]:
+    """A service that has got every request, the remote one also while Chroma was unavailable."""
     folder = tmp_path_factory.mktemp("leaks")
     environ = {"RAGSTORE_LOG_LEVEL": "debug", "RAGSTORE_LOG_FORMAT": "json"}
     if request.param == "embedded":
-        with guarded(folder, KEYS, environ) as started:
-            driven = Driven(started)
-            drive_all(driven)
-            yield driven
+        with keyed_service(folder, KEYS, environ) as started:
+            exercised = Exercised(started)
+            send_everything(exercised)
+            yield exercised
         return
     with running(start_chroma(folder)) as chroma:
         environ |= {"RAGSTORE_CHROMA_URL": chroma.url, "RAGSTORE_CHROMA_TIMEOUT_SECONDS": "2"}
-        with guarded(folder, KEYS, environ) as started:
-            driven = Driven(started)
-            drive_all(driven)
+        with keyed_service(folder, KEYS, environ) as started:
+            exercised = Exercised(started)
+            send_everything(exercised)
             chroma.stop()
-            with started.client("boss") as http:
-                for method, path, what in list(requests_on("repo_away"))[::7]:
-                    driven.answers.append((f"away: {method} {path} {what}", http.request(method, path, **what)))
-            finish(driven)
-            yield driven
+            with started.client("admin") as http:
+                for method, path, options in list(requests_on("repo_away"))[::7]:
+                    exercised.responses.append(
+                        (f"away: {method} {path} {options}", http.request(method, path, **options))
+                    )
+            read_metrics(exercised)
+            yield exercised
 
 
-def drive_all(driven: Driven) -> None:
-    """Everything, as one who may, as one who may not, and as nobody."""
-    drive(driven, "boss", "repo_leaks")
-    drive(driven, "guest", "hidden")
-    intrude(driven)
-    finish(driven)
+def send_everything(exercised: Exercised) -> None:
+    """Send every request with a key that may, with one that may not, and with invalid ones."""
+    send_all(exercised, "admin", "repo_leaks")
+    send_all(exercised, "guest", "hidden")
+    send_invalid_keys(exercised)
+    read_metrics(exercised)
 
 
-def finish(driven: Driven) -> None:
-    """Read the metrics, once the log tells of all that came before."""
-    with driven.guarded.client("boss") as http:
+def read_metrics(exercised: Exercised) -> None:
+    """Read the metrics, and wait until all earlier requests are in the log."""
+    with exercised.service.client("admin") as http:
         last = http.get("/collections/absent-at-the-end").headers["x-request-id"]
-        driven.metrics = http.get("/metrics").text
-    eventually(lambda: driven.guarded.lines("request", last))
+        exercised.metrics = http.get("/metrics").text
+    eventually(lambda: exercised.service.log_lines("request", last))
 
 
-def leaks(text: str, driven: Driven) -> list[str]:
-    """Canaries and keys that stand in a text."""
-    return [canary for canary in (*CANARIES, *driven.guarded.plain.values()) if canary in text]
+def leaks(text: str, exercised: Exercised) -> list[str]:
+    """Canaries and keys that a text contains."""
+    return [canary for canary in (*CANARIES, *exercised.service.keys.values()) if canary in text]
 
 
-def test_the_requests_did_reach_every_kind_of_answer(driven: Driven) -> None:
-    statuses = {answer.status_code for _, answer in driven.answers}
+def test_the_requests_reach_every_kind_of_response(exercised: Exercised) -> None:
+    statuses = {response.status_code for _, response in exercised.responses}
     assert {200, 201, 400, 401, 403, 404, 405, 409, 415} <= statuses
     assert not {500, 502} & statuses
-    assert any(TEXT in answer.text for _, answer in driven.answers)
+    assert any(TEXT in response.text for _, response in exercised.responses)
 
 
-def test_no_log_line_holds_what_came_in_or_a_key(driven: Driven) -> None:
-    lines = driven.guarded.served.log.read_text().splitlines()
+def test_no_log_line_contains_content_or_a_key(exercised: Exercised) -> None:
+    lines = exercised.service.served.log.read_text().splitlines()
     assert len(lines) > 200
-    assert [line for line in lines if leaks(line, driven)] == []
+    assert [line for line in lines if leaks(line, exercised)] == []
 
 
-def test_every_log_line_is_json(driven: Driven) -> None:
-    for line in driven.guarded.served.log.read_text().splitlines():
+def test_every_log_line_is_json(exercised: Exercised) -> None:
+    for line in exercised.service.served.log.read_text().splitlines():
         assert json.loads(line)["event"], line
 
 
-def test_no_metric_holds_what_came_in_or_a_key(driven: Driven) -> None:
-    assert "ragstore_requests_total" in driven.metrics
-    assert leaks(driven.metrics, driven) == []
-    assert "repo_leaks" not in driven.metrics
+def test_no_metric_contains_content_or_a_key(exercised: Exercised) -> None:
+    assert "ragstore_requests_total" in exercised.metrics
+    assert leaks(exercised.metrics, exercised) == []
+    assert "repo_leaks" not in exercised.metrics
 
 
-def test_no_error_repeats_what_came_in_or_a_key(driven: Driven) -> None:
-    assert [asked for asked, answer in driven.answers if answer.is_error and leaks(answer.text, driven)] == []
+def test_no_error_repeats_content_or_a_key(exercised: Exercised) -> None:
+    assert [
+        request for request, response in exercised.responses if response.is_error and leaks(response.text, exercised)
+    ] == []
 
 
-def test_no_header_of_an_answer_holds_what_came_in_or_a_key(driven: Driven) -> None:
-    assert [asked for asked, answer in driven.answers if leaks(str(answer.headers.raw), driven)] == []
+def test_no_header_of_a_response_contains_content_or_a_key(exercised: Exercised) -> None:
+    assert [request for request, response in exercised.responses if leaks(str(response.headers.raw), exercised)] == []
 
 
-def test_the_file_of_keys_holds_no_key(driven: Driven) -> None:
-    assert leaks(driven.guarded.file.read_text(), driven) == []
+def test_the_file_of_keys_contains_no_plain_key(exercised: Exercised) -> None:
+    assert leaks(exercised.service.keys_file.read_text(), exercised) == []
 
 
 EMBEDDED = """
@@ -271,7 +281,7 @@ assert connected == [], connected
 """
 
 
-@pytest.mark.parametrize("environ", [{}, {"ANONYMIZED_TELEMETRY": "True"}], ids=["as-is", "asked-for"])
+@pytest.mark.parametrize("environ", [{}, {"ANONYMIZED_TELEMETRY": "True"}], ids=["default", "requested"])
 def test_chroma_sends_no_usage_reports(tmp_path: Path, environ: dict[str, str]) -> None:
     run = subprocess.run(
         [sys.executable, "-c", EMBEDDED, str(tmp_path / "data")],

@@ -1,4 +1,4 @@
-"""The running service against a plain dictionary, one call at a time and many at once."""
+"""The running service compared with a plain dictionary, with sequential and with concurrent calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from tests.support.linearizability import Step, is_some_order
+from tests.support.linearizability import Step, is_linearizable
 from tests.support.metric_samples import grown, samples
 from tests.support.servers import Served
 
@@ -47,7 +47,7 @@ wheres = st.one_of(
 
 
 def selects(where: dict[str, Any] | None, metadata: dict[str, Any]) -> bool:
-    """What a filter of those above means."""
+    """Whether one of the filters above selects a document."""
     if where is None:
         return True
     if "group" in where:
@@ -56,7 +56,7 @@ def selects(where: dict[str, Any] | None, metadata: dict[str, Any]) -> bool:
 
 
 class Service(RuleBasedStateMachine):
-    """Collections with documents, here in a dictionary and there in the service."""
+    """Collections with documents, in a dictionary and in the service."""
 
     http: httpx.Client
     steps = 0
@@ -65,8 +65,8 @@ class Service(RuleBasedStateMachine):
         super().__init__()
         self.model: dict[str, dict[str, dict[str, Any]]] = {}
 
-    def ask(self, method: str, path: str, body: object = None) -> httpx.Response:
-        """One call."""
+    def send(self, method: str, path: str, body: object = None) -> httpx.Response:
+        """Send one request."""
         Service.steps += 1
         return self.http.request(method, path, json=body)
 
@@ -77,75 +77,75 @@ class Service(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES))
     def create(self, name: str) -> None:
-        answer = self.ask("POST", "/collections", {"name": name, "distance": "l2", "metadata": {"of": name}})
-        assert answer.status_code == (409 if name in self.model else 201)
+        response = self.send("POST", "/collections", {"name": name, "distance": "l2", "metadata": {"of": name}})
+        assert response.status_code == (409 if name in self.model else 201)
         self.model.setdefault(name, {})
 
     @precondition(lambda self: len(self.model) == len(NAMES))
     @rule(name=st.sampled_from(NAMES))
     def drop(self, name: str) -> None:
-        assert self.ask("DELETE", f"/collections/{name}").status_code == 200
+        assert self.send("DELETE", f"/collections/{name}").status_code == 200
         del self.model[name]
 
     @rule(name=st.sampled_from(NAMES), batch=documents)
     def add(self, name: str, batch: list[dict[str, Any]]) -> None:
-        answer = self.ask("POST", f"/collections/{name}/documents", {"documents": batch})
+        response = self.send("POST", f"/collections/{name}/documents", {"documents": batch})
         if name not in self.model:
-            assert answer.status_code == 404
+            assert response.status_code == 404
         elif any(one["id"] in self.model[name] for one in batch):
-            assert answer.status_code == 409
+            assert response.status_code == 409
         else:
-            assert answer.status_code == 201
+            assert response.status_code == 201
             self.model[name] |= {one["id"]: one for one in batch}
 
     @rule(name=st.sampled_from(NAMES), batch=documents)
     def upsert(self, name: str, batch: list[dict[str, Any]]) -> None:
-        answer = self.ask("PUT", f"/collections/{name}/documents", {"documents": batch})
-        assert answer.status_code == (200 if name in self.model else 404)
+        response = self.send("PUT", f"/collections/{name}/documents", {"documents": batch})
+        assert response.status_code == (200 if name in self.model else 404)
         if name in self.model:
             self.model[name] |= {one["id"]: one for one in batch}
 
     @rule(name=st.sampled_from(NAMES), ids=st.lists(st.sampled_from(IDS), min_size=1, max_size=3), where=wheres)
     def delete(self, name: str, ids: list[str], where: dict[str, Any] | None) -> None:
-        answer = self.ask("POST", f"/collections/{name}/documents/delete", {"ids": ids, "where": where})
+        response = self.send("POST", f"/collections/{name}/documents/delete", {"ids": ids, "where": where})
         if name not in self.model:
-            assert answer.status_code == 404
+            assert response.status_code == 404
             return
         held = self.model[name]
         gone = [key for key in dict.fromkeys(ids) if key in held and selects(where, held[key]["metadata"])]
-        assert answer.json()["count"] == len(gone)
+        assert response.json()["count"] == len(gone)
         for key in gone:
             del held[key]
 
     @rule(name=st.sampled_from(NAMES), where=wheres, limit=st.integers(1, 4), offset=st.integers(0, 3))
     def list_documents(self, name: str, where: dict[str, Any] | None, limit: int, offset: int) -> None:
         body = {"where": where, "limit": limit, "offset": offset, "include": ["embedding"]}
-        answer = self.ask("POST", f"/collections/{name}/documents/filter", body)
+        response = self.send("POST", f"/collections/{name}/documents/filter", body)
         if name not in self.model:
-            assert answer.status_code == 404
+            assert response.status_code == 404
             return
         matching = [one for one in self.model[name].values() if selects(where, one["metadata"])]
-        assert answer.json()["documents"] == matching[offset : offset + limit]
-        assert answer.json()["total"] == len(matching)
+        assert response.json()["documents"] == matching[offset : offset + limit]
+        assert response.json()["total"] == len(matching)
 
     @rule(
         name=st.sampled_from(NAMES),
         where=wheres,
         top_k=st.integers(1, 4),
-        asked=st.lists(NUMBERS.map(float), min_size=2, max_size=2),
+        embedding=st.lists(NUMBERS.map(float), min_size=2, max_size=2),
     )
-    def query(self, name: str, where: dict[str, Any] | None, top_k: int, asked: list[float]) -> None:
-        body = {"query_embedding": asked, "top_k": top_k, "where": where}
-        answer = self.ask("POST", f"/collections/{name}/query", body)
+    def query(self, name: str, where: dict[str, Any] | None, top_k: int, embedding: list[float]) -> None:
+        body = {"query_embedding": embedding, "top_k": top_k, "where": where}
+        response = self.send("POST", f"/collections/{name}/query", body)
         if name not in self.model:
-            assert answer.status_code == 404
+            assert response.status_code == 404
             return
         far = {
-            key: math.dist(asked, one["embedding"]) ** 2
+            key: math.dist(embedding, one["embedding"]) ** 2
             for key, one in self.model[name].items()
             if selects(where, one["metadata"])
         }
-        results = answer.json()["results"]
+        results = response.json()["results"]
         assert [hit["distance"] for hit in results] == pytest.approx(sorted(far.values())[:top_k])
         assert len({hit["id"] for hit in results}) == len(results)
         for hit in results:
@@ -155,7 +155,7 @@ class Service(RuleBasedStateMachine):
 
     @rule()
     def list_collections(self) -> None:
-        listed = self.ask("GET", "/collections").json()["collections"]
+        listed = self.send("GET", "/collections").json()["collections"]
         counts = {one["name"]: one["count"] for one in listed if one["name"] in NAMES}
         assert counts == {name: len(held) for name, held in self.model.items()}
 
@@ -170,7 +170,7 @@ def machine(http: httpx.Client) -> Iterator[type[Service]]:
         http.delete(f"/collections/{name}")
 
 
-def test_the_service_answers_as_a_dictionary_does(machine: type[Service]) -> None:
+def test_the_service_behaves_as_a_dictionary(machine: type[Service]) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
@@ -180,7 +180,7 @@ def test_the_service_answers_as_a_dictionary_does(machine: type[Service]) -> Non
     assert machine.steps > 200, machine.steps
 
 
-def test_the_service_that_the_model_runs_on_plans_its_filtered_queries(http: httpx.Client, collection: str) -> None:
+def test_the_service_of_the_model_test_plans_filtered_queries(http: httpx.Client, collection: str) -> None:
     path = f"/collections/{collection}"
     document = {"id": "a", "text": "", "embedding": [1, 2], "metadata": {"group": "x"}}
     http.put(f"{path}/documents", json={"documents": [document]}).raise_for_status()
@@ -190,60 +190,58 @@ def test_the_service_that_the_model_runs_on_plans_its_filtered_queries(http: htt
     assert grown(before, samples(http), 'ragstore_filtered_queries_total{plan="fetch"}') == 1
 
 
-CALLERS: Final = 8
+CLIENTS: Final = 8
 CALLS: Final = 40
 
 
-async def test_what_concurrent_callers_are_told_happened_in_some_order(
-    service: Served, http: httpx.Client, name: str
-) -> None:
-    """Each caller works on ids at random; for each id there is an order of the calls that explains all answers."""
+async def test_concurrent_calls_are_linearizable(service: Served, http: httpx.Client, name: str) -> None:
+    """Each client uses ids at random; for each id there is an order of the calls that explains all responses."""
     history: dict[str, list[Step]] = {key: [] for key in IDS}
     path = f"/collections/{name}/documents"
 
     async def call(client: httpx.AsyncClient, kind: str, key: str, content: int) -> None:
         document = {"id": key, "text": str(content), "embedding": [content, 1], "metadata": {"content": content}}
-        began = time.monotonic()
+        started = time.monotonic()
         if kind == "get":
-            answer = await client.post(f"{path}/filter", json={"ids": [key], "include": ["embedding"]})
-            assert answer.status_code == 200, answer.text
-            found = answer.json()["documents"]
+            response = await client.post(f"{path}/filter", json={"ids": [key], "include": ["embedding"]})
+            assert response.status_code == 200, response.text
+            found = response.json()["documents"]
             read = found[0]["metadata"]["content"] if found else None
             assert not found or (found[0]["text"], found[0]["embedding"]) == (str(read), [read, 1])
-            step = Step("get", read, False, began, time.monotonic())
+            step = Step("get", read, False, started, time.monotonic())
         elif kind == "delete":
-            answer = await client.post(f"{path}/delete", json={"ids": [key]})
-            step = Step("delete", None, answer.json()["count"] == 1, began, time.monotonic())
+            response = await client.post(f"{path}/delete", json={"ids": [key]})
+            step = Step("delete", None, response.json()["count"] == 1, started, time.monotonic())
         elif kind == "add":
-            answer = await client.post(path, json={"documents": [document]})
-            assert answer.status_code in (201, 409)
-            step = Step("add", content, answer.status_code == 201, began, time.monotonic())
+            response = await client.post(path, json={"documents": [document]})
+            assert response.status_code in (201, 409)
+            step = Step("add", content, response.status_code == 201, started, time.monotonic())
         else:
-            answer = await client.put(path, json={"documents": [document]})
-            assert answer.status_code == 200
-            step = Step("upsert", content, True, began, time.monotonic())
+            response = await client.put(path, json={"documents": [document]})
+            assert response.status_code == 200
+            step = Step("upsert", content, True, started, time.monotonic())
         history[key].append(step)
 
-    async def work(client: httpx.AsyncClient, caller: int) -> None:
-        chosen = random.Random(caller)
+    async def work(client: httpx.AsyncClient, client_number: int) -> None:
+        chosen = random.Random(client_number)
         for number in range(CALLS):
             kind = chosen.choice(("add", "upsert", "delete", "get"))
-            await call(client, kind, chosen.choice(IDS), caller * CALLS + number)
+            await call(client, kind, chosen.choice(IDS), client_number * CALLS + number)
 
     async with httpx.AsyncClient(base_url=service.url, timeout=60) as client:
-        # Not cosine: Chroma normalises such embeddings, and gives them back with other last digits.
+        # Not cosine: Chroma normalises such embeddings and returns them with other last digits.
         (await client.post("/collections", json={"name": name, "distance": "l2"})).raise_for_status()
         before = samples(http)
-        await asyncio.gather(*(work(client, caller) for caller in range(CALLERS)))
+        await asyncio.gather(*(work(client, client_number) for client_number in range(CLIENTS)))
         after = samples(http)
-        there = (await client.get(path)).json()["documents"]
+        stored = (await client.get(path)).json()["documents"]
     parts, calls = (
         grown(before, after, f'ragstore_coalesced_calls_{part}{{kind="write"}}') for part in ("sum", "count")
     )
-    assert parts > calls, "no writes left together: coalescing is off"
-    final = {one["id"]: one["metadata"]["content"] for one in there}
+    assert parts > calls, "no batch had several writes: batching is off"
+    final = {one["id"]: one["metadata"]["content"] for one in stored}
     for key, steps in history.items():
-        assert is_some_order(steps, final.get(key)), key
+        assert is_linearizable(steps, final.get(key)), key
 
 
 @pytest.mark.parametrize(
@@ -257,5 +255,7 @@ async def test_what_concurrent_callers_are_told_happened_in_some_order(
         ([Step("upsert", 1, True, 0, 1), Step("delete", None, False, 2, 3)], 1, False),
     ],
 )
-def test_orders_are_told_apart(steps: list[Step], final: int, possible: bool) -> None:
-    assert is_some_order(steps, final) is possible
+def test_the_checker_distinguishes_possible_from_impossible_histories(
+    steps: list[Step], final: int, possible: bool
+) -> None:
+    assert is_linearizable(steps, final) is possible

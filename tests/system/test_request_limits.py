@@ -1,4 +1,4 @@
-"""Heads, chunk extensions and trailers have a maximum size, and nobody gets memory or a role out of them."""
+"""Heads, chunk extensions and trailers have a maximum size, and grant neither memory nor a role."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from ragstore.kit.server.request_meter import MAX_HEAD_BYTES, MAX_HEADERS
-from tests.support.keyed_services import Guarded, guarded
-from tests.support.ledger import PATIENCE, document
+from tests.support.keyed_services import KeyedService, keyed_service
+from tests.support.ledger import TIMEOUT_SECONDS, document
 from tests.support.raw_http import (
     Response,
     chunk,
@@ -47,9 +47,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def guard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+def guard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedService]:
     """A service with keys."""
-    with guarded(tmp_path_factory.mktemp("guard"), {"boss": {"role": "admin"}}) as served:
+    with keyed_service(tmp_path_factory.mktemp("guard"), {"boss": {"role": "admin"}}) as served:
         yield served
 
 
@@ -242,8 +242,8 @@ def test_a_bad_chunk_in_a_stream_whose_response_has_started_closes_the_connectio
 
 
 @pytest.mark.parametrize("name", ["Authorization", "X-API-Key"])
-def test_a_key_in_a_trailer_is_no_key(guard: Guarded, name: str) -> None:
-    value = guard.plain["boss"] if name == "X-API-Key" else f"Bearer {guard.plain['boss']}"
+def test_a_key_in_a_trailer_is_no_key(guard: KeyedService, name: str) -> None:
+    value = guard.keys["boss"] if name == "X-API-Key" else f"Bearer {guard.keys['boss']}"
     content = chunk(b'{"name": "by-trailer"}') + f"0\r\n{name}: {value}\r\n\r\n".encode()
     as_header = (
         chunked("/collections", JSON, CLOSE, f"{name}: {value}")
@@ -296,14 +296,14 @@ def test_a_request_without_exactly_one_valid_host_is_400(service: Served, head: 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost:8080", "[::1]:8080", "[fe80::1%25eth0]", "LOCALHOST", "::"])
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
-def test_hosts_of_probes_are_valid(guard: Guarded, host: str, version: str) -> None:
+def test_hosts_of_probes_are_valid(guard: KeyedService, host: str, version: str) -> None:
     # A service with keys responds to any name; without keys it responds to names of this machine only.
     status = 400 if host == "::" else 200
 
     assert only(exchange(guard.served, get("/health/live", CLOSE, host=host, version=version))).status == status
 
 
-def test_a_request_of_http_1_0_needs_no_host(guard: Guarded) -> None:
+def test_a_request_of_http_1_0_needs_no_host(guard: KeyedService) -> None:
     assert only(exchange(guard.served, get(host=None, version="1.0"))).status == 200
 
 
@@ -384,7 +384,7 @@ def test_endless_heads_take_no_memory_and_others_get_their_responses(
     senders = [threading.Thread(target=send, args=(connections // 5,)) for _ in range(5)]
     for sender in senders:
         sender.start()
-    with httpx.Client(base_url=service.url, timeout=PATIENCE) as other:
+    with httpx.Client(base_url=service.url, timeout=TIMEOUT_SECONDS) as other:
         while any(sender.is_alive() for sender in senders):
             assert other.get("/health/live").status_code == 200
             largest = max(largest, resident_bytes(service))

@@ -21,7 +21,7 @@ from uvicorn.server import ServerState
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.server.http_protocol import protocol
 from ragstore.kit.server.request_meter import MAX_HEAD_BYTES
-from tests.support.ledger import PATIENCE
+from tests.support.ledger import TIMEOUT_SECONDS
 from tests.support.raw_http import chunk, chunked, get, padded, responses_in
 
 SIZED: Final = b"PUT /sized HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\n\r\n\r\n\r\nGET / HT"
@@ -56,13 +56,13 @@ async def echo(scope: HTTPScope, receive: Receive, send: Send) -> None:
 
 async def responses_to(pieces: Sequence[bytes]) -> list[bytes]:
     """Send pieces over a socket, each after the one before was read, and return the bodies of the responses."""
-    config = Config(echo, http=protocol(PATIENCE, request_metrics("slices")), log_config=None, lifespan="off")
+    config = Config(echo, http=protocol(TIMEOUT_SECONDS, request_metrics("slices")), log_config=None, lifespan="off")
     config.load()
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     state = ServerState()
     await loop.connect_accepted_socket(
-        lambda: protocol(PATIENCE, request_metrics("slices"))(
+        lambda: protocol(TIMEOUT_SECONDS, request_metrics("slices"))(
             config=config, server_state=state, app_state={}, _loop=loop
         ),
         theirs,
@@ -73,7 +73,7 @@ async def responses_to(pieces: Sequence[bytes]) -> list[bytes]:
         await writer.drain()
         for _ in range(2):  # one turn of the event loop sees that there is input, and the next one reads it
             await asyncio.sleep(0)
-    received = await asyncio.wait_for(reader.read(), PATIENCE)
+    received = await asyncio.wait_for(reader.read(), TIMEOUT_SECONDS)
     writer.close()
     await writer.wait_closed()
     found = responses_in(received)

@@ -1,4 +1,4 @@
-"""Traces: a span a request, a span a call to Chroma, sent to a real collector; nothing at all unless asked for."""
+"""Traces: one span per request and per call to Chroma, sent to a real collector; none without configuration."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.support.documents import document, documents_path
 from tests.support.servers import Served, running, start_service
-from tests.support.trace_collector import Collector, attributes, collecting, noting
+from tests.support.trace_collector import TraceCollector, attributes, header_recorder, trace_collector
 
 CANARY = "Zweig-6071"
-CALLER = "4bf92f3577b34da6a3ce929d0e0e4736"
-"""The id of the caller's trace."""
+CLIENT_TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+"""The id of the client's trace."""
 PARENT = "00f067aa0ba902b7"
-TRACEPARENT = {"traceparent": f"00-{CALLER}-{PARENT}-01"}
+TRACEPARENT = {"traceparent": f"00-{CLIENT_TRACE}-{PARENT}-01"}
 
 
 def traced(url: str, chroma: str, **environ: str) -> dict[str, str]:
-    """The environment of a service that sends its spans to a collector, soon."""
+    """The environment of a service that sends its spans to a collector with a short delay."""
     return {
         "RAGSTORE_CHROMA_URL": chroma,
         "RAGSTORE_CHROMA_DATABASE": "traces",
@@ -39,20 +39,20 @@ def traced(url: str, chroma: str, **environ: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def collector() -> Iterator[Collector]:
-    with collecting() as collector:
+def collector() -> Iterator[TraceCollector]:
+    with trace_collector() as collector:
         yield collector
 
 
 @pytest.fixture(scope="module")
 def to_chroma(chroma: Served) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    with noting(chroma.url) as proxy:
+    with header_recorder(chroma.url) as proxy:
         yield proxy
 
 
 @pytest.fixture(scope="module")
 def service(
-    collector: Collector, to_chroma: tuple[str, list[dict[str, str]]], tmp_path_factory: pytest.TempPathFactory
+    collector: TraceCollector, to_chroma: tuple[str, list[dict[str, str]]], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
     environ = traced(collector.url, to_chroma[0], OTEL_INSTRUMENTATION_HTTP_CAPTURE_HEADERS_SERVER_REQUEST=".*")
     with running(start_service(tmp_path_factory.mktemp("traced"), environ)) as served:
@@ -72,8 +72,8 @@ def collection(http: httpx.Client, name: str) -> str:
     return name
 
 
-def of_request(
-    collector: Collector, request_id: str, http: httpx.Client, method: str, path: str, **sent: object
+def span_of_request(
+    collector: TraceCollector, request_id: str, http: httpx.Client, method: str, path: str, **sent: object
 ) -> Span:
     """Send a request in a trace of its own, and wait for its span."""
     http.request(method, path, headers={"traceparent": f"00-{request_id}-{PARENT}-01"}, **sent)  # type: ignore[arg-type]  # keyword arguments of several types
@@ -88,57 +88,57 @@ def is_server(span: Span, trace_id: str) -> bool:
     return span.kind == Span.SPAN_KIND_SERVER and span.trace_id.hex() == trace_id
 
 
-def below(spans: list[Span], parent: Span) -> list[Span]:
+def children(spans: list[Span], parent: Span) -> list[Span]:
     return [span for span in spans if span.parent_span_id == parent.span_id]
 
 
-def test_a_requests_span_continues_the_callers_trace_and_is_named_by_its_route(
-    collector: Collector, http: httpx.Client, collection: str
+def test_a_requests_span_continues_the_clients_trace_and_is_named_after_its_route(
+    collector: TraceCollector, http: httpx.Client, collection: str
 ) -> None:
-    span = of_request(collector, uuid4().hex, http, "GET", f"/collections/{collection}")
+    span = span_of_request(collector, uuid4().hex, http, "GET", f"/collections/{collection}")
     assert span.parent_span_id.hex() == PARENT
     assert span.name == "GET /collections/{collection_name}"
     assert attributes(span)["http.route"] == "/collections/{collection_name}"
     assert attributes(span)["http.response.status_code"] == 200
 
 
-def test_the_call_to_chroma_is_a_child_span(collector: Collector, http: httpx.Client, collection: str) -> None:
-    span = of_request(collector, uuid4().hex, http, "GET", documents_path(collection), params={"total": "false"})
-    (child,) = [child for child in below(collector.spans, span) if child.name == "chroma get"]
+def test_the_call_to_chroma_is_a_child_span(collector: TraceCollector, http: httpx.Client, collection: str) -> None:
+    span = span_of_request(collector, uuid4().hex, http, "GET", documents_path(collection), params={"total": "false"})
+    (child,) = [child for child in children(collector.spans, span) if child.name == "chroma get"]
     assert child.kind == Span.SPAN_KIND_CLIENT
     assert attributes(child)["db.system.name"] == "chroma"
     assert attributes(child)["db.operation.name"] == "get"
     assert len(str(attributes(child)["ragstore.collection.id"])) == 36
 
 
-def test_a_write_that_is_alone_has_chromas_spans_as_its_children(
-    collector: Collector, http: httpx.Client, collection: str
+def test_a_batch_of_one_write_has_chromas_spans_as_its_children(
+    collector: TraceCollector, http: httpx.Client, collection: str
 ) -> None:
     body = {"documents": [document("b"), document("c")]}
-    span = of_request(collector, uuid4().hex, http, "PUT", documents_path(collection), json=body)
-    (upsert,) = [child for child in below(collector.spans, span) if child.name == "chroma upsert"]
+    span = span_of_request(collector, uuid4().hex, http, "PUT", documents_path(collection), json=body)
+    (upsert,) = [child for child in children(collector.spans, span) if child.name == "chroma upsert"]
     assert attributes(upsert)["ragstore.count"] == 2
 
 
 def test_the_call_to_chromas_server_continues_the_trace(
-    collector: Collector, http: httpx.Client, collection: str, to_chroma: tuple[str, list[dict[str, str]]]
+    collector: TraceCollector, http: httpx.Client, collection: str, to_chroma: tuple[str, list[dict[str, str]]]
 ) -> None:
     trace_id = uuid4().hex
-    span = of_request(collector, trace_id, http, "GET", documents_path(collection), params={"total": "false"})
-    (child,) = [child for child in below(collector.spans, span) if child.name == "chroma get"]
+    span = span_of_request(collector, trace_id, http, "GET", documents_path(collection), params={"total": "false"})
+    (child,) = [child for child in children(collector.spans, span) if child.name == "chroma get"]
     assert f"00-{trace_id}-{child.span_id.hex()}-01" in [headers.get("traceparent") for headers in to_chroma[1]]
 
 
-def test_what_leaves_together_is_linked_with_every_request_it_is_for(
-    collector: Collector, http: httpx.Client, collection: str
+def test_the_span_of_a_batch_is_linked_with_each_of_its_requests(
+    collector: TraceCollector, http: httpx.Client, collection: str
 ) -> None:
     def write(number: int) -> None:
         headers = {"traceparent": f"00-{uuid4().hex}-{PARENT}-01"}
         body = {"documents": [document(str(number))]}
         http.put(documents_path(collection), json=body, headers=headers).raise_for_status()
 
-    with ThreadPoolExecutor(16) as callers:
-        list(callers.map(write, range(64)))
+    with ThreadPoolExecutor(16) as clients:
+        list(clients.map(write, range(64)))
     spans = collector.wait_for(
         lambda spans: sum(attributes(span).get("url.path") == documents_path(collection) for span in spans) >= 65
     )
@@ -152,28 +152,28 @@ def test_what_leaves_together_is_linked_with_every_request_it_is_for(
         assert attributes(span)["ragstore.calls"] == len(linked) + 1
         assert by_id[span.parent_span_id].kind == Span.SPAN_KIND_SERVER
         assert all(span.span_id in [link.span_id for link in other.links] for other in linked)
-        assert "chroma upsert" in [child.name for child in below(spans, span)]
+        assert "chroma upsert" in [child.name for child in children(spans, span)]
 
 
 def test_trace_and_span_are_in_the_log_lines_of_the_request(
-    collector: Collector, http: httpx.Client, service: Served, collection: str
+    collector: TraceCollector, http: httpx.Client, service: Served, collection: str
 ) -> None:
     trace_id = uuid4().hex
-    span = of_request(collector, trace_id, http, "GET", f"/collections/{collection}")
+    span = span_of_request(collector, trace_id, http, "GET", f"/collections/{collection}")
     http.get("/health/live")
     lines = [json.loads(line) for line in service.log.read_text().splitlines() if trace_id in line]
     assert [(line["event"], line["span_id"]) for line in lines] == [("request", span.span_id.hex())]
 
 
 @pytest.mark.parametrize("path", ["/health", "/health/live", "/health/ready", "/metrics"])
-def test_probes_and_metrics_are_not_traced(collector: Collector, http: httpx.Client, path: str) -> None:
+def test_probes_and_metrics_are_not_traced(collector: TraceCollector, http: httpx.Client, path: str) -> None:
     trace_id = uuid4().hex
     assert http.get(path, headers={"traceparent": f"00-{trace_id}-{PARENT}-01"}).is_success
-    of_request(collector, uuid4().hex, http, "GET", "/")
+    span_of_request(collector, uuid4().hex, http, "GET", "/")
     assert not [span for span in collector.spans if span.trace_id.hex() == trace_id]
 
 
-def test_no_span_holds_content(collector: Collector, http: httpx.Client, collection: str) -> None:
+def test_no_span_contains_content(collector: TraceCollector, http: httpx.Client, collection: str) -> None:
     secret = {"part": CANARY, "n": 7316.40625}
     path, headers = documents_path(collection), {"X-API-Key": CANARY, "Authorization": f"Bearer {CANARY}"}
     filters = {"where": json.dumps({"part": CANARY}), "where_document": json.dumps({"$contains": CANARY})}
@@ -191,7 +191,7 @@ def test_no_span_holds_content(collector: Collector, http: httpx.Client, collect
     http.get(path, params=filters, headers=headers)
     http.get(path, params={"where": CANARY}, headers=headers)
     http.delete(path, params={"where": json.dumps({"part": CANARY})}, headers=headers)
-    last = of_request(collector, uuid4().hex, http, "GET", "/")
+    last = span_of_request(collector, uuid4().hex, http, "GET", "/")
     assert last.name == "GET /"
     sent = b"".join(collector.bodies)
     assert b"chroma query" in sent
@@ -200,37 +200,37 @@ def test_no_span_holds_content(collector: Collector, http: httpx.Client, collect
     assert not [event for span in collector.spans for event in span.events]
 
 
-def test_the_service_tells_its_name_and_version(collector: Collector, http: httpx.Client) -> None:
-    of_request(collector, uuid4().hex, http, "GET", "/")
+def test_traces_contain_the_name_and_version_of_the_service(collector: TraceCollector, http: httpx.Client) -> None:
+    span_of_request(collector, uuid4().hex, http, "GET", "/")
     assert collector.resource["service.name"] == "ragstore"
     assert collector.resource["service.version"] == http.get("/").json()["version"]
 
 
-def test_calls_to_embedded_chroma_are_child_spans_too(tmp_path: Path, collector: Collector) -> None:
+def test_calls_to_embedded_chroma_are_child_spans(tmp_path: Path, collector: TraceCollector) -> None:
     with (
         running(start_service(tmp_path, traced(collector.url, ""))) as served,
         httpx.Client(base_url=served.url) as http,
     ):
-        span = of_request(collector, uuid4().hex, http, "GET", "/collections")
-    assert "chroma list_collections" in [child.name for child in below(collector.spans, span)]
+        span = span_of_request(collector, uuid4().hex, http, "GET", "/collections")
+    assert "chroma list_collections" in [child.name for child in children(collector.spans, span)]
 
 
-# -- off, and a collector that is away ----------------------------------------------------------
+# -- tracing off, and an unavailable collector ----------------------------------------------------
 
 
 @pytest.mark.parametrize("off", [{"OTEL_SDK_DISABLED": "true"}, {"OTEL_TRACES_EXPORTER": "none"}], ids=str)
 def test_nothing_is_sent_when_opentelemetry_is_switched_off(
     tmp_path: Path, chroma: Served, off: dict[str, str]
 ) -> None:
-    with collecting() as collector:
+    with trace_collector() as collector:
         with running(start_service(tmp_path, traced(collector.url, chroma.url, **off))) as served:
             assert httpx.get(f"{served.url}/collections", headers=TRACEPARENT).is_success
             assert served.stop() == 0
         assert collector.bodies == []
-        assert CALLER not in served.log.read_text()
+        assert CLIENT_TRACE not in served.log.read_text()
 
 
-def test_opentelemetry_is_not_even_loaded_when_no_traces_are_wanted(tmp_path: Path, chroma: Served) -> None:
+def test_opentelemetry_is_not_imported_without_configuration(tmp_path: Path, chroma: Served) -> None:
     code = (
         "import sys; from ragstore.app import create_app; from ragstore.settings import load; create_app(load()); "
         "print([name for name in sys.modules if name.partition('.')[0] == 'opentelemetry'])"
@@ -247,19 +247,19 @@ def test_opentelemetry_is_not_even_loaded_when_no_traces_are_wanted(tmp_path: Pa
     assert run.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("away", ["refusing", "silent"])
-def test_requests_and_the_end_do_not_wait_for_a_collector_that_is_away(
-    tmp_path: Path, chroma: Served, away: str
+@pytest.mark.parametrize("fault", ["refusing", "silent"])
+def test_requests_and_the_shutdown_do_not_wait_for_an_unavailable_collector(
+    tmp_path: Path, chroma: Served, fault: str
 ) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        if away == "silent":
+        if fault == "silent":
             listener.listen(64)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         with running(start_service(tmp_path, traced(url, chroma.url))) as served:
             with httpx.Client(base_url=served.url) as http:
-                # Each ends within the client's own patience, with several batches of spans on their way.
+                # Each request ends within the client's timeout while several batches of spans are pending.
                 assert {http.get("/collections", timeout=5).status_code for _ in range(100)} == {200}
-            # The collector would be waited for 30 s; an orchestrator kills sooner.
+            # By default, the exporter would wait 30 s for the collector; an orchestrator kills sooner.
             served.process.terminate()
             assert served.process.wait(timeout=15) == 0

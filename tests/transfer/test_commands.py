@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from ragstore.transfer.commands import COMMANDS
-from tests.support.keyed_services import guarded
+from tests.support.keyed_services import keyed_service
 from tests.support.servers import free_port, running, start_chroma, start_service
 from tests.support.transfers import RAGSTORE, Store, exported, ragstore, start
 
@@ -84,8 +84,8 @@ def test_an_invalid_address_is_rejected_and_not_repeated(url: str) -> None:
 
 
 def test_keys_come_from_variables_one_for_each_side(tmp_path: Path, embedded: Store, filled: str) -> None:
-    with guarded(tmp_path, {"admin": {"role": "admin"}, "reader": {}}) as there:
-        url, admin, reader = there.served.url, there.plain["admin"], there.plain["reader"]
+    with keyed_service(tmp_path, {"admin": {"role": "admin"}, "reader": {}}) as there:
+        url, admin, reader = there.served.url, there.keys["admin"], there.keys["reader"]
         copy = ("copy", filled, "--from", embedded.url, "--to", url)
         refused = ragstore(*copy, RAGSTORE_SOURCE_API_KEY=admin, RAGSTORE_API_KEY=admin)
         assert refused.exit_code == 1

@@ -280,7 +280,7 @@ class ChromaStore:
         return outcomes
 
     async def _existing(self, collection: Collection, writes: list[Write]) -> dict[str, Metadata]:
-        """Which ids of some adds exist, as far as that must be known before they are written.
+        """Get the ids of some adds that exist, as far as that must be known before they are written.
 
         An add of one document needs no lookup where Chroma ignores an id that exists: it is written or it is not, and
         its write token shows which. One of several documents must not be written in part, not even for a moment.
@@ -294,7 +294,7 @@ class ChromaStore:
         return {key: {} for key, token in present.items() if token not in own}
 
     async def _added(self, collection: Collection, ids: list[str], tokens: list[str]) -> set[str]:
-        """Which ids exist now because an add with these tokens wrote them."""
+        """Get the ids that an add with these tokens wrote."""
         if not self.backend.has_conditional_add:
             return set(ids)
         stored = await self.backend.call(GetWriteTokens(collection.id, ids))

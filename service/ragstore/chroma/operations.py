@@ -1,8 +1,8 @@
 """The calls to Chroma, as values.
 
 An `Operation[T]` holds the arguments of one call; `T` is its result. A backend has one method, `call(operation)`, a
-layer is one method around it, and embedded Chroma's process receives the operation itself. What layers need to know
-of an operation is stated by its class.
+layer is one method around it, and embedded Chroma's process receives the operation itself. The class of an
+operation states what layers need to know of it.
 
 A collection is addressed by id, except where it is looked up, created or deleted.
 """

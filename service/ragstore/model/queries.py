@@ -37,7 +37,7 @@ class Query:
 
 
 FilterKey: TypeAlias = tuple[bytes, bool]
-"""What queries that can share one call have in common: their condition's key, and whether embeddings are requested."""
+"""The key of queries that can share one call: their condition's key, and whether embeddings are requested."""
 
 
 def group_by_filter(queries: Sequence[Query]) -> dict[FilterKey, list[int]]:

@@ -1,1 +1,1 @@
-"""Where documents are kept: the `Store` protocol, Chroma behind it, and stores that wrap a store."""
+"""The `Store` protocol, and the layers that wrap a store."""

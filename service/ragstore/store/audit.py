@@ -1,4 +1,4 @@
-"""`AuditStore`: a store that tells the audit trail of every write."""
+"""`AuditStore`: a store that records each write in the audit record of the request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragstore.store.layer import StoreLayer
 
 
 class AuditStore(StoreLayer):
-    """Passes every call on. A write is told before it is tried, since one that fails may still have been done."""
+    """Records writes and passes every call on. A write is recorded first, since one that fails may have happened."""
 
     async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
         """Create a collection."""
@@ -36,7 +36,7 @@ class AuditStore(StoreLayer):
         return await self._inner.write(name, writes)
 
     async def delete(self, name: str, selection: Selection) -> int:
-        """Delete documents. How many is known afterwards."""
+        """Delete documents. Their number is recorded afterwards."""
         context.record_write(name)
         deleted = await self._inner.delete(name, selection)
         context.record_write(name, deleted)

@@ -1,8 +1,8 @@
-"""`DeadlineStore`: a store that answers within its caller's budget.
+"""`DeadlineStore`: a store that ends a call when the budget of its request is used up.
 
-The budget belongs to the request, so it travels with the request's context, and this store stands outermost: work that
-several callers share further in is not ended by the first of them to leave. What expires is 504. A write that expired
-may still happen, all of it or nothing. A request that is a stream renews its budget with each step.
+The budget belongs to the request, and is kept in the request's context. This store is the outermost one: a call to
+Chroma that several requests share is not cancelled when the first of them expires. An expired request is 504; its write
+may still happen, as a whole or not at all. A stream renews its budget with each step.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 
 @asynccontextmanager
-async def in_time() -> AsyncIterator[None]:
-    """End the block when the budget ends; without one, it takes as long as it takes.
+async def within_budget() -> AsyncIterator[None]:
+    """Cancel the block when the request's budget is used up. A request without a budget has no limit.
 
     Raises:
         ChromaTimeout: the budget is used up.
@@ -31,13 +31,13 @@ async def in_time() -> AsyncIterator[None]:
         async with asyncio.timeout_at(None if budget is None else budget.ends):
             yield
     except TimeoutError:
-        raise ChromaTimeout("Chroma did not answer within the request's time") from None
+        raise ChromaTimeout("Chroma did not respond within the request's time limit") from None
 
 
 class DeadlineStore(StoreLayer):
-    """A store that keeps to its caller's budget; see `Store` for what each method promises."""
+    """A store that keeps to the budget of the request; see `Store` for the contract of each method."""
 
-    async def _through(self, operation: StoreOperation, name: str | None, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call, as far as the budget goes."""
-        async with in_time():
+    async def _intercept(self, operation: StoreOperation, name: str | None, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call within the budget."""
+        async with within_budget():
             return await call()

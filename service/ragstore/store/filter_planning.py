@@ -1,12 +1,13 @@
-"""`FilterPlanningStore`: a store that decides how a filtered query is asked.
+"""`FilterPlanningStore`: a store that chooses how a filtered query is run.
 
-Chroma's filter costs in proportion to the documents that match: with 60 % of 18,000 it takes 15 to 30 times as long as
-the same query without a filter. A filter that many documents match is answered faster by asking for more neighbours
-without it, and applying it here; a selective one by Chroma's own. Which of the two ways pays is learned for each
-collection and filter, from what each has cost, and tried anew now and then, since collections change.
+Chroma's filter costs in proportion to the number of documents that match: with 60 % of 18,000 documents, a query takes
+15 to 30 times as long as without the filter. There are two strategies. *Post-filtering* requests more neighbours
+without the filter and applies the filter here; it is faster for a filter that many documents match. *Pre-filtering*
+lets Chroma apply the filter; it is faster for a selective one. The faster strategy is learned for each collection and
+filter from the measured times. The other one is tried again now and then, since collections change.
 
-Nothing is given up for it. What is filtered here counts only when it yields as many results as were asked for;
-otherwise more is fetched, and at last Chroma's filter decides.
+Results are as complete as with Chroma's filter. A post-filtered query counts only if it yields `top_k` results.
+Otherwise it is repeated with more neighbours, and finally with Chroma's filter.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from __future__ import annotations
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias, get_args
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from prometheus_client import Counter
@@ -30,266 +33,291 @@ from ragstore.model.queries import FilterKey, Found, Hits, Query, group_by_filte
 from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
 
-FilterStrategy: TypeAlias = Literal["fetch", "filter"]
-"""`fetch`: ask without the filter and apply it here. `filter`: let Chroma apply it."""
+FilterStrategy: TypeAlias = Literal["post_filter", "pre_filter"]
+"""`post_filter`: query without the filter and apply it here. `pre_filter`: let Chroma apply it."""
 
-Plan: TypeAlias = Literal["fetch", "widened", "fell_back", "filter", "unplanned"]
-"""How a filtered query was answered: by one fetch; by a second, larger one; by Chroma's filter after fetching; by
-Chroma's filter alone; by Chroma's filter because it cannot be applied here."""
+
+class Plan(Enum):
+    """How a filtered query was run. The values are those of the metric's label `plan`.
+
+    Attributes:
+        POST_FILTER: one post-filtered query.
+        WIDENED: a second post-filtered query, with more neighbours, because the first yielded too few results.
+        FELL_BACK: Chroma's filter, because post-filtering yielded too few results.
+        PRE_FILTER: Chroma's filter, as chosen.
+        UNPLANNED: Chroma's filter, because this filter cannot be applied here.
+    """
+
+    POST_FILTER = "fetch"
+    WIDENED = "widened"
+    FELL_BACK = "fell_back"
+    PRE_FILTER = "filter"
+    UNPLANNED = "unplanned"
+
 
 INITIAL_OVERSAMPLING: Final = 4
-"""QueryResult fetched for each result wanted, before the share that matches is known."""
+"""Neighbours to request for each result, while the match rate of the filter is unknown."""
 
-MAX_FETCH: Final = 250
-"""Most neighbours fetched for one query. More cost more than Chroma's filter."""
+MAX_NEIGHBOURS: Final = 250
+"""Maximum number of neighbours of a post-filtered query, unless `top_k` is larger. More cost more than Chroma's
+filter."""
 
 EXPLORE_EVERY: Final = 200
-"""One query in so many is asked the other way, to learn whether it pays by now."""
+"""Each 200th query of a plan uses the strategy that seems slower, to learn whether it still is."""
 
-EWMA_WEIGHT: Final = 0.8
-"""Weight of what was learned before, against what was just seen."""
+EWMA_DECAY: Final = 0.8
+"""Weight of the previous average in the exponentially weighted moving averages of times and match rates. The latest
+value has the weight 0.2."""
 
 OUTLIER_CAP: Final = 2.0
-"""A cost counts for so many times what was learned at most: one stall of the machine says nothing of a way."""
+"""A time is capped at this multiple of the average before it is averaged: one stall of the machine is no property of
+a strategy."""
 
 MAX_FILTERS: Final = 2000
-"""Filters remembered. Beyond that the one not asked for longest is forgotten."""
+"""Maximum number of filters that statistics are kept of. The least recently used one is dropped."""
 
-EXACT_DIGITS: Final = 15
-"""Digits of a float that Chroma's server reads exactly from JSON (measured with 1.5.9)."""
+MAX_EXACT_DIGITS: Final = 15
+"""Maximum number of digits of a float that Chroma's server reads exactly from JSON (measured with 1.5.9)."""
 
-PLANS: Final = Counter(
-    "ragstore_filtered_queries_total", "Filtered query vectors, by how they were answered.", ["plan"]
-)
-_PLANS: Final = {plan: PLANS.labels(plan) for plan in get_args(Plan)}
+PLANS: Final = Counter("ragstore_filtered_queries_total", "Filtered query vectors, by how they were run.", ["plan"])
+_PLANS: Final = {plan: PLANS.labels(plan.value) for plan in Plan}
 
 
 @dataclass(slots=True)
 class FilterStats:
-    """What is known of one filter on one collection.
+    """Statistics of one filter on one collection.
 
     Attributes:
-        collection_id: the collection; another one of the same name is another matter.
-        share: part of the fetched neighbours that match; None before any was fetched.
-        costs: seconds a query, by the way it was asked.
-        asked: how many queries came.
+        collection_id: the collection's id. A new collection of the same name has another one.
+        match_rate: fraction of the requested neighbours that match; None before the first post-filtered query.
+        seconds: time per query, by strategy.
+        queries: number of queries so far.
     """
 
     collection_id: str
-    share: float | None
-    costs: dict[FilterStrategy, float]
-    asked: int = 0
+    match_rate: float | None
+    seconds: dict[FilterStrategy, float]
+    queries: int = 0
 
-    def way(self) -> FilterStrategy:
-        """Choose how to ask now."""
-        self.asked += 1
-        if self.asked % EXPLORE_EVERY:
-            return self.best
-        return "filter" if self.best == "fetch" else "fetch"
+    def next_strategy(self) -> FilterStrategy:
+        """Choose the strategy of the next query."""
+        self.queries += 1
+        if self.queries % EXPLORE_EVERY:
+            return self.faster
+        return "pre_filter" if self.faster == "post_filter" else "post_filter"
 
     @property
-    def best(self) -> FilterStrategy:
-        """The way that pays, as far as is known."""
-        fetch, filtered = self.costs.get("fetch"), self.costs.get("filter")
-        return "fetch" if fetch is None or filtered is None or fetch <= filtered else "filter"
+    def faster(self) -> FilterStrategy:
+        """The faster strategy, as far as is known."""
+        post_filter, pre_filter = self.seconds.get("post_filter"), self.seconds.get("pre_filter")
+        is_post = post_filter is None or pre_filter is None or post_filter <= pre_filter
+        return "post_filter" if is_post else "pre_filter"
 
     def neighbours(self, top_k: int) -> int:
-        """How many neighbours to fetch, so that enough of them match, most of the time.
+        """The number of neighbours to request, so that enough of them match in most cases.
 
         Args:
-            top_k: results wanted.
+            top_k: number of results.
 
         Returns:
-            The expected number and two standard deviations more, `MAX_FETCH` at most, but never less than `top_k`.
+            The expected number and two standard deviations more, at most `MAX_NEIGHBOURS`, but at least `top_k`.
         """
-        if self.share is None:
+        if self.match_rate is None:
             wanted = top_k * INITIAL_OVERSAMPLING
         else:
-            wanted = math.ceil((top_k + 2 * math.sqrt(top_k)) / max(self.share, 1 / MAX_FETCH))
-        return max(top_k, min(wanted, MAX_FETCH))
+            wanted = math.ceil((top_k + 2 * math.sqrt(top_k)) / max(self.match_rate, 1 / MAX_NEIGHBOURS))
+        return max(top_k, min(wanted, MAX_NEIGHBOURS))
 
-    def cost(self, way: FilterStrategy, seconds: float) -> None:
-        """Note what a query cost. Of the way that is not in use only the last is known to be true still."""
-        before = self.costs.get(way)
-        if before is not None and way == self.best:
-            seconds = EWMA_WEIGHT * before + (1 - EWMA_WEIGHT) * min(seconds, OUTLIER_CAP * before)
-        self.costs[way] = seconds
+    def record_seconds(self, strategy: FilterStrategy, seconds: float) -> None:
+        """Record the time of a query.
 
-    def matched(self, share: float) -> None:
-        """Note which part of the fetched neighbours matched."""
-        self.share = share if self.share is None else EWMA_WEIGHT * self.share + (1 - EWMA_WEIGHT) * share
+        The times of the faster strategy are averaged. Of the other one, which is tried rarely, only the latest time is
+        kept: earlier ones may be out of date.
+        """
+        average = self.seconds.get(strategy)
+        if average is not None and strategy == self.faster:
+            seconds = EWMA_DECAY * average + (1 - EWMA_DECAY) * min(seconds, OUTLIER_CAP * average)
+        self.seconds[strategy] = seconds
+
+    def record_match_rate(self, rate: float) -> None:
+        """Record the fraction of the requested neighbours that matched."""
+        average = self.match_rate
+        self.match_rate = rate if average is None else EWMA_DECAY * average + (1 - EWMA_DECAY) * rate
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
-    """What fetching came to.
+class PostFiltered:
+    """The result of post-filtered queries.
 
     Attributes:
-        found: the answers.
-        share: part of the fetched neighbours that matched.
-        filter_cost: seconds a query that Chroma's filter took, where it had to decide.
+        found: the hits.
+        match_rate: fraction of the requested neighbours that matched.
+        pre_filter_seconds: time per query of those that fell back to Chroma's filter; None if there were none.
     """
 
     found: Found
-    share: float
-    filter_cost: float | None = None
+    match_rate: float
+    pre_filter_seconds: float | None = None
 
 
 class FilterPlanningStore(StoreLayer):
-    """A store that plans filtered queries; see `Store` for what each method promises.
+    """A store that plans filtered queries; see `Store` for the contract of each method.
 
     Args:
         inner: the store that is wrapped.
-        clock: tells the time in seconds.
+        clock: returns the time in seconds.
     """
 
     def __init__(self, inner: Store, clock: Callable[[], float] = time.perf_counter) -> None:
         super().__init__(inner)
         self._clock = clock
-        self._learned: OrderedDict[tuple[str, FilterKey], FilterStats] = OrderedDict()
+        self._stats: OrderedDict[tuple[str, FilterKey], FilterStats] = OrderedDict()
+
+    @property
+    def stats(self) -> Mapping[tuple[str, FilterKey], FilterStats]:
+        """The statistics by collection name and plan key, the least recently used first."""
+        return MappingProxyType(self._stats)
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:
         """Find the nearest documents."""
         groups = group_by_filter(queries)
         hits: list[Hits | None] = [None] * len(queries)
         found: Found | None = None
-        for key, places in groups.items():
-            group = [queries[place] for place in places]
-            found = await (self._planned(name, key, group) if _is_planned(group[0]) else self._passed_on(name, group))
-            for place, answer in zip(places, found.hits, strict=True):
-                hits[place] = answer
+        for key, indexes in groups.items():
+            group = [queries[index] for index in indexes]
+            found = await (self._query_planned(name, key, group) if _is_planned(group[0]) else self._pass(name, group))
+            for index, group_hits in zip(indexes, found.hits, strict=True):
+                hits[index] = group_hits
         if found is None:
             return await self._inner.query(name, queries)
-        return Found(found.collection, [answer for answer in hits if answer is not None])
+        return Found(found.collection, [query_hits for query_hits in hits if query_hits is not None])
 
-    async def _passed_on(self, name: str, queries: list[Query]) -> Found:
-        """Ask queries whose filter, if any, is none to plan with."""
+    async def _pass(self, name: str, queries: list[Query]) -> Found:
+        """Pass queries on that have no filter, or one that cannot be applied here."""
         found = await self._inner.query(name, queries)
-        record(_PLANS["unplanned"].inc, sum(not query.condition.is_none for query in queries))
+        record(_PLANS[Plan.UNPLANNED].inc, sum(not query.condition.is_none for query in queries))
         return found
 
-    async def _planned(self, name: str, key: FilterKey, queries: list[Query]) -> Found:
-        """Ask queries with one filter, in the way that pays."""
-        known = self._learned.get((name, key))
-        way = "fetch" if known is None else known.way()
+    async def _query_planned(self, name: str, key: FilterKey, queries: list[Query]) -> Found:
+        """Run queries that have one filter, with the strategy that is faster."""
+        known = self._stats.get((name, key))
+        strategy = "post_filter" if known is None else known.next_strategy()
         started = self._clock()
-        fetched: Fetched | None = None
-        if way == "filter":
+        post_filtered: PostFiltered | None = None
+        if strategy == "pre_filter":
             found = await self._inner.query(name, queries)
-            record(_PLANS["filter"].inc, len(queries))
+            record(_PLANS[Plan.PRE_FILTER].inc, len(queries))
         else:
-            fetched = await self._fetched(name, queries, known)
-            found = fetched.found
-        learned = self._remembered(name, key, found.collection.id)
-        learned.cost(way, (self._clock() - started) / len(queries))
-        if fetched is not None:
-            learned.matched(fetched.share)
-            if fetched.filter_cost is not None:
-                learned.cost("filter", fetched.filter_cost)
+            post_filtered = await self._post_filter(name, queries, known)
+            found = post_filtered.found
+        stats = self._stats_of(name, key, found.collection.id)
+        stats.record_seconds(strategy, (self._clock() - started) / len(queries))
+        if post_filtered is not None:
+            stats.record_match_rate(post_filtered.match_rate)
+            if post_filtered.pre_filter_seconds is not None:
+                stats.record_seconds("pre_filter", post_filtered.pre_filter_seconds)
         return found
 
-    async def _fetched(self, name: str, queries: list[Query], known: FilterStats | None) -> Fetched:
-        """Ask without the filter and apply it here; then again for more, then with it, where too few came.
+    async def _post_filter(self, name: str, queries: list[Query], known: FilterStats | None) -> PostFiltered:
+        """Post-filter queries. Those with too few results are repeated with more neighbours, then with Chroma's filter.
 
         Args:
             name: the collection.
-            queries: queries with one filter.
-            known: what was learned of the filter.
-
-        Returns:
-            What was found, and what it taught.
+            queries: queries that have one filter.
+            known: the statistics of the filter, if there are any.
         """
         top_k = max(query.top_k for query in queries)
         estimate = known or FilterStats("", None, {})
         neighbours = estimate.neighbours(top_k)
-        found, share = await self._fetch(name, queries, neighbours)
+        found, match_rate = await self._query_and_filter(name, queries, neighbours)
         hits = found.hits
         short = _short(hits, queries)
-        record(_PLANS["fetch"].inc, len(queries) - len(short))
-        came = sum(len(hits[place].ids) for place in short)
-        wider = replace(estimate, share=came / (neighbours * max(1, len(short)))).neighbours(top_k)
-        if short and neighbours < wider < MAX_FETCH:
-            more, _ = await self._fetch(name, [queries[place] for place in short], wider)
-            _fill(hits, short, more.hits)
+        record(_PLANS[Plan.POST_FILTER].inc, len(queries) - len(short))
+        matched = sum(len(hits[index].ids) for index in short)
+        wider = replace(estimate, match_rate=matched / (neighbours * max(1, len(short)))).neighbours(top_k)
+        if short and neighbours < wider < MAX_NEIGHBOURS:
+            more, _ = await self._query_and_filter(name, [queries[index] for index in short], wider)
+            _replace(hits, short, more.hits)
             before = len(short)
             short = _short(hits, queries)
-            record(_PLANS["widened"].inc, before - len(short))
+            record(_PLANS[Plan.WIDENED].inc, before - len(short))
         if not short:
-            return Fetched(found, share)
+            return PostFiltered(found, match_rate)
         started = self._clock()
-        decided = await self._inner.query(name, [queries[place] for place in short])
-        _fill(hits, short, decided.hits)
-        record(_PLANS["fell_back"].inc, len(short))
-        return Fetched(found, share, (self._clock() - started) / len(short))
+        pre_filtered = await self._inner.query(name, [queries[index] for index in short])
+        _replace(hits, short, pre_filtered.hits)
+        record(_PLANS[Plan.FELL_BACK].inc, len(short))
+        return PostFiltered(found, match_rate, (self._clock() - started) / len(short))
 
-    async def _fetch(self, name: str, queries: list[Query], neighbours: int) -> tuple[Found, float]:
-        """Ask for neighbours without the filter, and keep what it selects."""
+    async def _query_and_filter(self, name: str, queries: list[Query], neighbours: int) -> tuple[Found, float]:
+        """Query without the filter, then apply it; return the hits and the match rate."""
         found = await self._inner.query(
             name, [replace(query, condition=NO_CONDITION, top_k=neighbours) for query in queries]
         )
-        kept = [_kept(hits, query.condition.where) for hits, query in zip(found.hits, queries, strict=True)]
-        fetched = sum(len(hits.ids) for hits in found.hits)
-        share = sum(map(len, kept)) / fetched if fetched else 0.0
+        matching = [_matching(hits, query.condition.where) for hits, query in zip(found.hits, queries, strict=True)]
+        returned = sum(len(hits.ids) for hits in found.hits)
+        match_rate = sum(map(len, matching)) / returned if returned else 0.0
         trimmed = [
-            _taken(hits, places[: query.top_k]) for hits, places, query in zip(found.hits, kept, queries, strict=True)
+            _select(hits, indexes[: query.top_k])
+            for hits, indexes, query in zip(found.hits, matching, queries, strict=True)
         ]
-        return Found(found.collection, trimmed), share
+        return Found(found.collection, trimmed), match_rate
 
-    def _remembered(self, name: str, key: FilterKey, collection_id: str) -> FilterStats:
-        """What is known of a filter, from now on."""
-        learned = self._learned.get((name, key))
-        if learned is None or learned.collection_id != collection_id:
-            learned = FilterStats(collection_id, None, {})
-        self._learned[(name, key)] = learned
-        self._learned.move_to_end((name, key))
-        if len(self._learned) > MAX_FILTERS:
-            self._learned.popitem(last=False)
-        return learned
+    def _stats_of(self, name: str, key: FilterKey, collection_id: str) -> FilterStats:
+        """The statistics of a filter, new ones if there are none, marked as the most recently used."""
+        stats = self._stats.get((name, key))
+        if stats is None or stats.collection_id != collection_id:
+            stats = FilterStats(collection_id, None, {})
+        self._stats[(name, key)] = stats
+        self._stats.move_to_end((name, key))
+        if len(self._stats) > MAX_FILTERS:
+            self._stats.popitem(last=False)
+        return stats
 
 
 def _is_planned(query: Query) -> bool:
-    """Whether there is a choice: a filter that can be applied here."""
+    """Whether there is a choice of strategies: the query has a filter, and it can be applied here."""
     condition = query.condition
     return condition.where is not None and condition.where_document is None and _is_exact(condition.where)
 
 
 def _is_exact(where: Where) -> bool:
-    """Whether a filter means the same here and there.
+    """Whether a filter selects the same documents here and in Chroma.
 
-    Chroma's server reads floats of many digits inexactly, those of documents and those of filters alike, so that they
-    are equal there and need not be equal here.
+    Chroma's server reads floats with many digits inexactly, in documents and in filters, so that two floats may be
+    equal there and different here.
     """
     if isinstance(where, Combination):
         return all(_is_exact(clause) for clause in where.clauses)
     operands = where.operand if isinstance(where.operand, tuple) else (where.operand,)
-    return all(len(_digits(operand)) <= EXACT_DIGITS for operand in operands if isinstance(operand, float))
+    return all(len(_digits(operand)) <= MAX_EXACT_DIGITS for operand in operands if isinstance(operand, float))
 
 
 def _digits(number: float) -> str:
     return repr(abs(number)).partition("e")[0].replace(".", "").strip("0")
 
 
-def _kept(hits: Hits, where: Where | None) -> list[int]:
-    """Places of the hits that a filter selects."""
-    return [place for place, metadata in enumerate(hits.metadatas) if metadata_filter.matches(where, metadata)]
+def _matching(hits: Hits, where: Where | None) -> list[int]:
+    """Indexes of the hits that a filter selects."""
+    return [index for index, metadata in enumerate(hits.metadatas) if metadata_filter.matches(where, metadata)]
 
 
-def _taken(hits: Hits, places: list[int]) -> Hits:
+def _select(hits: Hits, indexes: list[int]) -> Hits:
     """Some of the hits, in their order."""
     return Hits(
-        [hits.ids[place] for place in places],
-        [hits.texts[place] for place in places],
-        [hits.metadatas[place] for place in places],
-        [hits.distances[place] for place in places],
-        None if hits.embeddings is None else hits.embeddings[np.array(places, dtype=np.intp)],
+        [hits.ids[index] for index in indexes],
+        [hits.texts[index] for index in indexes],
+        [hits.metadatas[index] for index in indexes],
+        [hits.distances[index] for index in indexes],
+        None if hits.embeddings is None else hits.embeddings[np.array(indexes, dtype=np.intp)],
     )
 
 
 def _short(hits: list[Hits], queries: list[Query]) -> list[int]:
-    """Places of the queries that got less than they asked for."""
-    return [place for place, query in enumerate(queries) if len(hits[place].ids) < query.top_k]
+    """Indexes of the queries with fewer than `top_k` results."""
+    return [index for index, query in enumerate(queries) if len(hits[index].ids) < query.top_k]
 
 
-def _fill(hits: list[Hits], places: list[int], answers: list[Hits]) -> None:
-    for place, answer in zip(places, answers, strict=True):
-        hits[place] = answer
+def _replace(hits: list[Hits], indexes: list[int], replacements: list[Hits]) -> None:
+    for index, replacement in zip(indexes, replacements, strict=True):
+        hits[index] = replacement

@@ -1,4 +1,4 @@
-"""What a key may do and see in the store."""
+"""The rights of a key in the store: its role, collections, tenant and database."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`StoreLayer`: a store that passes every call on, for stores that change some of them.
+"""`StoreLayer`: the base of stores that wrap another store. It passes every call on.
 
-Every call goes through one place, so that a store that means them all (a budget of time, a limit to what is seen)
-misses none, those that come later included.
+Every call goes through `_intercept`. A layer that concerns all calls (a deadline, the scope of a key) overrides that
+one method, and so misses none, including methods that are added later.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ StoreOperation: TypeAlias = Literal[
     "delete",
     "query",
 ]
-"""An operation of `Store` that asks Chroma. `add` and `upsert` are writes."""
+"""A method of `Store` that calls Chroma."""
 
 
 class StoreLayer:
-    """Passes every call on through `_through`; see `Store` for what each method promises.
+    """Passes every call on through `_intercept`; see `Store` for the contract of each method.
 
     Args:
         inner: the store that is wrapped.
@@ -47,62 +47,67 @@ class StoreLayer:
     def __init__(self, inner: Store) -> None:
         self._inner = inner
 
-    async def _through(self, operation: StoreOperation, name: str | None, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call.
+    @property
+    def inner(self) -> Store:
+        """The store that is wrapped."""
+        return self._inner
+
+    async def _intercept(self, operation: StoreOperation, name: str | None, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call; a layer adds here what it does for all calls.
 
         Args:
-            operation: what it does.
-            name: the collection's name; None where it is about none.
-            call: makes it.
+            operation: the method.
+            name: the collection's name; None for a method without one.
+            call: makes the call to the wrapped store.
 
         Returns:
-            Its answer.
+            The result of the call.
         """
         return await call()
 
     async def start(self) -> None:
-        """Begin; does not wait for Chroma."""
+        """Start, without waiting for Chroma."""
         await self._inner.start()
 
     async def close(self) -> None:
-        """Let go of Chroma."""
+        """Close the connection to Chroma."""
         await self._inner.close()
 
     async def status(self) -> StoreStatus:
-        """Ask Chroma how it is."""
-        return await self._through("status", None, self._inner.status)
+        """Check Chroma's health."""
+        return await self._intercept("status", None, self._inner.status)
 
     async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
         """Create a collection."""
-        return await self._through(
+        return await self._intercept(
             "create_collection", name, lambda: self._inner.create_collection(name, metadata, distance)
         )
 
     async def get_collection(self, name: str) -> Collection:
-        """Look a collection up."""
-        return await self._through("get_collection", name, lambda: self._inner.get_collection(name))
+        """Get a collection."""
+        return await self._intercept("get_collection", name, lambda: self._inner.get_collection(name))
 
     async def list_collections(self, limit: int | None, offset: int) -> list[Collection]:
         """List collections by name."""
-        return await self._through("list_collections", None, lambda: self._inner.list_collections(limit, offset))
+        return await self._intercept("list_collections", None, lambda: self._inner.list_collections(limit, offset))
 
     async def count_collections(self) -> int:
-        """How many collections there are."""
-        return await self._through("count_collections", None, self._inner.count_collections)
+        """The number of collections."""
+        return await self._intercept("count_collections", None, self._inner.count_collections)
 
     async def update_metadata(self, name: str, metadata: dict[str, Scalar | None], *, merge: bool) -> Collection:
         """Replace a collection's metadata or merge into it."""
-        return await self._through(
+        return await self._intercept(
             "update_metadata", name, lambda: self._inner.update_metadata(name, metadata, merge=merge)
         )
 
     async def delete_collection(self, name: str) -> None:
         """Delete a collection and its documents."""
-        await self._through("delete_collection", name, lambda: self._inner.delete_collection(name))
+        await self._intercept("delete_collection", name, lambda: self._inner.delete_collection(name))
 
     async def write(self, name: str, writes: Sequence[Write]) -> list[ServiceError | None]:
         """Write several batches, each with an outcome of its own."""
-        return await self._through("write", name, lambda: self._inner.write(name, writes))
+        return await self._intercept("write", name, lambda: self._inner.write(name, writes))
 
     async def get(
         self,
@@ -114,30 +119,30 @@ class StoreLayer:
         with_embeddings: bool = False,
     ) -> Documents:
         """Read documents in insertion order."""
-        return await self._through(
+        return await self._intercept(
             "get",
             name,
             lambda: self._inner.get(name, selection, limit=limit, offset=offset, with_embeddings=with_embeddings),
         )
 
     async def get_ids(self, name: str, selection: Selection) -> list[str]:
-        """Read the ids of all documents that are meant, in insertion order."""
-        return await self._through("get_ids", name, lambda: self._inner.get_ids(name, selection))
+        """Read the ids of the selected documents, in insertion order."""
+        return await self._intercept("get_ids", name, lambda: self._inner.get_ids(name, selection))
 
     async def get_metadatas(self, name: str, selection: Selection, *, limit: int, offset: int) -> list[Metadata]:
-        """Read documents' metadata alone, in insertion order."""
-        return await self._through(
+        """Read only the metadata of documents, in insertion order."""
+        return await self._intercept(
             "get_metadatas", name, lambda: self._inner.get_metadatas(name, selection, limit=limit, offset=offset)
         )
 
     async def count(self, name: str, selection: Selection = EVERYTHING) -> int:
-        """How many documents are meant, exactly."""
-        return await self._through("count", name, lambda: self._inner.count(name, selection))
+        """The exact number of selected documents."""
+        return await self._intercept("count", name, lambda: self._inner.count(name, selection))
 
     async def delete(self, name: str, selection: Selection) -> int:
         """Delete documents."""
-        return await self._through("delete", name, lambda: self._inner.delete(name, selection))
+        return await self._intercept("delete", name, lambda: self._inner.delete(name, selection))
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:
         """Find the nearest documents."""
-        return await self._through("query", name, lambda: self._inner.query(name, queries))
+        return await self._intercept("query", name, lambda: self._inner.query(name, queries))

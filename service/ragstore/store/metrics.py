@@ -1,7 +1,8 @@
-"""What is measured for Prometheus at the stack's two ends: what callers ask, and each call to Chroma.
+"""`MetricsStore`: metrics of the outermost end of the stack, the calls of the routes.
 
-What lies between the two tells of itself: the lines in `coalescing`, the ways in `planning`, the circuit in `breaking`.
-Series are looked up once, when a store is made: a lookup costs more than what it counts.
+`ragstore.chroma.layers.metrics` measures the other end, each call to Chroma. The layers in between have metrics of
+their own: the queues in `batching`, the plans in `filter_planning`, the circuit in `circuit_breaker`. Labels are
+resolved once, when this module is imported: resolving them costs more than incrementing a counter.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ragstore.store.layer import StoreLayer, StoreOperation
 
 T = TypeVar("T")
 
-ON_DOCUMENTS: Final[tuple[StoreOperation, ...]] = (
+MEASURED_OPERATIONS: Final[tuple[StoreOperation, ...]] = (
     "write",
     "delete",
     "query",
@@ -29,27 +30,26 @@ ON_DOCUMENTS: Final[tuple[StoreOperation, ...]] = (
     "get_metadatas",
     "count",
 )
-"""Operations of the store that are measured."""
-
+"""Operations of the store that are measured: those on documents."""
 
 STORE_SECONDS: Final = Histogram(
-    "ragstore_store_duration_seconds", "Time of a call to the store, waits included.", ["operation"], buckets=BUCKETS
+    "ragstore_store_duration_seconds", "Time of a call to the store, including waits.", ["operation"], buckets=BUCKETS
 )
-DOCUMENTS: Final = Counter("ragstore_documents_written_total", "Documents written, by what was asked.", ["kind"])
+DOCUMENTS: Final = Counter("ragstore_documents_written_total", "Documents written, by kind of write.", ["kind"])
 DELETED: Final = Counter("ragstore_documents_deleted_total", "Documents deleted.")
-QUERIES: Final = Counter("ragstore_queries_total", "Query vectors asked, with a filter or without.", ["filtered"])
+QUERIES: Final = Counter("ragstore_queries_total", "Query vectors, with a filter or without.", ["filtered"])
 
 
 class MetricsStore(StoreLayer):
-    """A store that counts what callers ask; see `Store` for what each method promises."""
+    """A store that measures calls and counts documents; see `Store` for the contract of each method."""
 
-    _seconds: Final = {operation: STORE_SECONDS.labels(operation) for operation in ON_DOCUMENTS}
+    _seconds: Final = {operation: STORE_SECONDS.labels(operation) for operation in MEASURED_OPERATIONS}
     _documents: Final = {kind: DOCUMENTS.labels(kind) for kind in ("add", "upsert")}
     _filtered: Final = QUERIES.labels("yes")
     _unfiltered: Final = QUERIES.labels("no")
 
-    async def _through(self, operation: StoreOperation, name: str | None, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call, and measure it where it is about documents."""
+    async def _intercept(self, operation: StoreOperation, name: str | None, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call, and measure it if it concerns documents."""
         seconds = self._seconds.get(operation)
         if seconds is None:
             return await call()

@@ -1,8 +1,8 @@
-"""The `Store` protocol and the types that pass through it.
+"""The `Store` protocol.
 
-A store keeps collections of documents. What it promises is ragstore's contract, not Chroma's habits: an add of an id
-that is taken is refused, an upsert replaces a document whole, a delete tells how many documents it removed.
-Everything above this module speaks these types and knows no Chroma.
+A store keeps collections of documents. It follows ragstore's contract, not Chroma's behaviour: an add of an existing id
+is rejected, an upsert replaces the whole document, a delete returns the number of documents that it removed. The
+modules above this one do not know Chroma.
 """
 
 from __future__ import annotations
@@ -21,52 +21,52 @@ class Store(Protocol):
     """Keeps collections of documents.
 
     Every call may raise `ChromaUnavailable`, `ChromaTimeout` or `ChromaFailed`; every call that takes a collection's
-    name may raise `CollectionNotFound`. What a failed write leaves is all of it or nothing.
+    name may raise `CollectionNotFound`. A failed write has happened as a whole or not at all.
     """
 
     async def start(self) -> None:
-        """Begin; does not wait for Chroma."""
+        """Start, without waiting for Chroma."""
 
     async def close(self) -> None:
-        """Finish what is under way and let go of Chroma."""
+        """Wait for the requests in progress and close the connection to Chroma."""
 
     async def status(self) -> StoreStatus:
-        """Ask Chroma how it is."""
+        """Check Chroma's health."""
 
     async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
         """Create a collection.
 
         Raises:
-            CollectionExists: the name is taken.
+            CollectionExists: there is a collection of this name.
         """
 
     async def get_collection(self, name: str) -> Collection:
-        """Look a collection up."""
+        """Get a collection."""
 
     async def list_collections(self, limit: int | None, offset: int) -> list[Collection]:
-        """List collections by name, all when `limit` is None."""
+        """List collections by name; all of them if `limit` is None."""
 
     async def count_collections(self) -> int:
-        """How many collections there are."""
+        """The number of collections."""
 
     async def update_metadata(self, name: str, metadata: dict[str, Scalar | None], *, merge: bool) -> Collection:
-        """Replace a collection's metadata, or merge into it as RFC 7396 says: null removes a key.
+        """Replace a collection's metadata, or merge into it as in RFC 7396: null removes a key.
 
         Returns:
-            The collection afterwards. Its distance is what it was.
+            The collection afterwards. Its distance never changes.
 
         Raises:
-            InvalidMetadata: `hnsw:space` in it names another distance.
+            InvalidMetadata: its `hnsw:space` is another distance.
         """
 
     async def delete_collection(self, name: str) -> None:
         """Delete a collection and its documents."""
 
     async def write(self, name: str, writes: Sequence[Write]) -> list[ServiceError | None]:
-        """Write several batches, as if one after the other. None of them hurts another.
+        """Write several batches, as if one after the other. A batch that fails does not affect the others.
 
         Returns:
-            An outcome for each: the error that `add` or `upsert` of it alone would raise, or None.
+            An outcome for each: the error that writing it alone would raise, or None.
         """
 
     async def get(
@@ -81,30 +81,30 @@ class Store(Protocol):
         """Read documents in insertion order."""
 
     async def get_ids(self, name: str, selection: Selection) -> list[str]:
-        """Read the ids of all documents that are meant, in insertion order."""
+        """Read the ids of the selected documents, in insertion order."""
 
     async def get_metadatas(self, name: str, selection: Selection, *, limit: int, offset: int) -> list[Metadata]:
-        """Read documents' metadata alone, in insertion order."""
+        """Read only the metadata of documents, in insertion order."""
 
     async def count(self, name: str, selection: Selection = EVERYTHING) -> int:
-        """How many documents are meant, exactly."""
+        """The exact number of selected documents."""
 
     async def delete(self, name: str, selection: Selection) -> int:
         """Delete documents.
 
         Returns:
-            How many were there and are no more.
+            The number of documents that were deleted.
         """
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:
-        """Find the nearest documents, for each query by itself.
+        """Find the nearest documents of each query.
 
         Args:
-            name: the collection.
-            queries: one or more.
+            name: the collection's name.
+            queries: at least one query.
 
         Returns:
-            The collection, and hits for each query.
+            The collection, and the hits of each query.
 
         Raises:
             DimensionMismatch: the collection's embeddings have another dimension.
@@ -114,13 +114,8 @@ class Store(Protocol):
 async def write_batch(store: Store, name: str, write: Write) -> None:
     """Write one batch.
 
-    Args:
-        store: where the collection is.
-        name: its name.
-        write: what to write.
-
     Raises:
-        ServiceError: whatever its outcome is.
+        ServiceError: the write failed.
     """
     (outcome,) = await store.write(name, [write])
     if outcome is not None:

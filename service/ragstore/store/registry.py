@@ -1,10 +1,10 @@
-"""The store that each key sees."""
+"""`StoreRegistry`: the store that the request's key may see."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple
 
 from litestar.types import Scope
 
@@ -13,58 +13,73 @@ from ragstore.store.key_scope import StoreScope
 from ragstore.store.protocol import Store
 from ragstore.store.scope import ScopedStore
 
-Place: TypeAlias = tuple[str, str]
-"""A Chroma tenant and database."""
 
-View: TypeAlias = tuple[Place, Sequence[str] | None]
+class TenantDatabase(NamedTuple):
+    """A Chroma tenant and one of its databases."""
+
+    tenant: str
+    database: str
+
+
+class View(NamedTuple):
+    """The collections that a key may see.
+
+    Attributes:
+        location: the tenant and database that they are in.
+        patterns: the patterns of their names; None for all collections.
+    """
+
+    location: TenantDatabase
+    patterns: Sequence[str] | None
 
 
 class StoreRegistry:
-    """One stack of stores for each Chroma tenant and database that a key names. All live until the service stops.
+    """One stack of stores for each Chroma tenant and database that a key names. Stacks live until the service stops.
 
     Args:
         create: makes the stack of a tenant and a database.
-        own: the service's own tenant and database. A key that names them gets the service's stack: two stacks over one
-            place would not see each other's locks.
+        default: the service's own tenant and database. A key that names them gets the service's stack: two stacks over
+            one database would not share their locks.
     """
 
-    def __init__(self, create: Callable[[str, str], Store], own: Place) -> None:
+    def __init__(self, create: Callable[[str, str], Store], default: TenantDatabase) -> None:
         self._create = create
-        self._own = own
-        self._stacks = {own: create(*own)}
+        self._default = default
+        self._stacks = {default: create(*default)}
         self._views: dict[View, Store] = {}
         self._opening = asyncio.Lock()
 
     async def start(self) -> None:
         """Start the service's own stack."""
-        await self._stacks[self._own].start()
+        await self._stacks[self._default].start()
 
     async def close(self) -> None:
         """Close every stack."""
         await asyncio.gather(*(stack.close() for stack in self._stacks.values()))
 
-    def own(self) -> Store:
-        """Dependency `store` of a service without keys: everything there is."""
-        return self._stacks[self._own]
+    def default_store(self) -> Store:
+        """Dependency `store` of a service without keys: the service's own stack."""
+        return self._stacks[self._default]
 
-    async def seen(self, scope: Scope) -> Store:
-        """Dependency `store` of a service with keys: what the request's key may see.
+    async def store_of_key(self, scope: Scope) -> Store:
+        """Dependency `store` of a service with keys: the store that the request's key may see.
 
-        A request without a key sees everything. It got here by a route that tells nothing of what is stored.
+        A request without a key gets the service's own stack. Its route is public and returns nothing that is stored.
         """
         key: Key[StoreScope] | None = scope.get("user")
         if key is None or key.scope is None:
-            return self.own()
+            return self.default_store()
         allowed = key.scope
-        view = ((allowed.tenant or self._own[0], allowed.database or self._own[1]), allowed.collections)
-        return self._views.get(view) or await self._opened(view)
+        location = TenantDatabase(allowed.tenant or self._default.tenant, allowed.database or self._default.database)
+        view = View(location, allowed.collections)
+        return self._views.get(view) or await self._open(view)
 
-    async def _opened(self, view: View) -> Store:
-        place, patterns = view
+    async def _open(self, view: View) -> Store:
+        location, patterns = view
         async with self._opening:
-            if place not in self._stacks:
-                stack = self._create(*place)
+            if location not in self._stacks:
+                stack = self._create(*location)
                 await stack.start()
-                self._stacks[place] = stack
-        stack = self._stacks[place]
+                self._stacks[location] = stack
+        stack = self._stacks[location]
         return self._views.setdefault(view, stack if patterns is None else ScopedStore(stack, patterns))

@@ -1,4 +1,4 @@
-"""`ScopedStore`: a store as a key sees it that may see some collections only."""
+"""`ScopedStore`: a store as seen by a key that may see some collections only."""
 
 from __future__ import annotations
 
@@ -19,53 +19,53 @@ T = TypeVar("T")
 
 
 class ScopedStore(StoreLayer):
-    """Collections whose names fit none of the patterns do not exist in it, whether they exist or not.
+    """A store in which a collection whose name matches none of the patterns does not exist.
 
-    Chroma is not asked about them either, so that no answer takes longer for one that exists.
+    Chroma is not called for such a collection, so that the response time does not depend on whether it exists.
 
     Args:
         inner: the store with all collections.
-        patterns: patterns of file names, such as `repo_*`.
+        patterns: patterns of collection names, in the syntax of file names, such as `repo_*`.
     """
 
     def __init__(self, inner: Store, patterns: Sequence[str]) -> None:
         super().__init__(inner)
-        self._fits = re.compile("|".join(map(translate, patterns))).match
+        self._matches = re.compile("|".join(map(translate, patterns))).match
 
-    async def _through(self, operation: StoreOperation, name: str | None, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call on a collection whose name fits.
+    async def _intercept(self, operation: StoreOperation, name: str | None, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call on a collection whose name matches.
 
         Raises:
-            CollectionNotFound: it does not.
+            CollectionNotFound: the name does not match.
         """
-        if name is not None and not self._fits(name):
+        if name is not None and not self._matches(name):
             context.record_denied(name)
             raise CollectionNotFound(name)
         return await call()
 
     async def status(self) -> StoreStatus:
-        """Ask Chroma how it is. The bytes of all collections together are nobody's business here."""
-        found = await self._inner.status()
-        return StoreStatus(found.kind, found.chroma_version, await self.count_collections())
+        """Check Chroma's health. The size of the data is left out: it includes other keys' collections."""
+        status = await self._inner.status()
+        return StoreStatus(status.kind, status.chroma_version, await self.count_collections())
 
     async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
         """Create a collection.
 
         Raises:
-            Forbidden: the name does not fit; it may be taken or not.
+            Forbidden: the name does not match, whether or not the collection exists.
         """
-        if not self._fits(name):
+        if not self._matches(name):
             context.record_denied(name)
             raise Forbidden("The key may not create a collection of this name")
         return await self._inner.create_collection(name, metadata, distance)
 
     async def list_collections(self, limit: int | None, offset: int) -> list[Collection]:
         """List collections by name."""
-        found = [
-            collection for collection in await self._inner.list_collections(None, 0) if self._fits(collection.name)
+        visible = [
+            collection for collection in await self._inner.list_collections(None, 0) if self._matches(collection.name)
         ]
-        return found[offset:] if limit is None else found[offset : offset + limit]
+        return visible[offset:] if limit is None else visible[offset : offset + limit]
 
     async def count_collections(self) -> int:
-        """How many collections there are."""
+        """The number of collections."""
         return len(await self.list_collections(None, 0))

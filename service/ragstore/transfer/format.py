@@ -22,7 +22,7 @@ from ragstore.transfer.documents import Document, to_json
 from ragstore.transfer.failures import NotVerified
 
 MAX_LINE_BYTES: Final = 256 * 1024 * 1024
-"""Longest line that is read, so that a file of another kind does not fill the memory."""
+"""Maximum length of a line, so that a file of another kind does not fill the memory."""
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

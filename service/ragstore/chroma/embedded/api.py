@@ -1,4 +1,4 @@
-"""The part of chromadb's `ServerAPI` that the embedded backend calls, and how it is opened.
+"""The part of chromadb's `ServerAPI` that the embedded backend calls, and its opening.
 
 chromadb types these methods for all its callers, sparse vectors and ints included; this is the narrow view. The methods
 are those that chromadb's own `Collection` calls. Calling them directly saves a lookup and a second validation a call.

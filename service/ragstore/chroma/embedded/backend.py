@@ -94,7 +94,7 @@ class EmbeddedBackend:
             async with asyncio.timeout(self._timeout):
                 return await self._execute_in_slot(operation)
         except TimeoutError:
-            raise ChromaTimeout("Chroma did not answer in time") from None
+            raise ChromaTimeout("Chroma did not respond in time") from None
 
     async def _execute_in_slot(self, operation: Operation[T]) -> T:
         """Wait for a slot, and execute an operation in Chroma's process.

@@ -1,7 +1,8 @@
-"""What runs in embedded Chroma's own process.
+"""The code that runs in embedded Chroma's own process.
 
 Chroma's Rust code holds Python's interpreter lock while it writes: 1,000 records stop every thread of a process for
-half a second (measured with 1.5.9). So embedded Chroma gets a process to itself, and the service's event loop goes on.
+half a second (measured with 1.5.9). So embedded Chroma gets a process to itself, and the service's event
+loop keeps running.
 
 Only this process imports `chromadb`. Operations and their results cross the process boundary; whatever Chroma raises
 becomes a `ChromaProcessError`.

@@ -118,7 +118,7 @@ class ChromaConnection:
     async def preflight(self) -> PreflightResponse:
         """Chroma's limits. The first call also creates the tenant and the database.
 
-        It takes several requests. What they found is kept, so that a call that is retried continues where it failed.
+        It takes several requests. Their results are kept, so that a call that is retried continues where it failed.
         """
         if self._preflight is None:
             async with self._preparing:
@@ -210,7 +210,7 @@ class ChromaConnection:
                 async with request as response:
                     status, content = response.status, await response.read()
         except TimeoutError:
-            raise ChromaTimeout("Chroma did not answer in time") from None
+            raise ChromaTimeout("Chroma did not respond in time") from None
         except aiohttp.ClientConnectorError:  # a ClientOSError, too, but nothing was sent
             raise ChromaUnavailable(UNREACHABLE) from None
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):

@@ -119,7 +119,7 @@ def _incomplete() -> ChromaFailed:
 def bare_ids(response: QueryResponse) -> set[str]:
     """Ids of the records that have neither text nor metadata.
 
-    Another client may have written such records. Most often, though, they were deleted after Chroma's server had found
+    Another client may have written such records. Usually, though, they were deleted after Chroma's server had found
     them and before it read their columns (measured with 1.5.9: 11 of 4,578 queries beside deletions).
 
     Args:

@@ -17,7 +17,7 @@ from ragstore.chroma.operations import OPERATIONS, Operation
 T = TypeVar("T")
 
 NextCall: TypeAlias = Callable[[Operation[T]], Awaitable[T]]
-"""What a layer calls: the next layer that the operation concerns, or the backend."""
+"""The next step of a layer: the next layer that the operation concerns, or the backend."""
 
 _Chain: TypeAlias = Callable[[Operation[Any]], Coroutine[Any, Any, Any]]
 

@@ -24,11 +24,11 @@ CHROMA_SECONDS: Final = Histogram(
 
 CHROMA_FAILURES: Final = Counter(
     "ragstore_chroma_failures_total",
-    "Calls to Chroma that failed: away, too slow, or answered with an error of its own.",
+    "Calls to Chroma that failed: unavailable, too slow, or an error response.",
     ["reason"],
 )
 
-CHROMA_CALLS: Final = Gauge("ragstore_chroma_calls_in_progress", "Calls that Chroma has not answered yet.")
+CHROMA_CALLS: Final = Gauge("ragstore_chroma_calls_in_progress", "Calls to Chroma in flight.")
 
 _UNAVAILABLE: Final = CHROMA_FAILURES.labels("unavailable")
 _TIMEOUT: Final = CHROMA_FAILURES.labels("timeout")

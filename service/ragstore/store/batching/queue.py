@@ -1,9 +1,10 @@
-"""`Line`: callers that wait for the same thing, and leave for Chroma together.
+"""`BatchQueue`: requests that wait for the same collection, and are sent to Chroma in batches.
 
-There is no timer: a caller who is alone waits for nobody. Where several were answered at once, the next call leaves
-when those have come back who do so at once. A line is served by tasks that end when it is empty. Each waiter has a
-future of its own. One whose caller left before its turn is dropped. When what left together fails, each part is tried
-by itself, so that nobody pays for a neighbour.
+There is no timer: a lone request never waits. After a batch of several requests completes, the queue waits a few turns
+of the event loop, so that clients that send their next request immediately join the next batch (see
+`BatchQueue._wait_for_more`). A queue is served by worker tasks that end when it is empty. Each request has a future of
+its own. A request whose client disconnects before its batch is sent is dropped. When a batch fails, each of its
+requests is sent again by itself, so that no request fails because of another one.
 """
 
 from __future__ import annotations
@@ -25,246 +26,246 @@ from ragstore.kit.deferred_metrics import record
 from ragstore.kit.errors import NotFound
 from ragstore.store.batching.tracer import BatchTracer, Kind
 
-Asked = TypeVar("Asked")
-Told = TypeVar("Told")
+Request = TypeVar("Request")
+Response = TypeVar("Response")
 
-SHARED: Final = (ChromaUnavailable, ChromaTimeout, NotFound, DimensionMismatch, InvalidFilter)
-"""Errors that have nothing to do with one caller's part: trying the parts apart would only repeat them. Those who leave
-together have one dimension and one filter."""
+SHARED_ERRORS: Final = (ChromaUnavailable, ChromaTimeout, NotFound, DimensionMismatch, InvalidFilter)
+"""Errors that concern the whole batch: sending its requests one by one would only repeat them. All requests of a batch
+have the same dimension and the same filter."""
 
-QUIET_TURNS: Final = 4
-"""Turns of the event loop without a newcomer after which nobody more is expected: one to answer a caller, one to read
-its next request, one to work on that, and one to spare."""
+MAX_IDLE_TURNS: Final = 4
+"""Consecutive turns of the event loop without a new request after which the next batch is sent: one to deliver a
+response, one to read the client's next request, one to process it, and one in reserve."""
 
-MERGED_BYTES: Final = 8 * 1024 * 1024
-"""Most bytes of embeddings and texts in one merged write."""
+MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
+"""Maximum number of bytes of embeddings and texts in one batch, unless a single request is larger."""
 
 WAIT_SECONDS: Final = Histogram(
     "ragstore_coalescing_wait_seconds",
-    "Time that a write or query waited until it left for Chroma.",
+    "Time that a write or query waited for its batch to be sent to Chroma.",
     ["kind"],
     buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
-MERGED: Final = Histogram(
+BATCH_REQUESTS: Final = Histogram(
     "ragstore_coalesced_calls",
-    "Writes or queries that left for Chroma as one.",
+    "Writes or queries in one batch.",
     ["kind"],
     buckets=(1, 2, 4, 8, 16, 32, 64, 128),
 )
-DOCUMENTS: Final = Histogram(
+BATCH_DOCUMENTS: Final = Histogram(
     "ragstore_coalesced_documents",
-    "Documents in one write that left for Chroma.",
+    "Documents in one batch of writes.",
     buckets=(1, 4, 16, 64, 256, 1024, 4096, 16384),
 )
 _WAIT_SECONDS: Final = {kind: WAIT_SECONDS.labels(kind) for kind in get_args(Kind)}
-_MERGED: Final = {kind: MERGED.labels(kind) for kind in get_args(Kind)}
+_BATCH_REQUESTS: Final = {kind: BATCH_REQUESTS.labels(kind) for kind in get_args(Kind)}
 
 
 @dataclass(slots=True, eq=False)
-class PendingRequest(Generic[Asked, Told]):
-    """One caller in a line.
+class PendingRequest(Generic[Request, Response]):
+    """A request in a queue, or in the batch that is in flight.
 
     Attributes:
-        asked: what the caller wants.
-        count: documents or queries in it.
-        size: its bytes.
-        alike: what those who leave with it must have in common; None when it leaves alone.
-        caller: who it is, for the follower.
-        since: when it joined.
-        answer: where the caller waits.
+        request: the request.
+        count: number of documents or queries in it.
+        size_bytes: bytes of its embeddings and texts.
+        batch_key: requests with equal keys may share a batch; with None, the request is sent by itself.
+        trace_context: its trace, as captured by the tracer.
+        submitted_at: when it was submitted, by `time.perf_counter`.
+        response: set when the response, or an error, is known.
     """
 
-    asked: Asked
+    request: Request
     count: int
-    size: int
-    alike: str | None
-    caller: object = None
-    since: float = field(default_factory=time.perf_counter)
-    answer: asyncio.Future[Told] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    size_bytes: int
+    batch_key: str | None
+    trace_context: object = None
+    submitted_at: float = field(default_factory=time.perf_counter)
+    response: asyncio.Future[Response] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    def resolve(self, response: Response) -> None:
+        """Set the response, unless the client disconnected or there is one."""
+        if not self.response.done():
+            self.response.set_result(response)
+
+    def fail(self, error: Exception) -> None:
+        """Set an error, unless the client disconnected or there is a response."""
+        if not self.response.done():
+            self.response.set_exception(error)
 
 
-class Line(Generic[Asked, Told]):
-    """Callers that wait for the same thing, and the tasks that serve them.
+class BatchQueue(Generic[Request, Response]):
+    """A queue of requests, and the worker tasks that send them in batches.
 
     Args:
-        kind: what they wait for.
-        collection: its collection's name.
-        follower: follows them.
-        serve: answers some waiters, in their order, by setting their futures.
-        most: most documents or queries to serve at once.
-        servers: most servings at the same time; 1 keeps an order.
-        enough: documents or queries that are worth a call, however many more may come.
-        ended: called when the line is empty and nobody is served.
+        kind: the kind of requests.
+        collection: the collection's name.
+        tracer: traces the batches.
+        send: sends a batch and resolves each of its requests.
+        max_batch: maximum number of documents or queries in a batch, unless a single request has more.
+        concurrency: maximum number of batches in flight; 1 keeps the order of the requests.
+        min_batch: number of documents or queries for which a batch is sent without waiting for more.
+        on_empty: called when no request is queued or in flight.
     """
 
     def __init__(
         self,
         kind: Kind,
         collection: str,
-        follower: BatchTracer,
-        serve: Callable[[list[PendingRequest[Asked, Told]]], Awaitable[None]],
-        most: int,
-        servers: int,
-        enough: int,
-        ended: Callable[[], object],
+        tracer: BatchTracer,
+        send: Callable[[list[PendingRequest[Request, Response]]], Awaitable[None]],
+        max_batch: int,
+        concurrency: int,
+        min_batch: int,
+        on_empty: Callable[[], object],
     ) -> None:
         self._kind = kind
         self._collection = collection
-        self._follower = follower
-        self._serve = serve
-        self._most = most
-        self._servers = servers
-        self._enough = enough
-        self._ended = ended
-        self._waiting: deque[PendingRequest[Asked, Told]] = deque()
-        self._under_way: set[PendingRequest[Asked, Told]] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tracer = tracer
+        self._send = send
+        self._max_batch = max_batch
+        self._concurrency = concurrency
+        self._min_batch = min_batch
+        self._on_empty = on_empty
+        self._queued: deque[PendingRequest[Request, Response]] = deque()
+        self._in_flight: set[PendingRequest[Request, Response]] = set()
+        self._workers: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        """How many wait."""
-        return len(self._waiting)
+        """Number of requests that wait for their batch."""
+        return len(self._queued)
 
-    async def join(self, waiter: PendingRequest[Asked, Told]) -> Told:
-        """Wait for an answer.
-
-        Args:
-            waiter: the caller.
-
-        Returns:
-            Its answer.
-        """
-        waiter.caller = self._follower.caller()
-        self._waiting.append(waiter)
-        if len(self._tasks) < self._servers:
+    async def submit(self, pending: PendingRequest[Request, Response]) -> Response:
+        """Queue a request and wait for its response."""
+        pending.trace_context = self._tracer.capture()
+        self._queued.append(pending)
+        if len(self._workers) < self._concurrency:
             # A context of its own: the task outlives the request that starts it.
-            task = asyncio.create_task(self._work(), context=contextvars.Context())
-            self._tasks.add(task)
+            worker = asyncio.create_task(self._work(), context=contextvars.Context())
+            self._workers.add(worker)
         try:
             with backend_timing():
-                return await waiter.answer
+                return await pending.response
         finally:
-            if waiter.answer.cancelled():
+            if pending.response.cancelled():
                 with suppress(ValueError):
-                    self._waiting.remove(waiter)
+                    self._queued.remove(pending)
 
-    async def finish(self) -> None:
-        """Serve those who still wait; a call that nobody waits for is given up."""
-        while self._tasks:
-            if all(waiter.answer.done() for waiter in (*self._under_way, *self._waiting)):
-                for task in self._tasks:
-                    task.cancel()
-            done, _ = await asyncio.wait(self._tasks)
-            self._tasks -= done
+    async def drain(self) -> None:
+        """Wait until the queue is empty. A call whose clients have all disconnected is cancelled."""
+        while self._workers:
+            if all(pending.response.done() for pending in (*self._in_flight, *self._queued)):
+                for worker in self._workers:
+                    worker.cancel()
+            done, _ = await asyncio.wait(self._workers)
+            self._workers -= done
 
     async def _work(self) -> None:
         try:
-            while batch := self._next():
-                self._under_way.update(batch)
-                count = self._measure(batch)
-                callers = [waiter.caller for waiter in batch]
+            while batch := self._next_batch():
+                self._in_flight.update(batch)
+                count = self._record(batch)
+                contexts = [pending.trace_context for pending in batch]
                 try:
-                    with self._follower.together(self._kind, self._collection, callers, count):
-                        await self._answer(batch)
+                    with self._tracer.batch_span(self._kind, self._collection, contexts, count):
+                        await self._send_batch(batch)
                 except asyncio.CancelledError:
-                    # The call was given up, not this task: its callers are told, and the others have their turn.
-                    fail(batch, ChromaUnavailable("Chroma is being let go of"))
-                except Exception as error:  # noqa: BLE001  # whatever it is must reach its callers, not this task
-                    fail(batch, error)
+                    # The call was cancelled, not the worker: its requests fail, and those in the queue are sent.
+                    _fail_all(batch, ChromaUnavailable("The service is closing its connection to Chroma"))
+                except Exception as error:  # noqa: BLE001  # any error must reach the clients, and not end the worker
+                    _fail_all(batch, error)
                 finally:
-                    self._under_way.difference_update(batch)
-                if len(batch) > 1 or self._waiting:
-                    # Given up while it waits for others, the task still serves those who came.
+                    self._in_flight.difference_update(batch)
+                if len(batch) > 1 or self._queued:
+                    # A worker that is cancelled while it waits still sends the requests that are queued.
                     with suppress(asyncio.CancelledError):
-                        await self._gather()
+                        await self._wait_for_more()
         finally:
-            self._tasks -= {asyncio.current_task()}
-            if not self._tasks:
-                self._ended()
+            self._workers -= {asyncio.current_task()}
+            if not self._workers:
+                self._on_empty()
 
-    async def _gather(self) -> None:
-        """Let those who were answered come back, so that they leave together with those who wait already.
+    async def _wait_for_more(self) -> None:
+        """Wait until clients that received a response have sent their next request, if they send one immediately.
 
-        Callers who all ask again would otherwise part into two halves that never meet. What they need for it is turns
-        of the event loop, so that is what is waited for, and only while it brings somebody.
+        Without this wait, clients that send one request after the other split into two halves that alternate for ever.
+        With eight clients, a to h:
+
+            in flight       queued          sent next
+            [a b c d]       e f g h         batch 2: e f g h    a to d have a response, and their next requests arrive
+            [e f g h]       a b c d         batch 3: a b c d    just after batch 2 was sent; then the same with e to h
+            [a b c d]       e f g h         ...                 each batch has half the size that it could have
+
+        With this wait, the next requests of a to d arrive before batch 2 is sent:
+
+            [a b c d]       e f g h a b c d
+            [e f g h a b c d]
+
+        32 clients with single writes made batches of 16 and 16 before, at three quarters of the rate. A client's next
+        request needs a few turns of the event loop, and no time apart from that. The wait is therefore counted in
+        turns: it ends after `MAX_IDLE_TURNS` turns without a new request, or as soon as there are enough requests for
+        a batch.
         """
-        quiet = 0
-        while quiet < QUIET_TURNS and not self._has_enough():
-            waiting = len(self._waiting)
+        idle_turns = 0
+        while idle_turns < MAX_IDLE_TURNS and not self._has_min_batch():
+            queued = len(self._queued)
             await asyncio.sleep(0)
-            quiet = 0 if len(self._waiting) > waiting else quiet + 1
+            idle_turns = 0 if len(self._queued) > queued else idle_turns + 1
 
-    def _has_enough(self) -> bool:
-        """Whether those who wait are worth a call. What names no documents counts, too, so that waiting ends."""
-        return sum(max(waiter.count, 1) for waiter in self._waiting) >= self._enough
+    def _has_min_batch(self) -> bool:
+        """Whether enough is queued for a batch. A request without documents counts as one, so that the wait ends."""
+        return sum(max(pending.count, 1) for pending in self._queued) >= self._min_batch
 
-    def _measure(self, batch: list[PendingRequest[Asked, Told]]) -> int:
-        """Tell who leaves together, and how many documents or queries that is."""
+    def _record(self, batch: list[PendingRequest[Request, Response]]) -> int:
+        """Record metrics of a batch that is about to be sent, and return its number of documents or queries."""
         now = time.perf_counter()
-        for waiter in batch:
-            record(_WAIT_SECONDS[self._kind].observe, now - waiter.since)
-        record(_MERGED[self._kind].observe, len(batch))
-        count = sum(waiter.count for waiter in batch)
+        for pending in batch:
+            record(_WAIT_SECONDS[self._kind].observe, now - pending.submitted_at)
+        record(_BATCH_REQUESTS[self._kind].observe, len(batch))
+        count = sum(pending.count for pending in batch)
         if self._kind == "write" and count:
-            record(DOCUMENTS.observe, count)
+            record(BATCH_DOCUMENTS.observe, count)
         return count
 
-    async def _answer(self, batch: list[PendingRequest[Asked, Told]]) -> None:
-        """Serve waiters together and, when that fails, each by itself."""
+    async def _send_batch(self, batch: list[PendingRequest[Request, Response]]) -> None:
+        """Send a batch and, when that fails, each of its requests by itself."""
         try:
-            await self._serve(batch)
-        except SHARED:
+            await self._send(batch)
+        except SHARED_ERRORS:
             raise
         except Exception:
             if len(batch) == 1:
                 raise
-            for waiter in batch:
-                if not waiter.answer.done():
-                    await self._apart(waiter)
+            for pending in batch:
+                if not pending.response.done():
+                    await self._send_alone(pending)
 
-    async def _apart(self, waiter: PendingRequest[Asked, Told]) -> None:
+    async def _send_alone(self, pending: PendingRequest[Request, Response]) -> None:
         try:
-            await self._serve([waiter])
-        except SHARED:
+            await self._send([pending])
+        except SHARED_ERRORS:
             raise
-        except Exception as error:  # noqa: BLE001  # as above
-            fail([waiter], error)
+        except Exception as error:  # noqa: BLE001  # as in `_work`
+            pending.fail(error)
 
-    def _next(self) -> list[PendingRequest[Asked, Told]]:
-        """Those who leave together: as many as fit, in their order, less those who left."""
-        batch: list[PendingRequest[Asked, Told]] = []
-        count = size = 0
-        while self._waiting:
-            waiter = self._waiting[0]
-            if waiter.answer.cancelled():
-                self._waiting.popleft()
+    def _next_batch(self) -> list[PendingRequest[Request, Response]]:
+        """Take the next batch from the queue, in order, without the requests whose clients disconnected."""
+        batch: list[PendingRequest[Request, Response]] = []
+        count = size_bytes = 0
+        while self._queued:
+            pending = self._queued[0]
+            if pending.response.cancelled():
+                self._queued.popleft()
                 continue
-            full = count + waiter.count > self._most or size + waiter.size > MERGED_BYTES
-            if batch and (full or waiter.alike is None or waiter.alike != batch[0].alike):
+            is_full = count + pending.count > self._max_batch or size_bytes + pending.size_bytes > MAX_BATCH_BYTES
+            if batch and (is_full or pending.batch_key is None or pending.batch_key != batch[0].batch_key):
                 break
-            batch.append(self._waiting.popleft())
-            count += waiter.count
-            size += waiter.size
+            batch.append(self._queued.popleft())
+            count += pending.count
+            size_bytes += pending.size_bytes
         return batch
 
 
-def fail(waiters: Sequence[PendingRequest[Asked, Told]], error: Exception) -> None:
-    """Give callers who still wait an error.
-
-    Args:
-        waiters: the callers.
-        error: what they are told.
-    """
-    for waiter in waiters:
-        if not waiter.answer.done():
-            waiter.answer.set_exception(error)
-
-
-def tell(waiter: PendingRequest[Asked, Told], answer: Told) -> None:
-    """Give a caller who still waits an answer.
-
-    Args:
-        waiter: the caller.
-        answer: what it is told.
-    """
-    if not waiter.answer.done():
-        waiter.answer.set_result(answer)
+def _fail_all(batch: Sequence[PendingRequest[Request, Response]], error: Exception) -> None:
+    for pending in batch:
+        pending.fail(error)

@@ -1,4 +1,4 @@
-"""Spans of merged calls: one span for several requests, linked with the span of each."""
+"""Spans of batches: one span for several requests, linked with the span of each."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from ragstore.store.batching.tracer import Kind
 
 
 class SpanBatchTracer:
-    """Makes a span for what is asked for several requests at once.
+    """Makes one OpenTelemetry span for each batch of several requests.
 
-    The span is a child of the first request's, so that the calls to Chroma have a trace to stand in, and is linked with
-    the spans of all the others, in both directions. A request that is alone has Chroma's spans as its own children.
+    The span is a child of the first request's span, so that the calls to Chroma belong to a trace. It is linked with
+    the spans of the other requests, in both directions. A batch of one request has no span of its own: the spans of
+    Chroma are children of the request's span.
 
     Args:
         tracer: makes the spans.
@@ -25,26 +26,24 @@ class SpanBatchTracer:
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
 
-    def caller(self) -> object:
-        """The span of who asks now."""
+    def capture(self) -> object:
+        """The span of the current request."""
         return trace.get_current_span()
 
-    def together(
-        self, kind: Kind, collection: str, callers: Sequence[object], count: int
+    def batch_span(
+        self, kind: Kind, collection: str, requests: Sequence[object], count: int
     ) -> AbstractContextManager[object]:
-        """Stand around a call that is made for several callers."""
-        return self._together(kind, collection, callers, count)
+        """Open a span around the call that is made for a batch."""
+        return self._batch_span(kind, collection, requests, count)
 
     @contextmanager
-    def _together(self, kind: Kind, collection: str, callers: Sequence[object], count: int) -> Iterator[None]:
-        spans = [
-            caller for caller in callers if isinstance(caller, Span) and caller.get_span_context().trace_flags.sampled
-        ]
+    def _batch_span(self, kind: Kind, collection: str, requests: Sequence[object], count: int) -> Iterator[None]:
+        spans = [span for span in requests if isinstance(span, Span) and span.get_span_context().trace_flags.sampled]
         if not spans:
             yield
             return
         first, *others = spans
-        if len(callers) == 1:
+        if len(requests) == 1:
             with trace.use_span(first, record_exception=False, set_status_on_exception=False):
                 yield
             return
@@ -52,7 +51,7 @@ class SpanBatchTracer:
             f"merged {kind}",
             context=trace.set_span_in_context(first, Context()),
             links=[Link(other.get_span_context()) for other in others],
-            attributes={"db.collection.name": collection, "ragstore.calls": len(callers), "ragstore.count": count},
+            attributes={"db.collection.name": collection, "ragstore.calls": len(requests), "ragstore.count": count},
             record_exception=False,
             set_status_on_exception=False,
         ) as span:

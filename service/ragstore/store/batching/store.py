@@ -1,18 +1,18 @@
-"""`BatchingStore`: a store that asks Chroma fewer, larger questions when many callers ask at once.
+"""`BatchingStore`: a store that sends Chroma fewer, larger calls when many requests arrive concurrently.
 
-Chroma's cost is for each call far more than for each record or query vector. So while one write to a collection is
-under way, those that arrive wait, and leave together as one; queries with the same filters likewise. There is no
-timer: a caller who is alone waits for nobody.
+Chroma's cost is per call far more than per record or query vector. While one write to a collection is in flight,
+further writes to it wait, and are then sent as one batch; queries with the same filter likewise. There is no timer: a
+lone request never waits.
 
-Writes to a collection, deletions among them, have one line and keep their order. Queries with the same filters have
-one, too.
+All writes to a collection, deletes included, share one queue and keep their order. Queries that have the same
+dimension, filter and columns share a queue, too.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from weakref import WeakSet
 
 from prometheus_client import Gauge
@@ -21,195 +21,223 @@ from ragstore.kit.errors import Overloaded, ServiceError
 from ragstore.kit.metrics import rejections
 from ragstore.model.documents import Selection, Write
 from ragstore.model.queries import Found, Query
-from ragstore.store.batching.queue import Line, PendingRequest, tell
+from ragstore.store.batching.queue import BatchQueue, PendingRequest
 from ragstore.store.batching.tracer import BatchTracer, NullBatchTracer
 from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
 
 T = TypeVar("T")
 
-MERGED_QUERIES: Final = 64
-"""Most query vectors in one call. Beyond that a call lasts longer than its callers would have waited."""
+MAX_QUERY_BATCH: Final = 64
+"""Maximum number of query vectors in one call. A larger call takes longer than its clients would have waited."""
 
-WORTH_A_WRITE: Final = 64
-"""Documents that leave without waiting for more. Chroma needs about 20 ms for a write, and 1.5 ms for each document."""
+MIN_WRITE_BATCH: Final = 64
+"""Documents that are sent without waiting for more. Chroma takes about 20 ms for a write, and 1.5 ms for each
+document."""
 
-WORTH_A_QUERY: Final = 8
-"""Queries that leave without waiting for more. Chroma needs about 2 ms for a call, and 1 ms for each query in it."""
+MIN_QUERY_BATCH: Final = 8
+"""Queries that are sent without waiting for more. Chroma takes about 2 ms for a call, and 1 ms for each query in it."""
 
-QUERIES_UNDER_WAY: Final = 2
-"""Merged queries of one kind under way at once: Chroma works on one while the answers to the other are sent."""
+QUERY_CONCURRENCY: Final = 2
+"""Batches of one query queue that are in flight concurrently: Chroma works on one while the response to the other is
+sent."""
 
-_WRITES_REFUSED: Final = rejections("ragstore").labels("queued_writes")
-_BYTES_REFUSED: Final = rejections("ragstore").labels("queued_bytes")
+_WRITES_REJECTED: Final = rejections("ragstore").labels("queued_writes")
+_BYTES_REJECTED: Final = rejections("ragstore").labels("queued_bytes")
 
-Change = Write | Selection
-"""What waits in a collection's line of writes: documents to write, or a selection to delete."""
+Mutation = Write | Selection
+"""A request in a collection's queue of writes: documents to write, or a selection to delete."""
 
-Outcome = ServiceError | int | None
-"""What a change is told: an error, how many documents were deleted, or nothing."""
+MutationResult = ServiceError | int | None
+"""The response to a mutation: an error, the number of deleted documents, or None for a write that succeeded."""
+
+
+class QueueLoad(NamedTuple):
+    """The load of a store's queues.
+
+    Attributes:
+        writes: writes and deletes without a response yet.
+        bytes: bytes of their embeddings and texts.
+        queries: queries that wait for their batch.
+    """
+
+    writes: int
+    bytes: int
+    queries: int
 
 
 class BatchingStore(StoreLayer):
-    """A store that merges what callers ask at the same time; see `Store` for what each method promises.
+    """A store that merges concurrent requests into batches; see `Store` for the contract of each method.
 
     Args:
         inner: the store that is wrapped.
-        max_batch_size: most documents in one merged write.
-        queued_writes: most writes that wait; a further one is refused.
-        queued_bytes: most bytes of embeddings and texts that wait; what exceeds them is refused.
-        follower: follows callers through the lines.
+        max_batch_size: maximum number of documents in one write to Chroma.
+        max_queued_writes: maximum number of writes without a response; further ones are rejected.
+        max_queued_bytes: maximum bytes of their embeddings and texts; what exceeds them is rejected.
+        tracer: traces the batches.
     """
 
     def __init__(
         self,
         inner: Store,
         max_batch_size: int,
-        queued_writes: int,
-        queued_bytes: int,
-        follower: BatchTracer | None = None,
+        max_queued_writes: int,
+        max_queued_bytes: int,
+        tracer: BatchTracer | None = None,
     ) -> None:
         super().__init__(inner)
+        self.max_queued_writes = max_queued_writes
+        self.max_queued_bytes = max_queued_bytes
         self._max_batch_size = max_batch_size
-        self._queued_writes = queued_writes
-        self._queued_bytes = queued_bytes
-        self._follower = follower or NullBatchTracer()
-        self._writes = 0
-        self._bytes = 0
-        self._change_lines: dict[str, Line[Change, Outcome]] = {}
-        self._query_lines: dict[tuple[str, int, bool, bytes], Line[Query, Found]] = {}
+        self._tracer = tracer or NullBatchTracer()
+        self._unfinished_writes = 0
+        self._unfinished_bytes = 0
+        self._write_queues: dict[str, BatchQueue[Mutation, MutationResult]] = {}
+        self._query_queues: dict[tuple[str, int, bool, bytes], BatchQueue[Query, Found]] = {}
         _stores.add(self)
 
     @property
-    def queued(self) -> tuple[int, int, int]:
-        """Writes not answered yet, their bytes, and queries that wait."""
-        return self._writes, self._bytes, sum(map(len, self._query_lines.values()))
+    def load(self) -> QueueLoad:
+        """The writes without a response, their bytes, and the queries that wait."""
+        return QueueLoad(self._unfinished_writes, self._unfinished_bytes, sum(map(len, self._query_queues.values())))
 
     @property
-    def most_queued(self) -> tuple[int, int]:
-        """Most writes and bytes that may be queued."""
-        return self._queued_writes, self._queued_bytes
+    def queued(self) -> int:
+        """Number of writes, deletes and queries that wait for their batch. Those whose client left do not count."""
+        return sum(map(len, self._write_queues.values())) + sum(map(len, self._query_queues.values()))
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is queued or in flight, and nothing of earlier requests is kept."""
+        return not (self._write_queues or self._query_queues or self._unfinished_writes or self._unfinished_bytes)
 
     async def close(self) -> None:
-        """Finish what is under way and let go of Chroma."""
+        """Wait for the requests in progress and close the connection to Chroma."""
         _stores.discard(self)
-        await asyncio.gather(*(line.finish() for line in self._change_lines.values()))
-        await asyncio.gather(*(line.finish() for line in self._query_lines.values()))
+        await asyncio.gather(*(queue.drain() for queue in self._write_queues.values()))
+        await asyncio.gather(*(queue.drain() for queue in self._query_queues.values()))
         await super().close()
 
     async def write(self, name: str, writes: Sequence[Write]) -> list[ServiceError | None]:
         """Write several batches, each with an outcome of its own."""
-        return await _all([self._written(name, write) for write in writes])
+        return await _gather([self._write(name, write) for write in writes])
 
     async def delete(self, name: str, selection: Selection) -> int:
-        """Delete documents. It keeps its place among the writes, so that none of the same id is overtaken."""
-        deleted = await self._change(name, selection)
+        """Delete documents. Deletes and writes of a collection keep the order in which they arrived."""
+        deleted = await self._mutate(name, selection)
         return deleted if isinstance(deleted, int) else 0
 
     async def query(self, name: str, queries: Sequence[Query]) -> Found:
         """Find the nearest documents."""
-        found = await _all([self._query(name, query) for query in queries])
+        found = await _gather([self._query(name, query) for query in queries])
         return Found(found[0].collection, [hits for part in found for hits in part.hits])
 
-    async def _written(self, name: str, write: Write) -> ServiceError | None:
+    async def _write(self, name: str, write: Write) -> ServiceError | None:
         try:
-            outcome = await self._change(name, write)
+            result = await self._mutate(name, write)
         except ServiceError as error:
             return error
-        return outcome if isinstance(outcome, ServiceError) else None
+        return result if isinstance(result, ServiceError) else None
 
-    async def _change(self, name: str, change: Change) -> Outcome:
-        count, size = (len(change.batch), _size(change)) if isinstance(change, Write) else (0, 0)
-        if self._writes >= self._queued_writes:
-            _WRITES_REFUSED.inc()
+    async def _mutate(self, name: str, mutation: Mutation) -> MutationResult:
+        count, size_bytes = (len(mutation.batch), _size_bytes(mutation)) if isinstance(mutation, Write) else (0, 0)
+        if self._unfinished_writes >= self.max_queued_writes:
+            _WRITES_REJECTED.inc()
             raise Overloaded("Too many writes are waiting")
-        if self._writes and self._bytes + size > self._queued_bytes:
-            _BYTES_REFUSED.inc()
+        if self._unfinished_writes and self._unfinished_bytes + size_bytes > self.max_queued_bytes:
+            _BYTES_REJECTED.inc()
             raise Overloaded("Too many writes are waiting")
-        self._writes += 1
-        self._bytes += size
+        self._unfinished_writes += 1
+        self._unfinished_bytes += size_bytes
         try:
-            line = self._change_lines.get(name)
-            if line is None:
-                line = self._change_lines[name] = Line(
-                    "write",
-                    name,
-                    self._follower,
-                    lambda waiters: self._serve_changes(name, waiters),
-                    self._max_batch_size,
-                    1,
-                    min(WORTH_A_WRITE, self._max_batch_size),
-                    lambda: self._change_lines.pop(name, None),
-                )
-            # Adds and upserts are two writes to Chroma. Together, the first could be done and the second fail; tried
-            # apart then, an add would find its own documents.
-            alike = change.kind if isinstance(change, Write) else None
-            return await line.join(PendingRequest(change, count, size, alike))
+            # An add and an upsert are two calls to Chroma. In one batch, the first could succeed and the second fail;
+            # sent again by itself, the add would then find its own documents.
+            batch_key = mutation.kind if isinstance(mutation, Write) else None
+            return await self._write_queue(name).submit(PendingRequest(mutation, count, size_bytes, batch_key))
         finally:
-            self._writes -= 1
-            self._bytes -= size
+            self._unfinished_writes -= 1
+            self._unfinished_bytes -= size_bytes
 
-    async def _serve_changes(self, name: str, waiters: list[PendingRequest[Change, Outcome]]) -> None:
-        changes = [waiter.asked for waiter in waiters]
-        if isinstance(changes[0], Selection):
-            tell(waiters[0], await self._inner.delete(name, changes[0]))
+    def _write_queue(self, name: str) -> BatchQueue[Mutation, MutationResult]:
+        """The queue of a collection's writes and deletes."""
+        queue = self._write_queues.get(name)
+        if queue is None:
+            queue = self._write_queues[name] = BatchQueue(
+                "write",
+                name,
+                self._tracer,
+                send=lambda batch: self._send_mutations(name, batch),
+                max_batch=self._max_batch_size,
+                concurrency=1,
+                min_batch=min(MIN_WRITE_BATCH, self._max_batch_size),
+                on_empty=lambda: self._write_queues.pop(name, None),
+            )
+        return queue
+
+    async def _send_mutations(self, name: str, batch: list[PendingRequest[Mutation, MutationResult]]) -> None:
+        mutations = [pending.request for pending in batch]
+        if isinstance(mutations[0], Selection):
+            batch[0].resolve(await self._inner.delete(name, mutations[0]))
             return
-        writes = [change for change in changes if isinstance(change, Write)]
-        for waiter, outcome in zip(waiters, await self._inner.write(name, writes), strict=True):
-            tell(waiter, outcome)
+        writes = [mutation for mutation in mutations if isinstance(mutation, Write)]
+        for pending, outcome in zip(batch, await self._inner.write(name, writes), strict=True):
+            pending.resolve(outcome)
 
     async def _query(self, name: str, query: Query) -> Found:
-        # What queries must have in common to leave together.
         key = (name, len(query.embedding), query.with_embeddings, query.condition.key)
-        line = self._query_lines.get(key)
-        if line is None:
-            line = self._query_lines[key] = Line(
+        queue = self._query_queues.get(key)
+        if queue is None:
+            queue = self._query_queues[key] = BatchQueue(
                 "query",
                 name,
-                self._follower,
-                lambda waiters: self._serve_queries(name, waiters),
-                MERGED_QUERIES,
-                QUERIES_UNDER_WAY,
-                WORTH_A_QUERY,
-                lambda: self._query_lines.pop(key, None),
+                self._tracer,
+                send=lambda batch: self._send_queries(name, batch),
+                max_batch=MAX_QUERY_BATCH,
+                concurrency=QUERY_CONCURRENCY,
+                min_batch=MIN_QUERY_BATCH,
+                on_empty=lambda: self._query_queues.pop(key, None),
             )
-        return await line.join(PendingRequest(query, 1, query.embedding.nbytes, "query"))
+        return await queue.submit(PendingRequest(query, 1, query.embedding.nbytes, "query"))
 
-    async def _serve_queries(self, name: str, waiters: list[PendingRequest[Query, Found]]) -> None:
-        found = await self._inner.query(name, [waiter.asked for waiter in waiters])
-        for waiter, hits in zip(waiters, found.hits, strict=True):
-            tell(waiter, Found(found.collection, [hits]))
+    async def _send_queries(self, name: str, batch: list[PendingRequest[Query, Found]]) -> None:
+        found = await self._inner.query(name, [pending.request for pending in batch])
+        for pending, hits in zip(batch, found.hits, strict=True):
+            pending.resolve(Found(found.collection, [hits]))
 
 
 _stores: Final[WeakSet[BatchingStore]] = WeakSet()
 
 
-def _gauge(name: str, documentation: str, of: Callable[[BatchingStore], int]) -> Gauge:
-    """A gauge that is read when Prometheus asks: several databases add up, and calls pay nothing."""
+def _gauge(name: str, documentation: str, read: Callable[[BatchingStore], int]) -> Gauge:
+    """A gauge that is computed when metrics are scraped: the sum over all databases. Requests do no work for it."""
     gauge = Gauge(name, documentation)
-    gauge.set_function(lambda: sum(map(of, _stores)))
+    gauge.set_function(lambda: sum(map(read, _stores)))
     return gauge
 
 
-QUEUED_WRITES: Final = _gauge("ragstore_queued_writes", "Writes not answered yet.", lambda store: store.queued[0])
+QUEUED_WRITES: Final = _gauge(
+    "ragstore_queued_writes", "Writes without a response yet.", lambda store: store.load.writes
+)
 QUEUED_BYTES: Final = _gauge(
-    "ragstore_queued_bytes", "Bytes of embeddings and texts of writes not answered yet.", lambda store: store.queued[1]
+    "ragstore_queued_bytes",
+    "Bytes of embeddings and texts of writes without a response yet.",
+    lambda store: store.load.bytes,
 )
 QUEUED_QUERIES: Final = _gauge(
-    "ragstore_queued_queries", "Queries that have not left for Chroma yet.", lambda store: store.queued[2]
+    "ragstore_queued_queries", "Queries that wait for their batch.", lambda store: store.load.queries
 )
-MOST_WRITES: Final = _gauge(
-    "ragstore_queued_writes_limit", "Most writes that may be queued.", lambda store: store.most_queued[0]
+MAX_WRITES: Final = _gauge(
+    "ragstore_queued_writes_limit", "Maximum number of queued writes.", lambda store: store.max_queued_writes
 )
-MOST_BYTES: Final = _gauge(
-    "ragstore_queued_bytes_limit", "Most bytes that may be queued.", lambda store: store.most_queued[1]
+MAX_BYTES: Final = _gauge(
+    "ragstore_queued_bytes_limit", "Maximum number of queued bytes.", lambda store: store.max_queued_bytes
 )
 
 
-async def _all(asked: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Wait for several. One alone gets no task, and so its place in the line at once."""
-    return [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked)
+async def _gather(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Await several coroutines. A single one gets no task of its own, and so enters its queue without a delay."""
+    return [await coroutines[0]] if len(coroutines) == 1 else await asyncio.gather(*coroutines)
 
 
-def _size(write: Write) -> int:
+def _size_bytes(write: Write) -> int:
     return int(write.batch.embeddings.nbytes) + sum(map(len, write.batch.texts))

@@ -1,7 +1,7 @@
-"""Following callers through a line, for traces: who asks, and who leaves together.
+"""`BatchTracer`: connects the trace of each request with the call that is made for its whole batch.
 
-A merged call works for several requests at once, and none of their contexts is its own. A follower takes note of each
-caller where it joins, and stands around what then happens for all of them.
+A batch serves several requests, and runs in the context of none of them. The queue captures each request's trace
+context when the request is submitted, and opens one span around the call to Chroma.
 """
 
 from __future__ import annotations
@@ -11,40 +11,40 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, Protocol, TypeAlias
 
 Kind: TypeAlias = Literal["write", "query"]
-"""What a line waits for."""
+"""The kind of requests in a queue. Deletes are in the queue of writes."""
 
 
 class BatchTracer(Protocol):
-    """Follows callers."""
+    """Traces batches."""
 
-    def caller(self) -> object:
-        """Who asks now; the follower alone knows what it is."""
+    def capture(self) -> object:
+        """The trace context of the current request. Only the tracer knows its type."""
 
-    def together(
-        self, kind: Kind, collection: str, callers: Sequence[object], count: int
+    def batch_span(
+        self, kind: Kind, collection: str, requests: Sequence[object], count: int
     ) -> AbstractContextManager[object]:
-        """Stand around a call that is made for several callers.
+        """Open a span around the call that is made for a batch.
 
         Args:
-            kind: what they wait for.
+            kind: the kind of requests.
             collection: the collection's name.
-            callers: what `caller` gave for each of them, in their order; at least one.
-            count: documents or query vectors in the call.
+            requests: the result of `capture` for each request of the batch, in their order; at least one.
+            count: number of documents or query vectors in the call.
 
         Returns:
-            A context for the call.
+            A context manager for the call.
         """
 
 
 class NullBatchTracer:
-    """Follows nobody."""
+    """Makes no traces."""
 
-    def caller(self) -> object:
-        """Nobody."""
+    def capture(self) -> object:
+        """None."""
         return None
 
-    def together(
-        self, kind: Kind, collection: str, callers: Sequence[object], count: int
+    def batch_span(
+        self, kind: Kind, collection: str, requests: Sequence[object], count: int
     ) -> AbstractContextManager[object]:
-        """Nothing around the call."""
+        """A context manager that does nothing."""
         return nullcontext()

@@ -1,4 +1,4 @@
-"""Stores that wrap stores: what a store means for all calls holds for each of them."""
+"""Layers that concern all calls: what they do applies to every method of `Store`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.support.factories import asked, batch
 
 T = TypeVar("T")
 
-ABOUT_ALL: dict[str, Callable[[Store], Awaitable[object]]] = {
+WITHOUT_A_NAME: dict[str, Callable[[Store], Awaitable[object]]] = {
     "status": lambda store: store.status(),
     "list_collections": lambda store: store.list_collections(None, 0),
     "count_collections": lambda store: store.count_collections(),
 }
 
-ABOUT_ONE: dict[str, Callable[[Store, str], Awaitable[object]]] = {
+WITH_A_NAME: dict[str, Callable[[Store, str], Awaitable[object]]] = {
     "create_collection": lambda store, name: store.create_collection(name, {}, "l2"),
     "get_collection": lambda store, name: store.get_collection(name),
     "update_metadata": lambda store, name: store.update_metadata(name, {}, merge=True),
@@ -41,49 +41,50 @@ ABOUT_ONE: dict[str, Callable[[Store, str], Awaitable[object]]] = {
 }
 
 
-class Noting(StoreLayer):
-    """Notes the operations that go through, with the names of their collections."""
+class RecordingLayer(StoreLayer):
+    """Records the operations that are intercepted, with the names of their collections."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
-        self.noted: list[tuple[str, str | None]] = []
+        self.recorded: list[tuple[str, str | None]] = []
 
-    async def _through(self, operation: StoreOperation, name: str | None, call: Callable[[], Awaitable[T]]) -> T:
-        self.noted.append((operation, name))
+    async def _intercept(self, operation: StoreOperation, name: str | None, call: Callable[[], Awaitable[T]]) -> T:
+        self.recorded.append((operation, name))
         return await call()
 
 
-def test_every_operation_of_a_store_is_called_here() -> None:
+def test_these_tests_call_every_method_of_a_store() -> None:
     operations = {name for name in vars(Store) if not name.startswith("_")} - {"start", "close"}
-    assert ABOUT_ALL.keys() | ABOUT_ONE.keys() == operations
+    assert WITHOUT_A_NAME.keys() | WITH_A_NAME.keys() == operations
     assert set(get_args(StoreOperation)) == operations
 
 
-async def test_every_call_goes_through_the_one_place(store: Store, name: str) -> None:
-    noting = Noting(store)
-    for operation, ask in ABOUT_ALL.items():
-        await ask(noting)
-        assert noting.noted.pop() == (operation, None)
-    for operation, call in ABOUT_ONE.items():
-        await call(noting, name)
-        assert noting.noted.pop() == ("write" if operation in ("add", "upsert") else operation, name)
-    assert noting.noted == []
+async def test_every_call_is_intercepted(store: Store, name: str) -> None:
+    layer = RecordingLayer(store)
+    for operation, call_all in WITHOUT_A_NAME.items():
+        await call_all(layer)
+        assert layer.recorded.pop() == (operation, None)
+    for operation, call in WITH_A_NAME.items():
+        await call(layer, name)
+        assert layer.recorded.pop() == (operation, name)
+    assert layer.recorded == []
 
 
-@pytest.mark.parametrize("operation", ABOUT_ONE)
-async def test_every_call_on_a_hidden_collection_finds_none(store: Store, collection: str, operation: str) -> None:
+@pytest.mark.parametrize("operation", WITH_A_NAME)
+async def test_every_call_on_a_hidden_collection_is_rejected(store: Store, collection: str, operation: str) -> None:
     with pytest.raises(Forbidden if operation == "create_collection" else CollectionNotFound):
-        await ABOUT_ONE[operation](ScopedStore(store, ["another-*"]), collection)
+        await WITH_A_NAME[operation](ScopedStore(store, ["another-*"]), collection)
     assert await store.count(collection) == 0
 
 
-@pytest.mark.parametrize("operation", [*ABOUT_ALL, *ABOUT_ONE])
-async def test_every_call_keeps_to_the_budget(store: Store, collection: str, operation: str) -> None:
-    late = DeadlineStore(store)
+@pytest.mark.parametrize("operation", [*WITHOUT_A_NAME, *WITH_A_NAME])
+async def test_every_call_keeps_to_the_budget_of_the_request(store: Store, collection: str, operation: str) -> None:
+    deadline_store = DeadlineStore(store)
 
     async def request() -> None:
         set_deadline(-1.0)
+        method = WITHOUT_A_NAME.get(operation) or (lambda store: WITH_A_NAME[operation](store, collection))
         with pytest.raises(ChromaTimeout):
-            await (ABOUT_ALL[operation](late) if operation in ABOUT_ALL else ABOUT_ONE[operation](late, collection))
+            await method(deadline_store)
 
     await asyncio.create_task(request())

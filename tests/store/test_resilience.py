@@ -1,4 +1,4 @@
-"""Budgets, retries and the circuit breaker, over a real Chroma behind a proxy that fails on demand."""
+"""Deadlines, retries and the circuit breaker, over a real Chroma behind a proxy that fails on demand."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from ragstore.kit.context import set_deadline
 from ragstore.model.documents import EVERYTHING, Write
 from ragstore.store.deadline import DeadlineStore
 from tests.support.factories import add_documents, batch
-from tests.support.fault_proxy import Proxy, proxied
+from tests.support.fault_proxy import FaultProxy, fault_proxy
 from tests.support.servers import Served, free_port
 from tests.support.stores import exact, http_backend, with_retries
 
 
 @pytest.fixture
-async def proxy(chroma: Served) -> AsyncIterator[Proxy]:
-    """A proxy before Chroma, which hits every chunk once it has a fault."""
-    async with proxied(urlsplit(chroma.url).port or 0) as made:
+async def proxy(chroma: Served) -> AsyncIterator[FaultProxy]:
+    """A proxy in front of Chroma. Once it has a fault, it applies it to every chunk."""
+    async with fault_proxy(urlsplit(chroma.url).port or 0) as made:
         made.every = 1
         yield made
 
 
 @pytest.fixture
-async def backend(proxy: Proxy) -> AsyncIterator[Backend]:
+async def backend(proxy: FaultProxy) -> AsyncIterator[Backend]:
     """Chroma behind the proxy."""
     made = http_backend(f"http://127.0.0.1:{proxy.port}", "deadlines")
     await made.start()
@@ -50,25 +50,25 @@ class Clock:
         return self.now
 
 
-async def test_a_call_that_found_chroma_away_is_made_again(proxy: Proxy, backend: Backend) -> None:
+async def test_a_call_that_could_not_reach_chroma_is_retried(proxy: FaultProxy, backend: Backend) -> None:
     proxy.fault, proxy.every = "cut", 3
     retrying = with_retries(backend)
     for _ in range(10):
         await retrying.call(CountCollections())
-    assert proxy.met > 0
+    assert proxy.faults > 0
 
 
-async def test_a_call_is_not_repeated_for_ever(proxy: Proxy, backend: Backend) -> None:
+async def test_the_number_of_retries_is_limited(proxy: FaultProxy, backend: Backend) -> None:
     proxy.fault = "cut"
     with pytest.raises(ChromaUnavailable):
         await with_retries(backend).call(CountCollections())
 
 
-async def test_a_creation_is_not_repeated(proxy: Proxy, backend: Backend, name: str) -> None:
+async def test_the_creation_of_a_collection_is_not_retried(proxy: FaultProxy, backend: Backend, name: str) -> None:
     proxy.fault = "cut"
     with pytest.raises(ChromaUnavailable):
         await with_retries(backend).call(CreateCollection(name, {}, "l2"))
-    assert proxy.met == 1
+    assert proxy.faults == 1
 
 
 async def test_a_deletion_that_was_not_sent_is_not_repeated(name: str) -> None:
@@ -82,7 +82,7 @@ async def test_a_deletion_that_was_not_sent_is_not_repeated(name: str) -> None:
     assert REGISTRY.get_sample_value("ragstore_chroma_retries_total") == retried
 
 
-async def test_an_add_that_is_tried_again_knows_what_it_wrote_before(backend: Backend, name: str) -> None:
+async def test_an_add_that_is_retried_recognises_its_own_documents(backend: Backend, name: str) -> None:
     store = exact(backend)
     await store.create_collection(name, {}, "l2")
     write = Write("add", batch("a", "b"))
@@ -91,46 +91,46 @@ async def test_an_add_that_is_tried_again_knows_what_it_wrote_before(backend: Ba
     assert (await store.get(name, EVERYTHING)).ids == ["a", "b"]
 
 
-async def test_the_circuit_opens_after_failures_and_closes_after_a_success(proxy: Proxy, backend: Backend) -> None:
+async def test_the_circuit_opens_after_failures_and_closes_after_a_success(proxy: FaultProxy, backend: Backend) -> None:
     clock = Clock()
-    breaking = LayeredBackend(backend, [CircuitBreakerLayer(clock)])
+    breaker = LayeredBackend(backend, [CircuitBreakerLayer(clock)])
     proxy.fault = "cut"
     for _ in range(MAX_FAILURES):
         with pytest.raises(ChromaUnavailable, match=r"cannot be reached$"):
-            await breaking.call(CountCollections())
-    met = proxy.met
+            await breaker.call(CountCollections())
+    met = proxy.faults
     with pytest.raises(CircuitOpen):
-        await breaking.call(CountCollections())
-    assert proxy.met == met
+        await breaker.call(CountCollections())
+    assert proxy.faults == met
 
     clock.now += OPEN_SECONDS
     with pytest.raises(ChromaUnavailable, match=r"cannot be reached$"):
-        await breaking.call(CountCollections())
+        await breaker.call(CountCollections())
     with pytest.raises(CircuitOpen):
-        await breaking.call(CountCollections())
+        await breaker.call(CountCollections())
 
     proxy.fault = "none"
     clock.now += OPEN_SECONDS
-    await breaking.call(CountCollections())
-    await breaking.call(CountCollections())
+    await breaker.call(CountCollections())
+    await breaker.call(CountCollections())
 
 
-async def test_a_probe_passes_an_open_circuit_and_closes_it(proxy: Proxy, backend: Backend) -> None:
-    breaking = LayeredBackend(backend, [CircuitBreakerLayer(Clock())])
+async def test_a_probe_passes_an_open_circuit_and_closes_it(proxy: FaultProxy, backend: Backend) -> None:
+    breaker = LayeredBackend(backend, [CircuitBreakerLayer(Clock())])
     proxy.fault = "cut"
     for _ in range(MAX_FAILURES):
         with pytest.raises(ChromaUnavailable):
-            await breaking.call(CountCollections())
+            await breaker.call(CountCollections())
     with pytest.raises(ChromaUnavailable, match=r"cannot be reached$"):
-        await breaking.call(GetStatus())
+        await breaker.call(GetStatus())
     proxy.fault = "none"
     with pytest.raises(CircuitOpen):
-        await breaking.call(CountCollections())
-    await breaking.call(GetStatus())
-    await breaking.call(CountCollections())
+        await breaker.call(CountCollections())
+    await breaker.call(GetStatus())
+    await breaker.call(CountCollections())
 
 
-async def test_a_store_keeps_to_the_budget_of_its_caller(proxy: Proxy, backend: Backend, name: str) -> None:
+async def test_a_store_keeps_to_the_budget_of_the_request(proxy: FaultProxy, backend: Backend, name: str) -> None:
     store = DeadlineStore(exact(backend))
     await store.create_collection(name, {}, "l2")
     proxy.fault = "silence"

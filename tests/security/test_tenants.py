@@ -8,17 +8,17 @@ import httpx
 import pytest
 
 from tests.support.documents import add, document
-from tests.support.keyed_services import Guarded, guarded
+from tests.support.keyed_services import KeyedService, keyed_service
 from tests.support.problems import problem_of
 from tests.support.servers import Served
 
 
 @pytest.fixture(scope="module")
-def placed(chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """A service over a Chroma server, with keys for several places."""
+def multi_tenant(chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedService]:
+    """A service over a Chroma server, with keys for several tenants and databases."""
     environ = {"RAGSTORE_CHROMA_URL": chroma.url, "RAGSTORE_CHROMA_DATABASE": "security_tests"}
-    with guarded(
-        tmp_path_factory.mktemp("placed"),
+    with keyed_service(
+        tmp_path_factory.mktemp("tenants"),
         {
             "home": {"role": "admin"},
             "acme": {"role": "admin", "tenant": "acme_tests", "database": "books"},
@@ -46,19 +46,19 @@ def names(http: httpx.Client) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["home", "acme", "other"])
-def test_a_key_sees_the_collections_of_its_own_place_only(placed: Guarded, name: str) -> None:
-    with placed.client(name) as http:
+def test_a_key_sees_the_collections_of_its_own_database_only(multi_tenant: KeyedService, name: str) -> None:
+    with multi_tenant.client(name) as http:
         assert names(http) == ["common", f"repo_{name}"]
         assert [hit["id"] for hit in http.get("/collections/common/documents").json()["documents"]] == [name]
         assert http.get("/health").json()["collections_count"] == 2
 
 
-def test_what_is_in_another_place_is_404(placed: Guarded) -> None:
-    with placed.client("acme") as http:
+def test_a_collection_of_another_tenant_is_404(multi_tenant: KeyedService) -> None:
+    with multi_tenant.client("acme") as http:
         problem_of(http.get("/collections/repo_home"), 404)
 
 
-def test_patterns_hold_within_a_place(placed: Guarded) -> None:
-    with placed.client("acme-guest") as http:
+def test_patterns_apply_within_the_database_of_a_key(multi_tenant: KeyedService) -> None:
+    with multi_tenant.client("acme-guest") as http:
         assert names(http) == ["repo_acme"]
         problem_of(http.get("/collections/common"), 404)

@@ -1,4 +1,4 @@
-"""Planned queries give what Chroma's own filter gives, and no less of it."""
+"""Planned queries return the same results as Chroma's filter, and no fewer."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from ragstore.store.filter_planning import FilterPlanningStore
 from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents
-from tests.support.fake_clock_store import Priced
+from tests.support.fake_clock_store import FakeClockStore
 
-# -- nothing is given up ------------------------------------------------------------------------
+# -- results ------------------------------------------------------------------------------------
 
 
 def clustered(count: int, dimension: int, clusters: int, seed: int) -> tuple[Matrix, np.ndarray]:
-    """Vectors around a few centres, and which centre each is of."""
+    """Vectors around a few centres, and the index of each vector's centre."""
     generator = np.random.default_rng(seed)
     of = generator.integers(0, clusters, count)
     centres = generator.normal(size=(clusters, dimension)) * 3
@@ -55,51 +55,51 @@ FILTERS = COMPARISONS | st.builds(
     st.sampled_from(("$and", "$or")),
     st.lists(COMPARISONS, min_size=1, max_size=3),
 )
-ASKED = st.tuples(st.integers(0, 599), st.sampled_from((1, 2, 5, 10, 30, 100, 300)))
+QUERIES = st.tuples(st.integers(0, 599), st.sampled_from((1, 2, 5, 10, 30, 100, 300)))
 
 
 @pytest.fixture(scope="module")
 async def clusters(bare: Store) -> str:
     """A collection of clustered vectors."""
     await bare.create_collection("clusters", {}, "l2")
-    ids = [str(place) for place in range(len(VECTORS))]
+    ids = [str(index) for index in range(len(VECTORS))]
     await add_documents(bare, "clusters", Batch(ids, ids, CLUSTERED, VECTORS))
     return "clusters"
 
 
 @pytest.fixture(scope="module")
-def learned(bare: Store) -> tuple[FilterPlanningStore, Priced]:
-    """A planning store that is kept from example to example, so that it has learned."""
-    inner = Priced(bare)
+def experienced(bare: Store) -> tuple[FilterPlanningStore, FakeClockStore]:
+    """A planning store that is kept from example to example, so that it has statistics."""
+    inner = FakeClockStore(bare)
     return FilterPlanningStore(inner, lambda: inner.now), inner
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(filtered=FILTERS, queries=st.lists(ASKED, min_size=1, max_size=4), filter_cost=st.sampled_from((0.1, 100.0)))
-async def test_there_are_top_k_results_when_that_many_match_all_of_them_matching_in_order(
+@given(filtered=FILTERS, queries=st.lists(QUERIES, min_size=1, max_size=4), filter_cost=st.sampled_from((0.1, 100.0)))
+async def test_results_are_complete_match_the_filter_and_are_sorted(
     clusters: str,
-    learned: tuple[FilterPlanningStore, Priced],
+    experienced: tuple[FilterPlanningStore, FakeClockStore],
     filtered: dict[str, object],
     queries: list[tuple[int, int]],
     filter_cost: float,
 ) -> None:
-    store, inner = learned
-    inner.filtered = filter_cost
+    store, inner = experienced
+    inner.filtered_seconds = filter_cost
     parsed = where.parse(filtered)
     matching = {str(n) for n, metadata in enumerate(CLUSTERED) if where.matches(parsed, metadata)}
-    found = await store.query(clusters, [Query(VECTORS[place], top_k, Condition(parsed)) for place, top_k in queries])
-    for hits, (place, top_k) in zip(found.hits, queries, strict=True):
+    found = await store.query(clusters, [Query(VECTORS[index], top_k, Condition(parsed)) for index, top_k in queries])
+    for hits, (index, top_k) in zip(found.hits, queries, strict=True):
         assert len(hits.ids) == len(set(hits.ids)) == min(top_k, len(matching))
         assert set(hits.ids) <= matching
         assert hits.distances == sorted(hits.distances)
-        distances = ((VECTORS[[int(name) for name in hits.ids]] - VECTORS[place]) ** 2).sum(axis=1)
+        distances = ((VECTORS[[int(name) for name in hits.ids]] - VECTORS[index]) ** 2).sum(axis=1)
         assert hits.distances == pytest.approx(distances.tolist(), rel=1e-4, abs=1e-3)
 
 
 @pytest.fixture
 def store(bare: Store) -> FilterPlanningStore:
-    """A planning store that knows nothing yet."""
-    inner = Priced(bare)
+    """A planning store without statistics."""
+    inner = FakeClockStore(bare)
     return FilterPlanningStore(inner, lambda: inner.now)
 
 
@@ -124,10 +124,10 @@ async def corpus(bare: Store) -> AsyncIterator[tuple[str, Matrix, list[Metadata]
     await bare.delete_collection("corpus")
 
 
-def _recall(found: list[Hits], questions: Matrix, vectors: Matrix, matching: np.ndarray) -> float:
-    """Part of the five nearest matching documents that was found."""
+def _recall(found: list[Hits], embeddings: Matrix, vectors: Matrix, matching: np.ndarray) -> float:
+    """Fraction of the five nearest matching documents that was found."""
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    closeness = questions @ units[matching].T
+    closeness = embeddings @ units[matching].T
     nearest = matching[np.argsort(-closeness, axis=1)[:, :5]]
     return float(
         np.mean([len({*hits.ids} & {str(row) for row in best}) / 5 for hits, best in zip(found, nearest, strict=True)])
@@ -146,7 +146,7 @@ def _recall(found: list[Hits], questions: Matrix, vectors: Matrix, matching: np.
     ],
     ids=str,
 )
-async def test_recall_is_no_worse_than_chromas(
+async def test_recall_is_no_worse_than_with_chromas_filter(
     store: FilterPlanningStore, bare: Store, corpus: tuple[str, Matrix, list[Metadata]], where_given: dict[str, object]
 ) -> None:
     name, vectors, metadatas = corpus
@@ -154,26 +154,26 @@ async def test_recall_is_no_worse_than_chromas(
     matching = np.array([row for row, metadata in enumerate(metadatas) if where.matches(parsed, metadata)])
     generator = np.random.default_rng(4)
     noise = generator.normal(size=(200, 32)).astype(np.float32)
-    questions = vectors[generator.integers(0, 2000, 200)] + noise
-    queries = [Query(question, 5, Condition(parsed)) for question in questions]
+    embeddings = vectors[generator.integers(0, 2000, 200)] + noise
+    queries = [Query(embedding, 5, Condition(parsed)) for embedding in embeddings]
     planned: list[Hits] = []
     plain: list[Hits] = []
     for start in range(0, 200, 20):
         planned += (await store.query(name, queries[start : start + 20])).hits
         plain += (await bare.query(name, queries[start : start + 20])).hits
     assert all(len(hits.ids) == 5 for hits in planned)
-    assert _recall(planned, questions, vectors, matching) >= _recall(plain, questions, vectors, matching) - 0.005
+    assert _recall(planned, embeddings, vectors, matching) >= _recall(plain, embeddings, vectors, matching) - 0.005
 
 
 # -- settings -----------------------------------------------------------------------------------
 
 
 def _stack(folder: Path, **environ: str) -> list[type]:
-    """Which of the stores that plan, coalesce and ask Chroma the service makes, from the outermost."""
+    """The stores that plan, batch and call Chroma, as the service stacks them, from the outermost."""
     store: object = create_store(service_settings.load({"RAGSTORE_DATA_PATH": str(folder), **environ}))
     stack = [type(store)]
     while isinstance(store, StoreLayer):
-        store = store._inner
+        store = store.inner
         stack.append(type(store))
     return [kind for kind in stack if kind in (BatchingStore, FilterPlanningStore, ChromaStore)]
 
