@@ -156,6 +156,19 @@ def test_a_wrong_method_is_405_with_the_allowed_ones(http: httpx.Client, method:
     assert method not in response.headers["allow"].split(", ")
 
 
+@pytest.mark.parametrize("word", ["all", "delete", "filter", "stream"])
+def test_the_methods_of_a_path_are_those_of_the_openapi_document(
+    http: httpx.Client, collection: str, word: str
+) -> None:
+    path = "/collections/{collection_name}/documents/" + word
+    documented = http.get("/openapi.json").json()["paths"][path]
+
+    response = http.options(path.format(collection_name=collection))
+
+    allowed = {method.lower() for method in response.headers["allow"].split(", ")}
+    assert allowed == {*documented, "options"}
+
+
 @pytest.mark.parametrize(
     "content_type",
     [

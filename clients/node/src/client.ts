@@ -2,6 +2,7 @@
 
 import createClient, { type Client as Api } from "openapi-fetch";
 
+import { validatedHeaders, validatedUrl, collectionPath } from "./arguments.js";
 import { toBase64 } from "./embeddings.js";
 import { checkNumbers, documentsBody, encodeDocument } from "./encoding.js";
 import { InvalidInput, NotFound } from "./errors.js";
@@ -69,8 +70,8 @@ export class Client {
     const { apiKey, headers, timeoutMs = 30_000, retries, fetch = (request: Request) => globalThis.fetch(request) } = options;
     this.#transport = new Transport(fetch, { ...DEFAULT_RETRIES, ...retries }, timeoutMs);
     this.#api = createClient<paths, "application/json">({
-      baseUrl: checkedUrl(url),
-      headers: checkedHeaders({
+      baseUrl: validatedUrl(url),
+      headers: validatedHeaders({
         Accept: "application/json",
         ...headers,
         ...(apiKey !== undefined && { Authorization: `Bearer ${apiKey}` }),
@@ -386,39 +387,10 @@ export class Client {
   }
 }
 
-function collectionPath(name: string): { collection_name: string } {
-  if (name === "" || name === "." || name === "..") {
-    throw new InvalidInput(`'${name}' is not a collection name`);
-  }
-  return { collection_name: name };
-}
-
 function callOptions({ signal, timeoutMs }: { [K in keyof CallOptions]: CallOptions[K] | undefined }): CallOptions {
   return { ...(signal && { signal }), ...(timeoutMs !== undefined && { timeoutMs }) };
 }
 
 function hasStatus(status: number, body: unknown, expected: string): boolean {
   return status === 503 && (body as { status?: unknown } | null | undefined)?.status === expected;
-}
-
-function checkedUrl(url: string): string {
-  // The message does not repeat the URL, which may contain a password.
-  const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (!parsed || !["http:", "https:"].includes(parsed.protocol)) {
-    throw new InvalidInput("the service's URL must begin with http:// or https://");
-  }
-  if (parsed.username || parsed.password || parsed.search || parsed.hash) {
-    throw new InvalidInput("the service's URL must not have a user, a query or a fragment");
-  }
-  return parsed.href.replace(/\/+$/, "");
-}
-
-function checkedHeaders(headers: Record<string, string>): Record<string, string> {
-  try {
-    new Headers(headers);
-  } catch {
-    // The cause would repeat the value, which may be the key.
-    throw new InvalidInput("a header or the key has characters that a header cannot have");
-  }
-  return headers;
 }

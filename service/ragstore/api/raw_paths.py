@@ -11,6 +11,9 @@ class RawPathMiddleware:
 
     ASGI servers decode the path, after which `a%2Fb` and `a/b` are the same. Document ids may contain slashes, so the
     path stays encoded for routing, and the dependencies of the routes decode its segments.
+
+    A document id may also be the last segment of another route, such as `all` or `stream`. These routes have other
+    methods than GET, so the id of a GET request is encoded further than the client did, and matches none of them.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -21,5 +24,8 @@ class RawPathMiddleware:
         if scope["type"] == ScopeType.HTTP and scope.get("raw_path"):
             head, documents, document_id = scope["raw_path"].decode("latin-1").partition("/documents/")
             # An id is one segment for routing, so that no route matches the first segment of `all/of/it`.
-            scope["path"] = head + documents + document_id.replace("/", "%2F")
+            segment = document_id.replace("/", "%2F")
+            if scope["method"] == "GET" and segment:
+                segment = f"%{ord(segment[0]):02X}{segment[1:]}"
+            scope["path"] = head + documents + segment
         await self._app(scope, receive, send)

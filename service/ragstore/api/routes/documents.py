@@ -141,19 +141,10 @@ class DocumentsController(Controller):
         include: Include = None,
     ) -> Document:
         """Get one document."""
-        return await _document(store, collection, requested_id, include)
-
-    # An id may be the last segment of another route. Without these routes, GET would return 405 for it.
-    @get(["/all", "/delete", "/filter", "/stream"], include_in_schema=False)
-    async def read_reserved(
-        self,
-        store: StoreDependency,
-        collection: CollectionName,
-        requested_id: NamedDependency[str],
-        include: Include = None,
-    ) -> Document:
-        """Get a document whose id is the last segment of another route."""
-        return await _document(store, collection, requested_id, include)
+        documents = await store.get(collection, Selection(ids=(requested_id,)), limit=1, with_embeddings=bool(include))
+        for document in to_documents(documents):
+            return document
+        raise DocumentNotFound(collection, requested_id)
 
     @delete(status_code=200, opt=WRITER, operation_id="deleteDocuments", summary="Delete documents")
     async def remove(
@@ -181,18 +172,6 @@ class DocumentsController(Controller):
     async def remove_all(self, store: StoreDependency, collection: CollectionName) -> DeleteAllResult:
         """Delete all documents. The collection keeps its metadata, dimension and distance function."""
         return DeleteAllResult("emptied", collection, await store.delete(collection, EVERYTHING))
-
-
-async def _document(store: Store, collection: str, document_id: str, include: Include) -> Document:
-    """One document.
-
-    Raises:
-        DocumentNotFound: it does not exist.
-    """
-    documents = await store.get(collection, Selection(ids=(document_id,)), limit=1, with_embeddings=bool(include))
-    for document in to_documents(documents):
-        return document
-    raise DocumentNotFound(collection, document_id)
 
 
 async def _delete(store: Store, collection: str, selection: Selection) -> DeleteResult:
