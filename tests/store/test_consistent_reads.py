@@ -276,7 +276,7 @@ async def test_beside_upserts_every_read_returns_one_of_them(stack: Store, name:
 
     async def query() -> None:
         for _ in range(60):
-            (hits,) = (await stack.query(name, [asked(0, 1)])).hits
+            (hits,) = (await stack.query(name, [asked(0, 1)])).matches
             assert [float(text) ** 2 for text in hits.texts] == hits.distances
 
     writers = [asyncio.create_task(write()) for _ in range(2)]

@@ -12,7 +12,7 @@ from ragstore.model.collections import Collection
 from ragstore.model.documents import Batch
 from ragstore.model.filters.condition import KEY_BYTES
 from ragstore.model.metadata import Metadata
-from ragstore.model.queries import Found, Hits, Query
+from ragstore.model.queries import CollectionMatches, Matches, Query
 from ragstore.store.filter_planning import EXPLORE_EVERY, MAX_FILTERS, MAX_NEIGHBOURS, FilterPlanningStore
 from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
@@ -108,8 +108,8 @@ async def test_only_the_queries_with_too_few_results_are_repeated(
 ) -> None:
     low = {"n": {"$lt": 100}}
     found = await store.query(points, [near(20, low), near(98, low, top_k=30), near(200, low)])
-    assert [len(hits.ids) for hits in found.hits] == [5, 30, 5]
-    assert found.hits[2].ids == ["99", "98", "97", "96", "95"]
+    assert [len(hits.ids) for hits in found.matches] == [5, 30, 5]
+    assert found.matches[2].ids == ["99", "98", "97", "96", "95"]
     assert [len(call.parts) for call in inner.calls] == [3, 1]
     assert inner.new_calls() == ["120", "pre_filter"]
 
@@ -186,7 +186,7 @@ async def test_mixed_queries_in_one_call_each_get_their_own_hits(
     ]
     planned, plain = await store.query(points, queries), await bare.query(points, queries)
     assert planned.collection == plain.collection
-    for one, other in zip(planned.hits, plain.hits, strict=True):
+    for one, other in zip(planned.matches, plain.matches, strict=True):
         assert (one.ids, one.texts, one.metadatas, one.distances) == (
             *(other.ids, other.texts),
             *(other.metadatas, other.distances),
@@ -336,8 +336,10 @@ async def test_a_failed_query_leaves_no_statistics(
 class EmptyStore(StoreLayer):
     """A store whose queries find nothing, without a call to Chroma."""
 
-    async def query(self, name: str, queries: Sequence[Query]) -> Found:
-        return Found(Collection("an id", name, {}, 2, "l2"), [Hits([], [], [], [], None) for _ in queries])
+    async def query(self, name: str, queries: Sequence[Query]) -> CollectionMatches:
+        return CollectionMatches(
+            Collection("an id", name, {}, 2, "l2"), [Matches([], [], [], [], None) for _ in queries]
+        )
 
 
 async def test_statistics_are_kept_of_the_most_recent_filters_only(bare: Store) -> None:

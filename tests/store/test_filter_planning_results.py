@@ -17,7 +17,7 @@ from ragstore.model.documents import Batch
 from ragstore.model.filters import where
 from ragstore.model.filters.condition import Condition
 from ragstore.model.metadata import Metadata
-from ragstore.model.queries import Hits, Query
+from ragstore.model.queries import Matches, Query
 from ragstore.model.vectors import Matrix
 from ragstore.store.batching.store import BatchingStore
 from ragstore.store.filter_planning import FilterPlanningStore
@@ -88,7 +88,7 @@ async def test_results_are_complete_match_the_filter_and_are_sorted(
     parsed = where.parse(filtered)
     matching = {str(n) for n, metadata in enumerate(CLUSTERED) if where.matches(parsed, metadata)}
     found = await store.query(clusters, [Query(VECTORS[index], top_k, Condition(parsed)) for index, top_k in queries])
-    for hits, (index, top_k) in zip(found.hits, queries, strict=True):
+    for hits, (index, top_k) in zip(found.matches, queries, strict=True):
         assert len(hits.ids) == len(set(hits.ids)) == min(top_k, len(matching))
         assert set(hits.ids) <= matching
         assert hits.distances == sorted(hits.distances)
@@ -124,7 +124,7 @@ async def corpus(bare: Store) -> AsyncIterator[tuple[str, Matrix, list[Metadata]
     await bare.delete_collection("corpus")
 
 
-def _recall(found: list[Hits], embeddings: Matrix, vectors: Matrix, matching: np.ndarray) -> float:
+def _recall(found: list[Matches], embeddings: Matrix, vectors: Matrix, matching: np.ndarray) -> float:
     """Fraction of the five nearest matching documents that was found."""
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     closeness = embeddings @ units[matching].T
@@ -156,11 +156,11 @@ async def test_recall_is_no_worse_than_with_chromas_filter(
     noise = generator.normal(size=(200, 32)).astype(np.float32)
     embeddings = vectors[generator.integers(0, 2000, 200)] + noise
     queries = [Query(embedding, 5, Condition(parsed)) for embedding in embeddings]
-    planned: list[Hits] = []
-    plain: list[Hits] = []
+    planned: list[Matches] = []
+    plain: list[Matches] = []
     for start in range(0, 200, 20):
-        planned += (await store.query(name, queries[start : start + 20])).hits
-        plain += (await bare.query(name, queries[start : start + 20])).hits
+        planned += (await store.query(name, queries[start : start + 20])).matches
+        plain += (await bare.query(name, queries[start : start + 20])).matches
     assert all(len(hits.ids) == 5 for hits in planned)
     assert _recall(planned, embeddings, vectors, matching) >= _recall(plain, embeddings, vectors, matching) - 0.005
 

@@ -79,7 +79,7 @@ async def test_repair_brings_back_what_was_stored_before_the_poison(metadata: Me
         assert sorted(await content_of(store)) == ["one", "three", "two"]
         await add_documents(store, NAME, batch("later"))
         await upsert_documents(store, NAME, batch("two", text="changed"))
-        (hits,) = (await store.query(NAME, [asked(1, 1, top_k=10)])).hits
+        (hits,) = (await store.query(NAME, [asked(1, 1, top_k=10)])).matches
         assert sorted(hits.ids) == ["later", "one", "three", "two"]
         assert await store.delete(NAME, of_ids("one")) == 1
     async with opened(tmp_path) as store:

@@ -14,7 +14,7 @@ from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, Coll
 from ragstore.kit.deferred_metrics import flush
 from ragstore.kit.errors import ServiceError
 from ragstore.model.metadata import Metadata
-from ragstore.model.queries import Found, Query
+from ragstore.model.queries import CollectionMatches, Query
 from ragstore.store.batching.queue import BATCH_REQUESTS
 from ragstore.store.batching.store import MAX_QUERY_BATCH, MIN_QUERY_BATCH, QUERY_CONCURRENCY, BatchingStore
 from ragstore.store.protocol import Store
@@ -64,10 +64,10 @@ async def _query_twice(store: Store, points: str) -> None:
         await store.query(points, [asked(0, 1)])
 
 
-def ids(response: Found | BaseException) -> list[str]:
+def ids(response: CollectionMatches | BaseException) -> list[str]:
     """The ids that one query found."""
-    assert isinstance(response, Found)
-    (hits,) = response.hits
+    assert isinstance(response, CollectionMatches)
+    (hits,) = response.matches
     return hits.ids
 
 
@@ -184,8 +184,8 @@ async def test_queries_of_different_filters_or_columns_neither_share_a_batch_nor
         await inner.wait_for_calls(QUERY_CONCURRENCY + len(OTHERS))
         assert [call.queries for call in later_calls(inner)] == [[query] for query in OTHERS.values()]
     for response, query in zip(await later, OTHERS.values(), strict=True):
-        assert isinstance(response, Found)
-        assert (response.hits[0].embeddings is not None) == query.with_embeddings
+        assert isinstance(response, CollectionMatches)
+        assert (response.matches[0].embeddings is not None) == query.with_embeddings
 
 
 async def test_queries_of_another_dimension_fail_and_the_others_succeed(
@@ -219,7 +219,7 @@ async def test_the_queries_of_one_request_keep_their_order(store: BatchingStore,
         asked(9, 1, where_given={"shelf": 9}),
     ]
     found = await store.query(points, queries)
-    assert [hits.ids for hits in found.hits] == [["3", "2"], ["1"], ["5"], []]
+    assert [hits.ids for hits in found.matches] == [["3", "2"], ["1"], ["5"], []]
     assert found.collection.name == points
     assert sorted(len(call.parts) for call in inner.calls) == [1, 1, 2]
 

@@ -244,7 +244,7 @@ async def test_a_query_that_found_a_document_which_was_then_deleted_is_retried(c
         try:
             await store.create_collection(name, {}, "l2")
             await add_documents(store, name, batch("a"))
-            assert (await store.query(name, [asked(1, 2)])).hits[0].ids == ["a"]
+            assert (await store.query(name, [asked(1, 2)])).matches[0].ids == ["a"]
         finally:
             await store.close()
     assert len(queries) == 2
@@ -256,7 +256,7 @@ async def test_a_record_without_text_and_metadata_is_found(chroma: Served, name:
         async with httpx.AsyncClient(base_url=chroma.url) as client:
             path = f"/api/v2/tenants/{TENANT}/databases/store_tests/collections/{made.id}/add"
             (await client.post(path, json={"ids": ["bare"], "embeddings": [[1, 2]]})).raise_for_status()
-        [hits] = (await store.query(name, [asked(1, 2)])).hits
+        [hits] = (await store.query(name, [asked(1, 2)])).matches
         assert (hits.ids, hits.texts, hits.metadatas) == (["bare"], [""], [{}])
 
 
@@ -326,7 +326,7 @@ async def test_connections_that_chroma_closes_between_calls_are_replaced(
         for index in range(10):
             await upsert_documents(store, name, batch(f"a{index}"))
             assert await store.count(name) == index + 1
-            assert len((await store.query(name, [asked(1, 2, top_k=1)])).hits[0].ids) == 1
+            assert len((await store.query(name, [asked(1, 2, top_k=1)])).matches[0].ids) == 1
         await add_documents(store, name, batch("b", "c"))
         assert (await store.status()).collections_count > 0
         await store.delete_collection(name)

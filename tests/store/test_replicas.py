@@ -48,7 +48,7 @@ async def test_a_collection_made_again_elsewhere_is_read(replicas: tuple[Store, 
 async def test_a_collection_made_again_elsewhere_is_queried(replicas: tuple[Store, Store], name: str) -> None:
     await _replace(*replicas, name)
     found = await replicas[0].query(name, [asked(1, 2, 3)])
-    assert found.hits[0].ids == ["c"]
+    assert found.matches[0].ids == ["c"]
     assert (found.collection.distance, found.collection.metadata) == ("ip", {"is": "second"})
 
 
@@ -116,7 +116,7 @@ async def test_a_collection_made_again_through_chromas_own_api_is_served(
         (await chroma.post(f"{api}/{made['id']}/upsert", json=record)).raise_for_status()
     found = await store.get(name, EVERYTHING)
     assert (found.ids, found.texts, found.metadatas) == (["theirs"], [""], [{}])
-    assert (await store.query(name, [asked(1, 2, 3)])).hits[0].texts == [""]
+    assert (await store.query(name, [asked(1, 2, 3)])).matches[0].texts == [""]
     assert (await store.get_collection(name)).distance == "l2"
 
 

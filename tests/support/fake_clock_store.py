@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragstore.model.queries import Found, Hits, Query
+from ragstore.model.queries import CollectionMatches, Matches, Query
 from ragstore.store.protocol import Store
 from tests.support.spies import SpyStore
 
@@ -24,7 +24,7 @@ class FakeClockStore(SpyStore):
         self.plain_seconds = 1.0
         self.filtered_seconds = 10.0
 
-    async def query(self, name: str, queries: Sequence[Query]) -> Found:
+    async def query(self, name: str, queries: Sequence[Query]) -> CollectionMatches:
         self.now += sum(self.plain_seconds if query.condition.is_none else self.filtered_seconds for query in queries)
         return await super().query(name, queries)
 
@@ -40,7 +40,7 @@ def _describe(query: Query) -> str:
     return str(query.top_k) if query.condition.is_none else "pre_filter"
 
 
-async def hits_of(store: Store, name: str, query: Query) -> Hits:
+async def hits_of(store: Store, name: str, query: Query) -> Matches:
     """The hits of one query."""
-    (hits,) = (await store.query(name, [query])).hits
+    (hits,) = (await store.query(name, [query])).matches
     return hits

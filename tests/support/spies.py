@@ -11,7 +11,7 @@ from ragstore.chroma.embedded.backend import EmbeddedBackend
 from ragstore.chroma.operations import Operation
 from ragstore.kit.errors import ServiceError
 from ragstore.model.documents import Selection, Write
-from ragstore.model.queries import Found, Query
+from ragstore.model.queries import CollectionMatches, Query
 from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
 
@@ -101,7 +101,7 @@ class SpyStore(StoreLayer):
         await self.exit_gate.wait()
         return count
 
-    async def query(self, name: str, queries: Sequence[Query]) -> Found:
+    async def query(self, name: str, queries: Sequence[Query]) -> CollectionMatches:
         await self._begin(Call("query", name, tuple(queries)))
         found = await super().query(name, queries)
         await self.exit_gate.wait()

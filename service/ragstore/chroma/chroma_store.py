@@ -73,7 +73,7 @@ from ragstore.model.metadata import (
     too_many_collection_keys,
     without_nulls,
 )
-from ragstore.model.queries import Found, Hits, Query
+from ragstore.model.queries import CollectionMatches, Matches, Query
 
 
 class ChromaStore:
@@ -207,15 +207,15 @@ class ChromaStore:
         async with self._locks.get(name):
             return await self._cache.with_collection(name, delete)
 
-    async def query(self, name: str, queries: Sequence[Query]) -> Found:
+    async def query(self, name: str, queries: Sequence[Query]) -> CollectionMatches:
         """Find the nearest documents."""
 
-        async def query(collection: Collection) -> Found:
+        async def query(collection: Collection) -> CollectionMatches:
             for query in queries:
                 self._check_dimension(collection, len(query.embedding), "$.query_embedding")
             if collection.dimension is None:
-                return Found(collection, [Hits([], [], [], [], None) for _ in queries])
-            return Found(collection, await self._query(collection, queries))
+                return CollectionMatches(collection, [Matches([], [], [], [], None) for _ in queries])
+            return CollectionMatches(collection, await self._query(collection, queries))
 
         return await self._cache.with_collection(name, query)
 
@@ -266,7 +266,7 @@ class ChromaStore:
         accepted = [write for write, error in zip(writes, outcomes, strict=True) if error is None]
         if not accepted:
             return outcomes
-        token_of = {key: write.mark for write in accepted for key in write.batch.ids}
+        token_of = {key: write.write_token for write in accepted for key in write.batch.ids}
         tokens = [token_of[key] for key in merged.records.ids]
         await self.backend.call(AddRecords(collection.id, merged.records, tokens))
         added = await self._added(collection, merged.records.ids, tokens)
@@ -276,7 +276,7 @@ class ChromaStore:
             if lost:
                 outcomes[index] = DocumentsExist(collection.name, [ids[row] for row in lost], lost)
                 if won := [key for key in ids if key in added]:
-                    await self.backend.call(UndoAdd(collection.id, won, write.mark))
+                    await self.backend.call(UndoAdd(collection.id, won, write.write_token))
         return outcomes
 
     async def _existing(self, collection: Collection, writes: list[Write]) -> dict[str, Metadata]:
@@ -290,7 +290,7 @@ class ChromaStore:
             return {}
         present = await self.backend.call(GetWriteTokens(collection.id, _ids_of(looked_up)))
         # A record with a token of these writes is from an earlier attempt whose response was lost.
-        own = {write.mark for write in writes}
+        own = {write.write_token for write in writes}
         return {key: {} for key, token in present.items() if token not in own}
 
     async def _added(self, collection: Collection, ids: list[str], tokens: list[str]) -> set[str]:
@@ -300,9 +300,9 @@ class ChromaStore:
         stored = await self.backend.call(GetWriteTokens(collection.id, ids))
         return {key for key, token in zip(ids, tokens, strict=True) if stored.get(key) == token}
 
-    async def _query(self, collection: Collection, queries: Sequence[Query]) -> list[Hits]:
+    async def _query(self, collection: Collection, queries: Sequence[Query]) -> list[Matches]:
         """Execute queries; those with the same filter in one call."""
-        hits: dict[int, Hits] = {}
+        hits: dict[int, Matches] = {}
         for indexes in group_for_calls(queries):
             first = queries[indexes[0]]
             results = await self.backend.call(
@@ -380,12 +380,12 @@ def _columns(with_embeddings: bool) -> tuple[Column, ...]:
     return ("documents", "metadatas", "embeddings") if with_embeddings else ("documents", "metadatas")
 
 
-def _hits(found: QueryResult, top_k: int) -> Hits:
+def _hits(found: QueryResult, top_k: int) -> Matches:
     """The `top_k` nearest hits, with finite distances."""
     distances = [distance if math.isfinite(distance) else MAX_FLOAT32 for distance in found.distances]
     order = sorted(range(len(distances)), key=distances.__getitem__)[:top_k]
     texts, metadatas = found.texts or [], found.metadatas or []
-    return Hits(
+    return Matches(
         ids=[found.ids[index] for index in order],
         texts=[texts[index] for index in order],
         metadatas=[metadatas[index] for index in order],

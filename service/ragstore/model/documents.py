@@ -46,12 +46,12 @@ class Write:
     Attributes:
         kind: `add` rejects existing ids; `upsert` replaces documents with existing ids completely.
         batch: the documents.
-        mark: write token, unique to this write, by which a retried add recognizes what it wrote before.
+        write_token: write token, unique to this write, by which a retried add recognizes what it wrote before.
     """
 
     kind: Literal["add", "upsert"]
     batch: Batch
-    mark: str = field(default_factory=lambda: f"ragstore:{uuid4().hex}")
+    write_token: str = field(default_factory=lambda: f"ragstore:{uuid4().hex}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def group_by_filter(queries: Sequence[Query]) -> dict[FilterKey, list[int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
+class Matches:
     """The results of one query, by columns, nearest first.
 
     Attributes:
@@ -75,16 +75,16 @@ class Hits:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CollectionMatches:
     """The results of several queries on a collection.
 
     Attributes:
         collection: the collection at the time of the queries.
-        hits: the results, one for each query.
+        matches: the results, one for each query.
     """
 
     collection: Collection
-    hits: list[Hits]
+    matches: list[Matches]
 
 
 class Match(Struct, frozen=True, omit_defaults=True):

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import Collection, Distance
 from ragstore.model.names import validate_name
-from ragstore.model.queries import CollectionError, Hits, Match, Query
+from ragstore.model.queries import CollectionError, Match, Matches, Query
 from ragstore.store.protocol import Store
 
 MAX_CONCURRENT_SEARCHES: Final = 16
@@ -39,7 +39,7 @@ async def search(
     """
     results = await store.query(validate_name(name), [query])
     collection = results.collection
-    matches = _matches(results.hits[0], collection.distance, name if with_collection else UNSET)
+    matches = _matches(results.matches[0], collection.distance, name if with_collection else UNSET)
     return collection, list(_within_bounds(matches, query))
 
 
@@ -79,7 +79,7 @@ def score(distance: float, function: Distance) -> float:
     return 1.0 / (1.0 + distance) if function == "l2" else 1.0 - distance
 
 
-def _matches(columns: Hits, function: Distance, collection: str | UnsetType) -> Iterator[Match]:
+def _matches(columns: Matches, function: Distance, collection: str | UnsetType) -> Iterator[Match]:
     for index, document_id in enumerate(columns.ids):
         distance = columns.distances[index]
         yield Match(

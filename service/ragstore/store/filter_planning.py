@@ -29,7 +29,7 @@ from ragstore.model.filters import where as metadata_filter
 from ragstore.model.filters.condition import NO_CONDITION
 from ragstore.model.filters.grammar import Combination
 from ragstore.model.filters.where import Where
-from ragstore.model.queries import FilterKey, Found, Hits, Query, group_by_filter
+from ragstore.model.queries import CollectionMatches, FilterKey, Matches, Query, group_by_filter
 from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
 
@@ -155,7 +155,7 @@ class PostFiltered:
         pre_filter_seconds: time per query of those that fell back to Chroma's filter; None if there were none.
     """
 
-    found: Found
+    found: CollectionMatches
     match_rate: float
     pre_filter_seconds: float | None = None
 
@@ -178,27 +178,27 @@ class FilterPlanningStore(StoreLayer):
         """The statistics by collection name and plan key, the least recently used first."""
         return MappingProxyType(self._stats)
 
-    async def query(self, name: str, queries: Sequence[Query]) -> Found:
+    async def query(self, name: str, queries: Sequence[Query]) -> CollectionMatches:
         """Find the nearest documents."""
         groups = group_by_filter(queries)
-        hits: list[Hits | None] = [None] * len(queries)
-        found: Found | None = None
+        hits: list[Matches | None] = [None] * len(queries)
+        found: CollectionMatches | None = None
         for key, indexes in groups.items():
             group = [queries[index] for index in indexes]
             found = await (self._query_planned(name, key, group) if _is_planned(group[0]) else self._pass(name, group))
-            for index, group_hits in zip(indexes, found.hits, strict=True):
+            for index, group_hits in zip(indexes, found.matches, strict=True):
                 hits[index] = group_hits
         if found is None:
             return await self._inner.query(name, queries)
-        return Found(found.collection, [query_hits for query_hits in hits if query_hits is not None])
+        return CollectionMatches(found.collection, [query_hits for query_hits in hits if query_hits is not None])
 
-    async def _pass(self, name: str, queries: list[Query]) -> Found:
+    async def _pass(self, name: str, queries: list[Query]) -> CollectionMatches:
         """Pass queries on that have no filter, or one that cannot be applied here."""
         found = await self._inner.query(name, queries)
         record(_PLANS[Plan.UNPLANNED].inc, sum(not query.condition.is_none for query in queries))
         return found
 
-    async def _query_planned(self, name: str, key: FilterKey, queries: list[Query]) -> Found:
+    async def _query_planned(self, name: str, key: FilterKey, queries: list[Query]) -> CollectionMatches:
         """Run queries that have one filter, with the strategy that is faster."""
         known = self._stats.get((name, key))
         strategy = "post_filter" if known is None else known.next_strategy()
@@ -230,14 +230,14 @@ class FilterPlanningStore(StoreLayer):
         estimate = known or FilterStats("", None, {})
         neighbours = estimate.neighbours(top_k)
         found, match_rate = await self._query_and_filter(name, queries, neighbours)
-        hits = found.hits
+        hits = found.matches
         short = _short(hits, queries)
         record(_PLANS[Plan.POST_FILTER].inc, len(queries) - len(short))
         matched = sum(len(hits[index].ids) for index in short)
         wider = replace(estimate, match_rate=matched / (neighbours * max(1, len(short)))).neighbours(top_k)
         if short and neighbours < wider < MAX_NEIGHBOURS:
             more, _ = await self._query_and_filter(name, [queries[index] for index in short], wider)
-            _replace(hits, short, more.hits)
+            _replace(hits, short, more.matches)
             before = len(short)
             short = _short(hits, queries)
             record(_PLANS[Plan.WIDENED].inc, before - len(short))
@@ -245,23 +245,25 @@ class FilterPlanningStore(StoreLayer):
             return PostFiltered(found, match_rate)
         started = self._clock()
         pre_filtered = await self._inner.query(name, [queries[index] for index in short])
-        _replace(hits, short, pre_filtered.hits)
+        _replace(hits, short, pre_filtered.matches)
         record(_PLANS[Plan.FELL_BACK].inc, len(short))
         return PostFiltered(found, match_rate, (self._clock() - started) / len(short))
 
-    async def _query_and_filter(self, name: str, queries: list[Query], neighbours: int) -> tuple[Found, float]:
+    async def _query_and_filter(
+        self, name: str, queries: list[Query], neighbours: int
+    ) -> tuple[CollectionMatches, float]:
         """Query without the filter, then apply it; return the hits and the match rate."""
         found = await self._inner.query(
             name, [replace(query, condition=NO_CONDITION, top_k=neighbours) for query in queries]
         )
-        matching = [_matching(hits, query.condition.where) for hits, query in zip(found.hits, queries, strict=True)]
-        returned = sum(len(hits.ids) for hits in found.hits)
+        matching = [_matching(hits, query.condition.where) for hits, query in zip(found.matches, queries, strict=True)]
+        returned = sum(len(hits.ids) for hits in found.matches)
         match_rate = sum(map(len, matching)) / returned if returned else 0.0
         trimmed = [
             _select(hits, indexes[: query.top_k])
-            for hits, indexes, query in zip(found.hits, matching, queries, strict=True)
+            for hits, indexes, query in zip(found.matches, matching, queries, strict=True)
         ]
-        return Found(found.collection, trimmed), match_rate
+        return CollectionMatches(found.collection, trimmed), match_rate
 
     def _stats_of(self, name: str, key: FilterKey, collection_id: str) -> FilterStats:
         """The statistics of a filter, new ones if there are none, marked as the most recently used."""
@@ -297,14 +299,14 @@ def _digits(number: float) -> str:
     return repr(abs(number)).partition("e")[0].replace(".", "").strip("0")
 
 
-def _matching(hits: Hits, where: Where | None) -> list[int]:
+def _matching(hits: Matches, where: Where | None) -> list[int]:
     """Indexes of the hits that a filter selects."""
     return [index for index, metadata in enumerate(hits.metadatas) if metadata_filter.matches(where, metadata)]
 
 
-def _select(hits: Hits, indexes: list[int]) -> Hits:
+def _select(hits: Matches, indexes: list[int]) -> Matches:
     """Some of the hits, in their order."""
-    return Hits(
+    return Matches(
         [hits.ids[index] for index in indexes],
         [hits.texts[index] for index in indexes],
         [hits.metadatas[index] for index in indexes],
@@ -313,11 +315,11 @@ def _select(hits: Hits, indexes: list[int]) -> Hits:
     )
 
 
-def _short(hits: list[Hits], queries: list[Query]) -> list[int]:
+def _short(hits: list[Matches], queries: list[Query]) -> list[int]:
     """Indexes of the queries with fewer than `top_k` results."""
     return [index for index, query in enumerate(queries) if len(hits[index].ids) < query.top_k]
 
 
-def _replace(hits: list[Hits], indexes: list[int], replacements: list[Hits]) -> None:
+def _replace(hits: list[Matches], indexes: list[int], replacements: list[Matches]) -> None:
     for index, replacement in zip(indexes, replacements, strict=True):
         hits[index] = replacement

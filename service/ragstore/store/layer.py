@@ -13,7 +13,7 @@ from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import Collection, Distance, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
 from ragstore.model.metadata import CollectionMetadata, Metadata, Scalar
-from ragstore.model.queries import Found, Query
+from ragstore.model.queries import CollectionMatches, Query
 from ragstore.store.protocol import Store
 
 T = TypeVar("T")
@@ -143,6 +143,6 @@ class StoreLayer:
         """Delete documents."""
         return await self._intercept("delete", name, lambda: self._inner.delete(name, selection))
 
-    async def query(self, name: str, queries: Sequence[Query]) -> Found:
+    async def query(self, name: str, queries: Sequence[Query]) -> CollectionMatches:
         """Find the nearest documents."""
         return await self._intercept("query", name, lambda: self._inner.query(name, queries))

@@ -16,7 +16,7 @@ from prometheus_client import Counter, Histogram
 from ragstore.kit.deferred_metrics import BUCKETS, record
 from ragstore.kit.errors import ServiceError
 from ragstore.model.documents import Selection, Write
-from ragstore.model.queries import Found, Query
+from ragstore.model.queries import CollectionMatches, Query
 from ragstore.store.layer import StoreLayer, StoreOperation
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class MetricsStore(StoreLayer):
         record(DELETED.inc, deleted)
         return deleted
 
-    async def query(self, name: str, queries: Sequence[Query]) -> Found:
+    async def query(self, name: str, queries: Sequence[Query]) -> CollectionMatches:
         """Find the nearest documents."""
         for query in queries:
             record((self._unfiltered if query.condition.is_none else self._filtered).inc)

@@ -14,7 +14,7 @@ from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import Collection, Distance, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
 from ragstore.model.metadata import CollectionMetadata, Metadata, Scalar
-from ragstore.model.queries import Found, Query
+from ragstore.model.queries import CollectionMatches, Query
 
 
 class Store(Protocol):
@@ -96,7 +96,7 @@ class Store(Protocol):
             The number of documents that were deleted.
         """
 
-    async def query(self, name: str, queries: Sequence[Query]) -> Found:
+    async def query(self, name: str, queries: Sequence[Query]) -> CollectionMatches:
         """Find the nearest documents of each query.
 
         Args:

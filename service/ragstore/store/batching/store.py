@@ -20,7 +20,7 @@ from prometheus_client import Gauge
 from ragstore.kit.errors import Overloaded, ServiceError
 from ragstore.kit.metrics import rejections
 from ragstore.model.documents import Selection, Write
-from ragstore.model.queries import Found, Query
+from ragstore.model.queries import CollectionMatches, Query
 from ragstore.store.batching.queue import BatchQueue, PendingRequest
 from ragstore.store.batching.tracer import BatchTracer, NullBatchTracer
 from ragstore.store.layer import StoreLayer
@@ -93,7 +93,7 @@ class BatchingStore(StoreLayer):
         self._unfinished_writes = 0
         self._unfinished_bytes = 0
         self._write_queues: dict[str, BatchQueue[Mutation, MutationResult]] = {}
-        self._query_queues: dict[tuple[str, int, bool, bytes], BatchQueue[Query, Found]] = {}
+        self._query_queues: dict[tuple[str, int, bool, bytes], BatchQueue[Query, CollectionMatches]] = {}
         _stores.add(self)
 
     @property
@@ -127,10 +127,10 @@ class BatchingStore(StoreLayer):
         deleted = await self._mutate(name, selection)
         return deleted if isinstance(deleted, int) else 0
 
-    async def query(self, name: str, queries: Sequence[Query]) -> Found:
+    async def query(self, name: str, queries: Sequence[Query]) -> CollectionMatches:
         """Find the nearest documents."""
         found = await _gather([self._query(name, query) for query in queries])
-        return Found(found[0].collection, [hits for part in found for hits in part.hits])
+        return CollectionMatches(found[0].collection, [hits for part in found for hits in part.matches])
 
     async def _write(self, name: str, write: Write) -> ServiceError | None:
         try:
@@ -183,7 +183,7 @@ class BatchingStore(StoreLayer):
         for pending, outcome in zip(batch, await self._inner.write(name, writes), strict=True):
             pending.resolve(outcome)
 
-    async def _query(self, name: str, query: Query) -> Found:
+    async def _query(self, name: str, query: Query) -> CollectionMatches:
         key = (name, len(query.embedding), query.with_embeddings, query.condition.key)
         queue = self._query_queues.get(key)
         if queue is None:
@@ -199,10 +199,10 @@ class BatchingStore(StoreLayer):
             )
         return await queue.submit(PendingRequest(query, 1, query.embedding.nbytes, "query"))
 
-    async def _send_queries(self, name: str, batch: list[PendingRequest[Query, Found]]) -> None:
+    async def _send_queries(self, name: str, batch: list[PendingRequest[Query, CollectionMatches]]) -> None:
         found = await self._inner.query(name, [pending.request for pending in batch])
-        for pending, hits in zip(batch, found.hits, strict=True):
-            pending.resolve(Found(found.collection, [hits]))
+        for pending, hits in zip(batch, found.matches, strict=True):
+            pending.resolve(CollectionMatches(found.collection, [hits]))
 
 
 _stores: Final[WeakSet[BatchingStore]] = WeakSet()
