@@ -26,7 +26,7 @@ from tests.client.clients import BlockingAsyncClient, ClientFactory
 from tests.client.corpus import CANARIES, HANDBOOK
 from tests.client.fake_servers import FakeEmbeddings, LocalServer
 from tests.client.spies import LogSpy
-from tests.support.servers import Served, running, start_chroma, start_service
+from tests.support.servers import Served, running, start_service
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +58,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
     logged = served.log.read_text()
     assert [canary for canary in CANARIES if canary in logged] == []
-
-
-@pytest.fixture(scope="session")
-def chroma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A plain Chroma server."""
-    with running(start_chroma(tmp_path_factory.mktemp("client-chroma"))) as served:
-        yield served
 
 
 @pytest.fixture

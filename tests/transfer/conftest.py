@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from uuid import uuid4
 
 import pytest
 
@@ -24,12 +23,6 @@ def remote(chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     environ = {"RAGSTORE_CHROMA_URL": chroma.url, "RAGSTORE_CHROMA_DATABASE": "transfer_tests"}
     with running(start_service(tmp_path_factory.mktemp("remote"), environ)) as served, Store.of(served) as store:
         yield store
-
-
-@pytest.fixture
-def name() -> str:
-    """A unique name for a collection."""
-    return f"t-{uuid4().hex}"
 
 
 @pytest.fixture
