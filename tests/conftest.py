@@ -18,7 +18,7 @@ from tests.support.servers import Served, running, start_chroma, start_service
 
 STORES = ("embedded", "remote")
 
-PROCESS_FIXTURES = frozenset({"chroma", "service", "place", "spy_backend", "keyed", "archive_store"})
+PROCESS_FIXTURES = frozenset({"chroma", "service", "location", "spy_backend", "keyed", "archive_store"})
 """Fixtures that start a process. Each other one that does so depends on one of these."""
 
 PROCESS_FOLDERS = frozenset({"system", "soak", "fuzz", "node", "deploy", "transfer", "chroma_quirks", "hostile"})

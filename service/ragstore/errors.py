@@ -145,20 +145,20 @@ class DocumentsExist(Conflict):
     Args:
         collection: the collection's name.
         ids: the ids that are taken, in the order of the request.
-        places: where in the request they stand, if that is known.
+        indexes: where in the request they stand, if that is known.
     """
 
     title = "Documents exist"
 
     NAMED_IN_DETAIL: ClassVar[int] = 20
 
-    def __init__(self, collection: str, ids: Sequence[str], places: Sequence[int] = ()) -> None:
+    def __init__(self, collection: str, ids: Sequence[str], indexes: Sequence[int] = ()) -> None:
         named = ", ".join(f"'{taken}'" for taken in ids[: self.NAMED_IN_DETAIL])
         rest = len(ids) - self.NAMED_IN_DETAIL
         more = f" and {rest} more" if rest > 0 else ""
         super().__init__(
             f"Documents already exist in collection '{collection}': {named}{more}",
-            [FieldError(f"$.documents[{place}].id", "This id is taken") for place in places],
+            [FieldError(f"$.documents[{index}].id", "This id is taken") for index in indexes],
         )
         self.ids = tuple(ids)
 

@@ -89,13 +89,13 @@ def test_names_and_units_are_as_prometheus_has_them(metric: Any) -> None:
 def test_panels_overlap_nowhere() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
-        place = panel["gridPos"]
+        index = panel["gridPos"]
         cells = {
             (x, y)
-            for x in range(place["x"], place["x"] + place["w"])
-            for y in range(place["y"], place["y"] + place["h"])
+            for x in range(index["x"], index["x"] + index["w"])
+            for y in range(index["y"], index["y"] + index["h"])
         }
-        assert place["x"] + place["w"] <= 24
+        assert index["x"] + index["w"] <= 24
         assert not cells & taken, panel["title"]
         taken |= cells
 

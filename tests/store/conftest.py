@@ -10,19 +10,19 @@ import pytest
 from ragstore.store.protocol import Store
 from tests.support.servers import Served
 from tests.support.spies import SpyBackend, SpyStore
-from tests.support.stores import STORES, TENANT, Place, exact
+from tests.support.stores import STORES, TENANT, StoreLocation, exact
 
 
 @pytest.fixture(scope="session")
-def place(chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> Place:
+def location(chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> StoreLocation:
     """Where the stores keep their documents."""
-    return Place(tmp_path_factory.mktemp("stores"), chroma.url, "store_tests")
+    return StoreLocation(tmp_path_factory.mktemp("stores"), chroma.url, "store_tests")
 
 
 @pytest.fixture(scope="session", params=STORES)
-async def store(request: pytest.FixtureRequest, place: Place) -> AsyncIterator[Store]:
+async def store(request: pytest.FixtureRequest, location: StoreLocation) -> AsyncIterator[Store]:
     """A running store, of every kind."""
-    store = STORES[request.param](place)
+    store = STORES[request.param](location)
     await store.start()
     yield store
     await store.close()

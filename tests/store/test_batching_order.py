@@ -17,7 +17,7 @@ from ragstore.model.documents import EVERYTHING, Write
 from ragstore.store.batching.store import BatchingStore
 from ragstore.store.protocol import Store
 from tests.support.batching import assert_idle, batching_store, fail_batches, ids_in, write_in_flight
-from tests.support.factories import add_documents, asked, batch, of_ids, upsert_documents
+from tests.support.factories import add_documents, batch, make_query, of_ids, upsert_documents
 from tests.support.spies import SpyStore, errors_as_types, submit_all, turn
 
 
@@ -114,7 +114,7 @@ async def test_closing_waits_for_queued_requests(inner: SpyStore, collection: st
     inner.entry_gate.clear()
     clients = submit_all(
         *(add_documents(store, collection, batch(name)) for name in "ab"),
-        store.query(collection, [asked(1, 1)]),
+        store.query(collection, [make_query(1, 1)]),
     )
     await inner.wait_for_calls(2)
     closing = asyncio.create_task(store.close())

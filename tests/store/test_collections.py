@@ -13,7 +13,7 @@ from ragstore.model.collections import Distance
 from ragstore.model.documents import EVERYTHING
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.store.protocol import Store
-from tests.support.factories import add_documents, asked, batch, batch_of, of_where, upsert_documents
+from tests.support.factories import add_documents, batch, batch_of, make_query, of_where, upsert_documents
 
 METADATA: CollectionMetadata = {
     "text": "é\x00\U0001f600",
@@ -37,7 +37,7 @@ EVERY_CALL: dict[str, Callable[[Store, str], Awaitable[object]]] = {
     "count": lambda store, name: store.count(name),
     "count_filtered": lambda store, name: store.count(name, of_where({"a": 1})),
     "delete": lambda store, name: store.delete(name, EVERYTHING),
-    "query": lambda store, name: store.query(name, [asked(1, 2)]),
+    "query": lambda store, name: store.query(name, [make_query(1, 2)]),
 }
 
 
@@ -46,7 +46,7 @@ def _typed(metadata: CollectionMetadata) -> dict[str, tuple[type, object]]:
     return {key: (type(value), value) for key, value in metadata.items()}
 
 
-async def test_a_created_collection_is_what_was_asked_for(store: Store, name: str) -> None:
+async def test_a_created_collection_is_as_requested(store: Store, name: str) -> None:
     created = await store.create_collection(name, METADATA, "ip")
     assert (created.name, created.dimension, created.distance) == (name, None, "ip")
     assert _typed(created.metadata) == _typed(METADATA)
@@ -70,7 +70,7 @@ async def test_a_name_that_is_taken_is_refused(store: Store, collection: str) ->
 
 async def test_of_concurrent_creations_one_wins(store: Store, name: str) -> None:
     answers = await asyncio.gather(
-        *(store.create_collection(name, {"by": place}, "l2") for place in range(10)), return_exceptions=True
+        *(store.create_collection(name, {"by": index}, "l2") for index in range(10)), return_exceptions=True
     )
     refused = [answer for answer in answers if isinstance(answer, CollectionExists)]
     assert len(refused) == 9
@@ -86,7 +86,7 @@ async def test_every_call_says_when_there_is_no_such_collection(store: Store, na
 @pytest.mark.parametrize("call", EVERY_CALL)
 async def test_every_call_says_when_the_collection_was_deleted(store: Store, collection: str, call: str) -> None:
     await add_documents(store, collection, batch("a"))
-    await store.query(collection, [asked(1, 2)])
+    await store.query(collection, [make_query(1, 2)])
     await store.delete_collection(collection)
     with pytest.raises(CollectionNotFound):
         await EVERY_CALL[call](store, collection)
@@ -132,8 +132,8 @@ async def test_metadata_that_names_another_distance_is_refused(store: Store, nam
 
 async def test_concurrent_merges_are_all_kept(store: Store, name: str) -> None:
     await store.create_collection(name, {}, "l2")
-    await asyncio.gather(*(store.update_metadata(name, {f"key{place}": place}, merge=True) for place in range(10)))
-    assert (await store.get_collection(name)).metadata == {f"key{place}": place for place in range(10)}
+    await asyncio.gather(*(store.update_metadata(name, {f"key{index}": index}, merge=True) for index in range(10)))
+    assert (await store.get_collection(name)).metadata == {f"key{index}": index for index in range(10)}
 
 
 async def test_collections_are_listed_by_name_and_counted(store: Store) -> None:

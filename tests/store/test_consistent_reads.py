@@ -27,9 +27,9 @@ from ragstore.chroma.operations import (
 from ragstore.chroma.records import RecordBatch, Records
 from ragstore.model.documents import EVERYTHING
 from ragstore.store.protocol import Store
-from tests.support.factories import asked, batch, matrix, upsert_documents
+from tests.support.factories import batch, make_query, matrix, upsert_documents
 from tests.support.spies import turn
-from tests.support.stores import STORES, Place, http_backend
+from tests.support.stores import STORES, StoreLocation, http_backend
 
 T = TypeVar("T")
 
@@ -86,9 +86,9 @@ class TornReadBackend:
 
 
 @pytest.fixture
-async def torn(place: Place) -> AsyncIterator[TornReadBackend]:
+async def torn(location: StoreLocation) -> AsyncIterator[TornReadBackend]:
     """Such a server."""
-    backend = TornReadBackend(http_backend(place.chroma_url, "torn_reads"))
+    backend = TornReadBackend(http_backend(location.chroma_url, "torn_reads"))
     await backend.start()
     yield backend
     await backend.close()
@@ -246,9 +246,9 @@ async def test_no_state_is_kept_of_reads_and_writes_that_ended(
 
 
 @pytest.fixture(params=["stack-remote", "stack-embedded"])
-async def stack(request: pytest.FixtureRequest, place: Place, tmp_path: Path) -> AsyncIterator[Store]:
+async def stack(request: pytest.FixtureRequest, location: StoreLocation, tmp_path: Path) -> AsyncIterator[Store]:
     """A whole stack of stores, in a folder of its own: the session's folder may be locked by another process."""
-    store = STORES[request.param](replace(place, folder=tmp_path))
+    store = STORES[request.param](replace(location, folder=tmp_path))
     await store.start()
     yield store
     await store.close()
@@ -276,7 +276,7 @@ async def test_beside_upserts_every_read_returns_one_of_them(stack: Store, name:
 
     async def query() -> None:
         for _ in range(60):
-            (hits,) = (await stack.query(name, [asked(0, 1)])).matches
+            (hits,) = (await stack.query(name, [make_query(0, 1)])).matches
             assert [float(text) ** 2 for text in hits.texts] == hits.distances
 
     writers = [asyncio.create_task(write()) for _ in range(2)]

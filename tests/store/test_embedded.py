@@ -25,7 +25,7 @@ from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, Docu
 from ragstore.model.documents import EVERYTHING, Batch
 from ragstore.store.batching.store import BatchingStore
 from ragstore.store.protocol import Store
-from tests.support.factories import add_documents, asked, batch, upsert_documents
+from tests.support.factories import add_documents, batch, make_query, upsert_documents
 from tests.support.stores import embedded_backend
 
 pytestmark = pytest.mark.process
@@ -87,7 +87,7 @@ async def test_documents_are_there_after_closing_and_opening_again(tmp_path: Pat
         found = await store.get(name, EVERYTHING)
         assert (found.ids, found.metadatas) == (["a", "b"], [{"n": [1, 2]}] * 2)
         assert (await store.get_collection(name)).distance == "ip"
-        assert len((await store.query(name, [asked(1, 2)])).matches[0].ids) == 2
+        assert len((await store.query(name, [make_query(1, 2)])).matches[0].ids) == 2
 
 
 async def test_a_folder_that_another_process_uses_is_unavailable_until_it_is_released(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ async def test_a_killed_process_is_replaced_and_what_was_acknowledged_is_there(t
             await store.get(name, EVERYTHING)
         assert (await store.get(name, EVERYTHING)).ids == ["a", "b"]
         await add_documents(store, name, batch("c"))
-        assert len((await store.query(name, [asked(1, 2)])).matches[0].ids) == 3
+        assert len((await store.query(name, [make_query(1, 2)])).matches[0].ids) == 3
 
 
 async def test_calls_in_flight_when_the_process_is_killed_are_unavailable(tmp_path: Path, name: str) -> None:

@@ -16,7 +16,7 @@ from ragstore.model.queries import CollectionMatches, Matches, Query
 from ragstore.store.filter_planning import EXPLORE_EVERY, MAX_FILTERS, MAX_NEIGHBOURS, FilterPlanningStore
 from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
-from tests.support.factories import add_documents, asked, batch_of, upsert_documents
+from tests.support.factories import add_documents, batch_of, make_query, upsert_documents
 from tests.support.fake_clock_store import FakeClockStore, hits_of
 
 MANY = {"many": True}
@@ -51,7 +51,7 @@ async def points(store: FilterPlanningStore, inner: FakeClockStore, collection: 
 
 def near(position: float, where_given: object, top_k: int = 5, *, with_embeddings: bool = False) -> Query:
     """A query for the documents next to a position."""
-    return asked(position + 0.9, 1, top_k=top_k, where_given=where_given, with_embeddings=with_embeddings)
+    return make_query(position + 0.9, 1, top_k=top_k, where_given=where_given, with_embeddings=with_embeddings)
 
 
 async def _repeat(store: Store, name: str, query: Query, times: int) -> None:
@@ -138,11 +138,11 @@ async def test_queries_without_a_filter_are_passed_on_unchanged(
 @pytest.mark.parametrize(
     "query",
     [
-        asked(1, 1, where_given=MANY, text_given={"$contains": "text"}),
-        asked(1, 1, text_given={"$contains": "text"}),
-        asked(1, 1, where_given={"n": {"$lt": 0.1 + 0.2}}),
-        asked(1, 1, where_given={"n": {"$nin": [1.5, 1234567.890123456]}}),
-        asked(1, 1, where_given={"$or": [MANY, {"$and": [FEW, {"n": {"$ne": 1.0000000000000002}}]}]}),
+        make_query(1, 1, where_given=MANY, text_given={"$contains": "text"}),
+        make_query(1, 1, text_given={"$contains": "text"}),
+        make_query(1, 1, where_given={"n": {"$lt": 0.1 + 0.2}}),
+        make_query(1, 1, where_given={"n": {"$nin": [1.5, 1234567.890123456]}}),
+        make_query(1, 1, where_given={"$or": [MANY, {"$and": [FEW, {"n": {"$ne": 1.0000000000000002}}]}]}),
     ],
     ids=lambda query: str(query.condition.where),
 )
@@ -179,7 +179,7 @@ async def test_mixed_queries_in_one_call_each_get_their_own_hits(
         near(20, None),
         near(30, FEW, top_k=2),
         near(40, MANY, top_k=9),
-        asked(41, 1, where_given=MANY, text_given={"$contains": "4"}),
+        make_query(41, 1, where_given=MANY, text_given={"$contains": "4"}),
         near(50, MANY, with_embeddings=True),
         near(60, NONE),
         near(70, FEW, top_k=1),
@@ -201,7 +201,7 @@ async def test_errors_are_passed_on(
     with pytest.raises(CollectionNotFound):
         await store.query("nowhere", [near(1, where_given)])
     with pytest.raises(DimensionMismatch):
-        await store.query(points, [asked(1, 2, 3, where_given=where_given)])
+        await store.query(points, [make_query(1, 2, 3, where_given=where_given)])
     inner.failure = lambda call: ChromaUnavailable("gone")
     with pytest.raises(ChromaUnavailable):
         await store.query(points, [near(1, where_given)])

@@ -47,21 +47,23 @@ async def test_matches_agrees_with_the_store_on_every_operator_type_and_absence(
     await add_documents(store, collection, batch_of(documents))
     for filtered in _every_operation():
         parsed = where.parse(filtered)
-        matching = [str(place) for place, metadata in enumerate(documents) if where.matches(parsed, metadata)]
+        matching = [str(index) for index, metadata in enumerate(documents) if where.matches(parsed, metadata)]
         assert await _selected(store, collection, filtered) == matching, filtered
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
-@given(documents=st.lists(metadatas, min_size=1, max_size=30), asked=st.lists(filters, min_size=5, max_size=15))
+@given(
+    documents=st.lists(metadatas, min_size=1, max_size=30), selected_filters=st.lists(filters, min_size=5, max_size=15)
+)
 async def test_matches_agrees_with_the_store_on_whole_filters(
-    store: Store, documents: list[Metadata], asked: list[Json]
+    store: Store, documents: list[Metadata], selected_filters: list[Json]
 ) -> None:
     name = f"t-{uuid4().hex}"
     await store.create_collection(name, {}, "l2")
     await upsert_documents(store, name, batch_of(documents))
-    for filtered in asked:
+    for filtered in selected_filters:
         parsed = where.parse(filtered)
-        matching = [str(place) for place, metadata in enumerate(documents) if where.matches(parsed, metadata)]
+        matching = [str(index) for index, metadata in enumerate(documents) if where.matches(parsed, metadata)]
         assert await _selected(store, name, filtered) == matching, filtered
     await store.delete_collection(name)
 
@@ -69,8 +71,8 @@ async def test_matches_agrees_with_the_store_on_whole_filters(
 @pytest.mark.parametrize("count", [1, 100, 101, 500])
 async def test_a_filter_may_have_as_many_comparisons_as_its_bound(store: Store, collection: str, count: int) -> None:
     await add_documents(store, collection, batch_of([{"a": count - 1}, {"a": count}]))
-    assert await _selected(store, collection, {"$or": [{"a": place} for place in range(count)]}) == ["0"]
-    assert await _selected(store, collection, {"$and": [{"a": {"$ne": place}} for place in range(count)]}) == ["1"]
+    assert await _selected(store, collection, {"$or": [{"a": index} for index in range(count)]}) == ["0"]
+    assert await _selected(store, collection, {"$and": [{"a": {"$ne": index}} for index in range(count)]}) == ["1"]
 
 
 async def test_a_filter_may_be_as_deep_as_its_bound(store: Store, collection: str) -> None:
@@ -83,23 +85,25 @@ async def test_a_filter_may_be_as_deep_as_its_bound(store: Store, collection: st
 
 async def test_a_filter_and_ids_may_be_as_long_as_their_bounds_together(store: Store, collection: str) -> None:
     await add_documents(store, collection, batch_of([{"a": 1}, {"a": 2}, {"a": 0.5}]))
-    ids = tuple(str(place) for place in range(MAX_IDS))
-    for many in ([*range(2, MAX_VALUES + 2)], [place + 0.5 for place in range(MAX_VALUES // 2)]):
-        clauses = [{"a": {"$ne": -place - 0.5}} for place in range(MAX_CLAUSES - 1)]
+    ids = tuple(str(index) for index in range(MAX_IDS))
+    for many in ([*range(2, MAX_VALUES + 2)], [index + 0.5 for index in range(MAX_VALUES // 2)]):
+        clauses = [{"a": {"$ne": -index - 0.5}} for index in range(MAX_CLAUSES - 1)]
         filtered = where.parse({"$and": [{"a": {"$in": many}}, *clauses]})
         found = await store.get(collection, Selection(ids, Condition(filtered)))
         assert found.ids == (["1"] if 2 in many else ["2"])
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-@given(documents=st.lists(metadatas, min_size=1, max_size=30), asked=st.lists(filters, min_size=5, max_size=15))
+@given(
+    documents=st.lists(metadatas, min_size=1, max_size=30), selected_filters=st.lists(filters, min_size=5, max_size=15)
+)
 async def test_a_filter_selects_what_a_plain_reading_of_it_selects(
-    store: Store, documents: list[dict[str, Value]], asked: list[Json]
+    store: Store, documents: list[dict[str, Value]], selected_filters: list[Json]
 ) -> None:
     name = f"t-{uuid4().hex}"
     await store.create_collection(name, {}, "l2")
     await upsert_documents(store, name, batch_of(documents))
-    for filtered in asked:
-        meant = [str(place) for place, metadata in enumerate(documents) if selects(filtered, metadata)]
+    for filtered in selected_filters:
+        meant = [str(index) for index, metadata in enumerate(documents) if selects(filtered, metadata)]
         assert await _selected(store, name, filtered) == meant, filtered
     await store.delete_collection(name)

@@ -20,7 +20,7 @@ COUNT = 10
 class Recording(StoreLayer):
     """Records the calls to the store that it wraps."""
 
-    asked: list[str]
+    calls: list[str]
 
     async def get(
         self,
@@ -31,15 +31,15 @@ class Recording(StoreLayer):
         offset: int = 0,
         with_embeddings: bool = False,
     ) -> Documents:
-        self.asked.append("page by ids" if selection.ids else "page")
+        self.calls.append("page by ids" if selection.ids else "page")
         return await super().get(name, selection, limit=limit, offset=offset, with_embeddings=with_embeddings)
 
     async def get_ids(self, name: str, selection: Selection) -> list[str]:
-        self.asked.append("ids")
+        self.calls.append("ids")
         return await super().get_ids(name, selection)
 
     async def count(self, name: str, selection: Selection = EVERYTHING) -> int:
-        self.asked.append("count" if selection.is_everything else "count of matches")
+        self.calls.append("count" if selection.is_everything else "count of matches")
         return await super().count(name, selection)
 
 
@@ -57,8 +57,8 @@ async def name(recording: Recording) -> str:
     """A collection of ten documents, half of them even."""
     made = f"t-{uuid4().hex}"
     await recording.create_collection(made, {}, "l2")
-    await add_documents(recording, made, batch_of([{"n": place, "even": place % 2 == 0} for place in range(COUNT)]))
-    recording.asked = []
+    await add_documents(recording, made, batch_of([{"n": index, "even": index % 2 == 0} for index in range(COUNT)]))
+    recording.calls = []
     return made
 
 
@@ -72,40 +72,40 @@ def page(limit: int, offset: int = 0, *, total: bool = True) -> Page:
 async def test_a_first_page_that_is_not_full_shows_the_total_itself(recording: Recording, name: str) -> None:
     listed = await list_page(recording, name, EVERYTHING, page(100))
     assert (listed.count, listed.total) == (COUNT, COUNT)
-    assert recording.asked == ["page"]
+    assert recording.calls == ["page"]
 
 
 async def test_so_does_one_of_a_filter(recording: Recording, name: str) -> None:
     listed = await list_page(recording, name, EVEN, page(100))
     assert (listed.count, listed.total) == (5, 5)
-    assert recording.asked == ["page"]
+    assert recording.calls == ["page"]
 
 
 async def test_without_a_filter_the_total_is_counted(recording: Recording, name: str) -> None:
     listed = await list_page(recording, name, EVERYTHING, page(3, 3))
     assert ([document.id for document in listed.documents], listed.total) == (["3", "4", "5"], COUNT)
-    assert sorted(recording.asked) == ["count", "page"]
+    assert sorted(recording.calls) == ["count", "page"]
 
 
 async def test_a_full_first_page_of_a_filter_counts_the_matches(recording: Recording, name: str) -> None:
     listed = await list_page(recording, name, EVEN, page(2))
     assert ([document.id for document in listed.documents], listed.total) == (["0", "2"], 5)
-    assert recording.asked == ["page", "count of matches"]
+    assert recording.calls == ["page", "count of matches"]
 
 
 async def test_a_later_page_of_a_filter_is_cut_from_the_ids_alone(recording: Recording, name: str) -> None:
     listed = await list_page(recording, name, EVEN, page(2, 2))
     assert ([document.id for document in listed.documents], listed.total) == (["4", "6"], 5)
-    assert recording.asked == ["ids", "page by ids"]
+    assert recording.calls == ["ids", "page by ids"]
 
 
 async def test_a_page_beyond_the_end_needs_only_the_ids(recording: Recording, name: str) -> None:
     listed = await list_page(recording, name, EVEN, page(2, 20))
     assert (listed.documents, listed.total) == ([], 5)
-    assert recording.asked == ["ids"]
+    assert recording.calls == ["ids"]
 
 
 async def test_no_total_is_asked_for_when_none_is_wanted(recording: Recording, name: str) -> None:
     listed = await list_page(recording, name, EVEN, page(2, 2, total=False))
     assert (listed.count, listed.total) == (2, None)
-    assert recording.asked == ["page"]
+    assert recording.calls == ["page"]

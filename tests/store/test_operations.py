@@ -32,7 +32,7 @@ from ragstore.chroma.operations import (
 )
 from ragstore.chroma.records import RecordBatch
 from tests.support.factories import matrix
-from tests.support.stores import Place, embedded_backend, http_backend
+from tests.support.stores import StoreLocation, embedded_backend, http_backend
 
 T = TypeVar("T")
 
@@ -101,11 +101,11 @@ def test_an_operation_states_its_collection_and_its_size() -> None:
 
 
 @pytest.fixture(params=["embedded", "remote"])
-async def backend(request: pytest.FixtureRequest, place: Place) -> AsyncIterator[Backend]:
+async def backend(request: pytest.FixtureRequest, location: StoreLocation) -> AsyncIterator[Backend]:
     """Chroma without any layer."""
-    folder = place.folder / "operations"
+    folder = location.folder / "operations"
     made: Backend = (
-        embedded_backend(folder) if request.param == "embedded" else http_backend(place.chroma_url, "operations")
+        embedded_backend(folder) if request.param == "embedded" else http_backend(location.chroma_url, "operations")
     )
     await made.start()
     yield made
@@ -164,7 +164,7 @@ async def test_a_layer_is_skipped_for_operations_that_it_does_not_concern(backen
     assert inner.passed == ["list_collections", "status"]
 
 
-async def test_layers_are_closed_with_their_backend(place: Place) -> None:
+async def test_layers_are_closed_with_their_backend(location: StoreLocation) -> None:
     layer = Recorder()
-    await LayeredBackend(http_backend(place.chroma_url, "operations"), [layer]).close()
+    await LayeredBackend(http_backend(location.chroma_url, "operations"), [layer]).close()
     assert layer.closed

@@ -18,10 +18,10 @@ from ragstore.model.documents import EVERYTHING
 from ragstore.model.metadata import Metadata
 from ragstore.store.protocol import Store
 from tests.support.damaged_index import NAME, content_of, numbered, opened, run_repair
-from tests.support.factories import add_documents, asked, batch, matrix, of_ids, upsert_documents
+from tests.support.factories import add_documents, batch, make_query, matrix, of_ids, upsert_documents
 from tests.support.poisoning import POISON, poison
 from tests.support.servers import running, start_chroma
-from tests.support.stores import Place, embedded_backend, exact, http_backend
+from tests.support.stores import StoreLocation, embedded_backend, exact, http_backend
 
 pytestmark = pytest.mark.process
 
@@ -41,9 +41,9 @@ async def poisoned_store(kind: str, folder: Path, chroma_url: str, metadata: Met
 @POISONED
 @KINDS
 async def test_a_poisoned_collection_can_be_deleted_and_made_again(
-    kind: str, metadata: Metadata, place: Place, tmp_path: Path
+    kind: str, metadata: Metadata, location: StoreLocation, tmp_path: Path
 ) -> None:
-    store = await poisoned_store(kind, tmp_path, place.chroma_url, metadata)
+    store = await poisoned_store(kind, tmp_path, location.chroma_url, metadata)
     await store.delete_collection(NAME)
     with pytest.raises(CollectionNotFound):
         await store.count(NAME)
@@ -79,7 +79,7 @@ async def test_repair_brings_back_what_was_stored_before_the_poison(metadata: Me
         assert sorted(await content_of(store)) == ["one", "three", "two"]
         await add_documents(store, NAME, batch("later"))
         await upsert_documents(store, NAME, batch("two", text="changed"))
-        (hits,) = (await store.query(NAME, [asked(1, 1, top_k=10)])).matches
+        (hits,) = (await store.query(NAME, [make_query(1, 1, top_k=10)])).matches
         assert sorted(hits.ids) == ["later", "one", "three", "two"]
         assert await store.delete(NAME, of_ids("one")) == 1
     async with opened(tmp_path) as store:
@@ -144,10 +144,10 @@ async def test_a_chroma_server_goes_on_after_a_repair(tmp_path: Path) -> None:
 
 @KINDS
 async def test_a_replacement_that_would_remove_too_many_keys_is_refused_by_itself(
-    kind: str, place: Place, tmp_path: Path
+    kind: str, location: StoreLocation, tmp_path: Path
 ) -> None:
     """Others than ragstore can give a document any number of keys, by upserts that add to them."""
-    backend = embedded_backend(tmp_path) if kind == "embedded" else http_backend(place.chroma_url, uuid4().hex)
+    backend = embedded_backend(tmp_path) if kind == "embedded" else http_backend(location.chroma_url, uuid4().hex)
     store = exact(backend)
     await store.start()
     collection = await store.create_collection(NAME, {}, "l2")

@@ -19,7 +19,7 @@ from ragstore.store.batching.queue import BATCH_REQUESTS
 from ragstore.store.batching.store import MAX_QUERY_BATCH, MIN_QUERY_BATCH, QUERY_CONCURRENCY, BatchingStore
 from ragstore.store.protocol import Store
 from tests.support.batching import assert_idle
-from tests.support.factories import add_documents, asked, batch_of, upsert_documents
+from tests.support.factories import add_documents, batch_of, make_query, upsert_documents
 from tests.support.spies import Call, SpyBackend, SpyStore, errors_as_types, submit_all, turn
 
 METADATAS: list[Metadata] = [{"shelf": index % 2} for index in range(20)]
@@ -47,7 +47,7 @@ async def queries_in_flight(store: Store, inner: SpyStore, points: str) -> Async
     inner.entry_gate.clear()
     first = []
     for count in range(1, QUERY_CONCURRENCY + 1):
-        first.append(asyncio.create_task(store.query(points, [asked(0, 1)])))
+        first.append(asyncio.create_task(store.query(points, [make_query(0, 1)])))
         await inner.wait_for_calls(count)
     yield
     inner.entry_gate.set()
@@ -61,7 +61,7 @@ def later_calls(inner: SpyStore) -> list[Call]:
 
 async def _query_twice(store: Store, points: str) -> None:
     for _ in range(2):
-        await store.query(points, [asked(0, 1)])
+        await store.query(points, [make_query(0, 1)])
 
 
 def ids(response: CollectionMatches | BaseException) -> list[str]:
@@ -72,7 +72,7 @@ def ids(response: CollectionMatches | BaseException) -> list[str]:
 
 
 def _at(position: float, top_k: int = 1) -> Query:
-    return asked(position + 1, 1, top_k=top_k)
+    return make_query(position + 1, 1, top_k=top_k)
 
 
 async def test_clients_that_query_again_immediately_join_the_queries_that_are_queued(
@@ -83,7 +83,7 @@ async def test_clients_that_query_again_immediately_join_the_queries_that_are_qu
     await inner.wait_for_calls(1)
     ahead.append(asyncio.create_task(_query_twice(store, points)))
     await inner.wait_for_calls(QUERY_CONCURRENCY)
-    behind = submit_all(*(store.query(points, [asked(0, 1)]) for _ in range(3)))
+    behind = submit_all(*(store.query(points, [make_query(0, 1)]) for _ in range(3)))
     await turn()
     inner.entry_gate.set()
     await asyncio.gather(*ahead, behind)
@@ -100,7 +100,7 @@ def recorded_queries() -> float:
 async def test_metrics_of_a_query_are_recorded_after_it(store: BatchingStore, points: str) -> None:
     flush()
     before = recorded_queries()
-    await store.query(points, [asked(0, 1)])
+    await store.query(points, [make_query(0, 1)])
     assert recorded_queries() == before
     assert REGISTRY.get_sample_value("ragstore_coalesced_calls_sum", {"kind": "query"}) == before + 1
 
@@ -111,9 +111,9 @@ async def test_a_queue_with_enough_queries_is_sent_without_waiting_for_more(
     inner.entry_gate.clear()
     first = asyncio.create_task(_query_twice(store, points))
     await inner.wait_for_calls(1)
-    second = asyncio.create_task(store.query(points, [asked(0, 1)]))
+    second = asyncio.create_task(store.query(points, [make_query(0, 1)]))
     await inner.wait_for_calls(QUERY_CONCURRENCY)
-    behind = submit_all(*(store.query(points, [asked(0, 1)]) for _ in range(MIN_QUERY_BATCH)))
+    behind = submit_all(*(store.query(points, [make_query(0, 1)]) for _ in range(MIN_QUERY_BATCH)))
     await turn()
     inner.entry_gate.set()
     await asyncio.gather(first, second, behind)
@@ -158,7 +158,7 @@ async def test_a_batch_has_at_most_max_query_batch_queries(store: BatchingStore,
 
 
 async def test_queries_with_the_same_filter_share_a_batch(store: BatchingStore, inner: SpyStore, points: str) -> None:
-    filtered = [asked(index + 1, 1, top_k=1, where_given={"shelf": 1}) for index in (1, 3, 5, 7)]
+    filtered = [make_query(index + 1, 1, top_k=1, where_given={"shelf": 1}) for index in (1, 3, 5, 7)]
     inner.entry_gate.clear()
     responses = submit_all(*(store.query(points, [query]) for query in filtered))
     await inner.wait_for_calls(1)
@@ -168,11 +168,11 @@ async def test_queries_with_the_same_filter_share_a_batch(store: BatchingStore, 
 
 
 OTHERS = {
-    "where": asked(1, 1, where_given={"shelf": 1}),
-    "where of another type": asked(1, 1, where_given={"shelf": 1.0}),
-    "where of another value": asked(1, 1, where_given={"shelf": True}),
-    "where_document": asked(1, 1, text_given={"$contains": "1"}),
-    "embeddings": asked(1, 1, with_embeddings=True),
+    "where": make_query(1, 1, where_given={"shelf": 1}),
+    "where of another type": make_query(1, 1, where_given={"shelf": 1.0}),
+    "where of another value": make_query(1, 1, where_given={"shelf": True}),
+    "where_document": make_query(1, 1, text_given={"$contains": "1"}),
+    "embeddings": make_query(1, 1, with_embeddings=True),
 }
 
 
@@ -193,7 +193,10 @@ async def test_queries_of_another_dimension_fail_and_the_others_succeed(
 ) -> None:
     async with queries_in_flight(store, inner, points):
         later = submit_all(
-            *(store.query(points, [query]) for query in (_at(1), asked(1, 2, 3), _at(2), asked(3, 2, 1), asked(1)))
+            *(
+                store.query(points, [query])
+                for query in (_at(1), make_query(1, 2, 3), _at(2), make_query(3, 2, 1), make_query(1))
+            )
         )
     responses = await later
     assert errors_as_types([responses[index] for index in (1, 3, 4)]) == [DimensionMismatch] * 3
@@ -214,9 +217,9 @@ async def test_collections_do_not_wait_for_each_other(store: BatchingStore, inne
 async def test_the_queries_of_one_request_keep_their_order(store: BatchingStore, inner: SpyStore, points: str) -> None:
     queries = [
         _at(2.8, 2),
-        asked(1, 1, top_k=1, where_given={"shelf": 1}),
+        make_query(1, 1, top_k=1, where_given={"shelf": 1}),
         _at(5),
-        asked(9, 1, where_given={"shelf": 9}),
+        make_query(9, 1, where_given={"shelf": 9}),
     ]
     found = await store.query(points, queries)
     assert [hits.ids for hits in found.matches] == [["3", "2"], ["1"], ["5"], []]

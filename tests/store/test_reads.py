@@ -10,7 +10,7 @@ from ragstore.model.metadata import Metadata
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, batch, batch_of, of_ids, of_text, of_where, upsert_documents
 
-SHELVES: list[Metadata] = [{"shelf": place % 3, "n": place} for place in range(9)]
+SHELVES: list[Metadata] = [{"shelf": index % 3, "n": index} for index in range(9)]
 TEXTS = ["red apple", "green pear", "red pear"] * 3
 
 SELECTIONS: list[tuple[Selection, list[str]]] = [
@@ -38,8 +38,8 @@ async def test_a_selection_selects_in_insertion_order(
     await add_documents(store, collection, batch_of(SHELVES, TEXTS))
     found = await store.get(collection, selection)
     assert found.ids == ids
-    assert found.texts == [TEXTS[int(place)] for place in ids]
-    assert found.metadatas == [SHELVES[int(place)] for place in ids]
+    assert found.texts == [TEXTS[int(index)] for index in ids]
+    assert found.metadatas == [SHELVES[int(index)] for index in ids]
     assert found.embeddings is None
     assert await store.count(collection, selection) == len(ids)
     assert await store.get_metadatas(collection, selection, limit=100, offset=0) == found.metadatas
@@ -58,7 +58,7 @@ async def test_pages_put_together_are_the_whole(
         for offset in range(0, len(ids) + 2, 2)
         for metadata in await store.get_metadatas(collection, selection, limit=2, offset=offset)
     ]
-    assert metadatas == [SHELVES[int(place)] for place in ids]
+    assert metadatas == [SHELVES[int(index)] for index in ids]
 
 
 async def test_insertion_order_outlives_replacing_and_deleting(store: Store, collection: str) -> None:
@@ -100,7 +100,7 @@ async def test_embeddings_stand_beside_their_ids(store: Store, collection: str) 
 
 async def test_as_many_ids_as_a_request_may_name_are_read(store: Store, collection: str) -> None:
     await add_documents(store, collection, batch("5", "7777", "none"))
-    assert (await store.get(collection, of_ids(*(str(place) for place in range(10_000))))).ids == ["5", "7777"]
+    assert (await store.get(collection, of_ids(*(str(index) for index in range(10_000))))).ids == ["5", "7777"]
 
 
 async def test_collections_do_not_see_each_other(store: Store, collection: str, name: str) -> None:

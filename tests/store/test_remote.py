@@ -26,10 +26,10 @@ from ragstore.errors import (
 )
 from ragstore.model.documents import EVERYTHING, Write
 from ragstore.store.protocol import Store
-from tests.support.factories import add_documents, asked, batch, upsert_documents
+from tests.support.factories import add_documents, batch, make_query, upsert_documents
 from tests.support.fake_servers import answering, between, listening, read_message, with_content
 from tests.support.servers import Served, free_port, running, start_chroma
-from tests.support.stores import TENANT, Place, exact, http_backend, with_retries
+from tests.support.stores import TENANT, StoreLocation, exact, http_backend, with_retries
 
 
 @asynccontextmanager
@@ -49,7 +49,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "create_collection": lambda store: store.create_collection("some-name", {}, "l2"),
     "add": lambda store: add_documents(store, "some-name", batch("a")),
     "get": lambda store: store.get("some-name", EVERYTHING),
-    "query": lambda store: store.query("some-name", [asked(1, 2)]),
+    "query": lambda store: store.query("some-name", [make_query(1, 2)]),
 }
 
 
@@ -244,7 +244,7 @@ async def test_a_query_that_found_a_document_which_was_then_deleted_is_retried(c
         try:
             await store.create_collection(name, {}, "l2")
             await add_documents(store, name, batch("a"))
-            assert (await store.query(name, [asked(1, 2)])).matches[0].ids == ["a"]
+            assert (await store.query(name, [make_query(1, 2)])).matches[0].ids == ["a"]
         finally:
             await store.close()
     assert len(queries) == 2
@@ -256,7 +256,7 @@ async def test_a_record_without_text_and_metadata_is_found(chroma: Served, name:
         async with httpx.AsyncClient(base_url=chroma.url) as client:
             path = f"/api/v2/tenants/{TENANT}/databases/store_tests/collections/{made.id}/add"
             (await client.post(path, json={"ids": ["bare"], "embeddings": [[1, 2]]})).raise_for_status()
-        [hits] = (await store.query(name, [asked(1, 2)])).matches
+        [hits] = (await store.query(name, [make_query(1, 2)])).matches
         assert (hits.ids, hits.texts, hits.metadatas) == (["bare"], [""], [{}])
 
 
@@ -264,7 +264,7 @@ COLUMNS: dict[str, Callable[[Store, str], Awaitable[object]]] = {
     "documents": lambda store, name: store.get(name, EVERYTHING),
     "metadatas": lambda store, name: store.get(name, EVERYTHING),
     "embeddings": lambda store, name: store.get(name, EVERYTHING, with_embeddings=True),
-    "distances": lambda store, name: store.query(name, [asked(1, 2)]),
+    "distances": lambda store, name: store.query(name, [make_query(1, 2)]),
     "uris": lambda store, name: add_documents(store, name, batch("c")),
 }
 """Calls that read each column of Chroma's responses."""
@@ -326,7 +326,7 @@ async def test_connections_that_chroma_closes_between_calls_are_replaced(
         for index in range(10):
             await upsert_documents(store, name, batch(f"a{index}"))
             assert await store.count(name) == index + 1
-            assert len((await store.query(name, [asked(1, 2, top_k=1)])).matches[0].ids) == 1
+            assert len((await store.query(name, [make_query(1, 2, top_k=1)])).matches[0].ids) == 1
         await add_documents(store, name, batch("b", "c"))
         assert (await store.status()).collections_count > 0
         await store.delete_collection(name)
@@ -377,9 +377,11 @@ async def test_the_tenant_and_the_database_are_created_again_when_chroma_has_los
             assert (await store.get(name, EVERYTHING)).ids == ["b"]
 
 
-async def test_a_write_that_a_chroma_server_does_not_accept_is_rejected_and_writes_nothing(place: Place) -> None:
+async def test_a_write_that_a_chroma_server_does_not_accept_is_rejected_and_writes_nothing(
+    location: StoreLocation,
+) -> None:
     """A server accepts bodies of 40 MiB. Writes that are larger together are executed one by one."""
-    store = exact(http_backend(place.chroma_url, place.database))
+    store = exact(http_backend(location.chroma_url, location.database))
     await store.start()
     name = f"t-{uuid4().hex}"
     await store.create_collection(name, {}, "l2")

@@ -41,7 +41,7 @@ from tests.support.damaged_index import (
     same_content,
     saved_twice,
 )
-from tests.support.factories import add_documents, asked, of_ids, upsert_documents
+from tests.support.factories import add_documents, make_query, of_ids, upsert_documents
 from tests.support.stores import TENANT
 
 pytestmark = pytest.mark.process
@@ -68,7 +68,7 @@ async def test_a_service_that_starts_after_a_kill_has_every_document(
     (tmp_path / "data" / MARKER_NAME).touch()
     async with opened(tmp_path / "data") as store:
         assert same_content(await content_of(store), acknowledged, distance)
-        (hits,) = (await store.query(NAME, [asked(*acknowledged["7"][2], top_k=1)])).matches
+        (hits,) = (await store.query(NAME, [make_query(*acknowledged["7"][2], top_k=1)])).matches
         assert hits.ids == ["7"]
         await upsert_documents(store, NAME, numbered(100, SAVED_EVERY))
         assert await store.count(NAME) == len(acknowledged) + SAVED_EVERY
@@ -175,7 +175,7 @@ async def test_a_write_after_a_repair_counts_when_the_last_one_before_it_was_a_d
     async with opened(tmp_path) as store:
         await add_documents(store, NAME, numbered(100, 2))
         assert sorted(await content_of(store)) == ["100", "101"]
-        assert (await store.query(NAME, [asked(1, 2, 3)])).matches[0].ids
+        assert (await store.query(NAME, [make_query(1, 2, 3)])).matches[0].ids
 
 
 async def test_the_marker_of_an_unclean_shutdown_is_removed_by_a_clean_one(tmp_path: Path) -> None:

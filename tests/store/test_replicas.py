@@ -11,16 +11,16 @@ import pytest
 from ragstore.errors import CollectionNotFound, DimensionMismatch, DocumentsExist
 from ragstore.model.documents import EVERYTHING, Write
 from ragstore.store.protocol import Store, write_batch
-from tests.support.factories import add_documents, asked, batch, of_where, upsert_documents
-from tests.support.stores import STORES, TENANT, Place
+from tests.support.factories import add_documents, batch, make_query, of_where, upsert_documents
+from tests.support.stores import STORES, TENANT, StoreLocation
 
 REMOTE = [kind for kind in STORES if "remote" in kind]
 
 
 @pytest.fixture(scope="module", params=REMOTE)
-async def replicas(request: pytest.FixtureRequest, place: Place) -> AsyncIterator[tuple[Store, Store]]:
+async def replicas(request: pytest.FixtureRequest, location: StoreLocation) -> AsyncIterator[tuple[Store, Store]]:
     """Two stores that know nothing of each other."""
-    one, other = STORES[request.param](place), STORES[request.param](place)
+    one, other = STORES[request.param](location), STORES[request.param](location)
     await one.start()
     await other.start()
     yield one, other
@@ -32,7 +32,7 @@ async def _replace(one: Store, other: Store, name: str) -> None:
     """Let one store know a collection of dimension 2 which the other then replaces by one of dimension 3."""
     await one.create_collection(name, {"was": "first"}, "l2")
     await add_documents(one, name, batch("a", "b", dimension=2))
-    await one.query(name, [asked(1, 2)])
+    await one.query(name, [make_query(1, 2)])
     await other.delete_collection(name)
     await other.create_collection(name, {"is": "second"}, "ip")
     await add_documents(other, name, batch("c", dimension=3))
@@ -47,7 +47,7 @@ async def test_a_collection_made_again_elsewhere_is_read(replicas: tuple[Store, 
 
 async def test_a_collection_made_again_elsewhere_is_queried(replicas: tuple[Store, Store], name: str) -> None:
     await _replace(*replicas, name)
-    found = await replicas[0].query(name, [asked(1, 2, 3)])
+    found = await replicas[0].query(name, [make_query(1, 2, 3)])
     assert found.matches[0].ids == ["c"]
     assert (found.collection.distance, found.collection.metadata) == ("ip", {"is": "second"})
 
@@ -57,7 +57,7 @@ async def test_a_collection_made_again_elsewhere_refuses_the_dimension_it_had(
 ) -> None:
     await _replace(*replicas, name)
     with pytest.raises(DimensionMismatch, match="dimension 2 does not match the collection's dimension 3"):
-        await replicas[0].query(name, [asked(1, 2)])
+        await replicas[0].query(name, [make_query(1, 2)])
     with pytest.raises(DimensionMismatch):
         await upsert_documents(replicas[0], name, batch("d", dimension=2))
 
@@ -103,12 +103,12 @@ async def test_a_collection_deleted_elsewhere_is_not_found(replicas: tuple[Store
 
 
 async def test_a_collection_made_again_through_chromas_own_api_is_served(
-    replicas: tuple[Store, Store], place: Place, name: str
+    replicas: tuple[Store, Store], location: StoreLocation, name: str
 ) -> None:
     store = replicas[0]
     await store.create_collection(name, {}, "cosine")
     await add_documents(store, name, batch("a"))
-    api = f"{place.chroma_url}/api/v2/tenants/{TENANT}/databases/{place.database}/collections"
+    api = f"{location.chroma_url}/api/v2/tenants/{TENANT}/databases/{location.database}/collections"
     async with httpx.AsyncClient() as chroma:
         (await chroma.delete(f"{api}/{name}")).raise_for_status()
         made = (await chroma.post(api, json={"name": name})).raise_for_status().json()
@@ -116,7 +116,7 @@ async def test_a_collection_made_again_through_chromas_own_api_is_served(
         (await chroma.post(f"{api}/{made['id']}/upsert", json=record)).raise_for_status()
     found = await store.get(name, EVERYTHING)
     assert (found.ids, found.texts, found.metadatas) == (["theirs"], [""], [{}])
-    assert (await store.query(name, [asked(1, 2, 3)])).matches[0].texts == [""]
+    assert (await store.query(name, [make_query(1, 2, 3)])).matches[0].texts == [""]
     assert (await store.get_collection(name)).distance == "l2"
 
 

@@ -16,7 +16,7 @@ from ragstore.store.deadline import DeadlineStore
 from ragstore.store.layer import StoreLayer, StoreOperation
 from ragstore.store.protocol import Store
 from ragstore.store.scope import ScopedStore
-from tests.support.factories import asked, batch
+from tests.support.factories import batch, make_query
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ WITH_A_NAME: dict[str, Callable[[Store, str], Awaitable[object]]] = {
     "get_ids": lambda store, name: store.get_ids(name, EVERYTHING),
     "get_metadatas": lambda store, name: store.get_metadatas(name, EVERYTHING, limit=1, offset=0),
     "count": lambda store, name: store.count(name),
-    "query": lambda store, name: store.query(name, [asked(1, 2)]),
+    "query": lambda store, name: store.query(name, [make_query(1, 2)]),
     "delete": lambda store, name: store.delete(name, EVERYTHING),
     "delete_collection": lambda store, name: store.delete_collection(name),
 }

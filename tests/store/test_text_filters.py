@@ -47,8 +47,8 @@ async def test_contains_means_pythons_in(store: Store, texts: list[str], needles
     await store.create_collection(name, {}, "l2")
     await upsert_documents(store, name, batch_of([{}] * len(texts), texts))
     for needle in needles:
-        holding = [str(place) for place, text in enumerate(texts) if needle in text]
-        others = [str(place) for place, text in enumerate(texts) if needle not in text]
+        holding = [str(index) for index, text in enumerate(texts) if needle in text]
+        others = [str(index) for index, text in enumerate(texts) if needle not in text]
         assert await _selected(store, name, {"$contains": needle}) == holding, needle
         assert await _selected(store, name, {"$not_contains": needle}) == others, needle
     await store.delete_collection(name)
@@ -81,7 +81,7 @@ async def test_contains_means_pythons_in(store: Store, texts: list[str], needles
 )
 async def test_no_letter_is_special(store: Store, collection: str, needle: str) -> None:
     await add_documents(store, collection, batch_of([{}] * len(TEXTS), TEXTS))
-    holding = [str(place) for place, text in enumerate(TEXTS) if needle in text]
+    holding = [str(index) for index, text in enumerate(TEXTS) if needle in text]
     assert await _selected(store, collection, {"$contains": needle}) == holding
 
 
@@ -103,7 +103,7 @@ async def test_a_regular_expression_is_looked_for_anywhere(
 ) -> None:
     await add_documents(store, collection, batch_of([{}] * len(TEXTS), TEXTS))
     assert await _selected(store, collection, {"$regex": expression}) == selected
-    rest = [str(place) for place in range(len(TEXTS)) if str(place) not in selected]
+    rest = [str(index) for index in range(len(TEXTS)) if str(index) not in selected]
     assert await _selected(store, collection, {"$not_regex": expression}) == rest
 
 

@@ -79,7 +79,7 @@ async def test_embeddings_come_back_to_the_last_bit(store: Store, collection: st
     bits = generator.integers(0, 2**32, size=(200, 8), dtype=np.uint32).view(np.float32)
     special = [0.0, 1e-45, -1e-45, 1.1754944e-38, 3.0e38, -3.0e38, 16777217.0, 0.1]
     embeddings = np.vstack([np.where(np.isfinite(bits), bits, np.float32(1)), matrix(special)])
-    ids = [str(place) for place in range(len(embeddings))]
+    ids = [str(index) for index in range(len(embeddings))]
     await add_documents(store, collection, Batch(ids, ids, [{} for _ in ids], embeddings))
     found = await store.get(collection, EVERYTHING, with_embeddings=True)
     assert found.embeddings is not None
@@ -96,9 +96,9 @@ async def test_an_add_with_a_taken_id_is_refused_whole(store: Store, collection:
 
 
 async def test_of_concurrent_adds_of_one_id_exactly_one_wins(store: Store, collection: str) -> None:
-    adds = [add_documents(store, collection, batch("a", f"only{place}", text=f"by {place}")) for place in range(20)]
+    adds = [add_documents(store, collection, batch("a", f"only{index}", text=f"by {index}")) for index in range(20)]
     answers = await asyncio.gather(*adds, return_exceptions=True)
-    winners = [place for place, answer in enumerate(answers) if answer is None]
+    winners = [index for index, answer in enumerate(answers) if answer is None]
     assert len(winners) == 1
     assert all(isinstance(answer, DocumentsExist) for answer in answers if answer is not None)
     found = await store.get(collection, EVERYTHING)
@@ -107,18 +107,18 @@ async def test_of_concurrent_adds_of_one_id_exactly_one_wins(store: Store, colle
 
 
 async def test_concurrent_adds_of_different_ids_all_stay(store: Store, collection: str) -> None:
-    await asyncio.gather(*(add_documents(store, collection, batch(f"a{place}", f"b{place}")) for place in range(20)))
+    await asyncio.gather(*(add_documents(store, collection, batch(f"a{index}", f"b{index}")) for index in range(20)))
     assert sorted((await store.get(collection, EVERYTHING)).ids) == sorted(
-        f"{letter}{place}" for letter in "ab" for place in range(20)
+        f"{letter}{index}" for letter in "ab" for index in range(20)
     )
 
 
 async def test_concurrent_first_adds_of_different_dimensions_leave_one_dimension(store: Store, collection: str) -> None:
-    adds = [add_documents(store, collection, batch(f"a{place}", dimension=2 + place % 2)) for place in range(8)]
+    adds = [add_documents(store, collection, batch(f"a{index}", dimension=2 + index % 2)) for index in range(8)]
     answers = await asyncio.gather(*adds, return_exceptions=True)
-    refused = [place for place, answer in enumerate(answers) if isinstance(answer, DimensionMismatch)]
+    refused = [index for index, answer in enumerate(answers) if isinstance(answer, DimensionMismatch)]
     assert len(refused) == 4
-    assert len({place % 2 for place in refused}) == 1
+    assert len({index % 2 for index in refused}) == 1
     assert await store.count(collection) == 4
 
 
@@ -182,21 +182,21 @@ async def test_a_replaced_embedding_is_the_new_one(store: Store, collection: str
 
 async def test_concurrent_upserts_of_one_id_leave_one_of_them_whole(store: Store, collection: str) -> None:
     upserts = [
-        upsert_documents(store, collection, batch("a", text=f"by {place}", metadata={f"key{place}": place}))
-        for place in range(20)
+        upsert_documents(store, collection, batch("a", text=f"by {index}", metadata={f"key{index}": index}))
+        for index in range(20)
     ]
     await asyncio.gather(*upserts)
     [(_, text, metadata)] = rows(await store.get(collection, EVERYTHING))
-    place = int(text.removeprefix("by "))
-    assert metadata == {f"key{place}": place}
+    index = int(text.removeprefix("by "))
+    assert metadata == {f"key{index}": index}
 
 
 async def test_concurrent_upserts_of_different_ids_all_stay(store: Store, collection: str) -> None:
     await asyncio.gather(
-        *(upsert_documents(store, collection, batch(f"a{place}", metadata={"n": place})) for place in range(30)),
+        *(upsert_documents(store, collection, batch(f"a{index}", metadata={"n": index})) for index in range(30)),
     )
     found = await store.get(collection, EVERYTHING)
-    assert dict(zip(found.ids, found.metadatas, strict=True)) == {f"a{place}": {"n": place} for place in range(30)}
+    assert dict(zip(found.ids, found.metadatas, strict=True)) == {f"a{index}": {"n": index} for index in range(30)}
 
 
 @pytest.mark.parametrize("operation", ["add", "upsert"])
@@ -215,7 +215,7 @@ async def test_another_dimension_is_refused_and_nothing_is_written(
 async def test_a_batch_of_the_largest_size_is_written(
     store: Store, collection: str, operation: Literal["add", "upsert"]
 ) -> None:
-    await write_batch(store, collection, Write(operation, batch(*(str(place) for place in range(MAX_BATCH_SIZE)))))
+    await write_batch(store, collection, Write(operation, batch(*(str(index) for index in range(MAX_BATCH_SIZE)))))
     assert await store.count(collection) == MAX_BATCH_SIZE
 
 
@@ -225,7 +225,7 @@ async def test_a_larger_batch_is_refused_and_nothing_is_written(
 ) -> None:
     with pytest.raises(InvalidDocuments, match=rf"At most {MAX_BATCH_SIZE} .* has {MAX_BATCH_SIZE + 1}"):
         await write_batch(
-            store, collection, Write(operation, batch(*(str(place) for place in range(MAX_BATCH_SIZE + 1))))
+            store, collection, Write(operation, batch(*(str(index) for index in range(MAX_BATCH_SIZE + 1))))
         )
     assert await store.count(collection) == 0
 
@@ -252,7 +252,7 @@ async def test_a_delete_takes_ids_and_filters_together(store: Store, collection:
 
 
 async def test_concurrent_deletes_count_each_document_once(store: Store, collection: str) -> None:
-    await add_documents(store, collection, batch(*(str(place) for place in range(30))))
+    await add_documents(store, collection, batch(*(str(index) for index in range(30))))
     assert sum(await asyncio.gather(*(store.delete(collection, EVERYTHING) for _ in range(5)))) == 30
 
 
@@ -279,6 +279,6 @@ async def test_a_deleted_id_is_free_again(store: Store, collection: str) -> None
 
 async def test_more_documents_than_one_write_takes_are_deleted(store: Store, collection: str) -> None:
     for start in range(0, 6000, MAX_BATCH_SIZE):
-        await add_documents(store, collection, batch(*(str(start + place) for place in range(MAX_BATCH_SIZE))))
+        await add_documents(store, collection, batch(*(str(start + index) for index in range(MAX_BATCH_SIZE))))
     assert await store.delete(collection, EVERYTHING) == 6000
     assert await store.count(collection) == 0

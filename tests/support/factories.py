@@ -29,8 +29,8 @@ def batch(*ids: str, dimension: int = 2, text: str = "", metadata: Metadata | No
 
 
 def batch_of(metadatas: Sequence[Metadata], texts: Sequence[str] | None = None) -> Batch:
-    """Documents with these metadatas, whose ids are their places."""
-    made = batch(*(str(place) for place in range(len(metadatas))))
+    """Documents with these metadatas, whose ids are their indexes."""
+    made = batch(*(str(index) for index in range(len(metadatas))))
     return Batch(made.ids, list(texts or made.texts), list(metadatas), made.embeddings)
 
 
@@ -49,7 +49,7 @@ def of_text(given: object) -> Selection:
     return Selection(condition=Condition.parse(None, given))
 
 
-def asked(
+def make_query(
     *embedding: float,
     top_k: int = 10,
     where_given: object = None,

@@ -145,5 +145,5 @@ async def turn() -> None:
 
 
 def errors_as_types(responses: list[Any]) -> list[object]:
-    """The responses, with the type of each error in its place."""
+    """The responses, with the type of each error at its index."""
     return [type(response) if isinstance(response, BaseException) else response for response in responses]

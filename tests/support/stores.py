@@ -22,8 +22,8 @@ TENANT: Final = "store_tests"
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a store keeps its documents. Two stores made for one place see the same documents if Chroma is a server.
+class StoreLocation:
+    """Where a store keeps its documents. Two stores made for one index see the same documents if Chroma is a server.
 
     Attributes:
         folder: for embedded Chroma.
@@ -58,23 +58,23 @@ def with_retries(backend: Backend) -> LayeredBackend:
     return LayeredBackend(backend, [RetryLayer(30)])
 
 
-def _stack(place: Place, url: str) -> Store:
+def _stack(location: StoreLocation, url: str) -> Store:
     return create_store(
         Settings(
-            data_path=str(place.folder / "stack"),
+            data_path=str(location.folder / "stack"),
             chroma_url=url,
             chroma_tenant=TENANT,
-            chroma_database=place.database,
+            chroma_database=location.database,
             max_batch_size=MAX_BATCH_SIZE,
         )
     )
 
 
-Factory = Callable[[Place], Store]
+Factory = Callable[[StoreLocation], Store]
 
 STORES: Final[dict[str, Factory]] = {
-    "embedded": lambda place: exact(embedded_backend(place.folder / "embedded")),
-    "remote": lambda place: exact(http_backend(place.chroma_url, place.database)),
-    "stack-embedded": lambda place: _stack(place, ""),
-    "stack-remote": lambda place: _stack(place, place.chroma_url),
+    "embedded": lambda location: exact(embedded_backend(location.folder / "embedded")),
+    "remote": lambda location: exact(http_backend(location.chroma_url, location.database)),
+    "stack-embedded": lambda location: _stack(location, ""),
+    "stack-remote": lambda location: _stack(location, location.chroma_url),
 }

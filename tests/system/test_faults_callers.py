@@ -172,7 +172,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with running(start_service(tmp_path_factory.mktemp("large"), environ)) as served:
         httpx.post(f"{served.url}/collections", json={"name": "large"}).raise_for_status()
         for number in range(10):
-            batch = [document(f"{number}-{place}", number) for place in range(10)]
+            batch = [document(f"{number}-{index}", number) for index in range(10)]
             for one in batch:
                 one["metadata"]["much"] = "x" * 120_000
             deadline = time.monotonic() + TIMEOUT_SECONDS

@@ -139,7 +139,7 @@ def test_a_request_in_single_bytes_is_parsed_as_a_whole_one(service: Served) -> 
     content = chunk(body("bytes")[:20]) + chunk(body("bytes")[20:]) + b"0\r\n\r\n"
     sent = chunked(WRITE, JSON, method="PUT") + content + get("/health/live", CLOSE)
 
-    responses = exchange(service, *(sent[place : place + 1] for place in range(len(sent))))
+    responses = exchange(service, *(sent[index : index + 1] for index in range(len(sent))))
 
     assert [response.status for response in responses] == [200, 200]
 
@@ -149,7 +149,7 @@ def test_a_request_in_single_bytes_is_parsed_as_a_whole_one(service: Served) -> 
 
 def test_many_small_chunks_are_no_overhead_that_counts(service: Served) -> None:
     content = body("small-chunks") + b" " * 50_000
-    chunks = b"".join(chunk(content[place : place + 1]) for place in range(len(content)))
+    chunks = b"".join(chunk(content[index : index + 1]) for index in range(len(content)))
 
     responses = exchange(service, chunked(WRITE, JSON, CLOSE, method="PUT") + chunks + b"0\r\n\r\n")
 

@@ -97,19 +97,19 @@ async def test_what_is_sent_in_one_piece_is_parsed_as_several_requests(whole: li
 
 
 async def test_a_cut_anywhere_changes_nothing(whole: list[bytes]) -> None:
-    for place in range(1, len(SENT)):
-        assert await responses_to([SENT[:place], SENT[place:]]) == whole, place
+    for index in range(1, len(SENT)):
+        assert await responses_to([SENT[:index], SENT[index:]]) == whole, index
 
 
 async def test_single_bytes_change_nothing(whole: list[bytes]) -> None:
-    assert await responses_to([SENT[place : place + 1] for place in range(len(SENT))]) == whole
+    assert await responses_to([SENT[index : index + 1] for index in range(len(SENT))]) == whole
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(1, len(SENT) - 1), max_size=12, unique=True).map(sorted))
-def test_several_cuts_change_nothing(places: list[int]) -> None:
-    ends = [*places, len(SENT)]
-    pieces = [SENT[start:end] for start, end in zip([0, *places], ends, strict=True)]
+def test_several_cuts_change_nothing(indexes: list[int]) -> None:
+    ends = [*indexes, len(SENT)]
+    pieces = [SENT[start:end] for start, end in zip([0, *indexes], ends, strict=True)]
 
     async def parsed() -> tuple[list[bytes], list[bytes]]:
         return await responses_to(pieces), await responses_to([SENT])
@@ -124,9 +124,9 @@ def test_several_cuts_change_nothing(places: list[int]) -> None:
 @pytest.mark.parametrize("cut", [0, 1, 2, 3, 4, 5, 100, MAX_HEAD_BYTES - 2])
 async def test_a_head_at_the_limit_is_accepted_after_anything_and_however_it_is_cut(before: bytes, cut: int) -> None:
     sent = before + padded(MAX_HEAD_BYTES, "Connection: close")
-    place = len(before) + cut
+    index = len(before) + cut
 
-    assert len(await responses_to([sent[:place], sent[place:]])) == (2 if before else 1)
+    assert len(await responses_to([sent[:index], sent[index:]])) == (2 if before else 1)
 
 
 @pytest.mark.parametrize("count", [3_000])

@@ -105,7 +105,7 @@ def test_the_details_of_the_contract_are_to_the_letter() -> None:
 
 
 def test_many_taken_ids_are_all_kept_and_some_named() -> None:
-    ids = [f"id{place}" for place in range(25)]
+    ids = [f"id{index}" for index in range(25)]
     error = DocumentsExist("some", ids)
     assert error.ids == tuple(ids)
     assert error.detail.endswith("'id19' and 5 more")
