@@ -14,6 +14,9 @@ from ragstore.store.layer import StoreLayer
 from tests.support.factories import add_documents, batch_of, of_where
 from tests.support.stores import embedded_backend, exact
 
+pytestmark = pytest.mark.process
+
+
 COUNT = 10
 
 

@@ -43,6 +43,7 @@ async def test_aiohttp_repeats_a_deletion_by_itself_unless_that_is_disabled(disa
     assert received == ["GET", "DELETE"] + ([] if disabled else ["DELETE"])
 
 
+@pytest.mark.process
 def test_the_processes_of_a_pool_can_be_found() -> None:
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         pid = pool.submit(os.getpid).result()

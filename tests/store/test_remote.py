@@ -332,6 +332,7 @@ async def test_connections_that_chroma_closes_between_calls_are_replaced(
         await store.delete_collection(name)
 
 
+@pytest.mark.process
 async def test_a_store_that_starts_before_chroma_works_once_chroma_does(tmp_path: Path, name: str) -> None:
     port = free_port()
     async with started(http_backend(f"http://127.0.0.1:{port}", "store_tests")) as store:
@@ -343,6 +344,7 @@ async def test_a_store_that_starts_before_chroma_works_once_chroma_does(tmp_path
             assert await store.count(name) == 1
 
 
+@pytest.mark.process
 async def test_a_store_works_again_once_chroma_is_back(tmp_path: Path, name: str) -> None:
     chroma = await asyncio.to_thread(start_chroma, tmp_path)
     port = int(chroma.url.rpartition(":")[2])
@@ -357,6 +359,7 @@ async def test_a_store_works_again_once_chroma_is_back(tmp_path: Path, name: str
             await add_documents(store, name, batch("b"))
 
 
+@pytest.mark.process
 async def test_the_tenant_and_the_database_are_created_again_when_chroma_has_lost_them(
     tmp_path: Path, name: str
 ) -> None:
