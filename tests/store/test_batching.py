@@ -9,13 +9,13 @@ from typing import Literal
 import pytest
 
 from ragstore.errors import (
+    BatchTooLarge,
     ChromaFailed,
     ChromaTimeout,
     ChromaUnavailable,
     CollectionNotFound,
     DimensionMismatch,
     DocumentsExist,
-    InvalidDocuments,
 )
 from ragstore.kit.errors import ServiceError
 from ragstore.model.documents import EVERYTHING, Write
@@ -183,7 +183,7 @@ async def test_a_write_that_is_too_large_fails_and_the_others_of_its_batch_succe
         add_documents(store, collection, large),
         add_documents(store, collection, batch("b")),
     )
-    assert errors_as_types(responses) == [None, InvalidDocuments, None]
+    assert errors_as_types(responses) == [None, BatchTooLarge, None]
     assert await ids_in(bare, collection) == ["a", "b"]
 
 
