@@ -1,0 +1,55 @@
+"""What a context builder searches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from ragstore_client._models import Where
+    from ragstore_client.context._passages import Passage
+
+
+@runtime_checkable
+class PassageSource(Protocol):
+    """Anything that can be searched: collections of a service, archives, a knowledge base."""
+
+    async def search(
+        self, query: str, top_k: int, *, where: Where | None, with_embeddings: bool, deadline: float | None
+    ) -> list[Passage]:
+        """Find the passages nearest to a text.
+
+        It may raise anything: the builder reports it, and continues without these passages. It is cancelled at the
+        deadline.
+
+        Args:
+            query: the text.
+            top_k: maximum number of passages.
+            where: a filter on metadata, in the contract's language.
+            with_embeddings: whether the passages' vectors are needed.
+            deadline: time on the event loop's clock (`loop.time()`) after which the passages are of no use; None for no
+                limit.
+
+        Returns:
+            The passages.
+        """
+        ...
+
+
+@runtime_checkable
+class ScopedSource(PassageSource, Protocol):
+    """A source with several collections, or with HTTP requests that can carry headers."""
+
+    def scoped(
+        self, *, collections: Sequence[str] | None = None, headers: Mapping[str, str] | None = None
+    ) -> PassageSource:
+        """The same source for one search.
+
+        Args:
+            collections: names of the collections to search; the source's own when None.
+            headers: sent with every request, such as `x-request-id` and `traceparent`.
+
+        Returns:
+            A source. It shares the connections of this one.
+        """
+        ...
