@@ -85,7 +85,7 @@ class ContextCache(Generic[T]):
         return entry.value
 
     def put(self, key: CacheKey, value: T, *, size_bytes: int, ttl_seconds: float) -> None:
-        """Store an entry, and remove others until the bounds are kept: expired ones first, then the least recently used.
+        """Store an entry, and remove others to keep the bounds: expired ones first, then the least recently used.
 
         Args:
             key: the key.

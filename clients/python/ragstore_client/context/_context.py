@@ -132,5 +132,3 @@ def _repeats(value: MetadataValue, text: str) -> bool:
 def _number(value: object) -> object:
     """A value that JSON can represent: None for a number that is not finite."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-

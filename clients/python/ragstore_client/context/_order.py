@@ -31,7 +31,7 @@ def by_similarity(passages: Iterable[Passage]) -> list[Passage]:
 
 
 def maximal_marginal_relevance(
-    query_embedding: Vector, passages: Sequence[Passage], *, k: int, diversity: float
+    query_embedding: Vector | None, passages: Sequence[Passage], *, k: int, diversity: float
 ) -> list[Passage]:
     """Choose passages that are similar to the query and unlike each other (MMR).
 
@@ -43,7 +43,8 @@ def maximal_marginal_relevance(
     is 1 - diversity.
 
     Args:
-        query_embedding: the query's vector, of the dimension of the passages' vectors.
+        query_embedding: the query's vector, of the dimension of the passages' vectors; None when it is not known, and
+            each passage has its cosine similarity to the query.
         passages: the candidates, each with an embedding. Three times `k` are a common number.
         k: maximum number of passages to choose.
         diversity: 0 to 1; 0 orders by similarity alone, 1 by diversity alone after the first passage.
@@ -53,25 +54,41 @@ def maximal_marginal_relevance(
 
     Raises:
         InvalidConfiguration: `diversity` is out of range, or numpy is not installed (extra `context`).
-        InvalidInput: a passage has no embedding, or one of another dimension.
+        InvalidInput: a passage has no embedding, or one of another dimension, or neither it nor the query says how
+            similar they are.
     """
     if not 0.0 <= diversity <= 1.0:
         raise InvalidConfiguration(f"diversity must be between 0 and 1, not {diversity:g}")
     if k <= 0 or not passages:
         return []
-    query = to_float32(query_embedding)
-    vectors = [_vector(passage, len(query)) for passage in passages]
-    return [passages[index] for index in choose(query, vectors, k=k, diversity=diversity)]
+    if query_embedding is None:
+        vectors = [_vector(passage, None) for passage in passages]
+        if len({len(vector) for vector in vectors}) > 1 or any(passage.similarity is None for passage in passages):
+            raise InvalidInput("MMR without a query's vector needs similarities, and embeddings of one dimension")
+        known = array("f", [passage.similarity or 0.0 for passage in passages])
+        chosen = choose(None, vectors, k=k, diversity=diversity, similarities=known)
+    else:
+        query = to_float32(query_embedding)
+        chosen = choose(query, [_vector(passage, len(query)) for passage in passages], k=k, diversity=diversity)
+    return [passages[index] for index in chosen]
 
 
-def choose(query: array[float], vectors: Sequence[array[float]], *, k: int, diversity: float) -> list[int]:
+def choose(
+    query: array[float] | None,
+    vectors: Sequence[array[float]],
+    *,
+    k: int,
+    diversity: float,
+    similarities: array[float] | None = None,
+) -> list[int]:
     """Choose vectors by maximal marginal relevance.
 
     Args:
-        query: the query's vector: float32, shape (d,).
+        query: the query's vector: float32, shape (d,); None with `similarities`.
         vectors: the candidates: float32, n of shape (d,).
         k: maximum number of vectors to choose.
         diversity: 0 to 1, as for `maximal_marginal_relevance`.
+        similarities: the candidates' similarities to the query: float32, shape (n,); None with `query`.
 
     Returns:
         The indexes of the chosen vectors, in the order of the choice.
@@ -83,9 +100,12 @@ def choose(query: array[float], vectors: Sequence[array[float]], *, k: int, dive
         import numpy as np
     except ImportError:
         raise InvalidConfiguration("MMR needs numpy: install ragstore-client[context]") from None
-    matrix = np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), len(query))
+    matrix = np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), len(vectors[0]))
     matrix = _normalize_rows(matrix, np.linalg.norm(matrix, axis=1))
-    similarity = matrix @ _normalize_rows(np.frombuffer(query, np.float32), np.linalg.norm(query))
+    if query is None:
+        similarity = np.nan_to_num(np.array(similarities, np.float32), nan=-1.0)
+    else:
+        similarity = matrix @ _normalize_rows(np.frombuffer(query, np.float32), np.linalg.norm(query))
     relevance = np.float32(1.0 - diversity) * similarity
     best = int(np.argmax(similarity))
     chosen = [best]
@@ -109,11 +129,11 @@ def _normalize_rows(matrix: Floats, norms: Floats | np.floating) -> Floats:
     return cast("Floats", np.nan_to_num(scaled, copy=False, nan=0.0, posinf=0.0, neginf=0.0))
 
 
-def _vector(passage: Passage, dimension: int) -> array[float]:
+def _vector(passage: Passage, dimension: int | None) -> array[float]:
     if passage.embedding is None:
         raise InvalidInput("MMR needs an embedding of every passage")
     vector = to_float32(passage.embedding)
-    if len(vector) != dimension:
+    if dimension is not None and len(vector) != dimension:
         raise InvalidInput(f"an embedding has {len(vector)} dimensions, the query has {dimension}")
     return vector
 

@@ -73,10 +73,9 @@ def join_last(questions: Sequence[str], max_characters: int) -> str:
     """
     chosen: list[str] = []
     length = 0
-    for question in reversed([" ".join(question.split()) for question in questions]):
+    for question in reversed([normal for question in questions if (normal := " ".join(question.split()))]):
         length += len(question) + (1 if chosen else 0)
         if chosen and length > max_characters:
             break
         chosen.append(question)
     return " ".join(reversed(chosen))[-max_characters:].strip()
-

@@ -80,7 +80,8 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             raise InvalidConfiguration("timeout_seconds must be greater than 0")
         if self.short_questions not in ("search", "skip"):
             raise InvalidConfiguration("short_questions must be 'search' or 'skip'")
-        if not isinstance(self.global_session_id, str) or not self.global_session_id:
+        identifier: object = self.global_session_id
+        if not (isinstance(identifier, str) and identifier):
             raise InvalidConfiguration("global_session_id must be a string that is not empty")
 
     def override(self, **changes: object) -> ContextSettings:
@@ -166,7 +167,7 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("diversity", 0, 1),
     ("fetch_k", 1, MAX_CANDIDATES),
     ("max_sources", 1, math.inf),
-    ("max_characters", 1, math.inf),
+    ("max_characters", 4, math.inf),
     ("min_question_characters", 0, math.inf),
 )
 _INTEGERS = {"token_budget", "top_k_max", "fetch_k", "max_sources", "max_characters", "min_question_characters"}

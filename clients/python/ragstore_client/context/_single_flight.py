@@ -57,6 +57,11 @@ class SingleFlight(Generic[K, T]):
                     del self._flights[key]
                 await cancel([flight.task])
 
+    def holds(self, key: K) -> bool:
+        """Whether the running task is the call in flight for a key: false once the key was forgotten."""
+        flight = self._flights.get(key)
+        return flight is not None and flight.task is asyncio.current_task()
+
     def forget(self, selects: Callable[[K], bool]) -> None:
         """Let later callers make a call of their own. Calls in flight continue for their callers.
 
