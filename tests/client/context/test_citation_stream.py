@@ -13,7 +13,9 @@ PASSAGES = [
     ContextPassage(id="a", text="t", citation="manual.pdf#3", number=1, tokens=1),
     ContextPassage(id="b", text="t", citation="manual.pdf#4", number=2, tokens=1),
     ContextPassage(id="c", text="t", citation="report [final].pdf#1", number=3, tokens=1),
-    ContextPassage(id="d", text="t", metadata={"url": "https://x.org/a"}, citation="https://x.org/a", number=4, tokens=1),
+    ContextPassage(
+        id="d", text="t", metadata={"url": "https://x.org/a"}, citation="https://x.org/a", number=4, tokens=1
+    ),
     ContextPassage(id="e", text="t", citation="Handbook#2", number=5, tokens=1),
 ]
 
@@ -47,7 +49,9 @@ def test_a_stream_cut_at_every_position_has_the_same_citations_as_the_whole(answ
 
 
 @given(ANSWERS, st.data())
-def test_a_stream_of_single_characters_or_random_chunks_has_the_same_citations(answer: str, data: st.DataObject) -> None:
+def test_a_stream_of_single_characters_or_random_chunks_has_the_same_citations(
+    answer: str, data: st.DataObject
+) -> None:
     whole = streamed([answer])
     assert streamed(list(answer)) == whole
     cuts = sorted(data.draw(st.sets(st.integers(0, len(answer)))))

@@ -19,7 +19,8 @@ _LABEL: Final = re.compile(
     r"siehe|von|来源|文档)(?:\s*[:\uff1a]\s*|\s+|(?=\d))",
     re.IGNORECASE,
 )
-_SEPARATOR: Final = re.compile(r"\s*(?:[,;\u3001\uff0c\uff1b&+]|\b(?:and|und|och|et|y)\b)\s*")
+_BETWEEN_NUMBERS: Final = re.compile(r"\s*(?:[,;\u3001\uff0c\uff1b&+]|\b(?:and|und|och|et|y)\b)\s*")
+_BETWEEN_NAMES: Final = re.compile(r"\s*[,;\u3001\uff0c\uff1b]\s*")
 _NUMBERS: Final = re.compile(rf"({_NUMBER})(?:{_DASH}({_NUMBER}))?")
 _CHUNKS: Final = re.compile(rf"(.+)#({_NUMBER}){_DASH}#?({_NUMBER})")
 _CHUNK_ONLY: Final = re.compile(r"#[\w.-]+")
@@ -83,14 +84,10 @@ class CitationIndex:
         start = len(content) - len(content.lstrip())
         if passages := self._named(content[start:end]):
             return [Reference(start, end, content[start:end], passages)]
-        if label := _LABEL.match(content, 0, end):
-            start = label.end()
-        pieces = [(a, b, content[a:b]) for a, b in _pieces(content, start, end)]
-        if not pieces:
-            return []
-        if all(_NUMBERS.fullmatch(piece) for _, _, piece in pieces):
-            return self._resolve_numbers(pieces)
-        return self._resolve_names(pieces)
+        numbers = list(_pieces(content, start, end, _BETWEEN_NUMBERS))
+        if all(_NUMBERS.fullmatch(piece) for _, _, piece in numbers):
+            return self._resolve_numbers(numbers)
+        return self._resolve_names(list(_pieces(content, start, end, _BETWEEN_NAMES)))
 
     def _named(self, name: str) -> tuple[ContextPassage, ...]:
         return tuple(self._names.get(name.casefold(), ()))
@@ -141,9 +138,15 @@ def _names_of(passage: ContextPassage) -> set[str]:
     return {name for name in names | ({source} if mark else set()) if name}
 
 
-def _pieces(content: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The spans between separators."""
-    for separator in _SEPARATOR.finditer(content, start, end):
-        yield start, separator.start()
-        start = separator.end()
-    yield start, end
+def _pieces(content: str, start: int, end: int, separator: re.Pattern[str]) -> Iterator[tuple[int, int, str]]:
+    """The pieces between separators, each with its span and without a label such as `Source`."""
+    for match in separator.finditer(content, start, end):
+        yield _unlabelled(content, start, match.start())
+        start = match.end()
+    yield _unlabelled(content, start, end)
+
+
+def _unlabelled(content: str, start: int, end: int) -> tuple[int, int, str]:
+    if label := _LABEL.match(content, start, end):
+        start = label.end()
+    return start, end, content[start:end]
