@@ -1,4 +1,4 @@
-"""Hand-made answers with the citations that a reader finds in them, and the precision and recall of `check_citations`."""
+"""Hand-made answers with the citations that a reader finds in them, and the score of `check_citations`."""
 
 from __future__ import annotations
 
