@@ -5,16 +5,25 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from ragstore_client._exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
-    from tiktoken import Encoding
     from tokenizers import Tokenizer
 
 TokenCounter: TypeAlias = Callable[[str], int]
 """Returns the number of tokens of a text."""
+
+
+class Encoding(Protocol):
+    """An encoding of tiktoken."""
+
+    def encode_ordinary(self, text: str) -> list[int]:
+        """The tokens of a text; special tokens in it are ordinary text."""
+        ...
+
 
 _WORD: Final = re.compile("[A-ZÀ-Þ]?[a-zß-ɏ]+|[A-ZÀ-Þ]+(?![a-zß-ɏ])|[A-ZÀ-Þ]")
 _CAPITALS: Final = re.compile("[A-ZÀ-Þ]{2,}")
@@ -85,13 +94,14 @@ def tiktoken_counter(encoding: str | Encoding = "o200k_base") -> TokenCounter:
     """
     if isinstance(encoding, str):
         try:
-            import tiktoken
+            tiktoken = import_module("tiktoken")
         except ImportError:
             raise InvalidConfiguration("tiktoken_counter needs the package tiktoken") from None
         try:
-            encoding = tiktoken.get_encoding(encoding)
+            named: Encoding = tiktoken.get_encoding(encoding)
         except ValueError:
             raise InvalidConfiguration(f"tiktoken has no encoding {encoding!r}") from None
+        return tiktoken_counter(named)
     encode = encoding.encode_ordinary
     return lambda text: len(encode(text))
 
