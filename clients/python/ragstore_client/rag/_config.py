@@ -17,6 +17,7 @@ DEFAULT_CHROMADB_URL = "http://chromadb:8000"
 DEFAULT_EMBEDDINGS_URL = "http://tei-embeddings:8080"
 DEFAULT_EMBEDDING_MODEL = "jinaai/jina-embeddings-v2-base-de"
 MAX_TOP_K = 20
+"""Maximum number of results of an agent's tool."""
 
 
 def default_chromadb_url(environ: Mapping[str, str] | None = None) -> str:
@@ -66,7 +67,7 @@ class RagSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         embeddings_url: URL of the embeddings endpoint (`DOCPROC_TEI_EMBEDDINGS_URL`).
         default_top_k: default maximum number of results (`RAG_DEFAULT_TOP_K`).
-        default_layer: layer that is searched by default (`RAG_DEFAULT_LAYER`); `*` for all.
+        default_layer: layer that an agent's tool searches (`RAG_DEFAULT_LAYER`); `*` for all.
         query_timeout: time limit of the search of an archive, in seconds (`RAG_QUERY_TIMEOUT_SECONDS`).
         embed_timeout: time limit of embedding a query, in seconds (`RAG_EMBED_TIMEOUT_SECONDS`).
         api_key: key for ragstore services, if they require one (`RAGSTORE_API_KEY`).
@@ -128,7 +129,7 @@ def extract_rag_config(
 
 
 def clamp_top_k(top_k: int) -> int:
-    """Clamp a number of results to 1..20."""
+    """Clamp a number of results that an agent's tool returns to 1..20."""
     return min(max(top_k, 1), MAX_TOP_K)
 
 

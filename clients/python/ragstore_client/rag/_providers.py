@@ -52,6 +52,23 @@ class ProviderHealth(msgspec.Struct, frozen=True, kw_only=True):
     storage_bytes: int | None = None
 
 
+class SearchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of one search.
+
+    Attributes:
+        min_score: omit matches with a lower score.
+        include_embeddings: return the vectors as well.
+        headers: sent with every request, such as `x-request-id` and `traceparent`.
+    """
+
+    min_score: float | None = None
+    include_embeddings: bool = False
+    headers: Mapping[str, str] = {}
+
+
+NO_OPTIONS = SearchOptions()
+
+
 class RetrievalProvider(Protocol):
     """A service that can be searched.
 
@@ -100,7 +117,13 @@ class RetrievalProvider(Protocol):
         ...
 
     async def search(
-        self, collections: Sequence[str], embedding: Embedding, *, top_k: int, where: Where | None = None
+        self,
+        collections: Sequence[str],
+        embedding: Embedding,
+        *,
+        top_k: int,
+        where: Where | None = None,
+        options: SearchOptions = NO_OPTIONS,
     ) -> MultiQueryResults:
         """Search several collections by similarity.
 
@@ -109,6 +132,7 @@ class RetrievalProvider(Protocol):
             embedding: the query vector.
             top_k: maximum number of matches, per collection or over all of them.
             where: a filter on metadata, in the contract's language.
+            options: options of this search.
 
         Returns:
             The matches, each with its collection, and the collections that failed or were too slow, within the
