@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragstore_client._tasks import GRACE_SECONDS
 from ragstore_client.context import AsyncContextBuilder, ChatContext, ContextSettings, Scope
-from ragstore_client.context._single_flight import GRACE_SECONDS
 from tests.client.context.sources import Behaviour, ScriptedSource, passage
 from tests.client.context.virtual_clock import run_virtually
 

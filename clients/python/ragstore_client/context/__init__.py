@@ -3,7 +3,7 @@
     AsyncContextBuilder, ContextBuilder            a question to a `ChatContext`, within a time limit
     ContextSettings, Scope, session_scopes         limits, and which passages may be used
     TopicTracker                                   what a follow-up question is about
-    PassageSource, ScopedSource                    what is searched
+    ClientSource, ArchiveSource, PassageSource     what is searched
 
 Each step is a function that can be used alone:
 
@@ -26,6 +26,7 @@ from ragstore_client.context._citation_report import (
 )
 from ragstore_client.context._citation_stream import Citation, CitationStream, Segment
 from ragstore_client.context._citations import Names, citation_of, source_of
+from ragstore_client.context._client_sources import ArchiveSource, ClientSource
 from ragstore_client.context._context import ChatContext, Reason, Timings
 from ragstore_client.context._deduplicate import deduplicate
 from ragstore_client.context._formats import STYLES, Archives, Headings, Numbered, Sections, Style
@@ -44,13 +45,14 @@ from ragstore_client.context._retrieve import StepFailure
 from ragstore_client.context._scopes import Scope, session_scopes
 from ragstore_client.context._select import Budget, select
 from ragstore_client.context._settings import ContextSettings
-from ragstore_client.context._sources import PassageSource, ScopedSource
+from ragstore_client.context._sources import PartialSearch, PassageSource, ScopedSource
 from ragstore_client.context._threshold import SIMILARITY_THRESHOLD, above_threshold
 from ragstore_client.context._tokens import TokenCounter, estimate_tokens, tiktoken_counter, tokenizers_counter
 
 __all__ = [
     "SIMILARITY_THRESHOLD",
     "STYLES",
+    "ArchiveSource",
     "Archives",
     "AsyncContextBuilder",
     "Budget",
@@ -58,6 +60,7 @@ __all__ = [
     "Citation",
     "CitationReport",
     "CitationStream",
+    "ClientSource",
     "ContextBuilder",
     "ContextCache",
     "ContextPassage",
@@ -68,6 +71,7 @@ __all__ = [
     "MetadataValue",
     "Names",
     "Numbered",
+    "PartialSearch",
     "Passage",
     "PassageSource",
     "Reason",

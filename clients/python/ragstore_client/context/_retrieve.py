@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
 
 import msgspec
 
 from ragstore_client._exceptions import GatewayTimeout, describe
+from ragstore_client._tasks import cancel
 from ragstore_client.context._passages import Passage
 from ragstore_client.context._scopes import ScopedSearch
-from ragstore_client.context._single_flight import cancel
-from ragstore_client.context._sources import PassageSource, ScopedSource
+from ragstore_client.context._sources import FailureReason, PartialSearch, PassageSource, ScopedSource
 
 logger = logging.getLogger("ragstore_client.context")
-
-FailureReason: TypeAlias = Literal["timeout", "failed"]
 
 
 class StepFailure(msgspec.Struct, frozen=True):
@@ -92,16 +89,18 @@ async def retrieve(
     retrieval = Retrieval([], [])
     for task, one in tasks.items():
         failure = _failure(task, one.title) if task in in_time else StepFailure(one.title, "timeout")
-        if failure is None:
-            retrieval.passages.extend(task.result())
-        else:
+        if failure is not None:
             logger.warning("Searching %s: %s %s", failure.step, failure.reason, failure.error)
             retrieval.failures.append(failure)
+        if task in in_time:
+            retrieval.passages.extend(_passages(task))
     return retrieval
 
 
 def to_failure(step: str, error: BaseException) -> StepFailure:
     """The failure that an exception means."""
+    if isinstance(error, PartialSearch):
+        return StepFailure(step, error.reason, ", ".join(error.errors))
     reason: FailureReason = "timeout" if isinstance(error, TimeoutError | GatewayTimeout) else "failed"
     return StepFailure(step, reason, describe(error))
 
@@ -111,3 +110,12 @@ def _failure(task: asyncio.Task[list[Passage]], step: str) -> StepFailure | None
         return StepFailure(step, "failed", "CancelledError")
     error = task.exception()
     return None if error is None else to_failure(step, error)
+
+
+def _passages(task: asyncio.Task[list[Passage]]) -> list[Passage]:
+    if task.cancelled():
+        return []
+    error = task.exception()
+    if error is None:
+        return task.result()
+    return list(error.passages) if isinstance(error, PartialSearch) else []

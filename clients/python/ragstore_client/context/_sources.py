@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+
+from ragstore_client._exceptions import RagstoreError
 
 if TYPE_CHECKING:
     from ragstore_client._models import Where
     from ragstore_client.context._passages import Passage
+
+
+FailureReason: TypeAlias = Literal["timeout", "failed"]
+
+
+class PartialSearch(RagstoreError):
+    """Some of several collections failed, or were too slow. A source raises it to return the passages of the others.
+
+    Args:
+        passages: the passages of the other collections.
+        reason: `timeout` if at least one was too slow, else `failed`.
+        errors: the kinds of errors, without texts of a server.
+    """
+
+    def __init__(self, passages: Sequence[Passage], reason: FailureReason, errors: Sequence[str]) -> None:
+        super().__init__(f"some collections could not be searched: {', '.join(errors)}")
+        self.passages = list(passages)
+        self.reason: FailureReason = reason
+        self.errors = list(errors)
 
 
 @runtime_checkable
