@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -14,10 +15,14 @@ from ragstore_client._exceptions import InvalidConfiguration
 T = TypeVar("T")
 
 DEFAULT_CHROMADB_URL = "http://chromadb:8000"
+CHROMA_PORT = 8000
 DEFAULT_EMBEDDINGS_URL = "http://tei-embeddings:8080"
 DEFAULT_EMBEDDING_MODEL = "jinaai/jina-embeddings-v2-base-de"
 MAX_TOP_K = 20
 """Maximum number of results of an agent's tool."""
+
+
+_PORT = re.compile(r":\d*$")
 
 
 def default_chromadb_url(environ: Mapping[str, str] | None = None) -> str:
@@ -47,6 +52,16 @@ class RagArchiveConfig(msgspec.Struct, frozen=True, kw_only=True):
     collection_name: str
     chromadb_url: str = msgspec.field(default_factory=default_chromadb_url)
     embedding_model: str = DEFAULT_EMBEDDING_MODEL
+
+    @property
+    def service_url(self) -> str:
+        """Its URL with a port: 8000, Chroma's, for `http://` without one. `https://` keeps its own default, 443."""
+        url = self.chromadb_url.strip()
+        scheme, separator, rest = url.partition("://")
+        host, slash, path = rest.partition("/")
+        if scheme.lower() != "http" or not host or _PORT.search(host):
+            return url
+        return f"{scheme}{separator}{host}:{CHROMA_PORT}{slash}{path}"
 
 
 class RagConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,16 +130,17 @@ def extract_rag_config(
         assistant: the assistant's configuration, when the runtime has not merged the two.
 
     Returns:
-        The archives; None when there is no `rag_config`. A `rag_config` of the thread replaces the assistant's
-        entirely, even if it lists no archive.
+        The archives; None when there is no `rag_config`. The thread's replaces the assistant's entirely. A thread with
+        a `configurable` but no `rag_config` in it has no archives: the platform omits the key when a user disables all
+        of them. A runtime that merges the two configurations before hides this; `{"archives": []}` works with both.
 
     Raises:
         InvalidConfiguration: the `rag_config` is not valid; the text names the path.
     """
     for source in (config, assistant):
         configurable = (source or {}).get("configurable")
-        if isinstance(configurable, Mapping) and "rag_config" in configurable:
-            return _rag_config(configurable["rag_config"])
+        if isinstance(configurable, Mapping):
+            return _rag_config(configurable.get("rag_config"))
     return None
 
 

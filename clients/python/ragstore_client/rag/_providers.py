@@ -53,7 +53,7 @@ class ProviderHealth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of one search.
+    """Options of one search of the providers `ragstore` and `chroma`.
 
     Attributes:
         min_score: omit matches with a lower score.
@@ -117,13 +117,7 @@ class RetrievalProvider(Protocol):
         ...
 
     async def search(
-        self,
-        collections: Sequence[str],
-        embedding: Embedding,
-        *,
-        top_k: int,
-        where: Where | None = None,
-        options: SearchOptions = NO_OPTIONS,
+        self, collections: Sequence[str], embedding: Embedding, *, top_k: int, where: Where | None = None
     ) -> MultiQueryResults:
         """Search several collections by similarity.
 
@@ -132,7 +126,6 @@ class RetrievalProvider(Protocol):
             embedding: the query vector.
             top_k: maximum number of matches, per collection or over all of them.
             where: a filter on metadata, in the contract's language.
-            options: options of this search.
 
         Returns:
             The matches, each with its collection, and the collections that failed or were too slow, within the

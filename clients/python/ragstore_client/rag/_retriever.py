@@ -256,7 +256,7 @@ class Retriever:
     async def _gather(self, passage: RetrievedPassage, where: Mapping[str, Scalar]) -> ExpandedPassage:
         archive = passage.archive
         documents = await self._services.documents(
-            archive.chromadb_url, archive.collection_name, where=dict(where), limit=_MAX_CHUNKS
+            archive.service_url, archive.collection_name, where=dict(where), limit=_MAX_CHUNKS
         )
         return assemble(documents, passage if "section_heading" in where else None)
 
@@ -265,11 +265,11 @@ class Retriever:
         skipped: list[SkippedArchive] = []
         for archive in self.config.archives:
             try:
-                key = (parse_endpoint(archive.chromadb_url).url, archive.embedding_model)
+                key = (parse_endpoint(archive.service_url).url, archive.embedding_model)
             except InvalidConfiguration:
                 skipped.append(SkippedArchive(archive, SkipReason.MISCONFIGURED))
                 continue
-            groups.setdefault(key, _Group(archive.chromadb_url, archive.embedding_model, [])).archives.append(archive)
+            groups.setdefault(key, _Group(archive.service_url, archive.embedding_model, [])).archives.append(archive)
         return list(groups.values()), skipped
 
     async def _vectors(self, query: str, groups: list[_Group], deadline: float) -> dict[str, array[float]]:

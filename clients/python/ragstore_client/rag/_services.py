@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import httpx
 
     from ragstore_client._models import Document, MultiQueryResults, Where
-    from ragstore_client.rag._providers import RetrievalProvider
 
 _MIN_CALL_SECONDS = 0.05
 """Minimum time limit of a call, even if the detection of the backend took nearly all of the time."""
@@ -121,7 +120,7 @@ class ServiceRouter:
         provider = await self._provider(url, deadline)
         return await provider.documents(collection, where=where, limit=limit)
 
-    async def _provider(self, url: str, deadline: float) -> RetrievalProvider:
+    async def _provider(self, url: str, deadline: float) -> RagstoreProvider | ChromaProvider:
         backend = await self._detector.detect(url, timeout_seconds=_remaining(deadline), http=self._http)
         configuration: dict[str, object] = {"url": url, "timeout": _remaining(deadline)}
         if backend == "chroma":
