@@ -127,7 +127,10 @@ def test_without_passages_only_the_question_is_added(style: Style) -> None:
 
 @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
 def test_the_history_is_kept_and_its_messages_are_not_changed(style: Style) -> None:
-    history = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "tool_calls": [{"id": "x"}]}]
+    history: list[dict[str, object]] = [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b", "tool_calls": [{"id": "x"}]},
+    ]
     before = json.dumps(history)
     messages = style.messages("q", passages("one"), history)
     assert [m for m in messages if m in history] == history
@@ -148,7 +151,8 @@ def test_a_history_that_ends_with_the_question_has_it_once_and_keeps_its_images(
 
 @pytest.mark.parametrize("style", [Sections(), Numbered(), Headings()], ids=lambda style: style.name)
 def test_there_is_one_system_message_even_with_one_in_the_history(style: Style) -> None:
-    for content in ("mine", [{"type": "text", "text": "mine"}]):
+    contents: list[object] = ["mine", [{"type": "text", "text": "mine"}]]
+    for content in contents:
         messages = style.messages("q", passages("one"), [{"role": "system", "content": content}])
         assert [m["role"] for m in messages] == ["system", "user"]
         assert "mine" in str(messages[0]["content"])
