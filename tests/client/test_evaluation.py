@@ -24,12 +24,12 @@ rankings = st.lists(ids, unique=True, max_size=8)
 gains = st.dictionaries(ids, st.floats(0.1, 5), min_size=1)
 
 
-def question(name: str = "1", **relevant: float) -> Question:
-    return Question(id=name, text="What?", relevant=relevant)
+def question(**relevant: float) -> Question:
+    return Question(id="1", text="What?", relevant=relevant)
 
 
 def test_the_figures_are_those_of_a_hand_made_example() -> None:
-    questions = [question("1", a=1, b=1), question("2", c=1), question("3", d=3, e=1)]
+    questions = [question(a=1, b=1), question(c=1), question(d=3, e=1)]
     found = evaluate(questions, [["x", "a", "b"], ["x", "y"], ["e", "d"]], cutoffs=(1, 2, 3))
     assert [result.rank for result in found.results] == [2, None, 1]
     assert found.mrr == pytest.approx((1 / 2 + 0 + 1) / 3)

@@ -112,17 +112,14 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[str, str | None, Opti
     Returns:
         The service's URL, the key, and what to evaluate.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m ragstore_client.evaluate", description=(__doc__ or "").split("\n")[0]
-    )
+    summary = "Evaluate the search of a collection over a file of questions."
+    parser = argparse.ArgumentParser(prog="python -m ragstore_client.evaluate", description=summary)
     parser.add_argument("file", type=Path, help="JSON lines with questions")
     parser.add_argument("--collection", required=True, help="name of the collection")
     parser.add_argument("--url", default=os.environ.get("RAGSTORE_URL", DEFAULT_URL), help="URL of the service")
     parser.add_argument("--api-key", default=os.environ.get("RAGSTORE_API_KEY"), help="key for the service")
     parser.add_argument("--where", type=json.loads, help="filter on metadata, as JSON")
-    parser.add_argument(
-        "--match", metavar="FIELD=MEMBER", help="passages whose FIELD has the line's MEMBER are relevant"
-    )
+    parser.add_argument("--match", metavar="FIELD=MEMBER", help="relevant: passages whose FIELD has that value")
     parser.add_argument("--embeddings-url", help="endpoint that embeds the questions; without it, lines have vectors")
     parser.add_argument("--model", default=DEFAULT_EMBEDDING_MODEL, help="model of that endpoint")
     parser.add_argument("--k", type=int, nargs="+", default=list(CUTOFFS), help="numbers of passages to consider")
@@ -147,9 +144,10 @@ async def main() -> None:
     url, api_key, options = parse()
     try:
         async with AsyncClient(url, api_key=api_key) as client:
-            print((await run(client, options)).table())
+            evaluation = await run(client, options)
     except (RagstoreError, OSError) as error:
         sys.exit(f"ragstore_client.evaluate: {error}")
+    sys.stdout.write(evaluation.table() + "\n")
 
 
 if __name__ == "__main__":
