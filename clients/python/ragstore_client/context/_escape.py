@@ -27,6 +27,7 @@ _CODE: Final = r"u\{(?:10|[0-9a-f])?[0-9a-f]{1,4}\}"
 # A run of backslashes is matched from its start only: otherwise a long run would take quadratic time.
 _RUN: Final = r"(?<!\\)(\\*+)"
 _TO_ESCAPE: Final = re.compile(rf"{_RUN}([{_HIDDEN}]|\r(?!\n)|{_CODE})")
+_MAY_NEED_ESCAPE: Final = re.compile(rf"[{_HIDDEN}\r]|u\{{")
 _ESCAPED: Final = re.compile(rf"{_RUN}(?<=\\)({_CODE})")
 _QUOTE: Final = re.compile(rf'{_RUN}("|\Z)')
 _INVISIBLE_IN_NAME: Final = re.compile(f"[{_HIDDEN}]")
@@ -47,7 +48,8 @@ def escape_controls(text: str) -> str:
     Returns:
         The text; `unescape_controls` restores it.
     """
-    return _TO_ESCAPE.sub(_escape_control, text)
+    # The search is four times as fast as the substitution, which looks for backslashes at each position.
+    return _TO_ESCAPE.sub(_escape_control, text) if _MAY_NEED_ESCAPE.search(text) else text
 
 
 def unescape_controls(text: str) -> str:
@@ -57,6 +59,8 @@ def unescape_controls(text: str) -> str:
 
 def escape_quotes(text: str) -> str:
     r"""Write `\"` for each `"`. Backslashes before a quote, or at the end of the text, are doubled."""
+    if '"' not in text and not text.endswith("\\"):
+        return text
     return _QUOTE.sub(lambda match: match[1] * 2 + ('\\"' if match[2] else ""), text)
 
 

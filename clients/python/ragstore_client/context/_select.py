@@ -117,10 +117,9 @@ class _Selection:
             tokens=0,
             collection=passage.collection,
         )
-        escaped = self._style.escape(text)
         parts = self._style.parts(entry)
-        known = _known_tokens(passage) if escaped == passage.text else None
-        if known is None:
+        known = _known_tokens(passage)
+        if known is None or (escaped := self._style.escape(text)) != passage.text:
             return msgspec.structs.replace(entry, tokens=sum(map(self._count, parts)))
         if self._count is estimate_tokens:
             known = max(known, estimate_tokens(text) // 2)

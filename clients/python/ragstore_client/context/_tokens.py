@@ -30,7 +30,7 @@ _CAPITALS: Final = re.compile("[A-ZÀ-Þ]{2,}")
 _ACCENTED: Final = re.compile("[À-ɏ]")
 _DIGITS: Final = re.compile("[0-9]+")
 _PUNCTUATION: Final = re.compile(r"[!-/:-@\[-`{-~]+")
-_LINE_END: Final = re.compile(r"[ \t]*[\r\n]+")
+_LINE_END: Final = re.compile(r"[\r\n]+")
 _GAP: Final = re.compile(r"[ \t]{2,}")
 _KANA: Final = re.compile("[\u3040-\u30ff]")
 _HANGUL: Final = re.compile("[\uac00-\ud7af]")
@@ -40,6 +40,7 @@ _OTHER: Final = re.compile(
     "[^\t\r\n -~À-ɏ\u2010-\u2027\u3000-\u303f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]"
 )
 
+_WITHOUT_CONTROLS: Final = dict.fromkeys({*range(32), 127} - {9, 10, 13})
 _COMMON_IDEOGRAPHS: Final = frozenset(
     bytes(byte for row in range(0xB0, 0xD8) for cell in range(0xA1, 0xFF) for byte in (row, cell)).decode(
         "gb2312", "ignore"
@@ -65,9 +66,6 @@ def estimate_tokens(text: str) -> int:
     words = _WORD.findall(text)
     digits = _DIGITS.findall(text)
     punctuation = _PUNCTUATION.findall(text)
-    ideographs = _IDEOGRAPH.findall(text)
-    common = sum(map(_COMMON_IDEOGRAPHS.__contains__, ideographs))
-    others = "".join(_OTHER.findall(text)).encode("utf-8", "surrogatepass")
     # Fitted as an upper bound, by linear programming, to windows of 20 to 4,000 characters of manual pages in four
     # languages and of source code, with six vocabularies; then rounded up.
     estimate = (
@@ -75,19 +73,26 @@ def estimate_tokens(text: str) -> int:
         + 0.45 * len(words)
         + 0.25 * _total(words)
         + 0.2 * _total(_CAPITALS.findall(text))
-        + 1.7 * len(_ACCENTED.findall(text))
         + 1.5 * len(digits)
         + 1.0 * _total(digits)
-        + 0.5 * len(punctuation)
+        + 0.8 * len(punctuation)
         + 0.4 * _total(punctuation)
         + 1.8 * len(_LINE_END.findall(text))
         + 1.0 * len(_GAP.findall(text))
+    )
+    if text.isascii():
+        controls = len(text) - len(text.translate(_WITHOUT_CONTROLS))
+        return min(math.ceil(estimate + controls), len(text))
+    ideographs = _IDEOGRAPH.findall(text)
+    common = sum(map(_COMMON_IDEOGRAPHS.__contains__, ideographs))
+    estimate += (
+        1.7 * len(_ACCENTED.findall(text))
         + 1.45 * common
-        + 2.3 * (len(ideographs) - common)
+        + 3.0 * (len(ideographs) - common)
         + 1.5 * len(_KANA.findall(text))
         + 2.3 * len(_HANGUL.findall(text))
-        + 0.6 * len(_WIDE_PUNCTUATION.findall(text))
-        + len(others)
+        + 1.0 * len(_WIDE_PUNCTUATION.findall(text))
+        + len("".join(_OTHER.findall(text)).encode("utf-8", "surrogatepass"))
     )
     return min(math.ceil(estimate), len(text.encode("utf-8", "surrogatepass")))
 
