@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstore_client.context._citation_report import check_citations, report_of, without_invented
@@ -43,6 +43,7 @@ def streamed(chunks: list[str]) -> tuple[str, list[Citation]]:
     return collect([*segments, *stream.finish()])
 
 
+@settings(deadline=None)
 @given(ANSWERS)
 def test_a_stream_cut_at_every_position_has_the_same_citations_as_the_whole(answer: str) -> None:
     whole = streamed([answer])
@@ -51,6 +52,7 @@ def test_a_stream_cut_at_every_position_has_the_same_citations_as_the_whole(answ
         assert streamed([answer[:position], answer[position:]]) == whole
 
 
+@settings(deadline=None)
 @given(ANSWERS, st.data())
 def test_a_stream_of_single_characters_or_random_chunks_has_the_same_citations(
     answer: str, data: st.DataObject
@@ -61,11 +63,13 @@ def test_a_stream_of_single_characters_or_random_chunks_has_the_same_citations(
     assert streamed([answer[a:b] for a, b in zip([0, *cuts], [*cuts, len(answer)], strict=True)]) == whole
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80), st.integers(1, 7))
 def test_any_text_is_returned_unchanged(answer: str, size: int) -> None:
     assert streamed([answer[i : i + size] for i in range(0, len(answer), size)])[0] == answer
 
 
+@settings(deadline=None)
 @given(ANSWERS)
 def test_spans_are_positions_in_the_answer(answer: str) -> None:
     for citation in check_citations(answer, PASSAGES).citations:
@@ -75,6 +79,7 @@ def test_spans_are_positions_in_the_answer(answer: str) -> None:
         assert citation.marker_start < citation.start < citation.end < citation.marker_end
 
 
+@settings(deadline=None)
 @given(ANSWERS)
 def test_a_marker_is_never_split(answer: str) -> None:
     stream = CitationStream(PASSAGES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstore_client.context._formats import STYLES, Archives, Headings, Numbered, Sections, Style
@@ -203,6 +203,7 @@ def hostile_passages(rows: list[tuple[str, str]], **metadata: MetadataValue) -> 
     return passages(*(text for text, _ in rows), citations=tuple(f"{name}.pdf#{i}" for i, (_, name) in enumerate(rows)))
 
 
+@settings(deadline=None)
 @given(CONTEXTS)
 def test_sections_read_back_have_exactly_the_passages_given(rows: list[tuple[str, str]]) -> None:
     style = Sections(system="s")
@@ -211,6 +212,7 @@ def test_sections_read_back_have_exactly_the_passages_given(rows: list[tuple[str
     assert [style.unescape(text) for _, text in found] == [text for text, _ in rows]
 
 
+@settings(deadline=None)
 @given(CONTEXTS)
 def test_numbered_sources_read_back_are_exactly_the_passages_given(rows: list[tuple[str, str]]) -> None:
     style = Numbered()
@@ -221,6 +223,7 @@ def test_numbered_sources_read_back_are_exactly_the_passages_given(rows: list[tu
     assert [number for number, _ in listed] == list(range(1, len(rows) + 1))
 
 
+@settings(deadline=None)
 @given(CONTEXTS)
 def test_headings_read_back_are_exactly_the_passages_given(rows: list[tuple[str, str]]) -> None:
     style = Headings()
@@ -228,6 +231,7 @@ def test_headings_read_back_are_exactly_the_passages_given(rows: list[tuple[str,
     assert [style.unescape(text) for _, text in found] == [text for text, _ in rows]
 
 
+@settings(deadline=None)
 @given(CONTEXTS)
 def test_a_markdown_parser_finds_the_headings_of_the_style_and_no_others(rows: list[tuple[str, str]]) -> None:
     given = passages(*(text for text, _ in rows))
@@ -235,6 +239,7 @@ def test_a_markdown_parser_finds_the_headings_of_the_style_and_no_others(rows: l
     assert found == [("h2", "Relevant Context"), *(("h3", f"Source: {p.citation}") for p in given)]
 
 
+@settings(deadline=None)
 @given(CONTEXTS)
 def test_archives_read_back_are_exactly_the_passages_given(rows: list[tuple[str, str]]) -> None:
     style = Archives()
@@ -243,12 +248,14 @@ def test_archives_read_back_are_exactly_the_passages_given(rows: list[tuple[str,
     assert [number for number, _, _ in found] == list(range(1, len(rows) + 1))
 
 
+@settings(deadline=None)
 @given(st.text() | HOSTILE)
 def test_escaping_any_text_can_be_undone(text: str) -> None:
     for style in STYLES.values():
         assert style.unescape(style.escape(text)) == text
 
 
+@settings(deadline=None)
 @given(CONTEXTS)
 def test_a_context_consists_of_its_frame_and_parts(rows: list[tuple[str, str]]) -> None:
     given = hostile_passages(rows)

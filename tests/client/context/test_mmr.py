@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.vectorstores.utils import maximal_marginal_relevance as of_langchain
 
@@ -58,6 +58,7 @@ def choice(query: list[float], vectors: list[list[float]], k: int, diversity: fl
 SMALL = st.lists(st.lists(st.integers(-3, 3).map(float), min_size=3, max_size=3), min_size=1, max_size=8)
 
 
+@settings(deadline=None)
 @given(SMALL, st.lists(st.integers(-3, 3).map(float), min_size=3, max_size=3), st.floats(0, 1), st.integers(1, 9))
 def test_each_pick_has_the_highest_score_of_the_definition(
     vectors: list[list[float]], query: list[float], diversity: float, k: int
@@ -67,6 +68,7 @@ def test_each_pick_has_the_highest_score_of_the_definition(
     assert_greedy(query, vectors, picks, diversity)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 30), st.integers(2, 24), st.floats(0.01, 0.99), st.integers(1, 35))
 def test_the_picks_are_langchains_with_lambda_mult_1_minus_diversity(
     seed: int, count: int, dimension: int, diversity: float, k: int
@@ -81,6 +83,7 @@ def test_the_picks_are_langchains_with_lambda_mult_1_minus_diversity(
         assert scores[0] == pytest.approx(scores[1], abs=TOLERANCE)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 20))
 def test_without_diversity_the_order_is_that_of_the_similarity(seed: int, count: int) -> None:
     query, vectors = random_vectors(seed, count, 8)
@@ -88,6 +91,7 @@ def test_without_diversity_the_order_is_that_of_the_similarity(seed: int, count:
     assert all(a >= b - TOLERANCE for a, b in pairwise(similarities))
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32), st.integers(2, 20))
 def test_with_diversity_1_the_first_is_the_most_similar_and_the_others_the_least_redundant(
     seed: int, count: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstore_client.context._citations import citation_of, source_of
@@ -37,6 +37,7 @@ def test_a_negative_threshold_keeps_opposites_and_a_similarity_that_is_no_number
     assert ids(above_threshold([passage("a", -1.0), passage("b", math.nan)], -1.0)) == "a"
 
 
+@settings(deadline=None)
 @given(st.floats(-1, 1))
 def test_relevance_is_a_scale_of_its_own(similarity: float) -> None:
     relevance = to_relevance(similarity)
@@ -79,6 +80,7 @@ def test_passages_without_text_are_not_duplicates_of_each_other() -> None:
     assert ids(deduplicate([passage("a", text=""), passage("b", text=" ")])) == "ab"
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.floats(-1, 1))))
 def test_no_two_remaining_passages_are_equal_and_repeating_changes_nothing(rows: list[tuple[str, str, float]]) -> None:
     once = deduplicate([passage(i, s, t) for i, t, s in rows])

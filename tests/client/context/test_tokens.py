@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
@@ -33,6 +33,7 @@ def test_the_estimate_never_undercounts_a_sample(tokenizer: str, language: str) 
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@settings(deadline=None)
 @given(given=WINDOWS)
 def test_the_estimate_never_undercounts_any_part_of_a_sample(tokenizer: str, given: tuple[str, int, int]) -> None:
     text = window(*given)
@@ -40,6 +41,7 @@ def test_the_estimate_never_undercounts_any_part_of_a_sample(tokenizer: str, giv
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@settings(deadline=None)
 @given(given=st.lists(WINDOWS, min_size=2, max_size=6), separator=st.sampled_from(["", " ", "\n", "\n\n---\n\n", "\t"]))
 def test_the_estimate_never_undercounts_a_mixture_of_languages(
     tokenizer: str, given: list[tuple[str, int, int]], separator: str
@@ -49,6 +51,7 @@ def test_the_estimate_never_undercounts_a_mixture_of_languages(
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@settings(deadline=None)
 @given(
     text=st.text(st.characters(min_codepoint=0x370, max_codepoint=0x2FFF, exclude_categories=["Cs", "Cn"]), max_size=50)
 )
@@ -56,6 +59,7 @@ def test_the_estimate_never_undercounts_other_scripts(tokenizer: str, text: str)
     assert estimate_tokens(text) >= TOKENIZERS[tokenizer]()(text)
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=[])))
 def test_the_estimate_of_any_text_is_at_most_its_bytes_and_never_fails(text: str) -> None:
     assert 0 <= estimate_tokens(text) <= len(text.encode("utf-8", "surrogatepass"))
