@@ -2,7 +2,7 @@
 
     python -m ragstore_client.evaluate questions.jsonl --collection manuals
 
-Each line of the file is a JSON object with `text` and `relevant`, the ids of the passages that answer the question (or
+Each line of the file is a JSON object with `text` and `relevant`, the ids of the relevant passages (or
 their gains by id), and `embedding`, unless `--embeddings-url` names an endpoint. `--match FIELD=MEMBER` replaces
 `relevant`: the passages whose metadata FIELD has the value of the line's MEMBER are relevant.
 """
@@ -31,7 +31,7 @@ from ragstore_client.rag._embedder import EmbeddingsClient
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What to evaluate.
+    """The evaluation that a command line describes.
 
     Attributes:
         file: the file of questions.

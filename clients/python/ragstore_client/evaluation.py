@@ -32,7 +32,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         text: the question.
         id: its id; its line number when the file has none.
-        relevant: the ids of the passages that answer it, or their gains by id: how useful each one is, such as 1 to 3.
+        relevant: the ids of the passages with the information, or their gains by id, such as 1 to 3.
         embedding: its vector, as numbers or as base64 of float32, where no embedder is used.
     """
 

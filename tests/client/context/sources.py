@@ -43,7 +43,7 @@ def passage(
 
 @dataclass
 class Behaviour:
-    """What a search does."""
+    """The outcome of a search."""
 
     outcome: Outcome = "passages"
     delay: float = NO_TIME
@@ -51,7 +51,7 @@ class Behaviour:
 
 
 class ScriptedSource:
-    """A source that behaves as told, by collection; `default` without collections."""
+    """A source that has a behaviour for each collection; `default` without collections."""
 
     def __init__(self, default: Behaviour | None = None, **by_collection: Behaviour) -> None:
         self.default = default or Behaviour(passages=[passage(1)])

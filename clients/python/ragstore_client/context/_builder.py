@@ -68,7 +68,7 @@ class AsyncContextBuilder:
         source: what is searched; a `ScopedSource` if a scope names collections.
         settings: the settings; `ContextSettings()` when None. The environment is read by `ContextSettings.from_env()`
             only.
-        scopes: which passages a question may be answered from; all of the source's when None.
+        scopes: the passages that may be used; all of the source's when None.
         style: the format, or its name: `sections`, `numbered`, `headings`, `archives`.
         count_tokens: counts the tokens of a text; an estimate on the high side when None.
         reranker: orders the passages, in place of similarity or MMR. When it fails, similarity orders them.
@@ -119,7 +119,7 @@ class AsyncContextBuilder:
     ) -> ChatContext:
         """Build the context of a question.
 
-        Whatever happens in retrieval, there is a context, within the time limit: without passages if need be, and then
+        Every failure of retrieval leads to a context within the time limit: one with fewer passages, or without any and
         with a reason.
 
         Args:

@@ -65,8 +65,8 @@ async def retrieve(
         headers: sent with every request of a source that has any.
 
     Returns:
-        The passages of the searches that succeeded in time, and the others' failures. Whatever a source raises is a
-        failure.
+        The passages of the searches that succeeded in time, and the others' failures. Every exception of a source
+        is a failure.
     """
 
     async def search(one: ScopedSearch) -> list[Passage]:

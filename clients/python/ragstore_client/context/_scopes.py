@@ -1,4 +1,4 @@
-"""Scopes: which passages a question may be answered from."""
+"""Scopes: the passages that may be used for a question."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         try:
             return cls().override(**values)
         except InvalidConfiguration as error:
-            # The message begins with the attribute, which whoever sets the environment does not know.
+            # The message begins with the attribute, which the environment does not have.
             field, _, problem = str(error).partition(" ")
             raise InvalidConfiguration(f"{given[field][0]} {problem}") from None
 

@@ -1,4 +1,4 @@
-"""What a context builder searches."""
+"""The sources that a context builder searches."""
 
 from __future__ import annotations
 
