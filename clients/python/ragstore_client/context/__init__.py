@@ -31,6 +31,7 @@ from ragstore_client.context._passages import (
     to_relevance,
     to_similarity,
 )
+from ragstore_client.context._rerank import CohereReranker, Reranker, TeiReranker
 from ragstore_client.context._select import Budget, select
 from ragstore_client.context._threshold import SIMILARITY_THRESHOLD, above_threshold
 from ragstore_client.context._tokens import TokenCounter, estimate_tokens, tiktoken_counter, tokenizers_counter
@@ -43,6 +44,7 @@ __all__ = [
     "Citation",
     "CitationReport",
     "CitationStream",
+    "CohereReranker",
     "ContextPassage",
     "HasPassages",
     "Headings",
@@ -51,9 +53,11 @@ __all__ = [
     "Names",
     "Numbered",
     "Passage",
+    "Reranker",
     "Sections",
     "Segment",
     "Style",
+    "TeiReranker",
     "TokenCounter",
     "Vector",
     "above_threshold",
