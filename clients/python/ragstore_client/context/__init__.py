@@ -5,9 +5,9 @@ Each step is a function that can be used alone:
     above_threshold, deduplicate                   drop passages
     by_similarity, maximal_marginal_relevance      order them
     TeiReranker, CohereReranker                    order them with a model
-    select                                         as many as fit a `Budget` of tokens
+    select                                         keep those that fit a `Budget` of tokens
     STYLES: Sections, Numbered, Headings, Archives format them, as text or as chat messages
-    check_citations, CitationStream                find the citations of an answer, and the invented ones
+    check_citations, CitationStream                find the citations of a reply, and the invented ones
 """
 
 from ragstore_client.context._citation_report import (
