@@ -74,7 +74,7 @@ def estimate(corpora: dict[str, str]) -> None:
 
 
 def selection() -> None:
-    """What the greedy selection loses in summed similarity, compared with the best of all subsets."""
+    """The loss of the greedy selection in summed similarity, compared with the best of all subsets."""
     rng = random.Random(SEED)  # noqa: S311  # a made-up load
     losses: list[float] = []
     for _ in range(1_000):

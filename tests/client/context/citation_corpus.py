@@ -1,4 +1,4 @@
-"""Hand-made answers with the citations that a reader finds in them, and the score of `check_citations`."""
+"""Hand-made replies with the citations that a reader finds in them, and the score of `check_citations`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONTEXT = [
 
 
 class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An answer, and the labels that it cites and invents, one for each occurrence."""
+    """A reply, and the labels that it cites and invents, one for each occurrence."""
 
     kind: str
     answer: str

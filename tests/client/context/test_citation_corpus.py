@@ -1,4 +1,4 @@
-"""Precision and recall of `check_citations` on hand-made answers. docs/context-figures.md publishes them."""
+"""Precision and recall of `check_citations` on hand-made replies. docs/context-figures.md publishes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Citations of an answer, complete and in chunks."""
+"""Citations of a reply, complete and in chunks."""
 
 from __future__ import annotations
 

@@ -1,15 +1,16 @@
-"""Whatever a source does, there is a context within the deadline, and nothing is left behind: on a virtual clock."""
+"""Every source leads to a context within the deadline, and nothing is left behind: on a virtual clock."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstore_client._tasks import GRACE_SECONDS
-from ragstore_client.context import AsyncContextBuilder, ChatContext, ContextSettings, Scope
+from ragstore_client.context import AsyncContextBuilder, ChatContext, ContextSettings, Passage, Scope
 from tests.client.context.sources import Behaviour, ScriptedSource, passage
 from tests.client.context.virtual_clock import run_virtually
 
@@ -109,15 +110,56 @@ def test_no_log_line_has_a_text_of_an_error(outcome: str, caplog: pytest.LogCapt
     assert QUESTION not in caplog.text
 
 
-def test_a_reranker_shares_the_deadline_and_a_failure_orders_by_similarity() -> None:
-    class Hanging:
-        async def rerank(self, query: str, passages: object, **_: object) -> list[object]:
-            await asyncio.sleep(3600)
-            return []
+class ScriptedReranker:
+    """A reranker that reverses the passages, or fails."""
 
-    source = ScriptedSource(Behaviour(delay=4, passages=[passage(1, similarity=0.5), passage(2)]))
-    builder = AsyncContextBuilder(source, reranker=Hanging())
+    def __init__(self, outcome: str) -> None:
+        self.outcome = outcome
+
+    async def rerank(self, query: str, passages: Sequence[Passage], *, top_k: int | None = None) -> list[Passage]:
+        match self.outcome:
+            case "bug":
+                raise ZeroDivisionError("secret text of a bug")
+            case "cancels itself":
+                raise asyncio.CancelledError
+            case "stubborn":
+                try:
+                    await asyncio.sleep(3600)
+                except asyncio.CancelledError:
+                    await asyncio.sleep(0.01)
+            case "hang":
+                await asyncio.sleep(3600)
+        return [*reversed(passages)]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "failure"),
+    [
+        ("works", None),
+        ("bug", "failed"),
+        ("cancels itself", "failed"),
+        ("hang", "timeout"),
+        ("stubborn", "timeout"),
+    ],
+)
+def test_a_reranker_shares_the_deadline_and_a_failure_orders_by_similarity(outcome: str, failure: str | None) -> None:
+    source = ScriptedSource(Behaviour(delay=4, passages=[passage(1, similarity=0.5), passage(2), passage(3)]))
+    builder = AsyncContextBuilder(source, reranker=ScriptedReranker(outcome))
     context, seconds = run_virtually(timed(builder))
-    assert seconds == pytest.approx(6)
-    assert [found.id for found in context.passages] == ["p2", "p1"]
-    assert [(failure.step, failure.reason) for failure in context.failures] == [("rerank", "timeout")]
+    assert seconds <= 6 + GRACE_SECONDS + 1e-6
+    assert source.searches[0].top_k == 120
+    assert [found.id for found in context.passages] == (["p2", "p3", "p1"] if failure else ["p3", "p2", "p1"])
+    assert [(each.step, each.reason) for each in context.failures] == ([("rerank", failure)] if failure else [])
+
+
+def test_cancellation_during_reranking_propagates() -> None:
+    async def run() -> None:
+        task = asyncio.create_task(
+            AsyncContextBuilder(ScriptedSource(), reranker=ScriptedReranker("hang")).build(QUESTION)
+        )
+        await asyncio.sleep(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run_virtually(run())

@@ -54,9 +54,7 @@ CANDIDATES = st.lists(st.tuples(TEXTS, CLAIMS), max_size=12)
 
 def candidates(rows: list[tuple[str, int | None]]) -> list[Passage]:
     return [
-        Passage(
-            id=str(i), text=text, metadata={"file_name": "a.pdf"} | ({} if claim is None else {"token_count": claim})
-        )
+        passage(str(i), text, file_name="a.pdf") if claim is None else passage(str(i), text, token_count=claim)
         for i, (text, claim) in enumerate(rows)
     ]
 

@@ -10,9 +10,9 @@ Each step is a function that can be used alone:
     above_threshold, deduplicate                   drop passages
     by_similarity, maximal_marginal_relevance      order them
     TeiReranker, CohereReranker                    order them with a model
-    select                                         as many as fit a `Budget` of tokens
+    select                                         keep those that fit a `Budget` of tokens
     STYLES: Sections, Numbered, Headings, Archives format them, as text or as chat messages
-    check_citations, CitationStream                find the citations of an answer, and the invented ones
+    check_citations, CitationStream                find the citations of a reply, and the invented ones
 
 Modules are loaded on first use, so that one step does not load the others.
 """
@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ragstore_client.context._builder import AsyncContextBuilder, ContextBuilder
+    from ragstore_client.context._builder import AsyncContextBuilder
     from ragstore_client.context._cache import ContextCache
     from ragstore_client.context._citation_report import (
         CitationReport,
@@ -47,19 +47,19 @@ if TYPE_CHECKING:
         to_similarity,
     )
     from ragstore_client.context._query import TopicTracker
+    from ragstore_client.context._rerank import CohereReranker, Reranker, TeiReranker
     from ragstore_client.context._retrieve import StepFailure
     from ragstore_client.context._scopes import Scope, session_scopes
     from ragstore_client.context._select import Budget, select
     from ragstore_client.context._settings import ContextSettings
     from ragstore_client.context._sources import PartialSearch, PassageSource, ScopedSource
+    from ragstore_client.context._sync_builder import ContextBuilder
     from ragstore_client.context._threshold import SIMILARITY_THRESHOLD, above_threshold
     from ragstore_client.context._tokens import TokenCounter, estimate_tokens, tiktoken_counter, tokenizers_counter
 
 _LAZY = {
-    "ragstore_client.context._builder": (
-        "AsyncContextBuilder",
-        "ContextBuilder",
-    ),
+    "ragstore_client.context._builder": ("AsyncContextBuilder",),
+    "ragstore_client.context._sync_builder": ("ContextBuilder",),
     "ragstore_client.context._cache": ("ContextCache",),
     "ragstore_client.context._citation_report": (
         "CitationReport",
@@ -110,6 +110,11 @@ _LAZY = {
         "to_similarity",
     ),
     "ragstore_client.context._query": ("TopicTracker",),
+    "ragstore_client.context._rerank": (
+        "CohereReranker",
+        "Reranker",
+        "TeiReranker",
+    ),
     "ragstore_client.context._retrieve": ("StepFailure",),
     "ragstore_client.context._scopes": (
         "Scope",
@@ -150,6 +155,7 @@ __all__ = [
     "CitationReport",
     "CitationStream",
     "ClientSource",
+    "CohereReranker",
     "ContextBuilder",
     "ContextCache",
     "ContextPassage",
@@ -164,12 +170,14 @@ __all__ = [
     "Passage",
     "PassageSource",
     "Reason",
+    "Reranker",
     "Scope",
     "ScopedSource",
     "Sections",
     "Segment",
     "StepFailure",
     "Style",
+    "TeiReranker",
     "Timings",
     "TokenCounter",
     "TopicTracker",

@@ -7,12 +7,13 @@ import importlib.util
 import logging
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from ragstore_client._exceptions import InvalidConfiguration, InvalidInput, describe
+from ragstore_client._tasks import cancel
 from ragstore_client.context._cache import CacheKey, ContextCache
 from ragstore_client.context._context import ChatContext, Reason, Timings
 from ragstore_client.context._deduplicate import deduplicate
@@ -26,7 +27,6 @@ from ragstore_client.context._single_flight import SingleFlight
 from ragstore_client.context._sources import PassageSource, ScopedSource
 from ragstore_client.context._threshold import above_threshold
 from ragstore_client.context._tokens import TokenCounter, estimate_tokens
-from ragstore_client.rag._connections import LoopThread
 from ragstore_client.rag._strategy import choose_query
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ class AsyncContextBuilder:
             return Built(reason=_reason(failures) or "short_question", failures=failures)
         unique = deduplicate(found, by_url=settings.deduplicate_by_url)
         started = time.perf_counter()
-        reranked = await self._rerank(key.query, unique, settings, deadline, failures)
+        reranked = await self._rerank(key.query, unique, deadline, failures)
         rerank_seconds = time.perf_counter() - started
         ordered = _order(unique, settings, failures) if reranked is None else reranked
         budget = Budget(
@@ -268,20 +268,30 @@ class AsyncContextBuilder:
         self,
         query: str,
         passages: list[Passage],
-        settings: ContextSettings,
         deadline: float,
         failures: list[StepFailure],
     ) -> list[Passage] | None:
         """The passages in the reranker's order; None without one, and when it fails or is too slow."""
         if self._reranker is None or not passages:
             return None
+        task = asyncio.create_task(_as_list(self._reranker.rerank(query, passages)))
         try:
-            async with asyncio.timeout_at(deadline):
-                return list(await self._reranker.rerank(query, passages, top_k=settings.top_k_max))
-        except Exception as error:  # noqa: BLE001 - a reranker may be third-party code, and raise anything
+            await asyncio.wait({task}, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
+            if not task.done():
+                raise TimeoutError
+            return task.result()
+        except (Exception, asyncio.CancelledError) as error:  # a reranker may be third-party code, and raise anything
+            if isinstance(error, asyncio.CancelledError) and not task.cancelled():
+                raise
             logger.warning("Reranking failed, ordering by similarity: %s", describe(error))
             failures.append(to_failure("rerank", error))
             return None
+        finally:
+            await cancel([task])
+
+
+async def _as_list(passages: Awaitable[Sequence[Passage]]) -> list[Passage]:
+    return list(await passages)
 
 
 def _order(passages: list[Passage], settings: ContextSettings, failures: list[StepFailure]) -> list[Passage]:
@@ -313,77 +323,3 @@ def _reason(failures: Sequence[StepFailure]) -> Reason | None:
     """The reason of an empty context after failures: what timed out or failed may have had passages."""
     reasons = {failure.reason for failure in failures if failure.step not in ("rerank", "order")}
     return "timeout" if "timeout" in reasons else "failed" if reasons else None
-
-
-class ContextBuilder:
-    """Builds contexts for synchronous callers. Threads may share it; nothing has to be closed but its source.
-
-    It runs an `AsyncContextBuilder` in the event loop of a thread: the time limit then also ends a call that hangs in a
-    socket, which a thread cannot be made to leave. Its source is the same as the asynchronous one's.
-
-    Args:
-        source: as for `AsyncContextBuilder`.
-        settings: as for `AsyncContextBuilder`.
-        scopes: as for `AsyncContextBuilder`.
-        style: as for `AsyncContextBuilder`.
-        count_tokens: as for `AsyncContextBuilder`.
-        reranker: as for `AsyncContextBuilder`.
-        names: as for `AsyncContextBuilder`.
-        cache: as for `AsyncContextBuilder`.
-        loop_thread: runs the event loop; a new thread when None. An asynchronous client that is the source, or part of
-            it, belongs to this thread from then on.
-
-    Raises:
-        InvalidConfiguration: the arguments do not fit each other.
-    """
-
-    def __init__(
-        self,
-        source: PassageSource,
-        *,
-        settings: ContextSettings | None = None,
-        scopes: Sequence[Scope] | None = None,
-        style: Style | Literal["sections", "numbered", "headings", "archives"] = "sections",
-        count_tokens: TokenCounter = estimate_tokens,
-        reranker: Reranker | None = None,
-        names: Names | None = None,
-        cache: ContextCache[Built] | None = None,
-        loop_thread: LoopThread | None = None,
-    ) -> None:
-        self._builder = AsyncContextBuilder(
-            source,
-            settings=settings,
-            scopes=scopes,
-            style=style,
-            count_tokens=count_tokens,
-            reranker=reranker,
-            names=names,
-            cache=cache,
-        )
-        self.settings = self._builder.settings
-        self._loop_thread = loop_thread or LoopThread()
-
-    def build(
-        self,
-        question: str,
-        *,
-        session_id: str | None = None,
-        topic: str | None = None,
-        scopes: Sequence[Scope] | None = None,
-        settings: ContextSettings | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> ChatContext:
-        """Build the context of a question. See `AsyncContextBuilder.build`."""
-        return self._loop_thread.run(
-            self._builder.build(
-                question, session_id=session_id, topic=topic, scopes=scopes, settings=settings, headers=headers
-            )
-        )
-
-    def invalidate(self, *, session_id: str | None = None) -> None:
-        """Remove cached retrievals. See `AsyncContextBuilder.invalidate`."""
-
-        async def run() -> None:
-            self._builder.invalidate(session_id=session_id)
-
-        self._loop_thread.run(run())

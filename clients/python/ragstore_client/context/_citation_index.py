@@ -50,7 +50,7 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 class CitationIndex:
-    """The numbers and names that an answer may cite.
+    """The numbers and names that a reply may cite.
 
     Args:
         passages: the passages of the context.

@@ -1,4 +1,4 @@
-"""Reports what an answer cites, and what it invented."""
+"""Reports what a reply cites, and what it invented."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class HasPassages(Protocol):
 
 
 class CitationReport(msgspec.Struct, frozen=True):
-    """The citations of an answer.
+    """The citations of a reply.
 
     Attributes:
-        citations: all citations, in the order of the answer.
+        citations: all citations, in the order of the reply.
         cited: the cited passages, in the order of their first citation. Those that only a list of sources names are
             not among them.
         uncited: the other passages of the context.
@@ -40,14 +40,14 @@ class CitationReport(msgspec.Struct, frozen=True):
         return tuple(citation for citation in self.citations if citation.invented)
 
 
-def check_citations(answer: str, context: HasPassages | Sequence[ContextPassage]) -> CitationReport:
-    """Check which passages an answer cites.
+def check_citations(reply: str, context: HasPassages | Sequence[ContextPassage]) -> CitationReport:
+    """Check which passages a reply cites.
 
     Recognised are numbers (`[1]`, `[1, 2]`, `[1-3]`, `[Source 1]`, `【1】`) and names (`[manual.pdf#3]`,
     `[manual.pdf]`, `[https://...]`), outside of code, links and footnotes.
 
     Args:
-        answer: the answer, complete.
+        reply: the reply, complete.
         context: the context, or its passages.
 
     Returns:
@@ -55,7 +55,7 @@ def check_citations(answer: str, context: HasPassages | Sequence[ContextPassage]
     """
     passages = context if isinstance(context, Sequence) else context.passages
     stream = CitationStream(passages)
-    segments = [*stream.feed(answer), *stream.finish()]
+    segments = [*stream.feed(reply), *stream.finish()]
     return report_of((citation for segment in segments for citation in segment.citations), passages)
 
 
@@ -74,15 +74,15 @@ def report_of(citations: Iterable[Citation], passages: Sequence[ContextPassage])
     return CitationReport(found, tuple(cited.values()), tuple(p for p in passages if id(p) not in cited))
 
 
-def without_invented(answer: str, report: CitationReport) -> str:
+def without_invented(reply: str, report: CitationReport) -> str:
     """Remove the markers that cite nothing of the context.
 
     Args:
-        answer: the answer.
+        reply: the reply.
         report: its report.
 
     Returns:
-        The answer without markers whose citations are all invented, and without the spaces before them. Markers that
+        The reply without markers whose citations are all invented, and without the spaces before them. Markers that
         cite a passage as well are kept.
     """
     kept = {citation.marker_start for citation in report.citations if not citation.invented}
@@ -90,6 +90,6 @@ def without_invented(answer: str, report: CitationReport) -> str:
     pieces: list[str] = []
     position = 0
     for start, end in removed.items():
-        pieces.append(answer[position:start].rstrip(" "))
+        pieces.append(reply[position:start].rstrip(" "))
         position = end
-    return "".join((*pieces, answer[position:]))
+    return "".join((*pieces, reply[position:]))

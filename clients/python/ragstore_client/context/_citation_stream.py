@@ -37,12 +37,12 @@ _HEADING: Final = re.compile(
 
 
 class Citation(msgspec.Struct, frozen=True, kw_only=True):
-    """A citation in an answer. A marker such as `[1, 7]` or `[1-3]` contains several.
+    """A citation in a reply. A marker such as `[1, 7]` or `[1-3]` contains several.
 
     Attributes:
         label: the cited number or name, such as `7` or `manual.pdf#3`.
         passages: the cited passages: one, or all of a file that is cited without a chunk; empty if it is invented.
-        start: where its text begins in the answer, in characters. Members of a range share their span.
+        start: where its text begins in the reply, in characters. Members of a range share their span.
         end: where its text ends.
         marker_start: where the marker's opening bracket is.
         marker_end: the end of the marker, after its closing bracket.
@@ -64,10 +64,10 @@ class Citation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A piece of an answer: text without citations, or one whole marker.
+    """A piece of a reply: text without citations, or one whole marker.
 
     Attributes:
-        text: the characters, as in the answer.
+        text: the characters, as in the reply.
         citations: the marker's citations; empty for text.
     """
 
@@ -76,7 +76,7 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class CitationStream:
-    """Splits an answer that arrives in chunks into text and citations.
+    """Splits a reply that arrives in chunks into text and citations.
 
     Text is returned immediately unless it may be part of a marker; a marker is never split.
 
@@ -88,7 +88,7 @@ class CitationStream:
         self._index = CitationIndex(passages)
         self._buffer = ""
         self._offset = 0
-        """Position of the buffer in the answer."""
+        """Position of the buffer in the reply."""
         self._line = ""
         """The current line up to the buffer, at most `_MAX_PREFIX` characters of it."""
         self._previous = ""
@@ -104,16 +104,16 @@ class CitationStream:
         """Add a chunk.
 
         Args:
-            chunk: the next characters of the answer.
+            chunk: the next characters of the reply.
 
         Returns:
-            What is decided by now, in order.
+            The segments that are decided by now, in order.
         """
         self._buffer += chunk
         return list(self._scan(final=False))
 
     def finish(self) -> list[Segment]:
-        """End the answer.
+        """End the reply.
 
         Returns:
             The rest of it.

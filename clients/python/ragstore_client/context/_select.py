@@ -17,7 +17,7 @@ _CUT_MARK: Final = "..."
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """What a context may contain.
+    """The limits of a context.
 
     Attributes:
         token_budget: maximum number of tokens of the formatted context, headings and separators included.
@@ -78,7 +78,7 @@ def select(
 
 
 class _Selection:
-    """One pass over the candidates."""
+    """One run through the candidates."""
 
     def __init__(self, budget: Budget, style: Style, count_tokens: TokenCounter, names: Names | None) -> None:
         self._budget = budget
