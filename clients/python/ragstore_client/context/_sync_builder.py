@@ -1,7 +1,7 @@
 """The synchronous builder of contexts.
 
-It is not generated from the asynchronous one, as the synchronous client is: searches would be threads, which no time limit
-ends, so that a store that hangs would leave threads behind, or make the caller wait for them.
+It is not generated from the asynchronous one, as the synchronous client is: its searches would be threads, which no
+time limit ends. A store that hangs would leave threads behind, or make the caller wait for them.
 """
 
 from __future__ import annotations
