@@ -22,6 +22,14 @@ class BlockingAsyncClient:
         self._thread = Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._client = self._run(self._new_client(url, options))
+        self._owns_loop = True
+
+    def with_options(self, **options: object) -> BlockingAsyncClient:
+        other = object.__new__(BlockingAsyncClient)
+        other._loop, other._thread = self._loop, self._thread
+        other._client = self._client.with_options(**options)  # type: ignore[arg-type]  # the test's own options
+        other._owns_loop = False
+        return other
 
     def __getattr__(self, name: str) -> Callable[..., object]:
         method = getattr(self._client, name)
@@ -34,6 +42,8 @@ class BlockingAsyncClient:
 
     def close(self) -> None:
         self._run(self._client.aclose())
+        if not self._owns_loop:
+            return
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

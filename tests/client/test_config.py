@@ -87,10 +87,31 @@ def test_the_threads_configuration_replaces_the_assistants_whole() -> None:
     assert found.archives[0].chromadb_url != "http://b:1"
 
 
-def test_a_thread_without_the_key_leaves_the_assistants() -> None:
-    found = extract_rag_config({"configurable": {"user_id": "u"}}, assistant=configured(archive("A")))
+def test_a_thread_without_the_key_has_no_archives() -> None:
+    assert extract_rag_config({"configurable": {"user_id": "u"}}, assistant=configured(archive("A"))) is None
+
+
+def test_without_a_configuration_of_the_thread_the_assistants_applies() -> None:
+    found = extract_rag_config({}, assistant=configured(archive("A")))
     assert found is not None
     assert [each.name for each in found.archives] == ["A"]
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://chroma", "http://chroma:8000"),
+        ("http://chroma/", "http://chroma:8000/"),
+        ("http://user:secret@chroma/prefix", "http://user:secret@chroma:8000/prefix"),
+        ("http://[::1]", "http://[::1]:8000"),
+        ("http://[::1]:9000", "http://[::1]:9000"),
+        ("http://chroma:80", "http://chroma:80"),
+        ("https://chroma.example.com", "https://chroma.example.com"),
+        ("not a url", "not a url"),
+    ],
+)
+def test_an_archive_s_url_without_a_port_means_8000(url: str, expected: str) -> None:
+    assert RagArchiveConfig(name="a", collection_name="b", chromadb_url=url).service_url == expected
 
 
 def test_a_thread_that_lists_no_archive_has_none() -> None:

@@ -13,7 +13,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 
 from ragstore_client import EmbeddingCache, InvalidConfiguration, RagArchiveConfig, RagConfig
 from ragstore_client.langgraph import build_tools, create_archive_search_tool, inject_rag_context
-from tests.client.corpus import CANARY_QUERY, CANARY_TEXT
+from tests.client.corpus import CANARY_QUERY, CANARY_TEXT, chunk
 from tests.client.fake_servers import FakeEmbeddings, LocalServer
 from tests.client.graphs import Graph, ScriptedModel, context_graph, tool_graph
 from tests.support.servers import free_port
@@ -119,6 +119,19 @@ def test_the_tool_describes_its_arguments(handbook: RagArchiveConfig, monkeypatc
     assert tool.args["top_k"]["default"] == 1
     assert "---" not in tool.invoke({"query": "Heizung"})
     assert tool.invoke({"query": "Heizung", "top_k": 3}).count("---") == 2
+
+
+def test_the_tool_returns_at_most_20_chunks(
+    make_archive: Callable[..., RagArchiveConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunks = [chunk(number, f"Heizung Nummer {number}") for number in range(30)]
+    archive = make_archive(*chunks, chunk(0, "Die ganze Seite über die Heizung", layer="page"))
+    tool = create_archive_search_tool(RagConfig(archives=[archive]))
+    found = tool.invoke({"query": "Heizung", "top_k": 500})
+    assert found.count("Nummer") == 20
+    assert "Seite über" not in found
+    monkeypatch.setenv("RAG_DEFAULT_LAYER", "page")
+    assert "Seite über" in create_archive_search_tool(RagConfig(archives=[archive])).invoke({"query": "Heizung"})
 
 
 @pytest.mark.parametrize(

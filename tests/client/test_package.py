@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 import ragstore_client
+import ragstore_client.context
 from ragstore_client import AsyncClient, Client, NewDocument, _calls, _models
 from ragstore_client._call import Call
 from ragstore_client._calls import DocumentFilter, SimilaritySearch
@@ -43,6 +44,27 @@ def test_importing_loads_little_beyond_httpx() -> None:
 def test_using_everything_but_langgraph_loads_nothing_heavy() -> None:
     everything = "import ragstore_client as r\nfor name in r.__all__: getattr(r, name)"
     assert loaded(everything).isdisjoint(HEAVY)
+
+
+def test_importing_the_context_library_loads_none_of_its_steps() -> None:
+    more = loaded("import ragstore_client.context") - loaded("import ragstore_client")
+    assert more == {"ragstore_client.context"}
+
+
+def test_using_everything_of_the_context_library_needs_no_further_package() -> None:
+    everything = "import ragstore_client.context as c\nfor name in c.__all__: getattr(c, name)"
+    more = loaded(everything) - loaded("import asyncio, httpx, msgspec")
+    packages = {name.partition(".")[0] for name in more} - sys.stdlib_module_names
+    assert packages <= {"ragstore_client", "httpcore", "anyio", "sniffio", "h11", "certifi", "idna"}
+
+
+def test_all_public_names_of_the_context_library_are_there_and_documented() -> None:
+    assert len(set(ragstore_client.context.__all__)) == len(ragstore_client.context.__all__)
+    assert set(dir(ragstore_client.context)) == set(ragstore_client.context.__all__)
+    for name in ragstore_client.context.__all__:
+        member = getattr(ragstore_client.context, name)
+        if inspect.isclass(member) or inspect.isfunction(member):
+            assert inspect.getdoc(member), name
 
 
 def test_all_public_names_are_there_and_listed() -> None:

@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Callable
 
 import httpx
+import msgspec
 import pytest
 
 from ragstore_client import (
@@ -18,7 +19,9 @@ from ragstore_client import (
     RagConfig,
     RagSettings,
     Retriever,
+    SearchOptions,
     SearchResults,
+    SkipReason,
 )
 from tests.client.archive_stores import ArchiveStore
 from tests.client.corpus import CANARY_QUERY, CANARY_TEXT, HANDBOOK, chunk
@@ -60,24 +63,51 @@ def test_sync_works_within_a_running_loop(make_retriever: RetrieverFactory, hand
     assert len(asyncio.run(blocking())) > 0
 
 
-def test_chunks_are_searched_by_default(make_retriever: RetrieverFactory, handbook: RagArchiveConfig) -> None:
+def test_all_layers_are_searched_unless_one_is_named(
+    make_retriever: RetrieverFactory, handbook: RagArchiveConfig
+) -> None:
     def layers(layer: str | None) -> set[object]:
         return {
             passage.metadata["layer"] for passage in make_retriever(handbook).search("Die Heizung", 20, layer=layer)
         }
 
-    assert layers(None) == {"chunk"}
+    assert layers(None) == {"chunk", "page"}
+    assert layers("chunk") == {"chunk"}
     assert layers("page") == {"page"}
     assert layers("*") == {"chunk", "page"}
 
 
-def test_the_default_layer_is_a_setting(
-    make_retriever: RetrieverFactory, handbook: RagArchiveConfig, settings: RagSettings
+def test_a_minimum_score_omits_passages(make_retriever: RetrieverFactory, handbook: RagArchiveConfig) -> None:
+    retriever = make_retriever(handbook)
+    scores = [passage.score or 0.0 for passage in retriever.search("Die Heizung im Herbst")]
+    minimum = sorted(scores)[2]
+    found = retriever.search("Die Heizung im Herbst", options=SearchOptions(min_score=minimum))
+    assert [passage.score for passage in found] == [score for score in scores if score >= minimum]
+
+
+def test_vectors_are_returned_on_request(make_retriever: RetrieverFactory, handbook: RagArchiveConfig) -> None:
+    retriever = make_retriever(handbook)
+    (without,) = retriever.search("Heizung", 1)
+    (with_vector,) = retriever.search("Heizung", 1, options=SearchOptions(include_embeddings=True))
+    assert without.embedding is None
+    assert with_vector.embedding == pytest.approx(vector_of(with_vector.text))
+
+
+def test_headers_of_a_search_are_sent(make_retriever: RetrieverFactory, archive_store: ArchiveStore) -> None:
+    with delaying_proxy(archive_store.url, "none", 0.0) as proxy:
+        archive = RagArchiveConfig(name="a", collection_name="repo_x", chromadb_url=proxy.url)
+        make_retriever(archive).search("Heizung", options=SearchOptions(headers={"X-Request-ID": "r-1"}))
+    sent = [request.headers["x-request-id"] for request in proxy.requests if "heartbeat" not in request.path]
+    assert set(sent) == {"r-1"}
+
+
+def test_a_time_limit_of_a_search_overrides_longer_ones(
+    make_retriever: RetrieverFactory, handbook: RagArchiveConfig
 ) -> None:
-    pages = RagSettings(embeddings_url=settings.embeddings_url, default_layer="page")
-    assert {passage.metadata["layer"] for passage in make_retriever(handbook, settings=pages).search("Heizung")} == {
-        "page"
-    }
+    with delaying_proxy(handbook.chromadb_url, handbook.collection_name, 2.0) as proxy:
+        archive = msgspec.structs.replace(handbook, chromadb_url=proxy.url)
+        results = make_retriever(archive).search("Heizung", timeout_seconds=0.5)
+    assert [skipped.reason for skipped in results.skipped] == [SkipReason.TOO_SLOW]
 
 
 def test_a_further_filter_narrows_the_search(make_retriever: RetrieverFactory, handbook: RagArchiveConfig) -> None:
@@ -94,8 +124,8 @@ def test_a_filter_that_cannot_be_sent_is_an_invalid_input(
         make_retriever(handbook).search("x", where={"page_number": float("nan")})
 
 
-@pytest.mark.parametrize(("top_k", "expected"), [(None, 5), (0, 1), (-3, 1), (3, 3), (20, 20), (500, 20)])
-def test_top_k_is_clamped_to_1_to_20(
+@pytest.mark.parametrize(("top_k", "expected"), [(None, 5), (0, 1), (-3, 1), (3, 3), (20, 20), (500, 30), (5000, 30)])
+def test_top_k_is_clamped_to_1_to_1000(
     make_retriever: RetrieverFactory, make_archive: Callable[..., RagArchiveConfig], top_k: int | None, expected: int
 ) -> None:
     many = make_archive(*(chunk(number, f"Heizung Nummer {number}") for number in range(30)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import httpx
 import pytest
 import yaml
 
-from ragstore_client import Client
+from ragstore_client import Client, NewDocument
 from scripts.render_manifests import kustomize, render
 from tests.client.corpus import chunk
 from tests.client.fake_servers import FakeEmbeddings, LocalServer
@@ -45,7 +46,7 @@ def emptied(service: Served) -> Served:
 
 @pytest.fixture
 def archives(emptied: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The environment of the Python client's page: an endpoint that embeds, and an archive."""
+    """The environment of the Python client's page: an endpoint that embeds, an archive, and the handbook."""
     with LocalServer(FakeEmbeddings().respond) as server, Client(emptied.url) as store:
         monkeypatch.setenv("DOCPROC_TEI_EMBEDDINGS_URL", server.url)
         store.create_collection("repo_readme")
@@ -57,6 +58,10 @@ def archives(emptied: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
                 chunk(2, "Die Miete ist am Monatsanfang fällig.", heading="Miete", page=4),
             ],
         )
+        store.create_collection("property")
+        lines = (ROOT / "examples/handbook/passages.jsonl").read_text().splitlines()
+        passages = [NewDocument(**json.loads(line)) for line in lines]
+        store.upsert_documents("property", [each for each in passages if ":chunk:" in (each.id or "")])
         yield
 
 
@@ -118,6 +123,7 @@ def test_what_is_not_run_names_what_exists(block: Block) -> None:
             render(ROOT / words[words.index("-k") + 1])
 
 
-def test_the_first_example_of_the_python_client_has_ten_lines() -> None:
-    first = next(block for block in blocks_of(CLIENT_README) if block.language == "python")
+@pytest.mark.parametrize("name", ["NewDocument", "ContextBuilder"])
+def test_the_first_examples_of_the_python_client_have_ten_lines(name: str) -> None:
+    first = next(block for block in blocks_of(CLIENT_README) if block.language == "python" and name in block.code)
     assert len([line for line in first.code.splitlines() if line.strip()]) <= 10

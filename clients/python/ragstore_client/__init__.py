@@ -93,6 +93,7 @@ if TYPE_CHECKING:
         ProviderInfo,
         ProviderRegistry,
         RetrievalProvider,
+        SearchOptions,
     )
     from ragstore_client.rag._ragstore_provider import RagstoreConnection, RagstoreProvider
     from ragstore_client.rag._registry import registry
@@ -132,6 +133,7 @@ _LAZY = {
         "ProviderInfo",
         "ProviderRegistry",
         "RetrievalProvider",
+        "SearchOptions",
     ),
     "ragstore_client.rag._ragstore_provider": (
         "RagstoreConnection",
@@ -228,6 +230,7 @@ __all__ = [
     "Retriever",
     "RetryPolicy",
     "Scalar",
+    "SearchOptions",
     "SearchResults",
     "ServerError",
     "ServiceInfo",

@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
 
 from ragstore_client._exceptions import RagstoreError, describe
-from ragstore_client.rag._config import MAX_TOP_K, RagConfig, RagSettings, extract_rag_config
+from ragstore_client.rag._config import MAX_TOP_K, RagConfig, RagSettings, clamp_top_k, extract_rag_config
 from ragstore_client.rag._connections import LoopThread
 from ragstore_client.rag._detection import BackendDetector
 from ragstore_client.rag._embedding_cache import EmbeddingCache
@@ -88,17 +88,18 @@ def create_archive_search_tool(
     """
     labels = texts(language)
     searcher = retriever or _shared_retriever(rag_config)
+    layer = searcher.settings.default_layer
 
     def search_archives(query: str, top_k: int = searcher.settings.default_top_k) -> str:
         try:
-            return _format_results(searcher.search(query, top_k), language)
+            return _format_results(searcher.search(query, clamp_top_k(top_k), layer=layer), language)
         except RagstoreError as error:
             logger.error("Archive search failed: %s", describe(error))
             return labels.search_failed
 
     async def asearch_archives(query: str, top_k: int = searcher.settings.default_top_k) -> str:
         try:
-            return _format_results(await searcher.asearch(query, top_k), language)
+            return _format_results(await searcher.asearch(query, clamp_top_k(top_k), layer=layer), language)
         except RagstoreError as error:
             logger.error("Archive search failed: %s", describe(error))
             return labels.search_failed
@@ -177,7 +178,8 @@ def _shared_retriever(rag_config: RagConfig) -> Retriever:
 
 async def _search(retriever: Retriever, query: str) -> SearchResults:
     try:
-        return await retriever.asearch(query)
+        settings = retriever.settings
+        return await retriever.asearch(query, clamp_top_k(settings.default_top_k), layer=settings.default_layer)
     except RagstoreError as error:
         logger.error("Archive search failed, continuing without context: %s", describe(error))
         return SearchResults()

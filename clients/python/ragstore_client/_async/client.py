@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Self, TypeVar
@@ -64,6 +65,28 @@ class AsyncClient(CollectionCalls, DocumentCalls, QueryCalls, ServiceCalls):
     def base_url(self) -> str:
         """URL of the service, without user and password."""
         return self._endpoint.url
+
+    def with_options(
+        self,
+        *,
+        timeout: float | None = None,
+        retries: RetryPolicy | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Self:
+        """A client with other options, for one call or some: `client.with_options(timeout=2).query(...)`.
+
+        Args:
+            timeout: time limit of one attempt, in seconds; this client's when None.
+            retries: the retry policy; this client's when None.
+            headers: sent with every call in addition to this client's, such as `x-request-id` and `traceparent`.
+
+        Returns:
+            A client that shares the connections of this one, which need not be closed.
+        """
+        client = copy.copy(self)
+        client._owns_http = False
+        client._transport = self._transport.with_options(timeout=timeout, retries=retries, headers=headers)
+        return client
 
     async def aclose(self) -> None:
         """Close the connections, unless `http` was given. The client cannot be used afterwards."""

@@ -49,6 +49,24 @@ class Transport:
         self._retries = retries
         self._headers = dict(headers or {})
 
+    def with_options(
+        self, *, timeout: float | None, retries: RetryPolicy | None, headers: Mapping[str, str] | None
+    ) -> Transport:
+        """A transport with other options, over the same connections.
+
+        Args:
+            timeout: time limit of one attempt, in seconds; this one's when None.
+            retries: the retry policy; this one's when None.
+            headers: sent in addition to this one's.
+        """
+        return Transport(
+            self._http,
+            self._endpoint,
+            timeout=self._timeout if timeout is None else timeout,
+            retries=retries or self._retries,
+            headers={**self._headers, **(headers or {})},
+        )
+
     def send(self, call: Call[T]) -> T:
         """Send a call, with retries.
 

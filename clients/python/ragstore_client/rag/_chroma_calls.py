@@ -62,6 +62,7 @@ class ChromaQueryResult(msgspec.Struct):
     documents: list[list[str | None]]
     metadatas: list[list[ChromaMetadata | None]]
     distances: list[list[float | None]]
+    embeddings: list[list[list[float]]] | None = None
 
 
 class ChromaRecords(msgspec.Struct):
@@ -97,13 +98,19 @@ class ChromaDatabase(msgspec.Struct, frozen=True):
         return Call("GET", f"{self._path}/collections_count", json_decoder(int))
 
     def query(
-        self, collection_id: str, vector: array[float], *, top_k: int, where: Mapping[str, object]
+        self,
+        collection_id: str,
+        vector: array[float],
+        *,
+        top_k: int,
+        where: Mapping[str, object],
+        include_embeddings: bool = False,
     ) -> Call[ChromaQueryResult]:
         """Find the records nearest to a vector. Chroma accepts query vectors as JSON numbers only."""
         body = {
             "query_embeddings": [vector.tolist()],
             "n_results": top_k,
-            "include": ["documents", "metadatas", "distances"],
+            "include": ["documents", "metadatas", "distances", *(["embeddings"] if include_embeddings else [])],
             **_where_member(where),
         }
         return Call("POST", self._records(collection_id, "query"), json_decoder(ChromaQueryResult), body=encode(body))

@@ -17,8 +17,10 @@ from ragstore_client.rag import _chroma_calls as chroma
 from ragstore_client.rag._connections import connections, search_retries
 from ragstore_client.rag._fanout import search_each
 from ragstore_client.rag._providers import (
+    NO_OPTIONS,
     Capabilities,
     ProviderHealth,
+    SearchOptions,
     connection_json_schema,
     validate_configuration,
 )
@@ -103,15 +105,21 @@ class ChromaProvider:
         return names
 
     async def search(
-        self, collections: Sequence[str], embedding: Embedding, *, top_k: int, where: Where | None = None
+        self,
+        collections: Sequence[str],
+        embedding: Embedding,
+        *,
+        top_k: int,
+        where: Where | None = None,
+        options: SearchOptions = NO_OPTIONS,
     ) -> MultiQueryResults:
         """Search several collections by similarity. See `RetrievalProvider.search`."""
-        transport = await self._transport()
+        transport = await self._transport(options.headers)
         vector = to_float32(embedding)
         chroma_where = chroma.to_chroma_where(where)
 
         def search_one(names: list[str]) -> Coroutine[object, object, MultiQueryResults]:
-            return self._search_one(transport, names[0], vector, top_k, chroma_where)
+            return self._search_one(transport, names[0], vector, top_k, chroma_where, options)
 
         return await search_each(dict.fromkeys(collections), search_one, self._connection.timeout)
 
@@ -134,29 +142,43 @@ class ChromaProvider:
         return found
 
     async def _search_one(
-        self, transport: AsyncTransport, name: str, vector: array[float], top_k: int, where: Mapping[str, object]
+        self,
+        transport: AsyncTransport,
+        name: str,
+        vector: array[float],
+        top_k: int,
+        where: Mapping[str, object],
+        options: SearchOptions,
     ) -> MultiQueryResults:
         # Looked up for each search: a collection that was deleted and created again has the same name and another id.
         collection = await transport.send(self._database.get_collection(name))
         if collection.dimension not in (None, len(vector)):
             detail = f"Query has dimension {len(vector)}, collection has dimension {collection.dimension}"
             raise BadRequest(400, detail=detail, code="dimension_mismatch")
-        found = await transport.send(self._database.query(collection.id, vector, top_k=top_k, where=where))
-        columns = zip(found.ids[0], found.documents[0], found.metadatas[0], found.distances[0], strict=True)
+        call = self._database.query(
+            collection.id, vector, top_k=top_k, where=where, include_embeddings=options.include_embeddings
+        )
+        found = await transport.send(call)
+        embeddings = found.embeddings[0] if found.embeddings else [None] * len(found.ids[0])
+        columns = zip(found.ids[0], found.documents[0], found.metadatas[0], found.distances[0], embeddings, strict=True)
         matches = [
-            Match(id_, text or "", _without_nulls(metadata), distance, score(collection.space, distance), name)
-            for id_, text, metadata, distance in columns
+            Match(
+                id_, text or "", _without_nulls(metadata), distance, score(collection.space, distance), name, embedding
+            )
+            for id_, text, metadata, distance, embedding in columns
         ]
+        if options.min_score is not None:
+            matches = [match for match in matches if match.score is not None and match.score >= options.min_score]
         return MultiQueryResults(matches, len(matches))
 
-    async def _transport(self) -> AsyncTransport:
+    async def _transport(self, headers: Mapping[str, str] | None = None) -> AsyncTransport:
         timeout, token = self._connection.timeout, self._connection.token
         return AsyncTransport(
             await connections(self._http),
             self._endpoint,
             timeout=timeout,
             retries=search_retries(timeout),
-            headers={"x-chroma-token": token} if token else None,
+            headers={**(headers or {}), **({"x-chroma-token": token} if token else {})},
         )
 
 

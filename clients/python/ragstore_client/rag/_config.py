@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -14,9 +15,14 @@ from ragstore_client._exceptions import InvalidConfiguration
 T = TypeVar("T")
 
 DEFAULT_CHROMADB_URL = "http://chromadb:8000"
+CHROMA_PORT = 8000
 DEFAULT_EMBEDDINGS_URL = "http://tei-embeddings:8080"
 DEFAULT_EMBEDDING_MODEL = "jinaai/jina-embeddings-v2-base-de"
 MAX_TOP_K = 20
+"""Maximum number of results of an agent's tool."""
+
+
+_PORT = re.compile(r":\d*$")
 
 
 def default_chromadb_url(environ: Mapping[str, str] | None = None) -> str:
@@ -47,6 +53,16 @@ class RagArchiveConfig(msgspec.Struct, frozen=True, kw_only=True):
     chromadb_url: str = msgspec.field(default_factory=default_chromadb_url)
     embedding_model: str = DEFAULT_EMBEDDING_MODEL
 
+    @property
+    def service_url(self) -> str:
+        """Its URL with a port: 8000, Chroma's, for `http://` without one. `https://` keeps its own default, 443."""
+        url = self.chromadb_url.strip()
+        scheme, separator, rest = url.partition("://")
+        host, slash, path = rest.partition("/")
+        if scheme.lower() != "http" or not host or _PORT.search(host):
+            return url
+        return f"{scheme}{separator}{host}:{CHROMA_PORT}{slash}{path}"
+
 
 class RagConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The archives of an invocation, from `config.configurable.rag_config`.
@@ -66,7 +82,7 @@ class RagSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         embeddings_url: URL of the embeddings endpoint (`DOCPROC_TEI_EMBEDDINGS_URL`).
         default_top_k: default maximum number of results (`RAG_DEFAULT_TOP_K`).
-        default_layer: layer that is searched by default (`RAG_DEFAULT_LAYER`); `*` for all.
+        default_layer: layer that an agent's tool searches (`RAG_DEFAULT_LAYER`); `*` for all.
         query_timeout: time limit of the search of an archive, in seconds (`RAG_QUERY_TIMEOUT_SECONDS`).
         embed_timeout: time limit of embedding a query, in seconds (`RAG_EMBED_TIMEOUT_SECONDS`).
         api_key: key for ragstore services, if they require one (`RAGSTORE_API_KEY`).
@@ -114,21 +130,22 @@ def extract_rag_config(
         assistant: the assistant's configuration, when the runtime has not merged the two.
 
     Returns:
-        The archives; None when there is no `rag_config`. A `rag_config` of the thread replaces the assistant's
-        entirely, even if it lists no archive.
+        The archives; None when there is no `rag_config`. The thread's replaces the assistant's entirely. A thread with
+        a `configurable` but no `rag_config` in it has no archives: the platform omits the key when a user disables all
+        of them. A runtime that merges the two configurations before hides this; `{"archives": []}` works with both.
 
     Raises:
         InvalidConfiguration: the `rag_config` is not valid; the text names the path.
     """
     for source in (config, assistant):
         configurable = (source or {}).get("configurable")
-        if isinstance(configurable, Mapping) and "rag_config" in configurable:
-            return _rag_config(configurable["rag_config"])
+        if isinstance(configurable, Mapping):
+            return _rag_config(configurable.get("rag_config"))
     return None
 
 
 def clamp_top_k(top_k: int) -> int:
-    """Clamp a number of results to 1..20."""
+    """Clamp a number of results that an agent's tool returns to 1..20."""
     return min(max(top_k, 1), MAX_TOP_K)
 
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from ragstore_client._exceptions import CallTimeout, ProblemError, RagstoreError, TransportError, describe
 from ragstore_client._models import CollectionError, Match, MultiQueryResults
+from ragstore_client._tasks import cancel
 
 SearchCollections: TypeAlias = Callable[[list[str]], Coroutine[object, object, MultiQueryResults]]
 
@@ -40,7 +41,7 @@ async def search_jointly(
         await asyncio.wait({joint}, timeout=half)
         return joint.result() if joint.done() else await _joint_or_each(joint, collections, search, half)
     finally:
-        joint.cancel()
+        await cancel([joint])
 
 
 async def search_each(
@@ -61,8 +62,7 @@ async def search_each(
         await asyncio.wait(tasks.values(), timeout=timeout_seconds)
         return _collect(tasks)
     finally:
-        for task in tasks.values():
-            task.cancel()
+        await cancel(tasks.values())
 
 
 def collection_error(collection: str, error: BaseException) -> CollectionError:
@@ -100,7 +100,7 @@ async def _joint_or_each(
             return joint.result()
         return await each
     finally:
-        each.cancel()
+        await cancel([each])
 
 
 async def _with_timeout(task: asyncio.Task[MultiQueryResults], timeout_seconds: float) -> MultiQueryResults:

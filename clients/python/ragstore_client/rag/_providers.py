@@ -52,6 +52,23 @@ class ProviderHealth(msgspec.Struct, frozen=True, kw_only=True):
     storage_bytes: int | None = None
 
 
+class SearchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of one search of the providers `ragstore` and `chroma`.
+
+    Attributes:
+        min_score: omit matches with a lower score.
+        include_embeddings: return the vectors as well.
+        headers: sent with every request, such as `x-request-id` and `traceparent`.
+    """
+
+    min_score: float | None = None
+    include_embeddings: bool = False
+    headers: Mapping[str, str] = {}
+
+
+NO_OPTIONS = SearchOptions()
+
+
 class RetrievalProvider(Protocol):
     """A service that can be searched.
 

@@ -16,8 +16,10 @@ from ragstore_client._models import MultiQueryResults
 from ragstore_client.rag._connections import connections, search_retries
 from ragstore_client.rag._fanout import search_jointly
 from ragstore_client.rag._providers import (
+    NO_OPTIONS,
     Capabilities,
     ProviderHealth,
+    SearchOptions,
     connection_json_schema,
     validate_configuration,
 )
@@ -93,14 +95,27 @@ class RagstoreProvider:
         return [collection.name async for collection in (await self._client()).iter_collections()]
 
     async def search(
-        self, collections: Sequence[str], embedding: Embedding, *, top_k: int, where: Where | None = None
+        self,
+        collections: Sequence[str],
+        embedding: Embedding,
+        *,
+        top_k: int,
+        where: Where | None = None,
+        options: SearchOptions = NO_OPTIONS,
     ) -> MultiQueryResults:
         """Search several collections by similarity. See `RetrievalProvider.search`."""
-        client = await self._client()
+        client = await self._client(options.headers)
         names = list(dict.fromkeys(collections))
 
         def search_some(some: list[str]) -> Coroutine[object, object, MultiQueryResults]:
-            return client.query_collections(some, embedding, top_k=top_k, where=where)
+            return client.query_collections(
+                some,
+                embedding,
+                top_k=top_k,
+                where=where,
+                min_score=options.min_score,
+                include_embeddings=options.include_embeddings,
+            )
 
         groups = [names[start : start + _MAX_COLLECTIONS] for start in range(0, len(names), _MAX_COLLECTIONS)]
         found = await asyncio.gather(
@@ -119,12 +134,13 @@ class RagstoreProvider:
                 break
         return found
 
-    async def _client(self) -> AsyncClient:
+    async def _client(self, headers: Mapping[str, str] | None = None) -> AsyncClient:
         timeout = self._connection.timeout
         return AsyncClient(
             self._connection.url,
             api_key=self._connection.api_key,
             timeout=timeout,
             retries=search_retries(timeout),
+            headers=headers,
             http=await connections(self._http),
         )

@@ -22,6 +22,7 @@ class RetrievedPassage(msgspec.Struct, frozen=True, kw_only=True):
         metadata: its metadata.
         distance: its distance from the query; None when float32 cannot represent it.
         score: its similarity to the query; for cosine, 1 is the same direction.
+        embedding: its vector, when requested.
     """
 
     archive: RagArchiveConfig
@@ -30,6 +31,7 @@ class RetrievedPassage(msgspec.Struct, frozen=True, kw_only=True):
     metadata: StoredMetadata = {}
     distance: float | None = None
     score: float | None = None
+    embedding: list[float] | None = None
 
     @property
     def span(self) -> tuple[str, int, int] | None:

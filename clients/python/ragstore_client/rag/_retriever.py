@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -12,13 +14,14 @@ import msgspec
 from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import EmbeddingFailed, InvalidConfiguration, InvalidInput, RagstoreError, describe
 from ragstore_client._models import CollectionError
-from ragstore_client.rag._config import RagArchiveConfig, RagConfig, RagSettings, clamp_top_k
+from ragstore_client.rag._config import RagArchiveConfig, RagConfig, RagSettings
 from ragstore_client.rag._connections import LoopThread
 from ragstore_client.rag._detection import BackendDetector
 from ragstore_client.rag._embedder import Embedder, EmbeddingsClient
 from ragstore_client.rag._embedding_cache import EmbeddingCache
 from ragstore_client.rag._expansion import ExpandedPassage, assemble, document_filter, section_filter
 from ragstore_client.rag._fanout import collection_error
+from ragstore_client.rag._providers import NO_OPTIONS, SearchOptions
 from ragstore_client.rag._results import RetrievedPassage, SearchResults, SkippedArchive, SkipReason, rank
 from ragstore_client.rag._services import ServiceRouter
 
@@ -46,6 +49,15 @@ class _Group(msgspec.Struct):
     url: str
     model: str
     archives: list[RagArchiveConfig]
+
+
+class _Search(msgspec.Struct, frozen=True):
+    """The parameters of one search, but for the query."""
+
+    max_passages: int
+    where: Where | None
+    deadline: float
+    options: SearchOptions
 
 
 class Retriever:
@@ -97,15 +109,24 @@ class Retriever:
         )
 
     def search(
-        self, query: str, top_k: int | None = None, *, layer: str | None = None, where: Where | None = None
+        self,
+        query: str,
+        top_k: int | None = None,
+        *,
+        layer: str | None = None,
+        where: Where | None = None,
+        timeout_seconds: float | None = None,
+        options: SearchOptions = NO_OPTIONS,
     ) -> SearchResults:
         """Search the archives.
 
         Args:
             query: the question, or the topic.
-            top_k: maximum number of passages, clamped to 1..20; the default in `settings` when None.
-            layer: layer of the documents, `*` for all; the default in `settings` when None.
+            top_k: maximum number of passages, clamped to 1..1000; the default in `settings` when None.
+            layer: layer of the documents; None or `*` for all.
             where: a further filter on metadata.
+            timeout_seconds: time limit of this search, embedding included; those in `settings` apply as well.
+            options: minimum score, whether vectors are returned, and headers of this search.
 
         Returns:
             The passages, nearest first and without duplicates, and the archives that were skipped. Distances of
@@ -115,18 +136,29 @@ class Retriever:
             EmbeddingFailed: the query could not be embedded with any of the archives' models.
             InvalidInput: the filter cannot be sent.
         """
-        return self._loop_thread.run(self.asearch(query, top_k, layer=layer, where=where))
+        return self._loop_thread.run(
+            self.asearch(query, top_k, layer=layer, where=where, timeout_seconds=timeout_seconds, options=options)
+        )
 
     async def asearch(
-        self, query: str, top_k: int | None = None, *, layer: str | None = None, where: Where | None = None
+        self,
+        query: str,
+        top_k: int | None = None,
+        *,
+        layer: str | None = None,
+        where: Where | None = None,
+        timeout_seconds: float | None = None,
+        options: SearchOptions = NO_OPTIONS,
     ) -> SearchResults:
         """Search the archives.
 
         Args:
             query: the question, or the topic.
-            top_k: maximum number of passages, clamped to 1..20; the default in `settings` when None.
-            layer: layer of the documents, `*` for all; the default in `settings` when None.
+            top_k: maximum number of passages, clamped to 1..1000; the default in `settings` when None.
+            layer: layer of the documents; None or `*` for all.
             where: a further filter on metadata.
+            timeout_seconds: time limit of this search, embedding included; those in `settings` apply as well.
+            options: minimum score, whether vectors are returned, and headers of this search.
 
         Returns:
             The passages, nearest first and without duplicates, and the archives that were skipped. Distances of
@@ -136,14 +168,15 @@ class Retriever:
             EmbeddingFailed: the query could not be embedded with any of the archives' models.
             InvalidInput: the filter cannot be sent.
         """
-        max_passages = clamp_top_k(self.settings.default_top_k if top_k is None else top_k)
+        max_passages = min(max(self.settings.default_top_k if top_k is None else top_k, 1), _MAX_MATCHES)
+        deadline = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
         if not query.strip():
             return SearchResults(searched=len(self.config.archives))
         groups, skipped = self._groups()
-        vectors = await self._vectors(query, groups)
-        filter_ = self._filter(layer, where)
+        vectors = await self._vectors(query, groups, deadline)
+        search = _Search(max_passages, _filter(layer, where), deadline, options)
         searches = await asyncio.gather(
-            *(self._search_group(group, vectors.get(group.model), max_passages, filter_) for group in groups)
+            *(self._search_group(group, vectors.get(group.model), search) for group in groups)
         )
         found = [passage for passages, _ in searches for passage in passages]
         skipped += [skip for _, skips in searches for skip in skips]
@@ -223,7 +256,7 @@ class Retriever:
     async def _gather(self, passage: RetrievedPassage, where: Mapping[str, Scalar]) -> ExpandedPassage:
         archive = passage.archive
         documents = await self._services.documents(
-            archive.chromadb_url, archive.collection_name, where=dict(where), limit=_MAX_CHUNKS
+            archive.service_url, archive.collection_name, where=dict(where), limit=_MAX_CHUNKS
         )
         return assemble(documents, passage if "section_heading" in where else None)
 
@@ -232,27 +265,27 @@ class Retriever:
         skipped: list[SkippedArchive] = []
         for archive in self.config.archives:
             try:
-                key = (parse_endpoint(archive.chromadb_url).url, archive.embedding_model)
+                key = (parse_endpoint(archive.service_url).url, archive.embedding_model)
             except InvalidConfiguration:
                 skipped.append(SkippedArchive(archive, SkipReason.MISCONFIGURED))
                 continue
-            groups.setdefault(key, _Group(archive.chromadb_url, archive.embedding_model, [])).archives.append(archive)
+            groups.setdefault(key, _Group(archive.service_url, archive.embedding_model, [])).archives.append(archive)
         return list(groups.values()), skipped
 
-    async def _vectors(self, query: str, groups: list[_Group]) -> dict[str, array[float]]:
+    async def _vectors(self, query: str, groups: list[_Group], deadline: float) -> dict[str, array[float]]:
         """The query's vector by each model that an archive was embedded with."""
         archives: dict[str, int] = {}
         for group in groups:
             archives[group.model] = archives.get(group.model, 0) + len(group.archives)
-        made = await asyncio.gather(*(self._vector(query, model, count) for model, count in archives.items()))
+        made = await asyncio.gather(*(self._vector(query, model, count, deadline) for model, count in archives.items()))
         vectors = {model: vector for model, vector in zip(archives, made, strict=True) if vector is not None}
         if archives and not vectors:
             raise EmbeddingFailed("the query could not be embedded")
         return vectors
 
-    async def _vector(self, query: str, model: str, archives: int) -> array[float] | None:
+    async def _vector(self, query: str, model: str, archives: int, deadline: float) -> array[float] | None:
         try:
-            async with asyncio.timeout(self.settings.embed_timeout):
+            async with asyncio.timeout(min(self.settings.embed_timeout, deadline - time.monotonic())):
                 return await self._cache.embed(self._embedder, query, model=model, archives=archives)
         except Exception as error:  # noqa: BLE001 - an embedder may be third-party code, and raise anything
             reason = str(error) if isinstance(error, EmbeddingFailed) else describe(error)
@@ -260,17 +293,25 @@ class Retriever:
             return None
 
     async def _search_group(
-        self, group: _Group, vector: array[float] | None, max_passages: int, where: Where | None
+        self, group: _Group, vector: array[float] | None, search: _Search
     ) -> tuple[list[RetrievedPassage], list[SkippedArchive]]:
         if vector is None:
             return [], [SkippedArchive(archive, SkipReason.NOT_EMBEDDED) for archive in group.archives]
         # Duplicates are removed later, within an archive and between archives that hold the same documents.
-        top_k = min(max_passages * (1 + len(group.archives)), _MAX_MATCHES)
+        top_k = min(search.max_passages * (1 + len(group.archives)), _MAX_MATCHES)
         by_collection: dict[str, list[RagArchiveConfig]] = {}
         for archive in group.archives:
             by_collection.setdefault(archive.collection_name, []).append(archive)
         try:
-            found = await self._services.search(group.url, list(by_collection), vector, top_k=top_k, where=where)
+            found = await self._services.search(
+                group.url,
+                list(by_collection),
+                vector,
+                top_k=top_k,
+                where=search.where,
+                timeout_seconds=search.deadline - time.monotonic(),
+                options=search.options,
+            )
         except InvalidInput:
             raise
         except RagstoreError as error:
@@ -284,19 +325,20 @@ class Retriever:
                 metadata=match.metadata,
                 distance=match.distance,
                 score=match.score,
+                embedding=match.embedding,
             )
             for match in found.results
             if match.collection in by_collection
         ]
         return passages, _skipped(found.errors, by_collection)
 
-    def _filter(self, layer: str | None, where: Where | None) -> Where | None:
-        layer = layer or self.settings.default_layer
-        clauses: list[Mapping[str, JSON]] = [] if layer == ALL_LAYERS else [{"layer": layer}]
-        clauses += [where] if where else []
-        if len(clauses) > 1:
-            return {"$and": clauses}
-        return clauses[0] if clauses else None
+
+def _filter(layer: str | None, where: Where | None) -> Where | None:
+    clauses: list[Mapping[str, JSON]] = [] if layer in (None, ALL_LAYERS) else [{"layer": layer}]
+    clauses += [where] if where else []
+    if len(clauses) > 1:
+        return {"$and": clauses}
+    return clauses[0] if clauses else None
 
 
 def _skipped(

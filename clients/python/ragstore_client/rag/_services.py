@@ -10,6 +10,7 @@ from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import ProblemError, TransportError, UnexpectedResponse
 from ragstore_client.rag._chroma_provider import ChromaProvider
 from ragstore_client.rag._detection import Backend, BackendDetector
+from ragstore_client.rag._providers import NO_OPTIONS, SearchOptions
 from ragstore_client.rag._ragstore_provider import RagstoreProvider
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     import httpx
 
     from ragstore_client._models import Document, MultiQueryResults, Where
-    from ragstore_client.rag._providers import RetrievalProvider
 
 _MIN_CALL_SECONDS = 0.05
 """Minimum time limit of a call, even if the detection of the backend took nearly all of the time."""
@@ -48,7 +48,15 @@ class ServiceRouter:
         self._http = http
 
     async def search(
-        self, url: str, collections: Sequence[str], vector: array[float], *, top_k: int, where: Where | None
+        self,
+        url: str,
+        collections: Sequence[str],
+        vector: array[float],
+        *,
+        top_k: int,
+        where: Where | None,
+        timeout_seconds: float | None = None,
+        options: SearchOptions = NO_OPTIONS,
     ) -> MultiQueryResults:
         """Search collections of one service.
 
@@ -58,6 +66,8 @@ class ServiceRouter:
             vector: the query vector.
             top_k: maximum number of matches per collection.
             where: a filter on metadata.
+            timeout_seconds: time limit of this search; a longer one than that of all searches has no effect.
+            options: options of this search.
 
         Returns:
             The matches, each with its collection, and an error for each collection that failed.
@@ -65,11 +75,12 @@ class ServiceRouter:
         Raises:
             RagstoreError: no collection could be searched, for one reason.
         """
-        deadline = time.monotonic() + self._timeout
+        limit = self._timeout if timeout_seconds is None else min(timeout_seconds, self._timeout)
+        deadline = time.monotonic() + limit
         cached = self._detector.cached(url)
         try:
             provider = await self._provider(url, deadline)
-            results = await provider.search(collections, vector, top_k=top_k, where=where)
+            results = await provider.search(collections, vector, top_k=top_k, where=where, options=options)
         except TransportError:
             self._detector.invalidate(url)
             raise
@@ -81,7 +92,7 @@ class ServiceRouter:
             if not (all_failed and await self._backend_changed(url, cached, deadline)):
                 return results
         provider = await self._provider(url, deadline)
-        return await provider.search(collections, vector, top_k=top_k, where=where)
+        return await provider.search(collections, vector, top_k=top_k, where=where, options=options)
 
     async def documents(self, url: str, collection: str, *, where: Where, limit: int) -> list[Document]:
         """Read documents of one collection by their metadata.
@@ -109,7 +120,7 @@ class ServiceRouter:
         provider = await self._provider(url, deadline)
         return await provider.documents(collection, where=where, limit=limit)
 
-    async def _provider(self, url: str, deadline: float) -> RetrievalProvider:
+    async def _provider(self, url: str, deadline: float) -> RagstoreProvider | ChromaProvider:
         backend = await self._detector.detect(url, timeout_seconds=_remaining(deadline), http=self._http)
         configuration: dict[str, object] = {"url": url, "timeout": _remaining(deadline)}
         if backend == "chroma":

@@ -1,0 +1,215 @@
+"""Sources over a ragstore service: collections of a client, and the archives of a retriever."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+from array import array
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from ragstore_client._async.client import AsyncClient
+from ragstore_client._exceptions import InvalidConfiguration
+from ragstore_client._models import CollectionError, Match, MultiQueryResults
+from ragstore_client._sync.client import Client
+from ragstore_client._vectors import to_float32
+from ragstore_client.context._passages import Passage
+from ragstore_client.context._single_flight import SingleFlight
+from ragstore_client.context._sources import FailureReason, PartialSearch
+from ragstore_client.rag._config import RagConfig
+from ragstore_client.rag._connections import search_retries
+from ragstore_client.rag._fanout import search_jointly
+from ragstore_client.rag._providers import SearchOptions
+from ragstore_client.rag._results import SkipReason
+
+if TYPE_CHECKING:
+    from ragstore_client._models import Embedding, Where
+    from ragstore_client.rag._retriever import Retriever
+
+Embed: TypeAlias = "Callable[[str], Awaitable[Embedding]] | Callable[[str], Embedding]"
+"""Embeds a text. A plain function runs in a thread, which no time limit ends; its result is then not used."""
+
+_DEFAULT_SECONDS = 30.0
+_MIN_SECONDS = 0.001
+_MARGIN, _MAX_MARGIN_SECONDS = 0.05, 0.1
+_GATEWAY_TIMEOUT = 504
+
+
+class ClientSource:
+    """Searches collections of a ragstore service.
+
+    Args:
+        client: a client of the service; the caller closes it. A synchronous one is used in threads: an asynchronous one
+            can leave a call that hangs immediately.
+        embed: embeds a question: a function or a coroutine function, such as
+            `functools.partial(EmbeddingsClient(url).embed, model="...")`.
+        collections: the collections to search where a scope names none.
+    """
+
+    def __init__(self, client: AsyncClient | Client, embed: Embed, *, collections: Sequence[str] = ()) -> None:
+        self._client = client
+        self._embed = embed
+        self._collections = list(dict.fromkeys(collections))
+        self._headers: Mapping[str, str] = {}
+        self._flights: SingleFlight[str, array[float]] = SingleFlight()
+
+    def scoped(
+        self, *, collections: Sequence[str] | None = None, headers: Mapping[str, str] | None = None
+    ) -> ClientSource:
+        """The same source for one search. See `ScopedSource.scoped`."""
+        source = copy.copy(self)
+        source._collections = self._collections if collections is None else list(dict.fromkeys(collections))
+        source._headers = {**self._headers, **(headers or {})}
+        return source
+
+    async def search(
+        self,
+        query: str,
+        top_k: int,
+        *,
+        where: Where | None = None,
+        with_embeddings: bool = False,
+        deadline: float | None = None,
+    ) -> list[Passage]:
+        """Find the passages nearest to a text. See `PassageSource.search`.
+
+        Concurrent searches for the same text embed it once.
+
+        Raises:
+            PartialSearch: some of the collections failed.
+            RagstoreError: the question could not be embedded, or no collection could be searched.
+        """
+        if not self._collections:
+            raise InvalidConfiguration("neither the scope nor the source names a collection")
+        embedding = await self._flights.run(query, lambda: self._vector(query))
+        seconds = _DEFAULT_SECONDS if deadline is None else _seconds_before(deadline)
+
+        def search(collections: list[str]) -> Coroutine[object, object, MultiQueryResults]:
+            return self._query(collections, embedding, top_k, where, with_embeddings, seconds)
+
+        found = await search_jointly(self._collections, search, seconds)
+        passages = [_to_passage(match) for match in found.results]
+        if found.errors:
+            raise _partial(passages, found.errors)
+        return passages
+
+    async def _vector(self, query: str) -> array[float]:
+        made: Embedding | Awaitable[Embedding]
+        if inspect.iscoroutinefunction(self._embed):
+            made = self._embed(query)
+        else:
+            made = await asyncio.to_thread(cast("Callable[[str], Embedding]", self._embed), query)
+        return to_float32(await made if isinstance(made, Awaitable) else made)
+
+    async def _query(
+        self,
+        collections: list[str],
+        embedding: array[float],
+        top_k: int,
+        where: Where | None,
+        with_embeddings: bool,
+        seconds: float,
+    ) -> MultiQueryResults:
+        names = collections[0] if len(collections) == 1 else collections
+        retries = search_retries(seconds)
+        if isinstance(self._client, AsyncClient):
+            # The caller cancels the call in time. If the call's own time limit cancelled it again while httpx closes
+            # the connection, the connection would stay in the pool, open and unusable (httpcore 1.0).
+            patient = self._client.with_options(timeout=seconds + 1, retries=retries, headers=self._headers)
+            return await patient.query_collections(
+                names, embedding, top_k=top_k, where=where, include_embeddings=with_embeddings
+            )
+        client = self._client.with_options(timeout=seconds, retries=retries, headers=self._headers)
+        return await asyncio.to_thread(
+            client.query_collections, names, embedding, top_k=top_k, where=where, include_embeddings=with_embeddings
+        )
+
+
+class ArchiveSource:
+    """Searches the archives of a retriever.
+
+    Args:
+        retriever: the retriever.
+        layer: the layer of the documents; None for all.
+    """
+
+    def __init__(self, retriever: Retriever, *, layer: str | None = None) -> None:
+        self._retriever = retriever
+        self._layer = layer
+        self._headers: Mapping[str, str] = {}
+
+    def scoped(
+        self, *, collections: Sequence[str] | None = None, headers: Mapping[str, str] | None = None
+    ) -> ArchiveSource:
+        """The same source for one search. See `ScopedSource.scoped`."""
+        source = copy.copy(self)
+        source._headers = {**self._headers, **(headers or {})}
+        if collections is not None:
+            archives = [known for known in self._retriever.config.archives if known.collection_name in collections]
+            source._retriever = copy.copy(self._retriever)
+            source._retriever.config = RagConfig(archives=archives)
+        return source
+
+    async def search(
+        self,
+        query: str,
+        top_k: int,
+        *,
+        where: Where | None = None,
+        with_embeddings: bool = False,
+        deadline: float | None = None,
+    ) -> list[Passage]:
+        """Find the passages nearest to a text. See `PassageSource.search`.
+
+        Raises:
+            PartialSearch: some of the archives were skipped.
+            EmbeddingFailed: the question could not be embedded.
+        """
+        found = await self._retriever.asearch(
+            query,
+            top_k,
+            layer=self._layer,
+            where=where,
+            timeout_seconds=None if deadline is None else _seconds_before(deadline),
+            options=SearchOptions(include_embeddings=with_embeddings, headers=self._headers),
+        )
+        passages = [
+            Passage(
+                id=passage.id,
+                text=passage.text,
+                metadata=passage.metadata,
+                similarity=passage.score,
+                embedding=passage.embedding,
+                collection=passage.archive.collection_name,
+            )
+            for passage in found.passages
+        ]
+        if found.skipped:
+            reasons = list(dict.fromkeys(skipped.reason for skipped in found.skipped))
+            timed_out = SkipReason.TOO_SLOW in reasons
+            raise PartialSearch(passages, "timeout" if timed_out else "failed", [str(reason) for reason in reasons])
+        return passages
+
+
+def _seconds_before(deadline: float) -> float:
+    """Seconds in which a search has to end by itself, so that it is not cancelled with the results that it has."""
+    remaining = deadline - asyncio.get_running_loop().time()
+    return max(remaining - min(_MARGIN * remaining, _MAX_MARGIN_SECONDS), _MIN_SECONDS)
+
+
+def _to_passage(match: Match) -> Passage:
+    return Passage(
+        id=match.id,
+        text=match.text,
+        metadata=match.metadata,
+        similarity=match.score,
+        embedding=match.embedding,
+        collection=match.collection,
+    )
+
+
+def _partial(passages: Sequence[Passage], errors: Iterable[CollectionError]) -> PartialSearch:
+    statuses = sorted({error.status for error in errors})
+    reason: FailureReason = "timeout" if _GATEWAY_TIMEOUT in statuses else "failed"
+    return PartialSearch(passages, reason, [str(status) for status in statuses])

@@ -1,0 +1,53 @@
+"""Drops passages that repeat another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ragstore_client.context._order import by_similarity
+from ragstore_client.context._passages import Passage
+
+
+def deduplicate(passages: Iterable[Passage], *, by_url: bool = False) -> list[Passage]:
+    """Keep one of several equal passages, the most similar one.
+
+    Passages are equal if they have the same id in the same collection, the same range of characters of the same
+    document (`document_id`, `char_start`, `char_end`), the same text apart from whitespace or, optionally, the same
+    `url`.
+
+    Args:
+        passages: the passages, in any order.
+        by_url: whether passages with the same `url` are equal.
+
+    Returns:
+        The remaining passages, in the same order.
+    """
+    given = list(passages)
+    seen: set[object] = set()
+    kept: set[int] = set()
+    for passage in by_similarity(given):
+        identities = _identities(passage, by_url=by_url)
+        if seen.isdisjoint(identities):
+            kept.add(id(passage))
+        # Those of a dropped passage count too, so that equality is transitive.
+        seen |= identities
+    unique: list[Passage] = []
+    for passage in given:
+        if id(passage) in kept:
+            kept.discard(id(passage))  # the same object may be given twice
+            unique.append(passage)
+    return unique
+
+
+def _identities(passage: Passage, *, by_url: bool) -> set[object]:
+    metadata = passage.metadata
+    identities: set[object] = {("id", passage.collection, passage.id)}
+    document, start, end = (metadata.get(key) for key in ("document_id", "char_start", "char_end"))
+    if isinstance(document, str) and isinstance(start, int) and isinstance(end, int):
+        identities.add(("span", document, start, end))
+    if text := " ".join(passage.text.split()):
+        identities.add(("text", text))
+    url = metadata.get("url")
+    if by_url and isinstance(url, str) and url:
+        identities.add(("url", url))
+    return identities

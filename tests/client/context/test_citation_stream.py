@@ -1,0 +1,138 @@
+"""Citations of a reply, complete and in chunks."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragstore_client.context._citation_report import check_citations, report_of, without_invented
+from ragstore_client.context._citation_stream import Citation, CitationStream, Segment
+from ragstore_client.context._passages import ContextPassage
+
+PASSAGES = [
+    ContextPassage(id="a", text="t", citation="manual.pdf#3", number=1, tokens=1),
+    ContextPassage(id="b", text="t", citation="manual.pdf#4", number=2, tokens=1),
+    ContextPassage(id="c", text="t", citation="report [final].pdf#1", number=3, tokens=1),
+    ContextPassage(
+        id="d", text="t", metadata={"url": "https://x.org/a"}, citation="https://x.org/a", number=4, tokens=1
+    ),
+    ContextPassage(id="e", text="t", citation="Handbook#2", number=5, tokens=1),
+]
+
+FRAGMENTS = (
+    "[1]", "[9]", "[1, 2]", "[1-3]", "[1\u20133]", "[manual.pdf#3]", "[manual.pdf]", "[report [final].pdf#1]",
+    "[report [final].pd", "[Source 2]", "\u30102\u3011", "\u30101\u2020L1\u3011",
+    "[7](https://x)", "[2]: https://x", "[^1]",
+    "[[1]]", "[text][1]", "`a[0]`", "``x ` [1]``", "```", "```py\n",
+    "~~~\n", "~~~~", "\n", "\n\n", "    ```\n", "> ```\n",
+    "Sources:\n", "**Quellen**\n", "- [1] https://x.org/a\n", "- [8] y\n", "* ", "word", " ",
+    "x[0]", "[0]", "\\[1\\]", "[", "]",
+    "`", "\r\n", "[2021]", "[a, b]", "[C#7]", "[Handbook#9]", "!", "\u3010", "\uff3b1\uff3d",
+)  # fmt: skip
+
+ANSWERS = st.lists(st.sampled_from(FRAGMENTS) | st.text("ab[]`1 \n(:", max_size=4), max_size=12).map("".join)
+
+
+def collect(segments: list[Segment]) -> tuple[str, list[Citation]]:
+    return "".join(s.text for s in segments), [c for s in segments for c in s.citations]
+
+
+def streamed(chunks: list[str]) -> tuple[str, list[Citation]]:
+    stream = CitationStream(PASSAGES)
+    segments = [segment for chunk in chunks for segment in stream.feed(chunk)]
+    return collect([*segments, *stream.finish()])
+
+
+@settings(deadline=None)
+@given(ANSWERS)
+def test_a_stream_cut_at_every_position_has_the_same_citations_as_the_whole(answer: str) -> None:
+    whole = streamed([answer])
+    assert whole[0] == answer
+    for position in range(len(answer)):
+        assert streamed([answer[:position], answer[position:]]) == whole
+
+
+@settings(deadline=None)
+@given(ANSWERS, st.data())
+def test_a_stream_of_single_characters_or_random_chunks_has_the_same_citations(
+    answer: str, data: st.DataObject
+) -> None:
+    whole = streamed([answer])
+    assert streamed(list(answer)) == whole
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(answer)))))
+    assert streamed([answer[a:b] for a, b in zip([0, *cuts], [*cuts, len(answer)], strict=True)]) == whole
+
+
+@settings(deadline=None)
+@given(st.text(max_size=80), st.integers(1, 7))
+def test_any_text_is_returned_unchanged(answer: str, size: int) -> None:
+    assert streamed([answer[i : i + size] for i in range(0, len(answer), size)])[0] == answer
+
+
+@settings(deadline=None)
+@given(ANSWERS)
+def test_spans_are_positions_in_the_answer(answer: str) -> None:
+    for citation in check_citations(answer, PASSAGES).citations:
+        marker = answer[citation.marker_start : citation.marker_end]
+        assert marker[0] in "[\u3010\uff3b\u3014"
+        assert marker[-1] in "]\u3011\uff3d\u3015"
+        assert citation.marker_start < citation.start < citation.end < citation.marker_end
+
+
+@settings(deadline=None)
+@given(ANSWERS)
+def test_a_marker_is_never_split(answer: str) -> None:
+    stream = CitationStream(PASSAGES)
+    for segment in [s for character in answer for s in stream.feed(character)] + stream.finish():
+        for citation in segment.citations:
+            assert len(segment.text) == citation.marker_end - citation.marker_start
+
+
+def test_text_without_brackets_or_code_is_returned_immediately() -> None:
+    stream = CitationStream(PASSAGES)
+    assert stream.feed("The warranty is ") == [Segment("The warranty is ")]
+    assert stream.feed("two years [1") == [Segment("two years ")]
+    [marker] = stream.feed("] and")[:1]
+    assert marker.text == "[1]"
+    assert marker.citations[0].passages == (PASSAGES[0],)
+
+
+def test_a_long_unclosed_bracket_is_not_held_back_forever() -> None:
+    stream = CitationStream(PASSAGES)
+    assert "".join(s.text for s in stream.feed("[" + "x" * 300)) == "[" + "x" * 300
+
+
+def test_a_report_can_be_made_of_a_stream() -> None:
+    answer = "Two years [1], three with an extension [7]. See [manual.pdf#4]."
+    stream = CitationStream(PASSAGES)
+    segments = [s for character in answer for s in stream.feed(character)] + stream.finish()
+    assert report_of((c for s in segments for c in s.citations), PASSAGES) == check_citations(answer, PASSAGES)
+
+
+def test_a_report_lists_cited_and_uncited_passages_and_invented_citations() -> None:
+    report = check_citations("Two years [2][1]. Three [7], see [other.pdf#1] and [2].", PASSAGES)
+    assert [p.id for p in report.cited] == ["b", "a"]
+    assert [p.id for p in report.uncited] == ["c", "d", "e"]
+    assert [c.label for c in report.invented] == ["7", "other.pdf#1"]
+
+
+def test_a_list_of_sources_cites_nothing_but_may_be_invented() -> None:
+    report = check_citations("It is fast [1].\n\nSources\n- [1] https://a\n- [2] https://b\n- [9] https://c", PASSAGES)
+    assert [p.id for p in report.cited] == ["a"]
+    assert [(c.label, c.listed) for c in report.citations] == [("1", False), ("1", True), ("2", True), ("9", True)]
+    assert [c.label for c in report.invented] == ["9"]
+
+
+def test_invented_markers_can_be_removed() -> None:
+    answer = "Two years [1]. Three [7]. Four [2, 9]. Five [other.pdf#1]!"
+    assert without_invented(answer, check_citations(answer, PASSAGES)) == "Two years [1]. Three. Four [2, 9]. Five!"
+
+
+def test_the_answer_of_the_numbered_example_cites_both_sources() -> None:
+    answer = (
+        "Qdrant's latest release focuses on hybrid search throughput and faster filters [1][2].\n\n"
+        "Sources\n- [1] https://qdrant.tech/blog/qdrant-1-9/\n- [2] https://qdrant.tech/changelog/"
+    )
+    report = check_citations(answer, PASSAGES[:2])
+    assert [p.number for p in report.cited] == [1, 2]
+    assert report.invented == ()

@@ -1,0 +1,112 @@
+"""Reranking by TEI and by Cohere's protocol, against servers on a socket."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from ragstore_client import (
+    CallTimeout,
+    ConnectFailed,
+    InvalidConfiguration,
+    ProblemError,
+    RagstoreError,
+    UnexpectedResponse,
+)
+from ragstore_client.context import CohereReranker, Passage, TeiReranker
+from tests.client.fake_servers import LocalServer, Request, Response, scripted_server
+
+GIVEN = [Passage(id=word, text=word * n, similarity=0.5) for n, word in enumerate("abcdefg", 1)]
+
+
+def respond(request: Request) -> Response:
+    """A server that finds the longest texts the most relevant, and refuses more than four."""
+    body = json.loads(request.body)
+    texts = body.get("texts", body.get("documents"))
+    if len(texts) > 4:
+        return Response(413, {"error": f"batch size {len(texts)} > maximum allowed batch size 4: {texts}"})
+    ranked = sorted(enumerate(texts), key=lambda item: -len(item[1]))
+    if request.path == "/rerank":
+        return Response(200, [{"index": index, "score": len(text) - 4.5} for index, text in ranked])
+    results = [{"index": index, "relevance_score": len(text) / 10} for index, text in ranked]
+    return Response(200, {"id": "x", "results": results[: body["top_n"]], "meta": {}})
+
+
+@pytest.fixture
+def server() -> Iterator[LocalServer]:
+    with LocalServer(respond) as running:
+        yield running
+
+
+def ids(passages: list[Passage]) -> str:
+    return "".join(p.id for p in passages)
+
+
+async def test_tei_orders_passages_of_all_batches_by_raw_scores(server: LocalServer) -> None:
+    reranker = TeiReranker(server.url, api_key="secret", max_batch=3)
+    assert ids(await reranker.rerank("q", GIVEN)) == "gfedcba"
+    assert sorted(len(json.loads(request.body)["texts"]) for request in server.requests) == [1, 3, 3]
+    [first, *_] = server.requests
+    assert first.headers["authorization"] == "Bearer secret"
+    assert json.loads(first.body) | {"texts": []} == {"query": "q", "texts": [], "raw_scores": True, "truncate": True}
+
+
+async def test_cohere_orders_passages_and_names_the_model(server: LocalServer) -> None:
+    reranker = CohereReranker(server.url, model="rerank-v3.5")
+    assert ids(await reranker.rerank("q", GIVEN[:4], top_k=2)) == "dc"
+    [request] = server.requests
+    assert request.path == "/v2/rerank"
+    assert json.loads(request.body) == {
+        "model": "rerank-v3.5",
+        "query": "q",
+        "documents": ["a", "bb", "ccc", "dddd"],
+        "top_n": 4,
+    }
+
+
+async def test_both_ways_of_calling_give_the_same_order(server: LocalServer) -> None:
+    for reranker in (TeiReranker(server.url, max_batch=2), CohereReranker(server.url, model="m", max_batch=4)):
+        assert await reranker.rerank("q", GIVEN, top_k=5) == reranker.rerank_sync("q", GIVEN, top_k=5)
+
+
+async def test_without_passages_nothing_is_sent(server: LocalServer) -> None:
+    reranker = TeiReranker(server.url)
+    assert await reranker.rerank("q", []) == reranker.rerank_sync("q", []) == []
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("response", "error"),
+    [
+        (Response(200, [{"index": 0, "score": 1.0}]), UnexpectedResponse),
+        (Response(200, [{"index": 0, "score": 1.0}, {"index": 0, "score": 2.0}]), UnexpectedResponse),
+        (Response(200, [{"index": 0, "score": 1.0}, {"index": 2, "score": 2.0}]), UnexpectedResponse),
+        (Response(200, b"<html>"), UnexpectedResponse),
+        (Response(424, {"error": "canary is no reranker", "error_type": "backend"}), ProblemError),
+        (Response(200, [], delay=1.0), CallTimeout),
+    ],
+)
+async def test_unusable_responses_are_errors_without_the_texts(response: Response, error: type[RagstoreError]) -> None:
+    passages = [Passage(id="a", text="canary"), Passage(id="b", text="canary")]
+    with scripted_server(response) as server:
+        reranker = TeiReranker(server.url, timeout=0.3)
+        with pytest.raises(error) as synchronous:
+            reranker.rerank_sync("canary", passages)
+        with pytest.raises(error) as asynchronous:
+            await reranker.rerank("canary", passages)
+    assert "canary" not in f"{synchronous.value} {asynchronous.value}"
+
+
+async def test_a_failing_batch_fails_the_call_with_its_own_error(server: LocalServer) -> None:
+    with pytest.raises(ProblemError) as raised:
+        await TeiReranker(server.url, max_batch=5).rerank("q", GIVEN)
+    assert raised.value.status == 413
+
+
+async def test_an_unreachable_server_and_a_bad_url_are_errors() -> None:
+    with pytest.raises(ConnectFailed):
+        await TeiReranker("http://127.0.0.1:9", timeout=2).rerank("q", GIVEN)
+    with pytest.raises(InvalidConfiguration):
+        TeiReranker("ftp://x")
