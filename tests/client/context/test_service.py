@@ -36,7 +36,7 @@ from ragstore_client.context import (
     session_scopes,
 )
 from tests.client.fake_servers import FakeEmbeddings, LocalServer, Request, Response, delaying_proxy, vector_of
-from tests.support.keyed_services import guarded
+from tests.support.keyed_services import keyed_service
 from tests.support.servers import Served, free_port
 
 T = TypeVar("T")
@@ -209,7 +209,7 @@ def test_a_store_that_is_down_is_a_failure() -> None:
 
 
 def test_a_wrong_key_is_a_failure(tmp_path: Path) -> None:
-    with guarded(tmp_path, {"reader": {"role": "reader"}}) as service:
+    with keyed_service(tmp_path, {"reader": {"role": "reader"}}) as service:
         context = build(service.served.url, Scope(collections=["manuals"]), api_key="wrong")
     assert (context.reason, context.failures[0].error) == ("failed", "Unauthorized (401)")
 
