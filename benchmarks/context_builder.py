@@ -2,7 +2,7 @@
 
     python -m benchmarks.context_builder
 
-docs/answering-with-sources.md has the results.
+The results are in `docs/answering-with-sources.md`.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ RULES: Final[tuple[tuple[str, str], ...]] = (
     (r"\blet(?:s|ting)? go of\b", "close, release"),
     (r"\bat once\b", "immediately, concurrently"),
     (r"\b(?:is|are|was|were|be|been|being|not) asked\b|\basks?\b|\basking\b", "request, query, call"),
-    (r"\banswer(?:s|ed|ing)?\b", "response, respond, return"),
+    (r"\b[Aa]nswer(?:s|ed|ing)?\b(?! with sources)", "response, respond, return; a model gives a reply"),
     (r"\bmend(?:s|ed|ing)?\b", "fix, repair"),
     (r"\b(?:nobody|somebody|whoever|everybody)\b", "name the caller, client, operator or user"),
     (

@@ -105,8 +105,8 @@ def choose(
     if query is None:
         similarity = np.nan_to_num(np.array(similarities, np.float32), nan=-1.0)
     else:
-        # einsum runs in this thread. With `@`, BLAS waits for threads of its own: on two busy cores, 40 of 1,000 vectors
-        # of 768 dimensions took 316 ms at the 90th percentile, and take 11 ms with einsum (numpy 2.4).
+        # einsum runs in this thread. With `@`, BLAS waits for threads of its own: on two busy cores, 40 of 1,000
+        # vectors of 768 dimensions took 316 ms at the 90th percentile, and take 11 ms with einsum (numpy 2.4).
         unit = _normalize_rows(np.frombuffer(query, np.float32), np.linalg.norm(query))
         similarity = np.einsum("ij,j->i", matrix, unit)
     relevance = np.float32(1.0 - diversity) * similarity
