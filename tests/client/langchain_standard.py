@@ -21,7 +21,7 @@ from ragstore_client.langchain import RagstoreContextRetriever, RagstoreVectorSt
 from tests.client.fake_servers import vector_of
 
 
-class TestRagstoreVectorStore(VectorStoreIntegrationTests):
+class TestRagstoreVectorStore(VectorStoreIntegrationTests):  # type: ignore[misc]  # not installed with the other tests
     @pytest.fixture
     def vectorstore(self, store: Client) -> Iterator[VectorStore]:
         name = f"langchain_{uuid4()}"
@@ -40,7 +40,7 @@ def animals(store: Client) -> Iterator[str]:
     store.delete_collection(name)
 
 
-class TestRagstoreContextRetriever(RetrieversIntegrationTests):
+class TestRagstoreContextRetriever(RetrieversIntegrationTests):  # type: ignore[misc]  # as above
     @pytest.fixture(autouse=True)
     def _source(self, store: Client, animals: str) -> None:
         source = ClientSource(store, vector_of, collections=[animals])

