@@ -168,21 +168,24 @@ def test_invalidation_of_everything() -> None:
     assert not run_virtually(run())
 
 
-def test_a_retrieval_in_flight_while_its_session_is_invalidated_is_not_cached() -> None:
+@pytest.mark.parametrize("concurrently", [True, False])
+def test_a_retrieval_in_flight_while_its_session_is_invalidated_is_not_cached(concurrently: bool) -> None:
     source = ScriptedSource(Behaviour(delay=1, passages=[passage(1)]))
 
-    async def run() -> tuple[ChatContext, ChatContext, ChatContext]:
+    async def run() -> list[ChatContext]:
         builder = AsyncContextBuilder(source)
         before = asyncio.create_task(builder.build(QUESTION, session_id="a"))
         await asyncio.sleep(0.5)
         builder.invalidate(session_id="a")
         source.default = Behaviour(delay=1, passages=[passage(2)])
+        if not concurrently:
+            await before
         after = await builder.build(QUESTION, session_id="a")
-        return await before, after, await builder.build(QUESTION, session_id="a")
+        return [await before, after, await builder.build(QUESTION, session_id="a")]
 
-    before, after, last = run_virtually(run())
-    assert [context.passages[0].id for context in (before, after, last)] == ["p1", "p2", "p2"]
-    assert last.cached
+    contexts = run_virtually(run())
+    assert [context.passages[0].id for context in contexts] == ["p1", "p2", "p2"]
+    assert [context.cached for context in contexts] == [False, False, True]
 
 
 def test_a_cancelled_caller_does_not_cancel_the_retrieval_of_the_others() -> None:

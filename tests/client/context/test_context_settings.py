@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ragstore_client import InvalidConfiguration
 from ragstore_client.context import ContextSettings
+from ragstore_client.context._settings import VARIABLES
 
 
 def test_the_defaults_are_those_of_the_chat_service() -> None:
@@ -113,3 +116,10 @@ def test_three_times_as_many_passages_are_fetched_where_some_are_chosen(
     settings: ContextSettings, reranks: bool, candidates: int
 ) -> None:
     assert settings.candidates(reranks=reranks) == candidates
+
+
+def test_the_page_lists_every_variable_and_its_setting() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs/answering-with-sources.md").read_text()
+    rows = [f"| `{field}` | `{name}` |" for name, field in VARIABLES.items()]
+    assert [row for row in rows if row not in page] == []
+    assert set(VARIABLES.values()) == set(ContextSettings.__struct_fields__)
