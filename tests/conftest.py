@@ -18,7 +18,19 @@ from tests.support.servers import Served, running, start_chroma, start_service
 
 STORES = ("embedded", "remote")
 
-PROCESS_FIXTURES = frozenset({"chroma", "service", "location", "spy_backend", "keyed", "archive_store"})
+PROCESS_FIXTURES = frozenset(
+    {
+        "chroma",
+        "service",
+        "client_service",
+        "tea_service",
+        "pages_service",
+        "location",
+        "spy_backend",
+        "keyed",
+        "archive_store",
+    }
+)
 """Fixtures that start a process. Each other one that does so depends on one of these."""
 
 PROCESS_FOLDERS = frozenset({"system", "soak", "fuzz", "node", "deploy", "transfer", "chroma_quirks", "hostile"})

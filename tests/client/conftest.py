@@ -52,7 +52,7 @@ def _no_canary_is_logged(log_spy: LogSpy) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def client_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The service, over embedded Chroma."""
     with running(start_service(tmp_path_factory.mktemp("client-service"))) as served:
         yield served
@@ -93,7 +93,7 @@ def cache() -> EmbeddingCache:
 
 
 @pytest.fixture
-def name() -> str:
+def archive_name() -> str:
     """A unique name for a collection."""
     return f"repo_{uuid4()}"
 
@@ -136,42 +136,42 @@ def make_client(request: pytest.FixtureRequest) -> Iterator[ClientFactory]:
 
 
 @pytest.fixture
-def client(make_client: ClientFactory, service: Served) -> Client:
+def client(make_client: ClientFactory, client_service: Served) -> Client:
     """A client of the service, synchronous and asynchronous."""
-    return make_client(service.url)
+    return make_client(client_service.url)
 
 
 @pytest.fixture(scope="session")
-def store(service: Served) -> Iterator[Client]:
+def store(client_service: Served) -> Iterator[Client]:
     """A client of the service, for preparing a test."""
-    with Client(service.url) as client:
+    with Client(client_service.url) as client:
         yield client
 
 
 @pytest.fixture
-def collection(store: Client, name: str) -> Iterator[str]:
+def client_collection(store: Client, archive_name: str) -> Iterator[str]:
     """A new, empty collection."""
-    store.create_collection(name)
-    yield name
+    store.create_collection(archive_name)
+    yield archive_name
     with contextlib.suppress(NotFound):
-        store.delete_collection(name)
+        store.delete_collection(archive_name)
 
 
 @pytest.fixture
-def handbook(archive_store: ArchiveStore, name: str) -> Iterator[RagArchiveConfig]:
+def handbook(archive_store: ArchiveStore, archive_name: str) -> Iterator[RagArchiveConfig]:
     """An archive with the handbook."""
-    archive_store.create(name, HANDBOOK)
-    yield RagArchiveConfig(name="Handbuch", collection_name=name, chromadb_url=archive_store.url)
-    archive_store.delete(name)
+    archive_store.create(archive_name, HANDBOOK)
+    yield RagArchiveConfig(name="Handbuch", collection_name=archive_name, chromadb_url=archive_store.url)
+    archive_store.delete(archive_name)
 
 
 @pytest.fixture
-def make_archive(archive_store: ArchiveStore, name: str) -> Iterator[Callable[..., RagArchiveConfig]]:
+def make_archive(archive_store: ArchiveStore, archive_name: str) -> Iterator[Callable[..., RagArchiveConfig]]:
     """Makes archives with documents."""
     made: list[str] = []
 
     def make(*documents: NewDocument, **more: str) -> RagArchiveConfig:
-        made.append(f"{name}-{len(made)}")
+        made.append(f"{archive_name}-{len(made)}")
         archive_store.create(made[-1], documents)
         title = f"Archiv {len(made)}"
         return RagArchiveConfig(name=title, collection_name=made[-1], **{"chromadb_url": archive_store.url, **more})

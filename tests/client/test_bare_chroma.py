@@ -94,14 +94,14 @@ def test_distances_and_scores_are_those_of_ragstore(
     chroma_archives: ArchiveStore,
     settings: RagSettings,
     cache: EmbeddingCache,
-    name: str,
+    archive_name: str,
     distance: Distance,
 ) -> None:
     documents = [chunk(0, "Heizung im Keller"), chunk(1, "Heizung im Dach des Hauses"), chunk(2, "Aufzug")]
     found = []
     for archive_store in (ragstore_archives, chroma_archives):
-        archive_store.create(name, documents, distance)
-        archive = RagArchiveConfig(name="a", collection_name=name, chromadb_url=archive_store.url)
+        archive_store.create(archive_name, documents, distance)
+        archive = RagArchiveConfig(name="a", collection_name=archive_name, chromadb_url=archive_store.url)
         retriever = Retriever(RagConfig(archives=[archive]), settings=settings, cache=cache)
         found.append(
             [
@@ -109,7 +109,7 @@ def test_distances_and_scores_are_those_of_ragstore(
                 for passage in retriever.search("Heizung")
             ]
         )
-        archive_store.delete(name)
+        archive_store.delete(archive_name)
     over_ragstore, over_chroma = found
     assert [passage[:3] for passage in over_ragstore] == [passage[:3] for passage in over_chroma]
     assert [passage[3] for passage in over_ragstore] == pytest.approx([passage[3] for passage in over_chroma], abs=1e-6)
@@ -137,11 +137,11 @@ def test_records_without_text_metadata_or_distance_are_read(settings: RagSetting
 @pytest.mark.process
 @pytest.mark.parametrize(("before", "after"), [("ragstore", "chroma"), ("chroma", "ragstore")])
 def test_the_backend_behind_a_url_may_change(
-    request: pytest.FixtureRequest, settings: RagSettings, name: str, before: str, after: str
+    request: pytest.FixtureRequest, settings: RagSettings, archive_name: str, before: str, after: str
 ) -> None:
     stores: dict[str, ArchiveStore] = {each: request.getfixturevalue(f"{each}_archives") for each in (before, after)}
     for archive_store in stores.values():
-        archive_store.create(name, [chunk(0, "Heizung")])
+        archive_store.create(archive_name, [chunk(0, "Heizung")])
     current = [before]
     detector = BackendDetector()
     with httpx.Client(timeout=30) as http:
@@ -153,14 +153,14 @@ def test_the_backend_behind_a_url_may_change(
             return Response(response.status_code, response.content)
 
         with LocalServer(respond) as server:
-            archive = RagArchiveConfig(name="a", collection_name=name, chromadb_url=server.url)
+            archive = RagArchiveConfig(name="a", collection_name=archive_name, chromadb_url=server.url)
             retriever = Retriever(RagConfig(archives=[archive]), settings=settings, detector=detector)
             assert len(retriever.search("Heizung")) == 1
             current[0] = after
             assert len(retriever.search("Heizung")) == 1
             assert detector.cached(server.url) == after
     for archive_store in stores.values():
-        archive_store.delete(name)
+        archive_store.delete(archive_name)
 
 
 def test_the_backend_of_a_failing_server_is_not_cached(settings: RagSettings) -> None:
@@ -172,24 +172,26 @@ def test_the_backend_of_a_failing_server_is_not_cached(settings: RagSettings) ->
         assert detector.cached(server.url) is None
 
 
-async def test_chroma_as_a_provider(chroma: Served, chroma_archives: ArchiveStore, name: str) -> None:
-    chroma_archives.create(name, [chunk(number, f"text {number}") for number in range(7)])
+async def test_chroma_as_a_provider(chroma: Served, chroma_archives: ArchiveStore, archive_name: str) -> None:
+    chroma_archives.create(archive_name, [chunk(number, f"text {number}") for number in range(7)])
     provider = ChromaProvider.connect({"url": chroma.url})
-    assert name in await provider.collections()
+    assert archive_name in await provider.collections()
     health = await provider.health()
     assert (health.status, health.error) == ("healthy", None)
     assert health.collection_count
-    assert len(await provider.documents(name, where={"layer": "chunk"}, limit=5)) == 5
-    chroma_archives.delete(name)
+    assert len(await provider.documents(archive_name, where={"layer": "chunk"}, limit=5)) == 5
+    chroma_archives.delete(archive_name)
 
 
 @pytest.mark.parametrize("wanted", [499, 500, 501, 1000])
 async def test_documents_are_read_in_pages(
-    chroma_archives: ArchiveStore, ragstore_archives: ArchiveStore, name: str, wanted: int
+    chroma_archives: ArchiveStore, ragstore_archives: ArchiveStore, archive_name: str, wanted: int
 ) -> None:
     many = [chunk(number, f"text {number}", dimension=2) for number in range(520)]
     for archive_store, provider in ((chroma_archives, ChromaProvider), (ragstore_archives, RagstoreProvider)):
-        archive_store.create(name, many)
-        documents = await provider.connect({"url": archive_store.url, "timeout": 30.0}).documents(name, limit=wanted)
+        archive_store.create(archive_name, many)
+        documents = await provider.connect({"url": archive_store.url, "timeout": 30.0}).documents(
+            archive_name, limit=wanted
+        )
         assert [document.id for document in documents] == [document.id for document in many][:wanted]
-        archive_store.delete(name)
+        archive_store.delete(archive_name)

@@ -7,32 +7,32 @@ import pytest
 from ragstore_client import BadRequest, Client, Conflict, InvalidInput, NewDocument, NotFound
 
 
-def test_a_created_collection_is_returned(client: Client, name: str) -> None:
-    created = client.create_collection(name, metadata={"owner": "team a", "year": 2024, "live": True})
-    assert (created.status, created.name, created.distance) == ("created", name, "cosine")
+def test_a_created_collection_is_returned(client: Client, archive_name: str) -> None:
+    created = client.create_collection(archive_name, metadata={"owner": "team a", "year": 2024, "live": True})
+    assert (created.status, created.name, created.distance) == ("created", archive_name, "cosine")
     assert created.metadata["year"] == 2024
     assert created.metadata["live"] is True
-    client.delete_collection(name)
+    client.delete_collection(archive_name)
 
 
-def test_embedding_fields_become_metadata(client: Client, name: str) -> None:
-    client.create_collection(name, embedding_provider="tei", embedding_model="jina", distance="l2")
-    collection = client.get_collection(name)
+def test_embedding_fields_become_metadata(client: Client, archive_name: str) -> None:
+    client.create_collection(archive_name, embedding_provider="tei", embedding_model="jina", distance="l2")
+    collection = client.get_collection(archive_name)
     assert collection.metadata == {"embedding_provider": "tei", "embedding_model": "jina"}
     assert (collection.count, collection.dimension, collection.distance) == (0, None, "l2")
-    client.delete_collection(name)
+    client.delete_collection(archive_name)
 
 
-def test_an_existing_name_is_a_conflict(client: Client, collection: str) -> None:
+def test_an_existing_name_is_a_conflict(client: Client, client_collection: str) -> None:
     with pytest.raises(Conflict) as caught:
-        client.create_collection(collection)
+        client.create_collection(client_collection)
     assert caught.value.status == 409
-    assert collection in caught.value.detail
+    assert client_collection in caught.value.detail
     assert caught.value.request_id
 
 
-def test_get_or_create_returns_an_existing_collection(client: Client, collection: str) -> None:
-    assert client.create_collection(collection, get_or_create=True).status == "exists"
+def test_get_or_create_returns_an_existing_collection(client: Client, client_collection: str) -> None:
+    assert client.create_collection(client_collection, get_or_create=True).status == "exists"
 
 
 def test_a_bad_name_is_a_bad_request(client: Client) -> None:
@@ -53,8 +53,8 @@ def test_a_name_that_would_change_the_path_is_not_sent(client: Client, name: str
         client.delete_collection(name)
 
 
-def test_collections_come_in_pages(client: Client, store: Client, name: str) -> None:
-    names = [f"{name}-{number}" for number in range(5)]
+def test_collections_come_in_pages(client: Client, store: Client, archive_name: str) -> None:
+    names = [f"{archive_name}-{number}" for number in range(5)]
     for each in names:
         store.create_collection(each)
     page = client.list_collections(limit=2, offset=1)
@@ -65,31 +65,31 @@ def test_collections_come_in_pages(client: Client, store: Client, name: str) -> 
         store.delete_collection(each)
 
 
-def test_metadata_is_replaced_or_merged(client: Client, collection: str) -> None:
-    client.update_collection_metadata(collection, {"a": 1, "b": 2})
-    merged = client.update_collection_metadata(collection, {"b": None, "c": 3}, merge=True)
+def test_metadata_is_replaced_or_merged(client: Client, client_collection: str) -> None:
+    client.update_collection_metadata(client_collection, {"a": 1, "b": 2})
+    merged = client.update_collection_metadata(client_collection, {"b": None, "c": 3}, merge=True)
     assert (merged.metadata, merged.merge) == ({"a": 1, "c": 3}, True)
-    assert client.update_collection_metadata(collection, {"d": 4}).metadata == {"d": 4}
+    assert client.update_collection_metadata(client_collection, {"d": 4}).metadata == {"d": 4}
 
 
-def test_a_deleted_collection_is_gone(client: Client, name: str) -> None:
-    client.create_collection(name)
-    assert client.delete_collection(name).status == "deleted"
+def test_a_deleted_collection_is_gone(client: Client, archive_name: str) -> None:
+    client.create_collection(archive_name)
+    assert client.delete_collection(archive_name).status == "deleted"
     with pytest.raises(NotFound):
-        client.delete_collection(name)
+        client.delete_collection(archive_name)
 
 
-def test_metadata_values_are_distinct_and_sorted(client: Client, collection: str) -> None:
+def test_metadata_values_are_distinct_and_sorted(client: Client, client_collection: str) -> None:
     client.upsert_documents(
-        collection,
+        client_collection,
         [
             NewDocument(id=str(number), text="x", embedding=[1.0, 0.0], metadata={"part": part})
             for number, part in enumerate("bab")
         ],
     )
-    values = client.metadata_values(collection, "part")
+    values = client.metadata_values(client_collection, "part")
     assert (values.field, values.values, values.count) == ("part", ["a", "b"], 2)
-    assert client.metadata_values(collection, "part", limit=1).values == ["a"]
+    assert client.metadata_values(client_collection, "part", limit=1).values == ["a"]
 
 
 def test_info_health_and_probes_are_returned(client: Client) -> None:

@@ -18,49 +18,49 @@ def documents(count: int, **metadata: str | int) -> list[NewDocument]:
     ]
 
 
-def test_added_documents_read_back_as_they_were(client: Client, collection: str) -> None:
+def test_added_documents_read_back_as_they_were(client: Client, client_collection: str) -> None:
     metadata: dict[str, str | int | float | bool | list[str] | None]
     metadata = {"layer": CANARY_VALUE, "page": 3, "ratio": 0.5, "live": True, "tags": ["a", "b"], "none": None}
     sent = NewDocument(id="a", text=CANARY_TEXT, embedding=[CANARY_NUMBER, 1.0], metadata=metadata)
-    written = client.add_documents(collection, [sent])
+    written = client.add_documents(client_collection, [sent])
     assert (written.status, written.count, written.ids) == ("added", 1, ["a"])
-    read = client.get_document(collection, "a")
+    read = client.get_document(client_collection, "a")
     assert read.text == CANARY_TEXT
     assert read.metadata == {key: value for key, value in metadata.items() if value is not None}
 
 
-def test_the_service_generates_a_missing_id(client: Client, collection: str) -> None:
-    (made,) = client.add_documents(collection, [NewDocument(text="x", embedding=[1.0])]).ids
-    assert client.get_document(collection, made).text == "x"
+def test_the_service_generates_a_missing_id(client: Client, client_collection: str) -> None:
+    (made,) = client.add_documents(client_collection, [NewDocument(text="x", embedding=[1.0])]).ids
+    assert client.get_document(client_collection, made).text == "x"
 
 
-def test_numpy_vectors_and_numpy_metadata_are_accepted(client: Client, collection: str) -> None:
+def test_numpy_vectors_and_numpy_metadata_are_accepted(client: Client, client_collection: str) -> None:
     sent = NewDocument(
         id="a",
         text="x",
         embedding=np.array([0.1, 0.2], dtype="float32"),
         metadata={"page": np.int64(7), "ratio": np.float32(0.5), "live": np.bool_(True)},  # type: ignore[dict-item]
     )
-    client.upsert_documents(collection, [sent])
-    page = client.list_documents(collection, ids=["a"], include_embeddings=True)
+    client.upsert_documents(client_collection, [sent])
+    page = client.list_documents(client_collection, ids=["a"], include_embeddings=True)
     assert page.documents[0].metadata.items() >= {"page": 7, "ratio": 0.5, "live": True}.items()
     assert page.documents[0].embedding == pytest.approx([0.1, 0.2])
 
 
-def test_an_existing_id_is_a_conflict_for_add_and_replaced_by_upsert(client: Client, collection: str) -> None:
-    client.add_documents(collection, documents(2))
+def test_an_existing_id_is_a_conflict_for_add_and_replaced_by_upsert(client: Client, client_collection: str) -> None:
+    client.add_documents(client_collection, documents(2))
     with pytest.raises(Conflict, match="d1"):
-        client.add_documents(collection, documents(3)[1:])
-    assert client.get_collection(collection).count == 2
-    client.upsert_documents(collection, [NewDocument(id="d1", text="new", embedding=[0.0, 1.0])])
-    assert client.get_document(collection, "d1").text == "new"
+        client.add_documents(client_collection, documents(3)[1:])
+    assert client.get_collection(client_collection).count == 2
+    client.upsert_documents(client_collection, [NewDocument(id="d1", text="new", embedding=[0.0, 1.0])])
+    assert client.get_document(client_collection, "d1").text == "new"
 
 
-def test_a_rejection_names_the_invalid_document(client: Client, collection: str) -> None:
-    client.add_documents(collection, documents(1))
+def test_a_rejection_names_the_invalid_document(client: Client, client_collection: str) -> None:
+    client.add_documents(client_collection, documents(1))
     wrong = [*documents(2), NewDocument(id="x", text="x", embedding=[1.0, 2.0, 3.0])]
     with pytest.raises(BadRequest) as caught:
-        client.upsert_documents(collection, wrong)
+        client.upsert_documents(client_collection, wrong)
     assert "[2]" in caught.value.errors[0].path
     assert "2" in caught.value.detail
     assert "3" in caught.value.detail
@@ -72,40 +72,40 @@ def test_a_rejection_names_the_invalid_document(client: Client, collection: str)
     ids=["NaN", "infinity", "object", "surrogate"],
 )
 def test_metadata_that_json_cannot_represent_is_rejected_before_it_is_sent(
-    client: Client, collection: str, metadata: dict[str, str]
+    client: Client, client_collection: str, metadata: dict[str, str]
 ) -> None:
     with pytest.raises(InvalidInput):
-        client.upsert_documents(collection, [NewDocument(id="a", text="x", embedding=[1.0], metadata=metadata)])
+        client.upsert_documents(client_collection, [NewDocument(id="a", text="x", embedding=[1.0], metadata=metadata)])
 
 
 @pytest.mark.parametrize("document_id", ["a/b", "a:b", "ä ö?#%", "..", ".", "filter", "all", "日本", "a\nb"])
-def test_any_text_is_an_id(client: Client, collection: str, document_id: str) -> None:
-    client.upsert_documents(collection, [NewDocument(id=document_id, text="x", embedding=[1.0])])
-    assert client.get_document(collection, document_id).id == document_id
-    assert client.delete_documents(collection, ids=[document_id]).count == 1
+def test_any_text_is_an_id(client: Client, client_collection: str, document_id: str) -> None:
+    client.upsert_documents(client_collection, [NewDocument(id=document_id, text="x", embedding=[1.0])])
+    assert client.get_document(client_collection, document_id).id == document_id
+    assert client.delete_documents(client_collection, ids=[document_id]).count == 1
     with pytest.raises(NotFound):
-        client.get_document(collection, document_id)
+        client.get_document(client_collection, document_id)
 
 
-def test_documents_are_listed_in_insertion_order_with_their_total(client: Client, collection: str) -> None:
-    client.upsert_documents(collection, documents(7))
-    page = client.list_documents(collection, limit=3, offset=2)
+def test_documents_are_listed_in_insertion_order_with_their_total(client: Client, client_collection: str) -> None:
+    client.upsert_documents(client_collection, documents(7))
+    page = client.list_documents(client_collection, limit=3, offset=2)
     assert [document.id for document in page.documents] == ["d2", "d3", "d4"]
     assert (page.count, page.total) == (3, 7)
-    assert client.list_documents(collection, total=False).total is None
-    assert client.list_documents(collection).documents[0].embedding is None
+    assert client.list_documents(client_collection, total=False).total is None
+    assert client.list_documents(client_collection).documents[0].embedding is None
 
 
-def test_filters_select_by_metadata_text_and_id(client: Client, collection: str) -> None:
+def test_filters_select_by_metadata_text_and_id(client: Client, client_collection: str) -> None:
     client.upsert_documents(
-        collection,
+        client_collection,
         [
             NewDocument(id=f"d{n}", text=f"text {n % 2}", embedding=[1.0], metadata={"n": n, "value": CANARY_VALUE})
             for n in range(6)
         ],
     )
     page = client.list_documents(
-        collection,
+        client_collection,
         where={"n": {"$gte": 1, "$lt": 5}, "value": CANARY_VALUE},
         where_document={"$contains": "text 1"},
         ids=["d1", "d2", "d5"],
@@ -114,74 +114,76 @@ def test_filters_select_by_metadata_text_and_id(client: Client, collection: str)
     assert page.total == 1
 
 
-def test_an_invalid_filter_is_a_bad_request_that_names_the_error(client: Client, collection: str) -> None:
+def test_an_invalid_filter_is_a_bad_request_that_names_the_error(client: Client, client_collection: str) -> None:
     with pytest.raises(BadRequest, match="Invalid 'where' filter: "):
-        client.list_documents(collection, where={"n": {"$near": 1}})
+        client.list_documents(client_collection, where={"n": {"$near": 1}})
 
 
-def test_a_filter_is_never_part_of_a_url(client: Client, collection: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_filter_is_never_part_of_a_url(
+    client: Client, client_collection: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level("DEBUG"):
-        client.list_documents(collection, where={"value": CANARY_VALUE})
-        client.delete_documents(collection, where={"value": CANARY_VALUE})
-    assert collection in caplog.text
+        client.list_documents(client_collection, where={"value": CANARY_VALUE})
+        client.delete_documents(client_collection, where={"value": CANARY_VALUE})
+    assert client_collection in caplog.text
     assert CANARY_VALUE not in caplog.text
 
 
 @pytest.mark.parametrize("page_size", [2, 3, 7, 1000, 5000])
-def test_iteration_goes_over_all_pages(client: Client, collection: str, page_size: int) -> None:
-    client.upsert_documents(collection, documents(7))
-    found = list(client.iter_documents(collection, page_size=page_size, include_embeddings=True))
+def test_iteration_goes_over_all_pages(client: Client, client_collection: str, page_size: int) -> None:
+    client.upsert_documents(client_collection, documents(7))
+    found = list(client.iter_documents(client_collection, page_size=page_size, include_embeddings=True))
     assert [document.id for document in found] == [f"d{number}" for number in range(7)]
     assert found[6].embedding == pytest.approx([1.0, 6.0])
 
 
-def test_delete_counts_what_was_there(client: Client, collection: str) -> None:
-    client.upsert_documents(collection, documents(5, part="a"))
-    assert client.delete_documents(collection, ids=["d0", "nowhere"]).count == 1
-    assert client.delete_documents(collection, where={"part": "a"}).count == 4
+def test_delete_counts_what_was_there(client: Client, client_collection: str) -> None:
+    client.upsert_documents(client_collection, documents(5, part="a"))
+    assert client.delete_documents(client_collection, ids=["d0", "nowhere"]).count == 1
+    assert client.delete_documents(client_collection, where={"part": "a"}).count == 4
     with pytest.raises(BadRequest):
-        client.delete_documents(collection)
+        client.delete_documents(client_collection)
 
 
-def test_an_emptied_collection_stays(client: Client, collection: str) -> None:
-    client.upsert_documents(collection, documents(3))
-    assert client.empty_collection(collection).count_deleted == 3
-    assert client.get_collection(collection).count == 0
+def test_an_emptied_collection_stays(client: Client, client_collection: str) -> None:
+    client.upsert_documents(client_collection, documents(3))
+    assert client.empty_collection(client_collection).count_deleted == 3
+    assert client.get_collection(client_collection).count == 0
 
 
-def test_the_nearest_come_first(client: Client, collection: str) -> None:
+def test_the_nearest_come_first(client: Client, client_collection: str) -> None:
     client.upsert_documents(
-        collection,
+        client_collection,
         [
             NewDocument(id="east", text="e", embedding=[1.0, 0.0], metadata={"side": "e"}),
             NewDocument(id="north", text="n", embedding=[0.0, 1.0], metadata={"side": "n"}),
         ],
     )
-    found = client.query(collection, [0.9, 0.1], top_k=2)
+    found = client.query(client_collection, [0.9, 0.1], top_k=2)
     assert [match.id for match in found.results] == ["east", "north"]
     near, far = found.results
     assert near.distance is not None
     assert far.distance is not None
     assert near.distance < far.distance
     assert near.score == pytest.approx(1 - near.distance)
-    only = client.query(collection, [0.9, 0.1], where={"side": "n"}, include_embeddings=True)
+    only = client.query(client_collection, [0.9, 0.1], where={"side": "n"}, include_embeddings=True)
     assert [(match.id, match.embedding) for match in only.results] == [("north", [0.0, 1.0])]
-    assert client.query(collection, [CANARY_NUMBER, 0.1], min_score=0.5).count == 1
-    assert client.query(collection, [0.9, 0.1], max_distance=0.5).count == 1
+    assert client.query(client_collection, [CANARY_NUMBER, 0.1], min_score=0.5).count == 1
+    assert client.query(client_collection, [0.9, 0.1], max_distance=0.5).count == 1
 
 
-def test_a_query_of_another_dimension_is_rejected(client: Client, collection: str) -> None:
-    client.upsert_documents(collection, documents(1))
+def test_a_query_of_another_dimension_is_rejected(client: Client, client_collection: str) -> None:
+    client.upsert_documents(client_collection, documents(1))
     with pytest.raises(BadRequest, match="dimension"):
-        client.query(collection, [1.0, 2.0, 3.0])
+        client.query(client_collection, [1.0, 2.0, 3.0])
 
 
-def test_a_failed_collection_does_not_fail_a_query_of_several(client: Client, collection: str) -> None:
-    client.upsert_documents(collection, documents(2))
-    found = client.query_collections([collection, "nowhere"], [1.0, 0.0])
-    assert {match.collection for match in found.results} == {collection}
+def test_a_failed_collection_does_not_fail_a_query_of_several(client: Client, client_collection: str) -> None:
+    client.upsert_documents(client_collection, documents(2))
+    found = client.query_collections([client_collection, "nowhere"], [1.0, 0.0])
+    assert {match.collection for match in found.results} == {client_collection}
     assert [(error.collection, error.status) for error in found.errors] == [("nowhere", 404)]
-    assert client.query_collections(collection, [1.0, 0.0], top_k=1).count == 1
+    assert client.query_collections(client_collection, [1.0, 0.0], top_k=1).count == 1
     with pytest.raises(NotFound):
         client.query_collections("nowhere", [1.0, 0.0])
 

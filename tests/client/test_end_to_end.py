@@ -31,14 +31,14 @@ async def embedded(embedder: EmbeddingsClient, documents: list[NewDocument]) -> 
 
 
 async def test_an_agent_answers_from_the_archives_that_are_enabled(
-    service: Served, embeddings: tuple[FakeEmbeddings, LocalServer], monkeypatch: pytest.MonkeyPatch
+    client_service: Served, embeddings: tuple[FakeEmbeddings, LocalServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCPROC_TEI_EMBEDDINGS_URL", embeddings[1].url)
-    monkeypatch.setenv("DOCPROC_CHROMADB_URL", service.url)
+    monkeypatch.setenv("DOCPROC_CHROMADB_URL", client_service.url)
     embedder = EmbeddingsClient(embeddings[1].url)
 
     # The platform stores two repositories.
-    async with AsyncClient(service.url) as client:
+    async with AsyncClient(client_service.url) as client:
         for name, documents in ((STANDARD, HANDBOOK[:2]), (MAINTENANCE, HANDBOOK[2:])):
             await client.create_collection(name, embedding_model=MODEL, embedding_provider="tei")
             outcomes = [outcome async for outcome in client.ingest(name, embedded(embedder, documents))]
@@ -46,7 +46,7 @@ async def test_an_agent_answers_from_the_archives_that_are_enabled(
 
     # The assistant has both; one names its service, the other uses the default of the environment.
     archives: list[dict[str, str]] = [
-        {"name": "AIS Management Standard", "collection_name": STANDARD, "chromadb_url": service.url},
+        {"name": "AIS Management Standard", "collection_name": STANDARD, "chromadb_url": client_service.url},
         {"name": "Wartungsdokumentation", "collection_name": MAINTENANCE, "embedding_model": MODEL},
     ]
     assistant = tool_graph().with_config({"configurable": {"rag_config": {"archives": archives}}})
@@ -79,7 +79,7 @@ async def test_an_agent_answers_from_the_archives_that_are_enabled(
     retriever = Retriever(rag_config, settings=RagSettings(embeddings_url=embeddings[1].url))
     passage = (await retriever.asearch("Hat der Aufzug einen Notruf?")).passages[0]
     assert (await retriever.agather_section(passage)).text == passage.text
-    async with AsyncClient(service.url) as client:
+    async with AsyncClient(client_service.url) as client:
         await client.delete_collection(MAINTENANCE)
         messages = (await assistant.ainvoke(conversation))["messages"]
         assert "AIS Management Standard" in str(messages[-1].content)

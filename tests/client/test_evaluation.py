@@ -77,11 +77,11 @@ def test_a_line_that_is_no_question_is_named(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def handbook_collection(store: Client, collection: str) -> str:
+def handbook_collection(store: Client, client_collection: str) -> str:
     """The passages of the handbook example."""
     lines = (HANDBOOK / "passages.jsonl").read_text().splitlines()
-    store.upsert_documents(collection, [NewDocument(**json.loads(line)) for line in lines])
-    return collection
+    store.upsert_documents(client_collection, [NewDocument(**json.loads(line)) for line in lines])
+    return client_collection
 
 
 def command(service: Served, collection: str, *more: str) -> subprocess.CompletedProcess[str]:
@@ -95,19 +95,19 @@ def command(service: Served, collection: str, *more: str) -> subprocess.Complete
     )
 
 
-def test_the_command_prints_the_table_of_the_handbook(service: Served, handbook_collection: str) -> None:
+def test_the_command_prints_the_table_of_the_handbook(client_service: Served, handbook_collection: str) -> None:
     done = command(
-        service, handbook_collection, "--where", '{"layer": "chunk"}', "--match", "section_heading=answer_in"
+        client_service, handbook_collection, "--where", '{"layer": "chunk"}', "--match", "section_heading=answer_in"
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("12 questions, MRR 0.9")
     assert done.stdout.strip() in (ROOT / "examples/README.md").read_text()
 
 
-def test_the_command_says_what_is_wrong(service: Served, handbook_collection: str, name: str) -> None:
-    without = command(service, handbook_collection)
+def test_the_command_says_what_is_wrong(client_service: Served, handbook_collection: str, archive_name: str) -> None:
+    without = command(client_service, handbook_collection)
     assert without.returncode == 1
     assert "needs relevant passages" in without.stderr
-    missing = command(service, f"{name}-missing", "--match", "section_heading=answer_in")
+    missing = command(client_service, f"{archive_name}-missing", "--match", "section_heading=answer_in")
     assert "Traceback" not in missing.stderr
     assert "not found" in missing.stderr

@@ -32,18 +32,18 @@ PassageFinder = Callable[..., tuple[Retriever, RetrievedPassage]]
 
 @pytest.fixture
 def find_passage(
-    archive_store: ArchiveStore, settings: RagSettings, cache: EmbeddingCache, name: str
+    archive_store: ArchiveStore, settings: RagSettings, cache: EmbeddingCache, archive_name: str
 ) -> Iterator[PassageFinder]:
     """Stores documents and finds the best passage for a question among them."""
 
     def found(documents: list[NewDocument], question: str, layer: str = "chunk") -> tuple[Retriever, RetrievedPassage]:
-        archive_store.create(name, documents)
-        archive = RagArchiveConfig(name="a", collection_name=name, chromadb_url=archive_store.url)
+        archive_store.create(archive_name, documents)
+        archive = RagArchiveConfig(name="a", collection_name=archive_name, chromadb_url=archive_store.url)
         retriever = Retriever(RagConfig(archives=[archive]), settings=settings, cache=cache)
         return retriever, retriever.search(question, layer=layer).passages[0]
 
     yield found
-    archive_store.delete(name)
+    archive_store.delete(archive_name)
 
 
 def windows() -> list[NewDocument]:

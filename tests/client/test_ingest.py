@@ -38,12 +38,12 @@ def failed(outcomes: list[Outcome]) -> list[str | None]:
     return [outcome.id for outcome in outcomes if not outcome.stored]
 
 
-def test_every_document_is_stored_and_has_an_outcome_in_order(client: Client, collection: str) -> None:
-    outcomes = list(client.ingest(collection, documents(25), limits=BatchLimits(documents=4)))
+def test_every_document_is_stored_and_has_an_outcome_in_order(client: Client, client_collection: str) -> None:
+    outcomes = list(client.ingest(client_collection, documents(25), limits=BatchLimits(documents=4)))
     assert [outcome.index for outcome in outcomes] == list(range(25))
     assert [outcome.id for outcome in outcomes] == [f"d{number}" for number in range(25)]
     assert failed(outcomes) == []
-    assert client.get_collection(collection).count == 25
+    assert client.get_collection(client_collection).count == 25
 
 
 def test_without_documents_no_request_is_sent(make_client: ClientFactory) -> None:
@@ -69,16 +69,16 @@ def test_concurrency_limits_the_requests_in_flight(make_client: ClientFactory) -
     assert 2 <= ingestion.max_in_flight <= 3
 
 
-def test_only_the_rejected_document_fails(client: Client, collection: str) -> None:
-    client.upsert_documents(collection, [NewDocument(id="first", text="x", embedding=[1.0, 0.0])])
+def test_only_the_rejected_document_fails(client: Client, client_collection: str) -> None:
+    client.upsert_documents(client_collection, [NewDocument(id="first", text="x", embedding=[1.0, 0.0])])
     mixed = [*documents(6), NewDocument(id="wrong", text="x", embedding=[1.0, 2.0, 3.0]), *documents(6, start=6)]
-    outcomes = list(client.ingest(collection, mixed))
+    outcomes = list(client.ingest(client_collection, mixed))
     assert failed(outcomes) == ["wrong"]
     assert isinstance(outcomes[6].error, BadRequest)
-    assert client.get_collection(collection).count == 13
+    assert client.get_collection(client_collection).count == 13
 
 
-def test_only_the_documents_that_cannot_be_sent_fail(client: Client, collection: str) -> None:
+def test_only_the_documents_that_cannot_be_sent_fail(client: Client, client_collection: str) -> None:
     mixed = [
         NewDocument(id="nan", text="x", embedding=[1.0], metadata={"a": float("nan")}),
         NewDocument(id="surrogate", text="\ud800", embedding=[1.0]),
@@ -86,26 +86,26 @@ def test_only_the_documents_that_cannot_be_sent_fail(client: Client, collection:
         NewDocument(id="empty", text="x", embedding=[]),
         NewDocument(id="good", text="x", embedding=[1.0]),
     ]
-    outcomes = list(client.ingest(collection, mixed))
+    outcomes = list(client.ingest(client_collection, mixed))
     assert failed(outcomes) == ["nan", "surrogate", None, "empty"]
     assert all(isinstance(outcome.error, InvalidInput) for outcome in outcomes[:4])
 
 
-def test_add_reports_existing_ids(client: Client, collection: str) -> None:
-    client.upsert_documents(collection, documents(3, start=4))
-    outcomes = list(client.ingest(collection, documents(10), mode="add"))
+def test_add_reports_existing_ids(client: Client, client_collection: str) -> None:
+    client.upsert_documents(client_collection, documents(3, start=4))
+    outcomes = list(client.ingest(client_collection, documents(10), mode="add"))
     assert failed(outcomes) == ["d4", "d5", "d6"]
     assert all(isinstance(outcome.error, Conflict) for outcome in outcomes[4:7])
 
 
-def test_the_last_of_several_with_one_id_wins(client: Client, collection: str) -> None:
+def test_the_last_of_several_with_one_id_wins(client: Client, client_collection: str) -> None:
     twice = [
         NewDocument(id=f"d{number % 5}", text=f"round {number // 5}", embedding=[1.0, float(number)])
         for number in range(20)
     ]
-    outcomes = list(client.ingest(collection, twice, limits=BatchLimits(documents=3), concurrency=4))
+    outcomes = list(client.ingest(client_collection, twice, limits=BatchLimits(documents=3), concurrency=4))
     assert failed(outcomes) == []
-    assert {document.text for document in client.iter_documents(collection)} == {"round 3"}
+    assert {document.text for document in client.iter_documents(client_collection)} == {"round 3"}
 
 
 def test_batches_shrink_to_what_the_service_accepts(make_client: ClientFactory) -> None:
@@ -171,24 +171,24 @@ def test_an_ingestion_can_be_resumed_after_an_error(make_client: ClientFactory) 
         assert failed(list(client.ingest("abc", rest, limits=limits))) == []
 
 
-def test_an_error_of_the_source_is_raised_after_the_documents_read(client: Client, collection: str) -> None:
+def test_an_error_of_the_source_is_raised_after_the_documents_read(client: Client, client_collection: str) -> None:
     def source() -> Iterator[NewDocument]:
         yield from documents(5)
         raise OSError("disk")
 
     outcomes = []
     with pytest.raises(OSError, match="disk"):  # noqa: PT012 - the outcomes before the error are what this is about
-        for outcome in client.ingest(collection, source(), limits=BatchLimits(documents=2)):
+        for outcome in client.ingest(client_collection, source(), limits=BatchLimits(documents=2)):
             outcomes.append(outcome)
     assert len(outcomes) == 5
-    assert client.get_collection(collection).count == 5
+    assert client.get_collection(client_collection).count == 5
 
 
-def test_a_caller_may_stop_early(client: Client, collection: str) -> None:
-    for outcome in client.ingest(collection, documents(100), limits=BatchLimits(documents=5), concurrency=2):
+def test_a_caller_may_stop_early(client: Client, client_collection: str) -> None:
+    for outcome in client.ingest(client_collection, documents(100), limits=BatchLimits(documents=5), concurrency=2):
         if outcome.index == 7:
             break
-    assert (client.get_collection(collection).count or 0) < 100
+    assert (client.get_collection(client_collection).count or 0) < 100
 
 
 def test_the_source_is_not_read_ahead_of_the_requests_in_flight(make_client: ClientFactory) -> None:
@@ -209,16 +209,18 @@ def test_the_source_is_not_read_ahead_of_the_requests_in_flight(make_client: Cli
     assert ahead <= 3 * 5 + 1
 
 
-async def test_an_async_iterable_is_ingested(service: Served, collection: str) -> None:
+async def test_an_async_iterable_is_ingested(client_service: Served, client_collection: str) -> None:
     async def source() -> AsyncIterator[NewDocument]:
         for document in documents(12):
             await asyncio.sleep(0)
             yield document
 
-    async with AsyncClient(service.url) as client:
-        outcomes = [outcome async for outcome in client.ingest(collection, source(), limits=BatchLimits(documents=5))]
+    async with AsyncClient(client_service.url) as client:
+        outcomes = [
+            outcome async for outcome in client.ingest(client_collection, source(), limits=BatchLimits(documents=5))
+        ]
         assert failed(outcomes) == []
-        assert (await client.get_collection(collection)).count == 12
+        assert (await client.get_collection(client_collection)).count == 12
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 400)), max_size=40), st.integers(1, 6), st.integers(1, 900))

@@ -26,10 +26,10 @@ class WordEmbeddings(Embeddings):
 
 
 @pytest.fixture
-def vectors(store: Client, collection: str) -> RagstoreVectorStore:
+def vectors(store: Client, client_collection: str) -> RagstoreVectorStore:
     metadatas: list[dict[str, object]] = [{"number": number, "nothing": None} for number in range(len(TEXTS))]
     return RagstoreVectorStore.from_texts(
-        TEXTS, WordEmbeddings(), metadatas, ids=list("abcd"), client=store, collection=collection
+        TEXTS, WordEmbeddings(), metadatas, ids=list("abcd"), client=store, collection=client_collection
     )
 
 
@@ -83,18 +83,18 @@ def builder(client: Client, collection: str) -> ContextBuilder:
 
 
 def test_the_retriever_returns_passages_with_citations(
-    vectors: RagstoreVectorStore, store: Client, collection: str
+    vectors: RagstoreVectorStore, store: Client, client_collection: str
 ) -> None:
-    retriever = RagstoreContextRetriever(builder=builder(store, collection), k=1)
+    retriever = RagstoreContextRetriever(builder=builder(store, client_collection), k=1)
     (document,) = retriever.invoke("How much do cats sleep?")
     assert document.metadata.keys() == {"number", "citation", "similarity"}
     assert len(retriever.invoke("How much do cats sleep?", k=2)) == 2
 
 
 async def test_the_retriever_is_asynchronous_with_an_asynchronous_builder(
-    vectors: RagstoreVectorStore, store: Client, collection: str
+    vectors: RagstoreVectorStore, store: Client, client_collection: str
 ) -> None:
-    source = ClientSource(store, vector_of, collections=[collection])
+    source = ClientSource(store, vector_of, collections=[client_collection])
     retriever = RagstoreContextRetriever(builder=AsyncContextBuilder(source, settings=ContextSettings(top_k_max=1)))
     assert len(await retriever.ainvoke("How much do cats sleep?")) == 1
     assert len(await retriever.ainvoke("How much do cats sleep?", k=2)) == 2

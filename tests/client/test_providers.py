@@ -91,8 +91,8 @@ def test_rag_provider_discovery() -> None:
     )
 
 
-async def test_rag_provider_selection(service: Served) -> None:
-    provider: RetrievalProvider = registry.select("ragstore", {"url": service.url})
+async def test_rag_provider_selection(client_service: Served) -> None:
+    provider: RetrievalProvider = registry.select("ragstore", {"url": client_service.url})
     assert isinstance(provider, RagstoreProvider)
     assert (await provider.health()).status == "healthy"
 
@@ -137,15 +137,17 @@ def test_the_error_of_an_invalid_configuration_contains_no_value() -> None:
     assert CANARY_KEY not in str(caught.value)
 
 
-async def test_health_check_with_details(service: Served, ragstore_archives: ArchiveStore, name: str) -> None:
-    ragstore_archives.create(name, [])
-    health = await RagstoreProvider.connect({"url": service.url}).health()
+async def test_health_check_with_details(
+    client_service: Served, ragstore_archives: ArchiveStore, archive_name: str
+) -> None:
+    ragstore_archives.create(archive_name, [])
+    health = await RagstoreProvider.connect({"url": client_service.url}).health()
     assert (health.status, health.error) == ("healthy", None)
     assert abs(datetime.now(UTC) - health.timestamp) < timedelta(minutes=1)
     assert health.version
     assert health.collection_count
     assert health.storage_bytes
-    ragstore_archives.delete(name)
+    ragstore_archives.delete(archive_name)
 
 
 async def test_an_unreachable_service_is_unhealthy() -> None:
@@ -155,15 +157,17 @@ async def test_an_unreachable_service_is_unhealthy() -> None:
         assert health.timestamp.tzinfo is not None
 
 
-async def test_a_provider_searches_and_reads(service: Served, ragstore_archives: ArchiveStore, name: str) -> None:
-    ragstore_archives.create(name, [chunk(0, "Heizung"), chunk(1, "Aufzug")])
-    provider = RagstoreProvider.connect({"url": service.url})
-    assert name in await provider.collections()
-    found = await provider.search([name, "nowhere"], vector_of("Heizung"), top_k=1)
+async def test_a_provider_searches_and_reads(
+    client_service: Served, ragstore_archives: ArchiveStore, archive_name: str
+) -> None:
+    ragstore_archives.create(archive_name, [chunk(0, "Heizung"), chunk(1, "Aufzug")])
+    provider = RagstoreProvider.connect({"url": client_service.url})
+    assert archive_name in await provider.collections()
+    found = await provider.search([archive_name, "nowhere"], vector_of("Heizung"), top_k=1)
     assert [match.text for match in found.results] == ["Heizung"]
     assert [error.collection for error in found.errors] == ["nowhere"]
-    assert len(await provider.documents(name, where={"chunk_index": 1})) == 1
-    ragstore_archives.delete(name)
+    assert len(await provider.documents(archive_name, where={"chunk_index": 1})) == 1
+    ragstore_archives.delete(archive_name)
 
 
 @pytest.mark.parametrize("provider", [RagstoreProvider, ChromaProvider])

@@ -286,12 +286,12 @@ def test_retrievers_share_vectors_only_through_a_cache_that_they_are_given(
 
 
 async def test_all_requests_go_through_the_httpx_client_that_is_given(
-    archive_store: ArchiveStore, name: str, embeddings: tuple[FakeEmbeddings, LocalServer]
+    archive_store: ArchiveStore, archive_name: str, embeddings: tuple[FakeEmbeddings, LocalServer]
 ) -> None:
-    archive_store.create(name, HANDBOOK)
+    archive_store.create(archive_name, HANDBOOK)
     settings = RagSettings(embeddings_url=embeddings[1].url)
     with delaying_proxy(archive_store.url, "none", 0.0) as proxy:
-        archive = RagArchiveConfig(name="a", collection_name=name, chromadb_url=proxy.url)
+        archive = RagArchiveConfig(name="a", collection_name=archive_name, chromadb_url=proxy.url)
         async with httpx.AsyncClient(headers={"x-caller": "test"}) as http:
             retriever = Retriever(RagConfig(archives=[archive]), settings=settings, http=http)
             results = await retriever.asearch("Heizung")
@@ -299,7 +299,7 @@ async def test_all_requests_go_through_the_httpx_client_that_is_given(
     requests = [*proxy.requests, *embeddings[1].requests]
     assert len(requests) > 3
     assert {request.headers.get("x-caller") for request in requests} == {"test"}
-    archive_store.delete(name)
+    archive_store.delete(archive_name)
 
 
 def test_the_thread_of_a_retriever_ends_with_it(handbook: RagArchiveConfig, settings: RagSettings) -> None:

@@ -61,14 +61,14 @@ def test_another_dimension_is_recognised_by_its_code_and_not_by_a_text(make_retr
 
 
 def test_another_dimension_is_recognised_over_plain_chroma(
-    make_retriever: RetrieverFactory, chroma_archives: ArchiveStore, name: str
+    make_retriever: RetrieverFactory, chroma_archives: ArchiveStore, archive_name: str
 ) -> None:
-    chroma_archives.create(name, [chunk(0, "Heizung", dimension=32)])
-    results = make_retriever(RagArchiveConfig(name="a", collection_name=name, chromadb_url=chroma_archives.url)).search(
-        "x"
-    )
+    chroma_archives.create(archive_name, [chunk(0, "Heizung", dimension=32)])
+    results = make_retriever(
+        RagArchiveConfig(name="a", collection_name=archive_name, chromadb_url=chroma_archives.url)
+    ).search("x")
     assert reasons(results) == [SkipReason.DIMENSION]
-    chroma_archives.delete(name)
+    chroma_archives.delete(archive_name)
 
 
 def test_a_missing_collection_is_skipped_with_a_warning(

@@ -21,18 +21,11 @@ SendInvalid: TypeAlias = Callable[..., Problem]
 
 
 @pytest.fixture
-def name(http: httpx.Client) -> Iterator[str]:
+def new_name(http: httpx.Client) -> Iterator[str]:
     """A unique name of a collection, which is deleted after the test."""
     unique = f"t-{uuid4().hex}"
     yield unique
     http.delete(f"/collections/{unique}")
-
-
-@pytest.fixture
-def collection(http: httpx.Client, name: str) -> str:
-    """A new, empty collection."""
-    http.post("/collections", json={"name": name}).raise_for_status()
-    return name
 
 
 @pytest.fixture(params=["GET", "POST"])

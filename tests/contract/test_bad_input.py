@@ -218,9 +218,9 @@ def test_an_odd_accept_header_does_not_fail(http: httpx.Client, accept: bytes) -
 
 
 @pytest.mark.parametrize("parameters", ["; charset=utf-16", ";charset=nonsense", ";;"])
-def test_parameters_of_a_content_type_are_ignored(http: httpx.Client, name: str, parameters: str) -> None:
+def test_parameters_of_a_content_type_are_ignored(http: httpx.Client, new_name: str, parameters: str) -> None:
     headers = {"Content-Type": f"application/json{parameters}"}
 
-    response = http.post("/collections", content=f'{{"name": "{name}"}}', headers=headers)
+    response = http.post("/collections", content=f'{{"name": "{new_name}"}}', headers=headers)
 
     assert response.status_code == 201

@@ -65,15 +65,15 @@ def test_a_bad_collection(http: httpx.Client, untouched: str, rejection: SendInv
 @pytest.mark.parametrize("key", ["hnsw:M", "hnsw:construction_ef", "hnsw:search_ef", "hnsw:batch_size", "spann:x"])
 @pytest.mark.parametrize("value", ["-1", "0", '"text"', "1.5", "true", str(2**62)])
 def test_settings_of_the_index_in_metadata_are_stored_or_rejected(
-    http: httpx.Client, name: str, key: str, value: str
+    http: httpx.Client, new_name: str, key: str, value: str
 ) -> None:
-    response = http.post("/collections", content=f'{{"name": "{name}", "metadata": {{"{key}": {value}}}}}')
+    response = http.post("/collections", content=f'{{"name": "{new_name}", "metadata": {{"{key}": {value}}}}}')
 
     assert response.status_code in (201, 400), response.text
     if response.is_success:
-        assert http.get(f"/collections/{name}").json()["metadata"] == {key: json.loads(value)}
-        add(http, name, document("a"), document("b", embedding=[0, 1]))
-        found = http.post(f"/collections/{name}/query", json={"query_embedding": [1, 0]})
+        assert http.get(f"/collections/{new_name}").json()["metadata"] == {key: json.loads(value)}
+        add(http, new_name, document("a"), document("b", embedding=[0, 1]))
+        found = http.post(f"/collections/{new_name}/query", json={"query_embedding": [1, 0]})
         assert ids_of(found, "results") == ["a", "b"]
     else:
         problem_of(response, 400)

@@ -27,83 +27,83 @@ def update(http: httpx.Client, name: str, metadata: object, merge: str | None = 
 # -- updating metadata --------------------------------------------------------------------------
 
 
-def test_updating_replaces_all_metadata(http: httpx.Client, name: str) -> None:
-    create(http, name, metadata={"a": 1, "b": 2})
+def test_updating_replaces_all_metadata(http: httpx.Client, new_name: str) -> None:
+    create(http, new_name, metadata={"a": 1, "b": 2})
 
-    response = update(http, name, {"b": 3})
+    response = update(http, new_name, {"b": 3})
 
     assert response.status_code == 200
-    assert response.json() == {"status": "updated", "name": name, "metadata": {"b": 3}, "merge": False}
-    assert http.get(f"/collections/{name}").json()["metadata"] == {"b": 3}
+    assert response.json() == {"status": "updated", "name": new_name, "metadata": {"b": 3}, "merge": False}
+    assert http.get(f"/collections/{new_name}").json()["metadata"] == {"b": 3}
 
 
-def test_updating_with_nothing_removes_all_metadata(http: httpx.Client, name: str) -> None:
-    create(http, name, metadata={"a": 1})
+def test_updating_with_nothing_removes_all_metadata(http: httpx.Client, new_name: str) -> None:
+    create(http, new_name, metadata={"a": 1})
 
-    assert update(http, name, {}).json()["metadata"] == {}
-    assert http.get(f"/collections/{name}").json()["metadata"] == {}
-
-
-def test_null_in_a_replacement_means_absent(http: httpx.Client, name: str) -> None:
-    create(http, name, metadata={"a": 1})
-
-    assert update(http, name, {"a": None, "b": 2}).json()["metadata"] == {"b": 2}
+    assert update(http, new_name, {}).json()["metadata"] == {}
+    assert http.get(f"/collections/{new_name}").json()["metadata"] == {}
 
 
-def test_merge_false_is_the_default(http: httpx.Client, name: str) -> None:
-    create(http, name, metadata={"a": 1})
+def test_null_in_a_replacement_means_absent(http: httpx.Client, new_name: str) -> None:
+    create(http, new_name, metadata={"a": 1})
 
-    assert update(http, name, {"b": 2}, merge="false").json()["metadata"] == {"b": 2}
+    assert update(http, new_name, {"a": None, "b": 2}).json()["metadata"] == {"b": 2}
 
 
-def test_merging_keeps_other_keys(http: httpx.Client, name: str) -> None:
-    create(http, name, metadata={"a": 1, "b": 2})
+def test_merge_false_is_the_default(http: httpx.Client, new_name: str) -> None:
+    create(http, new_name, metadata={"a": 1})
 
-    response = update(http, name, {"b": "two", "c": 3}, merge="true")
+    assert update(http, new_name, {"b": 2}, merge="false").json()["metadata"] == {"b": 2}
+
+
+def test_merging_keeps_other_keys(http: httpx.Client, new_name: str) -> None:
+    create(http, new_name, metadata={"a": 1, "b": 2})
+
+    response = update(http, new_name, {"b": "two", "c": 3}, merge="true")
 
     assert response.json() == {
         "status": "updated",
-        "name": name,
+        "name": new_name,
         "metadata": {"a": 1, "b": "two", "c": 3},
         "merge": True,
     }
 
 
-def test_merging_null_removes_a_key(http: httpx.Client, name: str) -> None:
-    create(http, name, metadata={"a": 1, "b": 2})
+def test_merging_null_removes_a_key(http: httpx.Client, new_name: str) -> None:
+    create(http, new_name, metadata={"a": 1, "b": 2})
 
-    assert update(http, name, {"a": None, "never-there": None}, merge="true").json()["metadata"] == {"b": 2}
-    assert http.get(f"/collections/{name}").json()["metadata"] == {"b": 2}
-
-
-def test_merging_nothing_changes_nothing(http: httpx.Client, name: str) -> None:
-    create(http, name, metadata={"a": 1})
-
-    assert update(http, name, {}, merge="true").json()["metadata"] == {"a": 1}
+    assert update(http, new_name, {"a": None, "never-there": None}, merge="true").json()["metadata"] == {"b": 2}
+    assert http.get(f"/collections/{new_name}").json()["metadata"] == {"b": 2}
 
 
-def test_merging_can_remove_the_last_key(http: httpx.Client, name: str) -> None:
-    create(http, name, metadata={"a": 1})
+def test_merging_nothing_changes_nothing(http: httpx.Client, new_name: str) -> None:
+    create(http, new_name, metadata={"a": 1})
 
-    assert update(http, name, {"a": None}, merge="true").json()["metadata"] == {}
+    assert update(http, new_name, {}, merge="true").json()["metadata"] == {"a": 1}
+
+
+def test_merging_can_remove_the_last_key(http: httpx.Client, new_name: str) -> None:
+    create(http, new_name, metadata={"a": 1})
+
+    assert update(http, new_name, {"a": None}, merge="true").json()["metadata"] == {}
 
 
 @pytest.mark.parametrize("merge", ["false", "true"])
-def test_an_update_that_would_change_the_distance_is_400(http: httpx.Client, name: str, merge: str) -> None:
-    create(http, name, distance="ip", metadata={"a": 1})
+def test_an_update_that_would_change_the_distance_is_400(http: httpx.Client, new_name: str, merge: str) -> None:
+    create(http, new_name, distance="ip", metadata={"a": 1})
 
-    problem = problem_of(update(http, name, {"hnsw:space": "l2", "a": 2}, merge), 400)
+    problem = problem_of(update(http, new_name, {"hnsw:space": "l2", "a": 2}, merge), 400)
 
     assert paths_of(problem) == ["$.metadata.hnsw:space"]
     assert "'ip'" in problem["detail"]
-    assert http.get(f"/collections/{name}").json()["metadata"] == {"a": 1}
+    assert http.get(f"/collections/{new_name}").json()["metadata"] == {"a": 1}
 
 
 @pytest.mark.parametrize("merge", ["false", "true"])
-def test_an_update_may_repeat_the_distance(http: httpx.Client, name: str, merge: str) -> None:
-    create(http, name, distance="l2")
+def test_an_update_may_repeat_the_distance(http: httpx.Client, new_name: str, merge: str) -> None:
+    create(http, new_name, distance="l2")
 
-    assert update(http, name, {"hnsw:space": "l2"}, merge).json()["metadata"] == {"hnsw:space": "l2"}
+    assert update(http, new_name, {"hnsw:space": "l2"}, merge).json()["metadata"] == {"hnsw:space": "l2"}
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
@@ -113,19 +113,19 @@ def test_an_update_may_repeat_the_distance(http: httpx.Client, name: str, merge:
     [({}, "false"), ({"a": 1}, "false"), ({"hnsw:space": None}, "true"), ({"a": 1}, "true")],
 )
 def test_an_update_never_loses_the_distance(
-    http: httpx.Client, name: str, distance: str, chosen: str, metadata: dict[str, object], merge: str
+    http: httpx.Client, new_name: str, distance: str, chosen: str, metadata: dict[str, object], merge: str
 ) -> None:
     if chosen == "by distance":
-        create(http, name, distance=distance)
+        create(http, new_name, distance=distance)
     else:
-        create(http, name, metadata={"hnsw:space": distance})
-    add(http, name, document("a", embedding=[3, 4]))
-    before = http.post(f"/collections/{name}/query", json={"query_embedding": [1, 2]}).json()["results"]
+        create(http, new_name, metadata={"hnsw:space": distance})
+    add(http, new_name, document("a", embedding=[3, 4]))
+    before = http.post(f"/collections/{new_name}/query", json={"query_embedding": [1, 2]}).json()["results"]
 
-    assert update(http, name, metadata, merge).status_code == 200
+    assert update(http, new_name, metadata, merge).status_code == 200
 
-    assert distance_of(http, name) == distance
-    assert http.post(f"/collections/{name}/query", json={"query_embedding": [1, 2]}).json()["results"] == before
+    assert distance_of(http, new_name) == distance
+    assert http.post(f"/collections/{new_name}/query", json={"query_embedding": [1, 2]}).json()["results"] == before
 
 
 def test_updating_metadata_does_not_change_the_documents(http: httpx.Client, collection: str) -> None:

@@ -25,56 +25,56 @@ def distance_of(http: httpx.Client, name: str) -> str:
 # -- creating -----------------------------------------------------------------------------------
 
 
-def test_creating_returns_201_and_the_collection(http: httpx.Client, name: str) -> None:
-    response = create(http, name, metadata={"team": "docs"})
+def test_creating_returns_201_and_the_collection(http: httpx.Client, new_name: str) -> None:
+    response = create(http, new_name, metadata={"team": "docs"})
 
     assert response.status_code == 201
     assert response.json() == {
         "status": "created",
-        "name": name,
+        "name": new_name,
         "metadata": {"team": "docs"},
         "dimension": None,
         "distance": "cosine",
     }
 
 
-def test_creating_returns_the_location(http: httpx.Client, name: str) -> None:
-    location = create(http, name).headers["location"]
+def test_creating_returns_the_location(http: httpx.Client, new_name: str) -> None:
+    location = create(http, new_name).headers["location"]
 
-    assert http.get(location).json()["name"] == name
-
-
-def test_metadata_is_optional(http: httpx.Client, name: str) -> None:
-    assert create(http, name).json()["metadata"] == {}
+    assert http.get(location).json()["name"] == new_name
 
 
-def test_creating_an_existing_collection_is_409(http: httpx.Client, name: str) -> None:
-    create(http, name, metadata={"team": "docs"})
-
-    problem = problem_of(create(http, name, metadata={"team": "support"}), 409)
-
-    assert name in problem["detail"]
-    assert http.get(f"/collections/{name}").json()["metadata"] == {"team": "docs"}
+def test_metadata_is_optional(http: httpx.Client, new_name: str) -> None:
+    assert create(http, new_name).json()["metadata"] == {}
 
 
-def test_get_or_create_creates_a_missing_collection(http: httpx.Client, name: str) -> None:
-    response = create(http, name, get_or_create=True)
+def test_creating_an_existing_collection_is_409(http: httpx.Client, new_name: str) -> None:
+    create(http, new_name, metadata={"team": "docs"})
+
+    problem = problem_of(create(http, new_name, metadata={"team": "support"}), 409)
+
+    assert new_name in problem["detail"]
+    assert http.get(f"/collections/{new_name}").json()["metadata"] == {"team": "docs"}
+
+
+def test_get_or_create_creates_a_missing_collection(http: httpx.Client, new_name: str) -> None:
+    response = create(http, new_name, get_or_create=True)
 
     assert response.status_code == 201
     assert response.json()["status"] == "created"
 
 
 def test_get_or_create_returns_200_for_an_existing_collection_and_does_not_change_it(
-    http: httpx.Client, name: str
+    http: httpx.Client, new_name: str
 ) -> None:
-    create(http, name, metadata={"team": "docs"}, distance="ip")
+    create(http, new_name, metadata={"team": "docs"}, distance="ip")
 
-    response = create(http, name, metadata={"team": "support"}, distance="l2", get_or_create=True)
+    response = create(http, new_name, metadata={"team": "support"}, distance="l2", get_or_create=True)
 
     assert response.status_code == 200
     assert response.json()["metadata"] == {"team": "docs"}
     assert response.json()["distance"] == "ip"
-    assert response.headers["location"] == f"/collections/{name}"
+    assert response.headers["location"] == f"/collections/{new_name}"
 
 
 @pytest.mark.parametrize("chosen", ["abc", "a" * 512, "1.2.3", "A-b_c.9", "0123", "1.2.3.4.5", "documents", "query"])
@@ -122,58 +122,58 @@ def test_a_bad_name_is_400_with_the_rules(http: httpx.Client, chosen: str) -> No
 
 
 @pytest.mark.parametrize("key", ["embedding_provider", "embedding_model"])
-def test_top_level_embedding_fields_override_metadata(http: httpx.Client, name: str, key: str) -> None:
-    response = create(http, name, metadata={key: "inside", "other": 1}, **{key: "on top"})
+def test_top_level_embedding_fields_override_metadata(http: httpx.Client, new_name: str, key: str) -> None:
+    response = create(http, new_name, metadata={key: "inside", "other": 1}, **{key: "on top"})
 
     assert response.json()["metadata"] == {key: "on top", "other": 1}
 
 
-def test_embedding_fields_in_metadata_are_stored_without_top_level_ones(http: httpx.Client, name: str) -> None:
-    assert create(http, name, metadata={"embedding_model": "inside"}).json()["metadata"] == {
+def test_embedding_fields_in_metadata_are_stored_without_top_level_ones(http: httpx.Client, new_name: str) -> None:
+    assert create(http, new_name, metadata={"embedding_model": "inside"}).json()["metadata"] == {
         "embedding_model": "inside"
     }
 
 
 @pytest.mark.parametrize("provider", ["openai", "no-such-provider", "", "日本語"])
-def test_no_provider_is_validated(http: httpx.Client, name: str, provider: str) -> None:
-    assert create(http, name, embedding_provider=provider).json()["metadata"] == {"embedding_provider": provider}
+def test_no_provider_is_validated(http: httpx.Client, new_name: str, provider: str) -> None:
+    assert create(http, new_name, embedding_provider=provider).json()["metadata"] == {"embedding_provider": provider}
 
 
-def test_the_distance_defaults_to_cosine(http: httpx.Client, name: str) -> None:
-    create(http, name)
+def test_the_distance_defaults_to_cosine(http: httpx.Client, new_name: str) -> None:
+    create(http, new_name)
 
-    assert distance_of(http, name) == "cosine"
-
-
-@pytest.mark.parametrize("distance", DISTANCES)
-def test_the_distance_can_be_chosen(http: httpx.Client, name: str, distance: str) -> None:
-    create(http, name, distance=distance)
-
-    assert distance_of(http, name) == distance
+    assert distance_of(http, new_name) == "cosine"
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
-def test_the_distance_can_be_chosen_as_older_clients_do(http: httpx.Client, name: str, distance: str) -> None:
-    response = create(http, name, metadata={"hnsw:space": distance})
+def test_the_distance_can_be_chosen(http: httpx.Client, new_name: str, distance: str) -> None:
+    create(http, new_name, distance=distance)
+
+    assert distance_of(http, new_name) == distance
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_the_distance_can_be_chosen_as_older_clients_do(http: httpx.Client, new_name: str, distance: str) -> None:
+    response = create(http, new_name, metadata={"hnsw:space": distance})
 
     assert response.json()["metadata"] == {"hnsw:space": distance}
-    assert distance_of(http, name) == distance
+    assert distance_of(http, new_name) == distance
 
 
-def test_a_distance_chosen_twice_must_be_the_same(http: httpx.Client, name: str) -> None:
-    problem = problem_of(create(http, name, distance="l2", metadata={"hnsw:space": "ip"}), 400)
+def test_a_distance_chosen_twice_must_be_the_same(http: httpx.Client, new_name: str) -> None:
+    problem = problem_of(create(http, new_name, distance="l2", metadata={"hnsw:space": "ip"}), 400)
 
     assert paths_of(problem) == ["$.metadata.hnsw:space"]
-    assert http.get(f"/collections/{name}").status_code == 404
+    assert http.get(f"/collections/{new_name}").status_code == 404
 
 
 # -- listing and reading ------------------------------------------------------------------------
 
 
 @pytest.fixture
-def three(http: httpx.Client, name: str) -> Iterator[list[str]]:
+def three(http: httpx.Client, new_name: str) -> Iterator[list[str]]:
     """Three collections."""
-    names = [f"{name}-{number}" for number in range(3)]
+    names = [f"{new_name}-{number}" for number in range(3)]
     for one in names:
         create(http, one)
     yield names
@@ -190,14 +190,20 @@ def test_all_collections_are_listed_without_a_limit(http: httpx.Client, three: l
     assert listed["count"] == listed["total"] == len(listed["collections"])
 
 
-def test_listed_collections_have_the_fields_of_a_single_one(http: httpx.Client, name: str) -> None:
-    create(http, name, metadata={"team": "docs"}, distance="l2")
-    add(http, name, *documents(3))
+def test_listed_collections_have_the_fields_of_a_single_one(http: httpx.Client, new_name: str) -> None:
+    create(http, new_name, metadata={"team": "docs"}, distance="l2")
+    add(http, new_name, *documents(3))
 
     listed = {found["name"]: found for found in http.get("/collections").json()["collections"]}
 
-    assert listed[name] == {"name": name, "metadata": {"team": "docs"}, "count": 3, "dimension": 2, "distance": "l2"}
-    assert listed[name] == http.get(f"/collections/{name}").json()
+    assert listed[new_name] == {
+        "name": new_name,
+        "metadata": {"team": "docs"},
+        "count": 3,
+        "dimension": 2,
+        "distance": "l2",
+    }
+    assert listed[new_name] == http.get(f"/collections/{new_name}").json()
 
 
 def test_pages_of_collections_add_up_to_the_whole_list(http: httpx.Client, three: list[str]) -> None:
@@ -221,15 +227,15 @@ def test_a_page_beyond_the_last_collection_is_empty(http: httpx.Client, three: l
     assert page["total"] >= len(three)
 
 
-def test_a_collection_has_metadata_count_dimension_and_distance(http: httpx.Client, name: str) -> None:
-    create(http, name, metadata={"team": "docs"}, distance="ip")
-    add(http, name, document("a", embedding=[1, 2, 3]))
+def test_a_collection_has_metadata_count_dimension_and_distance(http: httpx.Client, new_name: str) -> None:
+    create(http, new_name, metadata={"team": "docs"}, distance="ip")
+    add(http, new_name, document("a", embedding=[1, 2, 3]))
 
-    response = http.get(f"/collections/{name}")
+    response = http.get(f"/collections/{new_name}")
 
     assert response.status_code == 200
     assert response.json() == {
-        "name": name,
+        "name": new_name,
         "metadata": {"team": "docs"},
         "count": 1,
         "dimension": 3,
@@ -260,12 +266,12 @@ def test_an_empty_collection_has_no_dimension(http: httpx.Client, collection: st
     ],
 )
 def test_an_unknown_collection_is_404_everywhere(
-    http: httpx.Client, name: str, method: str, path: str, body: object
+    http: httpx.Client, new_name: str, method: str, path: str, body: object
 ) -> None:
-    problem = problem_of(http.request(method, f"/collections/{name}{path}", json=body), 404)
+    problem = problem_of(http.request(method, f"/collections/{new_name}{path}", json=body), 404)
 
-    assert problem["detail"] == f"Collection '{name}' not found"
-    assert http.get(f"/collections/{name}").status_code == 404
+    assert problem["detail"] == f"Collection '{new_name}' not found"
+    assert http.get(f"/collections/{new_name}").status_code == 404
 
 
 @pytest.mark.parametrize("impossible", ["a%2Fb", "%2E%2E", "127.0.0.1", "a", "a%20b", "%00", "na%C3%AFve"])
@@ -276,28 +282,28 @@ def test_a_name_that_no_collection_can_have_is_404(http: httpx.Client, impossibl
 # -- deleting -----------------------------------------------------------------------------------
 
 
-def test_deleting_a_collection_removes_it_with_its_documents(http: httpx.Client, name: str) -> None:
-    create(http, name)
-    add(http, name, document())
+def test_deleting_a_collection_removes_it_with_its_documents(http: httpx.Client, new_name: str) -> None:
+    create(http, new_name)
+    add(http, new_name, document())
 
-    response = http.delete(f"/collections/{name}")
+    response = http.delete(f"/collections/{new_name}")
 
     assert response.status_code == 200
-    assert response.json() == {"status": "deleted", "name": name}
-    problem_of(http.get(f"/collections/{name}"), 404)
-    problem_of(http.get(documents_path(name)), 404)
+    assert response.json() == {"status": "deleted", "name": new_name}
+    problem_of(http.get(f"/collections/{new_name}"), 404)
+    problem_of(http.get(documents_path(new_name)), 404)
 
 
-def test_a_deleted_collection_can_be_created_again(http: httpx.Client, name: str) -> None:
-    create(http, name, distance="ip", metadata={"a": 1})
-    add(http, name, document("old", embedding=[1, 2]))
-    http.delete(f"/collections/{name}")
+def test_a_deleted_collection_can_be_created_again(http: httpx.Client, new_name: str) -> None:
+    create(http, new_name, distance="ip", metadata={"a": 1})
+    add(http, new_name, document("old", embedding=[1, 2]))
+    http.delete(f"/collections/{new_name}")
 
-    create(http, name, distance="l2")
-    add(http, name, document("new", embedding=[1, 2, 3]))
+    create(http, new_name, distance="l2")
+    add(http, new_name, document("new", embedding=[1, 2, 3]))
 
-    assert http.get(f"/collections/{name}").json() == {
-        "name": name,
+    assert http.get(f"/collections/{new_name}").json() == {
+        "name": new_name,
         "metadata": {},
         "count": 1,
         "dimension": 3,
@@ -305,13 +311,13 @@ def test_a_deleted_collection_can_be_created_again(http: httpx.Client, name: str
     }
 
 
-def test_nothing_of_a_deleted_collection_shows_in_another(http: httpx.Client, name: str) -> None:
-    create(http, name)
-    add(http, name, document("a", text="old", old="value", parts=["of", "the", "old"], numbers=[1, 2]))
-    http.delete(f"/collections/{name}")
+def test_nothing_of_a_deleted_collection_shows_in_another(http: httpx.Client, new_name: str) -> None:
+    create(http, new_name)
+    add(http, new_name, document("a", text="old", old="value", parts=["of", "the", "old"], numbers=[1, 2]))
+    http.delete(f"/collections/{new_name}")
 
-    create(http, name)
-    add(http, name, document("a", text="new"))
+    create(http, new_name)
+    add(http, new_name, document("a", text="new"))
 
-    listed = http.get(documents_path(name)).json()["documents"]
+    listed = http.get(documents_path(new_name)).json()["documents"]
     assert listed == [{"id": "a", "text": "new", "metadata": {}}]

@@ -48,25 +48,25 @@ def test_responses_are_json_by_default(http: httpx.Client, collection: str, acce
     assert response.json()["name"] == collection
 
 
-def test_a_body_without_content_type_is_treated_as_json(http: httpx.Client, name: str) -> None:
-    response = http.post("/collections", content=json.dumps({"name": name}))
+def test_a_body_without_content_type_is_treated_as_json(http: httpx.Client, new_name: str) -> None:
+    response = http.post("/collections", content=json.dumps({"name": new_name}))
 
     assert response.status_code == 201
 
 
 @pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "Application/JSON"])
-def test_a_json_content_type_may_be_written_in_any_way(http: httpx.Client, name: str, content_type: str) -> None:
-    response = http.post("/collections", content=json.dumps({"name": name}), headers={"Content-Type": content_type})
+def test_a_json_content_type_may_be_written_in_any_way(http: httpx.Client, new_name: str, content_type: str) -> None:
+    response = http.post("/collections", content=json.dumps({"name": new_name}), headers={"Content-Type": content_type})
 
     assert response.status_code == 201
 
 
-def test_messagepack_bodies_are_accepted(http: httpx.Client, name: str) -> None:
-    created = packed(http, "POST", "/collections", {"name": name, "metadata": {"team": "docs"}})
-    added = packed(http, "POST", documents_path(name), {"documents": [document("a", page=1)]})
-    merged = packed(http, "PUT", f"/collections/{name}/metadata?merge=true", {"metadata": {"revision": 2}})
-    listed = packed(http, "POST", f"{documents_path(name)}/filter", {"where": {"page": 1}})
-    found = packed(http, "POST", f"/collections/{name}/query", {"query_embedding": [1, 0]})
+def test_messagepack_bodies_are_accepted(http: httpx.Client, new_name: str) -> None:
+    created = packed(http, "POST", "/collections", {"name": new_name, "metadata": {"team": "docs"}})
+    added = packed(http, "POST", documents_path(new_name), {"documents": [document("a", page=1)]})
+    merged = packed(http, "PUT", f"/collections/{new_name}/metadata?merge=true", {"metadata": {"revision": 2}})
+    listed = packed(http, "POST", f"{documents_path(new_name)}/filter", {"where": {"page": 1}})
+    found = packed(http, "POST", f"/collections/{new_name}/query", {"query_embedding": [1, 0]})
 
     assert [response.status_code for response in (created, added, merged, listed, found)] == [201, 201, 200, 200, 200]
     assert merged.json()["metadata"] == {"team": "docs", "revision": 2}
@@ -90,16 +90,16 @@ def test_messagepack_is_returned_if_accept_prefers_it(http: httpx.Client, collec
 
 @pytest.mark.parametrize("state", ["created", "exists"])
 def test_creating_a_collection_returns_messagepack_if_accept_prefers_it(
-    http: httpx.Client, name: str, state: str
+    http: httpx.Client, new_name: str, state: str
 ) -> None:
-    body = {"name": name, "get_or_create": True}
+    body = {"name": new_name, "get_or_create": True}
     if state == "exists":
         http.post("/collections", json=body)
 
     response = http.post("/collections", json=body, headers={"Accept": MSGPACK})
 
     assert response.headers["content-type"] == MSGPACK
-    assert response.headers["location"] == f"/collections/{name}"
+    assert response.headers["location"] == f"/collections/{new_name}"
     assert msgspec.msgpack.decode(response.content)["status"] == state
 
 
@@ -275,10 +275,12 @@ def test_metadata_values_come_back_as_they_were_sent(http: httpx.Client, collect
 
 
 @pytest.mark.parametrize("value", ["text", "", 2**63 - 1, -(2**63), 1.5, 1.0, 1e308, True, False], ids=repr)
-def test_collection_metadata_values_come_back_as_they_were_sent(http: httpx.Client, name: str, value: object) -> None:
-    assert http.post("/collections", json={"name": name, "metadata": {"field": value}}).status_code == 201
+def test_collection_metadata_values_come_back_as_they_were_sent(
+    http: httpx.Client, new_name: str, value: object
+) -> None:
+    assert http.post("/collections", json={"name": new_name, "metadata": {"field": value}}).status_code == 201
 
-    found = http.get(f"/collections/{name}").json()["metadata"]
+    found = http.get(f"/collections/{new_name}").json()["metadata"]
 
     assert repr(found) == repr({"field": value})
 
@@ -305,7 +307,7 @@ def test_document_metadata_may_be_empty(http: httpx.Client, collection: str, met
     assert http.get(document_path(collection, "a")).json()["metadata"] == {}
 
 
-def test_null_in_collection_metadata_means_absent(http: httpx.Client, name: str) -> None:
-    response = http.post("/collections", json={"name": name, "metadata": {"a": None, "b": 1}})
+def test_null_in_collection_metadata_means_absent(http: httpx.Client, new_name: str) -> None:
+    response = http.post("/collections", json={"name": new_name, "metadata": {"a": None, "b": 1}})
 
     assert response.json()["metadata"] == {"b": 1}

@@ -156,14 +156,14 @@ def test_deleting_all_is_not_limited_to_a_page(http: httpx.Client, collection: s
     assert count_of(http, collection) == 0
 
 
-def test_deleting_all_keeps_metadata_dimension_and_distance(http: httpx.Client, name: str) -> None:
-    http.post("/collections", json={"name": name, "distance": "ip", "metadata": {"team": "docs"}})
-    add(http, name, *documents(3))
-    before = http.get(f"/collections/{name}").json()
+def test_deleting_all_keeps_metadata_dimension_and_distance(http: httpx.Client, new_name: str) -> None:
+    http.post("/collections", json={"name": new_name, "distance": "ip", "metadata": {"team": "docs"}})
+    add(http, new_name, *documents(3))
+    before = http.get(f"/collections/{new_name}").json()
 
-    http.delete(f"{documents_path(name)}/all")
+    http.delete(f"{documents_path(new_name)}/all")
 
-    assert http.get(f"/collections/{name}").json() == {**before, "count": 0}
+    assert http.get(f"/collections/{new_name}").json() == {**before, "count": 0}
 
 
 def test_the_dimension_remains_after_deleting_all(http: httpx.Client, filled: str) -> None:

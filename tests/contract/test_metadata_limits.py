@@ -116,6 +116,6 @@ def test_more_than_the_maximum_number_of_keys_after_a_merge(http: httpx.Client, 
     http.put(path, params={"merge": "true"}, json={"metadata": {"one": 1, "key-0": None}}).raise_for_status()
 
 
-def test_the_name_of_an_embedding_model_counts_as_a_key(http: httpx.Client, name: str) -> None:
-    body = {"name": name, "metadata": keys(LIMIT), "embedding_model": "model"}
+def test_the_name_of_an_embedding_model_counts_as_a_key(http: httpx.Client, new_name: str) -> None:
+    body = {"name": new_name, "metadata": keys(LIMIT), "embedding_model": "model"}
     assert paths_of(problem_of(http.post("/collections", json=body), 400)) == ["$.metadata"]

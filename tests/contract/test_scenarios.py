@@ -82,12 +82,12 @@ def test_empty_documents_array(http: httpx.Client, collection: str) -> None:
 # -- collection metadata storage ---------------------------------------------------------------
 
 
-def test_create_collection_with_metadata(http: httpx.Client, name: str) -> None:
+def test_create_collection_with_metadata(http: httpx.Client, new_name: str) -> None:
     """Create Collection with Metadata."""
     response = http.post(
         "/collections",
         json={
-            "name": name,
+            "name": new_name,
             "embedding_provider": "a provider nobody knows",
             "embedding_model": "model-7",
             "metadata": {"team": "docs", "revision": 3, "public": True},
@@ -95,7 +95,7 @@ def test_create_collection_with_metadata(http: httpx.Client, name: str) -> None:
     )
 
     assert response.status_code == 201
-    assert http.get(f"/collections/{name}").json()["metadata"] == {
+    assert http.get(f"/collections/{new_name}").json()["metadata"] == {
         "team": "docs",
         "revision": 3,
         "public": True,
@@ -104,31 +104,31 @@ def test_create_collection_with_metadata(http: httpx.Client, name: str) -> None:
     }
 
 
-def test_retrieve_collection_with_metadata(http: httpx.Client, name: str) -> None:
+def test_retrieve_collection_with_metadata(http: httpx.Client, new_name: str) -> None:
     """Retrieve Collection with Metadata."""
-    http.post("/collections", json={"name": name, "metadata": {"team": "docs"}})
+    http.post("/collections", json={"name": new_name, "metadata": {"team": "docs"}})
 
-    response = http.get(f"/collections/{name}")
+    response = http.get(f"/collections/{new_name}")
 
     assert response.status_code == 200
-    assert response.json()["name"] == name
+    assert response.json()["name"] == new_name
     assert response.json()["metadata"] == {"team": "docs"}
 
 
-def test_update_collection_metadata(http: httpx.Client, name: str) -> None:
+def test_update_collection_metadata(http: httpx.Client, new_name: str) -> None:
     """Update Collection Metadata."""
-    http.post("/collections", json={"name": name, "metadata": {"team": "docs"}})
+    http.post("/collections", json={"name": new_name, "metadata": {"team": "docs"}})
 
-    response = http.put(f"/collections/{name}/metadata", json={"metadata": {"team": "support", "revision": 2}})
+    response = http.put(f"/collections/{new_name}/metadata", json={"metadata": {"team": "support", "revision": 2}})
 
     assert response.status_code == 200
     assert response.json()["status"] == "updated"
-    assert http.get(f"/collections/{name}").json()["metadata"] == {"team": "support", "revision": 2}
+    assert http.get(f"/collections/{new_name}").json()["metadata"] == {"team": "support", "revision": 2}
 
 
-def test_retrieve_all_collections_with_metadata(http: httpx.Client, name: str, collection: str) -> None:
+def test_retrieve_all_collections_with_metadata(http: httpx.Client, new_name: str, collection: str) -> None:
     """Retrieve All Collections with Metadata."""
-    other = f"{name}-2"
+    other = f"{new_name}-2"
     http.put(f"/collections/{collection}/metadata", json={"metadata": {"team": "docs"}})
     http.post("/collections", json={"name": other, "metadata": {"team": "support"}})
 

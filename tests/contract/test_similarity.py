@@ -176,10 +176,10 @@ def test_a_query_of_the_wrong_dimension_is_400_with_both(compass: str, querying:
     assert paths_of(problem) == ["$.query_embedding"]
 
 
-def test_an_unknown_collection_is_404(name: str, querying: Querying) -> None:
-    problem = problem_of(querying(name, query_embedding=[1, 0]), 404)
+def test_an_unknown_collection_is_404(new_name: str, querying: Querying) -> None:
+    problem = problem_of(querying(new_name, query_embedding=[1, 0]), 404)
 
-    assert problem["detail"] == f"Collection '{name}' not found"
+    assert problem["detail"] == f"Collection '{new_name}' not found"
 
 
 # -- scores ------------------------------------------------------------------------------------
@@ -194,12 +194,12 @@ def test_an_unknown_collection_is_404(name: str, querying: Querying) -> None:
     ],
 )
 def test_scores_follow_the_distance(
-    http: httpx.Client, name: str, querying: Querying, distance: str, distances: list[float], scores: list[float]
+    http: httpx.Client, new_name: str, querying: Querying, distance: str, distances: list[float], scores: list[float]
 ) -> None:
     vectors = {"cosine": [(2, 0), (4, 3), (0, 5)], "ip": [(4, 0), (3, 7), (0, 5)], "l2": [(2, 0), (2, 1), (3, 1)]}
-    created(http, name, distance, *vectors[distance])
+    created(http, new_name, distance, *vectors[distance])
 
-    results = querying(name, query_embedding=[1, 0]).json()["results"]
+    results = querying(new_name, query_embedding=[1, 0]).json()["results"]
 
     assert [hit["id"] for hit in results] == ["a", "b", "c"]
     assert [hit["distance"] for hit in results] == pytest.approx(distances, abs=1e-5)
@@ -207,10 +207,10 @@ def test_scores_follow_the_distance(
 
 
 @pytest.mark.parametrize("distance", ["l2", "ip"])
-def test_distances_beyond_float32_are_still_numbers(http: httpx.Client, name: str, distance: str) -> None:
-    created(http, name, distance, (3e38, -3e38))
+def test_distances_beyond_float32_are_still_numbers(http: httpx.Client, new_name: str, distance: str) -> None:
+    created(http, new_name, distance, (3e38, -3e38))
 
-    response = http.post(f"/collections/{name}/query", json={"query_embedding": [-3e38, 3e38]})
+    response = http.post(f"/collections/{new_name}/query", json={"query_embedding": [-3e38, 3e38]})
 
     assert response.status_code == 200
     assert all(math.isfinite(response.json()["results"][0][key]) for key in ("distance", "score"))
@@ -220,9 +220,9 @@ def test_distances_beyond_float32_are_still_numbers(http: httpx.Client, name: st
 
 
 @pytest.fixture
-def pair(http: httpx.Client, name: str) -> Iterator[tuple[str, str]]:
+def pair(http: httpx.Client, new_name: str) -> Iterator[tuple[str, str]]:
     """Two collections whose documents alternate in distance from (1, 0)."""
-    names = (f"{name}-1", f"{name}-2")
+    names = (f"{new_name}-1", f"{new_name}-2")
     created(http, names[0], "l2", (1, 0), (1, 2))
     created(http, names[1], "l2", (1, 1), (1, 3))
     yield names

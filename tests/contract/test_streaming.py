@@ -279,12 +279,12 @@ def test_a_failed_stream_is_resumed_after_the_last_stored_line(http: httpx.Clien
     assert ids_in(http, collection) == [f"doc-{number}" for number in range(MANY)]
 
 
-def test_deleting_the_collection_ends_the_stream(service: Served, http: httpx.Client, name: str) -> None:
-    http.post("/collections", json={"name": name}).raise_for_status()
-    with duplex(service.url, name) as sender:
+def test_deleting_the_collection_ends_the_stream(service: Served, http: httpx.Client, new_name: str) -> None:
+    http.post("/collections", json={"name": new_name}).raise_for_status()
+    with duplex(service.url, new_name) as sender:
         sender.send(lines_of(document("a")))
         sender.read()
-        http.delete(f"/collections/{name}").raise_for_status()
+        http.delete(f"/collections/{new_name}").raise_for_status()
         sender.send(lines_of(document("b")))
         failed = sender.read()
     assert (failed["last_line"], failed["problem"]["status"]) == (1, 404)

@@ -29,19 +29,19 @@ every_block = pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.p
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def pages_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The service of `make run`, for all pages."""
     with run_with_make(tmp_path_factory.mktemp("pages"), {}) as served:
         yield served
 
 
 @pytest.fixture
-def emptied(service: Served) -> Served:
+def emptied(pages_service: Served) -> Served:
     """The service, with no collections."""
-    with httpx.Client(base_url=service.url) as http:
+    with httpx.Client(base_url=pages_service.url) as http:
         for collection in http.get("/collections").json()["collections"]:
             http.delete(f"/collections/{collection['name']}").raise_for_status()
-    return service
+    return pages_service
 
 
 @pytest.fixture

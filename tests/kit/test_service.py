@@ -46,7 +46,7 @@ def tea(folder: Path, **settings: str) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def tea_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The service without keys, with small limits."""
     with tea(tmp_path_factory.mktemp("tea"), max_body_bytes="100", request_timeout_seconds="0.5") as served:
         yield served
@@ -74,8 +74,8 @@ def eventually(condition: Callable[[], Any]) -> Any:
 # -- problem documents --------------------------------------------------------------------------
 
 
-def test_an_error_of_its_own_is_a_problem_document_with_its_code(service: Served) -> None:
-    response = httpx.post(f"{service.url}/pots/green/pour", json={"left": 9})
+def test_an_error_of_its_own_is_a_problem_document_with_its_code(tea_service: Served) -> None:
+    response = httpx.post(f"{tea_service.url}/pots/green/pour", json={"left": 9})
     assert problem(response) == {
         "type": "about:blank",
         "title": "Teapot empty",
@@ -96,9 +96,9 @@ def test_an_error_of_its_own_is_a_problem_document_with_its_code(service: Served
     ],
 )
 def test_the_kit_s_errors_have_codes(
-    service: Served, method: str, path: str, body: bytes, status: int, code: str
+    tea_service: Served, method: str, path: str, body: bytes, status: int, code: str
 ) -> None:
-    response = httpx.request(method, service.url + path, content=body, headers={"Content-Type": "application/json"})
+    response = httpx.request(method, tea_service.url + path, content=body, headers={"Content-Type": "application/json"})
     assert response.status_code == status
     assert problem(response)["code"] == code
 
@@ -110,17 +110,17 @@ def sent_raw(service: Served, data: bytes) -> dict[str, Any]:
         return body
 
 
-def test_what_is_not_http_has_a_code(service: Served) -> None:
-    assert sent_raw(service, b"no http\r\n\r\n")["code"] == "invalid_http"
+def test_what_is_not_http_has_a_code(tea_service: Served) -> None:
+    assert sent_raw(tea_service, b"no http\r\n\r\n")["code"] == "invalid_http"
 
 
-def test_a_head_that_does_not_arrive_has_a_code(service: Served) -> None:
-    assert sent_raw(service, b"GET /cups HTTP/1.1\r\n")["code"] == "head_timeout"
+def test_a_head_that_does_not_arrive_has_a_code(tea_service: Served) -> None:
+    assert sent_raw(tea_service, b"GET /cups HTTP/1.1\r\n")["code"] == "head_timeout"
 
 
-def test_a_body_that_does_not_arrive_has_a_code(service: Served) -> None:
+def test_a_body_that_does_not_arrive_has_a_code(tea_service: Served) -> None:
     head = b"POST /pots/green/pour HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\nConnection: close\r\n\r\n"
-    assert sent_raw(service, head)["code"] == "body_timeout"
+    assert sent_raw(tea_service, head)["code"] == "body_timeout"
 
 
 def test_a_service_at_its_limit_rejects_requests(tmp_path: Path) -> None:
@@ -137,19 +137,21 @@ def test_a_service_at_its_limit_rejects_requests(tmp_path: Path) -> None:
 # -- request context ----------------------------------------------------------------------------
 
 
-def test_a_request_has_an_id_and_the_time_of_its_backend(service: Served) -> None:
-    response = httpx.get(f"{service.url}/cups", headers={"X-Request-ID": "mine"})
+def test_a_request_has_an_id_and_the_time_of_its_backend(tea_service: Served) -> None:
+    response = httpx.get(f"{tea_service.url}/cups", headers={"X-Request-ID": "mine"})
     assert response.headers["x-request-id"] == "mine"
     assert response.headers["server-timing"].startswith("kettle;dur=0.00, total;dur=")
     assert response.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
 
 
-def test_log_lines_are_json_and_hold_no_content(service: Served) -> None:
-    httpx.get(f"{service.url}/broken", headers={"X-Request-ID": "broken"})
-    httpx.post(f"{service.url}/pots/green/pour", json={"left": 9}, headers={"X-Request-ID": "audited"})
+def test_log_lines_are_json_and_hold_no_content(tea_service: Served) -> None:
+    httpx.get(f"{tea_service.url}/broken", headers={"X-Request-ID": "broken"})
+    httpx.post(f"{tea_service.url}/pots/green/pour", json={"left": 9}, headers={"X-Request-ID": "audited"})
 
     def about(request_id: str, event: str) -> dict[str, Any] | None:
-        return next((x for x in log_lines(service) if x.get("request_id") == request_id and x["event"] == event), None)
+        return next(
+            (x for x in log_lines(tea_service) if x.get("request_id") == request_id and x["event"] == event), None
+        )
 
     request = eventually(lambda: about("broken", "request"))
     failure = eventually(lambda: about("broken", "unhandled exception"))
@@ -159,15 +161,15 @@ def test_log_lines_are_json_and_hold_no_content(service: Served) -> None:
     assert (audit["who"], audit["operation"], audit["pot"], audit["count"], audit["status"]) == (
         *("anonymous", "pour", "green", 9, 409),
     )
-    assert "canary" not in service.log.read_text()
+    assert "canary" not in tea_service.log.read_text()
 
 
 # -- metrics ------------------------------------------------------------------------------------
 
 
-def test_metrics_have_the_service_s_prefix(service: Served) -> None:
-    httpx.get(f"{service.url}/cups")
-    text = httpx.get(f"{service.url}/metrics").text
+def test_metrics_have_the_service_s_prefix(tea_service: Served) -> None:
+    httpx.get(f"{tea_service.url}/cups")
+    text = httpx.get(f"{tea_service.url}/metrics").text
     names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE tea_")}
     assert names == {
         "tea_requests_total",
@@ -184,9 +186,9 @@ def test_metrics_have_the_service_s_prefix(service: Served) -> None:
 # -- health and shutdown ------------------------------------------------------------------------
 
 
-def test_liveness_and_readiness(service: Served) -> None:
-    assert httpx.get(f"{service.url}/health/live").json() == {"status": "alive"}
-    assert httpx.get(f"{service.url}/health/ready").json() == {"status": "ready"}
+def test_liveness_and_readiness(tea_service: Served) -> None:
+    assert httpx.get(f"{tea_service.url}/health/live").json() == {"status": "alive"}
+    assert httpx.get(f"{tea_service.url}/health/ready").json() == {"status": "ready"}
 
 
 def test_sigterm_ends_the_service_with_success(tmp_path: Path) -> None:
@@ -195,12 +197,12 @@ def test_sigterm_ends_the_service_with_success(tmp_path: Path) -> None:
         assert served.process.wait(30) == 0
 
 
-def test_a_port_that_is_taken_is_a_failure(tmp_path: Path, service: Served) -> None:
+def test_a_port_that_is_taken_is_a_failure(tmp_path: Path, tea_service: Served) -> None:
     second = start_process(
         [sys.executable, "-m", "tests.kit.tea_service"],
-        service.url,
+        tea_service.url,
         tmp_path / "second.log",
-        {**IMPORTABLE, "TEA_PORT": service.url.rpartition(":")[2]},
+        {**IMPORTABLE, "TEA_PORT": tea_service.url.rpartition(":")[2]},
     )
     assert second.process.wait(30) != 0
 

@@ -50,7 +50,7 @@ def inner(bare: Store) -> SpyStore:
 
 
 @pytest.fixture
-async def collection(store: Store) -> AsyncIterator[str]:
+async def store_collection(store: Store) -> AsyncIterator[str]:
     """A new, empty collection with the distance l2. A test may delete it."""
     name = f"t-{uuid4().hex}"
     await store.create_collection(name, {}, "l2")

@@ -33,11 +33,11 @@ async def store(inner: SpyStore) -> AsyncIterator[BatchingStore]:
 
 
 async def test_a_queued_write_whose_client_disconnects_is_dropped(
-    store: BatchingStore, inner: SpyStore, collection: str
+    store: BatchingStore, inner: SpyStore, store_collection: str
 ) -> None:
-    async with write_in_flight(store, inner, collection):
-        leaving = asyncio.create_task(add_documents(store, collection, batch("gone")))
-        later = submit_all(add_documents(store, collection, batch("a")))
+    async with write_in_flight(store, inner, store_collection):
+        leaving = asyncio.create_task(add_documents(store, store_collection, batch("gone")))
+        later = submit_all(add_documents(store, store_collection, batch("a")))
         await turn()
         leaving.cancel()
         await turn()
@@ -45,48 +45,48 @@ async def test_a_queued_write_whose_client_disconnects_is_dropped(
         assert store.load.writes == 2
     assert await later == [None]
     assert [call.ids for call in inner.calls] == [["first"], ["a"]]
-    assert await ids_in(store, collection) == ["first", "a"]
+    assert await ids_in(store, store_collection) == ["first", "a"]
 
 
 async def test_a_write_whose_client_disconnects_just_before_its_batch_is_sent_is_dropped(
-    store: BatchingStore, inner: SpyStore, collection: str
+    store: BatchingStore, inner: SpyStore, store_collection: str
 ) -> None:
-    async with write_in_flight(store, inner, collection):
-        leaving = asyncio.create_task(add_documents(store, collection, batch("gone")))
+    async with write_in_flight(store, inner, store_collection):
+        leaving = asyncio.create_task(add_documents(store, store_collection, batch("gone")))
         await turn()
         leaving.cancel()
     assert len(inner.calls) == 1
     with pytest.raises(asyncio.CancelledError):
         await leaving
-    assert await ids_in(store, collection) == ["first"]
+    assert await ids_in(store, store_collection) == ["first"]
 
 
 async def test_a_client_that_disconnects_while_its_batch_is_in_flight_does_not_affect_the_others(
-    store: BatchingStore, inner: SpyStore, collection: str
+    store: BatchingStore, inner: SpyStore, store_collection: str
 ) -> None:
     inner.entry_gate.clear()
-    first = submit_all(add_documents(store, collection, batch("first")))
+    first = submit_all(add_documents(store, store_collection, batch("first")))
     await inner.wait_for_calls(1)
-    leaving = asyncio.create_task(add_documents(store, collection, batch("gone")))
-    later = submit_all(*(add_documents(store, collection, batch(name)) for name in ("a", "first")))
+    leaving = asyncio.create_task(add_documents(store, store_collection, batch("gone")))
+    later = submit_all(*(add_documents(store, store_collection, batch(name)) for name in ("a", "first")))
     inner.release_waiting()
     await inner.wait_for_calls(2)
     assert inner.calls[1].ids == ["gone", "a", "first"]
     leaving.cancel()
     inner.entry_gate.set()
     assert errors_as_types([*await first, *await later]) == [None, None, DocumentsExist]
-    assert await ids_in(store, collection) == ["first", "gone", "a"]
+    assert await ids_in(store, store_collection) == ["first", "gone", "a"]
 
 
 async def test_a_write_whose_client_disconnected_is_left_out_when_its_batch_is_sent_one_by_one(
-    store: BatchingStore, inner: SpyStore, collection: str
+    store: BatchingStore, inner: SpyStore, store_collection: str
 ) -> None:
     inner.failure = fail_batches
     inner.entry_gate.clear()
-    first = submit_all(add_documents(store, collection, batch("first")))
+    first = submit_all(add_documents(store, store_collection, batch("first")))
     await inner.wait_for_calls(1)
-    leaving = asyncio.create_task(add_documents(store, collection, batch("gone")))
-    later = submit_all(*(add_documents(store, collection, batch(name)) for name in "ab"))
+    leaving = asyncio.create_task(add_documents(store, store_collection, batch("gone")))
+    later = submit_all(*(add_documents(store, store_collection, batch(name)) for name in "ab"))
     inner.release_waiting()
     await inner.wait_for_calls(2)
     leaving.cancel()
@@ -96,25 +96,25 @@ async def test_a_write_whose_client_disconnected_is_left_out_when_its_batch_is_s
 
 
 async def test_a_write_in_flight_whose_client_disconnected_ends_before_the_next_one_starts(
-    store: BatchingStore, inner: SpyStore, collection: str
+    store: BatchingStore, inner: SpyStore, store_collection: str
 ) -> None:
     inner.entry_gate.clear()
-    leaving = asyncio.create_task(add_documents(store, collection, batch("a")))
+    leaving = asyncio.create_task(add_documents(store, store_collection, batch("a")))
     await inner.wait_for_calls(1)
     leaving.cancel()
-    later = submit_all(store.delete(collection, of_ids("a")))
+    later = submit_all(store.delete(store_collection, of_ids("a")))
     await turn()
     assert len(inner.calls) == 1
     inner.entry_gate.set()
     assert await later == [1]
 
 
-async def test_closing_waits_for_queued_requests(inner: SpyStore, collection: str, bare: Store) -> None:
+async def test_closing_waits_for_queued_requests(inner: SpyStore, store_collection: str, bare: Store) -> None:
     store = batching_store(inner)
     inner.entry_gate.clear()
     clients = submit_all(
-        *(add_documents(store, collection, batch(name)) for name in "ab"),
-        store.query(collection, [make_query(1, 1)]),
+        *(add_documents(store, store_collection, batch(name)) for name in "ab"),
+        store.query(store_collection, [make_query(1, 1)]),
     )
     await inner.wait_for_calls(2)
     closing = asyncio.create_task(store.close())
@@ -124,20 +124,20 @@ async def test_closing_waits_for_queued_requests(inner: SpyStore, collection: st
     await closing
     assert inner.closed
     assert errors_as_types(await clients)[:2] == [None, None]
-    assert await ids_in(bare, collection) == ["a", "b"]
+    assert await ids_in(bare, store_collection) == ["a", "b"]
 
 
 async def test_closing_cancels_a_call_whose_clients_have_disconnected(
-    inner: SpyStore, collection: str, bare: Store
+    inner: SpyStore, store_collection: str, bare: Store
 ) -> None:
     store = batching_store(inner)
     inner.entry_gate.clear()
-    leaving = asyncio.create_task(add_documents(store, collection, batch("a")))
+    leaving = asyncio.create_task(add_documents(store, store_collection, batch("a")))
     await inner.wait_for_calls(1)
     leaving.cancel()
     await store.close()
     assert inner.closed
-    assert await ids_in(bare, collection) == []
+    assert await ids_in(bare, store_collection) == []
 
 
 # -- order --------------------------------------------------------------------------------------
@@ -176,15 +176,15 @@ async def test_add_upsert_and_delete_never_overtake_one_another(bare: Store, ope
 
 
 async def test_a_delete_is_a_batch_of_its_own_and_keeps_its_position(
-    store: BatchingStore, inner: SpyStore, collection: str
+    store: BatchingStore, inner: SpyStore, store_collection: str
 ) -> None:
-    async with write_in_flight(store, inner, collection):
+    async with write_in_flight(store, inner, store_collection):
         later = submit_all(
-            add_documents(store, collection, batch("a")),
-            add_documents(store, collection, batch("b")),
-            store.delete(collection, of_ids("a", "first")),
-            add_documents(store, collection, batch("a")),
-            add_documents(store, collection, batch("c")),
+            add_documents(store, store_collection, batch("a")),
+            add_documents(store, store_collection, batch("b")),
+            store.delete(store_collection, of_ids("a", "first")),
+            add_documents(store, store_collection, batch("a")),
+            add_documents(store, store_collection, batch("c")),
         )
     assert errors_as_types(await later) == [None, None, 2, None, None]
     assert [(call.kind, call.ids) for call in inner.calls[1:]] == [
@@ -195,18 +195,22 @@ async def test_a_delete_is_a_batch_of_its_own_and_keeps_its_position(
 
 
 async def test_a_write_precedes_a_delete_that_arrives_after_it(
-    store: BatchingStore, inner: SpyStore, collection: str
+    store: BatchingStore, inner: SpyStore, store_collection: str
 ) -> None:
     assert errors_as_types(
-        await submit_all(add_documents(store, collection, batch("a")), store.delete(collection, of_ids("a"))),
+        await submit_all(
+            add_documents(store, store_collection, batch("a")), store.delete(store_collection, of_ids("a"))
+        ),
     ) == [None, 1]
     assert [call.kind for call in inner.calls] == ["write", "delete"]
 
 
-async def test_the_order_of_one_clients_writes_is_kept(store: BatchingStore, inner: SpyStore, collection: str) -> None:
+async def test_the_order_of_one_clients_writes_is_kept(
+    store: BatchingStore, inner: SpyStore, store_collection: str
+) -> None:
     async def client(key: str) -> None:
         for index in range(5):
-            await upsert_documents(store, collection, batch(key, text=f"{key} {index}"))
+            await upsert_documents(store, store_collection, batch(key, text=f"{key} {index}"))
 
     await asyncio.gather(*(client(key) for key in "abc"))
     written = [part.batch for call in inner.calls for part in call.parts if isinstance(part, Write)]
@@ -214,12 +218,12 @@ async def test_the_order_of_one_clients_writes_is_kept(store: BatchingStore, inn
         assert [part.texts[0] for part in written if part.ids == [key]] == [f"{key} {index}" for index in range(5)]
 
 
-async def test_a_client_reads_its_own_writes(store: BatchingStore, collection: str) -> None:
+async def test_a_client_reads_its_own_writes(store: BatchingStore, store_collection: str) -> None:
     async def client(key: str) -> None:
-        await add_documents(store, collection, batch(key))
-        assert await store.count(collection, of_ids(key)) == 1
-        assert await store.delete(collection, of_ids(key)) == 1
-        assert await store.count(collection, of_ids(key)) == 0
+        await add_documents(store, store_collection, batch(key))
+        assert await store.count(store_collection, of_ids(key)) == 1
+        assert await store.delete(store_collection, of_ids(key)) == 1
+        assert await store.count(store_collection, of_ids(key)) == 0
 
     await asyncio.gather(*(client(str(index)) for index in range(20)))
 
@@ -228,67 +232,69 @@ async def test_a_client_reads_its_own_writes(store: BatchingStore, collection: s
 
 
 async def test_writes_beyond_max_queued_writes_are_rejected_until_there_is_room(
-    inner: SpyStore, collection: str
+    inner: SpyStore, store_collection: str
 ) -> None:
     store = batching_store(inner, max_queued_writes=3)
-    async with write_in_flight(store, inner, collection):
-        later = submit_all(add_documents(store, collection, batch("a")), store.delete(collection, of_ids("first")))
+    async with write_in_flight(store, inner, store_collection):
+        later = submit_all(
+            add_documents(store, store_collection, batch("a")), store.delete(store_collection, of_ids("first"))
+        )
         await turn()
         with pytest.raises(Overloaded):
-            await add_documents(store, collection, batch("b"))
+            await add_documents(store, store_collection, batch("b"))
         with pytest.raises(Overloaded):
-            await store.delete(collection, of_ids("a"))
+            await store.delete(store_collection, of_ids("a"))
         with pytest.raises(Overloaded):
-            await add_documents(store, f"{collection}-other", batch("b"))
+            await add_documents(store, f"{store_collection}-other", batch("b"))
         assert (
-            errors_as_types(await store.write(collection, [Write("add", batch(name)) for name in "bc"]))
+            errors_as_types(await store.write(store_collection, [Write("add", batch(name)) for name in "bc"]))
             == [Overloaded] * 2
         )
     assert await later == [None, 1]
-    await add_documents(store, collection, batch("b"))
-    assert await ids_in(store, collection) == ["a", "b"]
+    await add_documents(store, store_collection, batch("b"))
+    assert await ids_in(store, store_collection) == ["a", "b"]
 
 
 async def test_writes_beyond_max_queued_bytes_are_rejected_until_there_is_room(
-    inner: SpyStore, collection: str
+    inner: SpyStore, store_collection: str
 ) -> None:
     store = batching_store(inner, max_queued_bytes=300)
-    async with write_in_flight(store, inner, collection):
-        later = submit_all(*(add_documents(store, collection, batch(name, text="x" * 100)) for name in "ab"))
+    async with write_in_flight(store, inner, store_collection):
+        later = submit_all(*(add_documents(store, store_collection, batch(name, text="x" * 100)) for name in "ab"))
         await turn()
         with pytest.raises(Overloaded):
-            await add_documents(store, collection, batch("c", text="x" * 100))
-        small = submit_all(add_documents(store, collection, batch("small", text="x")))
+            await add_documents(store, store_collection, batch("c", text="x" * 100))
+        small = submit_all(add_documents(store, store_collection, batch("small", text="x")))
         await turn()
     assert [*await later, *await small] == [None, None, None]
-    await add_documents(store, collection, batch("c", text="x" * 100))
-    assert await ids_in(store, collection) == ["first", "a", "b", "small", "c"]
+    await add_documents(store, store_collection, batch("c", text="x" * 100))
+    assert await ids_in(store, store_collection) == ["first", "a", "b", "small", "c"]
 
 
 async def test_a_write_larger_than_max_queued_bytes_is_accepted_when_nothing_is_queued(
-    inner: SpyStore, collection: str
+    inner: SpyStore, store_collection: str
 ) -> None:
     store = batching_store(inner, max_queued_bytes=50)
-    await add_documents(store, collection, batch("a", text="x" * 100))
-    assert await ids_in(store, collection) == ["a"]
+    await add_documents(store, store_collection, batch("a", text="x" * 100))
+    assert await ids_in(store, store_collection) == ["a"]
 
 
-async def test_a_client_that_disconnects_makes_room(inner: SpyStore, collection: str) -> None:
+async def test_a_client_that_disconnects_makes_room(inner: SpyStore, store_collection: str) -> None:
     store = batching_store(inner, max_queued_writes=2)
-    async with write_in_flight(store, inner, collection):
-        leaving = asyncio.create_task(add_documents(store, collection, batch("gone")))
+    async with write_in_flight(store, inner, store_collection):
+        leaving = asyncio.create_task(add_documents(store, store_collection, batch("gone")))
         await turn()
         leaving.cancel()
         await turn()
-        later = submit_all(add_documents(store, collection, batch("a")))
+        later = submit_all(add_documents(store, store_collection, batch("a")))
     assert await later == [None]
 
 
-async def test_writes_that_failed_make_room(inner: SpyStore, collection: str) -> None:
+async def test_writes_that_failed_make_room(inner: SpyStore, store_collection: str) -> None:
     store = batching_store(inner, max_queued_writes=1)
     for error in (ChromaFailed("Chroma failed"), ValueError("a defect")):
         inner.failure = lambda call, error=error: error  # type: ignore[misc]  # bound now, not later
         with pytest.raises(type(error)):
-            await add_documents(store, collection, batch("a"))
+            await add_documents(store, store_collection, batch("a"))
     inner.failure = lambda call: None
-    await add_documents(store, collection, batch("a"))
+    await add_documents(store, store_collection, batch("a"))

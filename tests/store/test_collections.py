@@ -62,10 +62,10 @@ async def test_a_collection_keeps_its_distance(store: Store, name: str, distance
     assert name in {found.name for found in await store.list_collections(None, 0) if found.distance == distance}
 
 
-async def test_a_name_that_is_taken_is_refused(store: Store, collection: str) -> None:
-    with pytest.raises(CollectionExists, match=f"Collection '{collection}' already exists"):
-        await store.create_collection(collection, {"b": 2}, "cosine")
-    assert (await store.get_collection(collection)).distance == "l2"
+async def test_a_name_that_is_taken_is_refused(store: Store, store_collection: str) -> None:
+    with pytest.raises(CollectionExists, match=f"Collection '{store_collection}' already exists"):
+        await store.create_collection(store_collection, {"b": 2}, "cosine")
+    assert (await store.get_collection(store_collection)).distance == "l2"
 
 
 async def test_of_concurrent_creations_one_wins(store: Store, name: str) -> None:
@@ -84,12 +84,12 @@ async def test_every_call_says_when_there_is_no_such_collection(store: Store, na
 
 
 @pytest.mark.parametrize("call", EVERY_CALL)
-async def test_every_call_says_when_the_collection_was_deleted(store: Store, collection: str, call: str) -> None:
-    await add_documents(store, collection, batch("a"))
-    await store.query(collection, [make_query(1, 2)])
-    await store.delete_collection(collection)
+async def test_every_call_says_when_the_collection_was_deleted(store: Store, store_collection: str, call: str) -> None:
+    await add_documents(store, store_collection, batch("a"))
+    await store.query(store_collection, [make_query(1, 2)])
+    await store.delete_collection(store_collection)
     with pytest.raises(CollectionNotFound):
-        await EVERY_CALL[call](store, collection)
+        await EVERY_CALL[call](store, store_collection)
 
 
 async def test_metadata_is_replaced(store: Store, name: str) -> None:
@@ -149,7 +149,7 @@ async def test_collections_are_listed_by_name_and_counted(store: Store) -> None:
     assert [found.metadata["n"] for found in listed if found.name.startswith(prefix)] == list("abcde")
 
 
-async def test_collections_are_listed_page_by_page(store: Store, collection: str, name: str) -> None:
+async def test_collections_are_listed_page_by_page(store: Store, store_collection: str, name: str) -> None:
     await store.create_collection(name, {}, "l2")
     total = await store.count_collections()
     pages = [await store.list_collections(1, offset) for offset in range(total + 1)]
@@ -157,33 +157,37 @@ async def test_collections_are_listed_page_by_page(store: Store, collection: str
     assert [page[0] for page in pages[:total]] == await store.list_collections(None, 0)
 
 
-async def test_a_collection_has_a_dimension_from_its_first_document_on(store: Store, collection: str) -> None:
-    assert (await store.get_collection(collection)).dimension is None
-    await add_documents(store, collection, batch("a", dimension=5))
-    assert (await store.get_collection(collection)).dimension == 5
+async def test_a_collection_has_a_dimension_from_its_first_document_on(store: Store, store_collection: str) -> None:
+    assert (await store.get_collection(store_collection)).dimension is None
+    await add_documents(store, store_collection, batch("a", dimension=5))
+    assert (await store.get_collection(store_collection)).dimension == 5
 
 
-async def test_a_deleted_collection_leaves_its_name_free_and_nothing_behind(store: Store, collection: str) -> None:
-    await add_documents(store, collection, batch("a", dimension=3))
-    await store.delete_collection(collection)
-    await store.create_collection(collection, {}, "ip")
-    assert await store.count(collection) == 0
-    found = await store.get_collection(collection)
+async def test_a_deleted_collection_leaves_its_name_free_and_nothing_behind(
+    store: Store, store_collection: str
+) -> None:
+    await add_documents(store, store_collection, batch("a", dimension=3))
+    await store.delete_collection(store_collection)
+    await store.create_collection(store_collection, {}, "ip")
+    assert await store.count(store_collection) == 0
+    found = await store.get_collection(store_collection)
     assert (found.dimension, found.distance) == (None, "ip")
 
 
 async def test_lists_of_a_deleted_collection_do_not_come_back_in_another(
-    store: Store, collection: str, name: str
+    store: Store, store_collection: str, name: str
 ) -> None:
-    await add_documents(store, collection, batch_of([{"a": ["secret"]}, {"b": 1}, {"a": [1, 2, 3]}]))
-    await store.delete_collection(collection)
+    await add_documents(store, store_collection, batch_of([{"a": ["secret"]}, {"b": 1}, {"a": [1, 2, 3]}]))
+    await store.delete_collection(store_collection)
     await store.create_collection(name, {}, "l2")
     await add_documents(store, name, batch_of([{}, {}, {"c": 1}]))
     assert (await store.get(name, EVERYTHING)).metadatas == [{}, {}, {"c": 1}]
     assert await store.count(name, of_where({"a": {"$contains": "secret"}})) == 0
 
 
-async def test_status_tells_the_kind_the_version_and_the_number_of_collections(store: Store, collection: str) -> None:
+async def test_status_tells_the_kind_the_version_and_the_number_of_collections(
+    store: Store, store_collection: str
+) -> None:
     status = await store.status()
     assert status.kind in ("embedded", "remote")
     assert status.chroma_version.startswith("1.")

@@ -42,11 +42,11 @@ def _points() -> Batch:
 
 
 @pytest.fixture
-async def points(store: FilterPlanningStore, inner: FakeClockStore, collection: str) -> str:
+async def points(store: FilterPlanningStore, inner: FakeClockStore, store_collection: str) -> str:
     """A collection of the points."""
-    await add_documents(store, collection, _points())
+    await add_documents(store, store_collection, _points())
     inner.calls.clear()
-    return collection
+    return store_collection
 
 
 def near(position: float, where_given: object, top_k: int = 5, *, with_embeddings: bool = False) -> Query:

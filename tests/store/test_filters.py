@@ -41,14 +41,16 @@ def _every_operation() -> list[Json]:
     return [{"a": {operator: operand}} for operator, operand in operations]
 
 
-async def test_matches_agrees_with_the_store_on_every_operator_type_and_absence(store: Store, collection: str) -> None:
+async def test_matches_agrees_with_the_store_on_every_operator_type_and_absence(
+    store: Store, store_collection: str
+) -> None:
     values: list[Value] = [*INTEGERS, *FLOATS, *STRINGS, *BOOLEANS, *LISTS]
     documents: list[Metadata] = [{}, {"b": 1}, *({"a": value} for value in values)]
-    await add_documents(store, collection, batch_of(documents))
+    await add_documents(store, store_collection, batch_of(documents))
     for filtered in _every_operation():
         parsed = where.parse(filtered)
         matching = [str(index) for index, metadata in enumerate(documents) if where.matches(parsed, metadata)]
-        assert await _selected(store, collection, filtered) == matching, filtered
+        assert await _selected(store, store_collection, filtered) == matching, filtered
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
@@ -69,27 +71,31 @@ async def test_matches_agrees_with_the_store_on_whole_filters(
 
 
 @pytest.mark.parametrize("count", [1, 100, 101, 500])
-async def test_a_filter_may_have_as_many_comparisons_as_its_bound(store: Store, collection: str, count: int) -> None:
-    await add_documents(store, collection, batch_of([{"a": count - 1}, {"a": count}]))
-    assert await _selected(store, collection, {"$or": [{"a": index} for index in range(count)]}) == ["0"]
-    assert await _selected(store, collection, {"$and": [{"a": {"$ne": index}} for index in range(count)]}) == ["1"]
+async def test_a_filter_may_have_as_many_comparisons_as_its_bound(
+    store: Store, store_collection: str, count: int
+) -> None:
+    await add_documents(store, store_collection, batch_of([{"a": count - 1}, {"a": count}]))
+    assert await _selected(store, store_collection, {"$or": [{"a": index} for index in range(count)]}) == ["0"]
+    assert await _selected(store, store_collection, {"$and": [{"a": {"$ne": index}} for index in range(count)]}) == [
+        "1"
+    ]
 
 
-async def test_a_filter_may_be_as_deep_as_its_bound(store: Store, collection: str) -> None:
-    await add_documents(store, collection, batch_of([{"a": 1}, {"a": 2}]))
+async def test_a_filter_may_be_as_deep_as_its_bound(store: Store, store_collection: str) -> None:
+    await add_documents(store, store_collection, batch_of([{"a": 1}, {"a": 2}]))
     filtered: Json = {"a": 1.5}
     for depth in range(MAX_DEPTH):
         filtered = {"$and" if depth % 2 else "$or": [{"a": {"$lt": 1.5}}, filtered]}
-    assert await _selected(store, collection, filtered) == ["0"]
+    assert await _selected(store, store_collection, filtered) == ["0"]
 
 
-async def test_a_filter_and_ids_may_be_as_long_as_their_bounds_together(store: Store, collection: str) -> None:
-    await add_documents(store, collection, batch_of([{"a": 1}, {"a": 2}, {"a": 0.5}]))
+async def test_a_filter_and_ids_may_be_as_long_as_their_bounds_together(store: Store, store_collection: str) -> None:
+    await add_documents(store, store_collection, batch_of([{"a": 1}, {"a": 2}, {"a": 0.5}]))
     ids = tuple(str(index) for index in range(MAX_IDS))
     for many in ([*range(2, MAX_VALUES + 2)], [index + 0.5 for index in range(MAX_VALUES // 2)]):
         clauses = [{"a": {"$ne": -index - 0.5}} for index in range(MAX_CLAUSES - 1)]
         filtered = where.parse({"$and": [{"a": {"$in": many}}, *clauses]})
-        found = await store.get(collection, Selection(ids, Condition(filtered)))
+        found = await store.get(store_collection, Selection(ids, Condition(filtered)))
         assert found.ids == (["1"] if 2 in many else ["2"])
 
 

@@ -56,7 +56,7 @@ async def recording(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[R
 
 
 @pytest.fixture
-async def name(recording: Recording) -> str:
+async def ten_documents(recording: Recording) -> str:
     """A collection of ten documents, half of them even."""
     made = f"t-{uuid4().hex}"
     await recording.create_collection(made, {}, "l2")
@@ -72,43 +72,43 @@ def page(limit: int, offset: int = 0, *, total: bool = True) -> Page:
     return Page(limit, offset, with_embeddings=False, with_total=total)
 
 
-async def test_a_first_page_that_is_not_full_shows_the_total_itself(recording: Recording, name: str) -> None:
-    listed = await list_page(recording, name, EVERYTHING, page(100))
+async def test_a_first_page_that_is_not_full_shows_the_total_itself(recording: Recording, ten_documents: str) -> None:
+    listed = await list_page(recording, ten_documents, EVERYTHING, page(100))
     assert (listed.count, listed.total) == (COUNT, COUNT)
     assert recording.calls == ["page"]
 
 
-async def test_so_does_one_of_a_filter(recording: Recording, name: str) -> None:
-    listed = await list_page(recording, name, EVEN, page(100))
+async def test_so_does_one_of_a_filter(recording: Recording, ten_documents: str) -> None:
+    listed = await list_page(recording, ten_documents, EVEN, page(100))
     assert (listed.count, listed.total) == (5, 5)
     assert recording.calls == ["page"]
 
 
-async def test_without_a_filter_the_total_is_counted(recording: Recording, name: str) -> None:
-    listed = await list_page(recording, name, EVERYTHING, page(3, 3))
+async def test_without_a_filter_the_total_is_counted(recording: Recording, ten_documents: str) -> None:
+    listed = await list_page(recording, ten_documents, EVERYTHING, page(3, 3))
     assert ([document.id for document in listed.documents], listed.total) == (["3", "4", "5"], COUNT)
     assert sorted(recording.calls) == ["count", "page"]
 
 
-async def test_a_full_first_page_of_a_filter_counts_the_matches(recording: Recording, name: str) -> None:
-    listed = await list_page(recording, name, EVEN, page(2))
+async def test_a_full_first_page_of_a_filter_counts_the_matches(recording: Recording, ten_documents: str) -> None:
+    listed = await list_page(recording, ten_documents, EVEN, page(2))
     assert ([document.id for document in listed.documents], listed.total) == (["0", "2"], 5)
     assert recording.calls == ["page", "count of matches"]
 
 
-async def test_a_later_page_of_a_filter_is_cut_from_the_ids_alone(recording: Recording, name: str) -> None:
-    listed = await list_page(recording, name, EVEN, page(2, 2))
+async def test_a_later_page_of_a_filter_is_cut_from_the_ids_alone(recording: Recording, ten_documents: str) -> None:
+    listed = await list_page(recording, ten_documents, EVEN, page(2, 2))
     assert ([document.id for document in listed.documents], listed.total) == (["4", "6"], 5)
     assert recording.calls == ["ids", "page by ids"]
 
 
-async def test_a_page_beyond_the_end_needs_only_the_ids(recording: Recording, name: str) -> None:
-    listed = await list_page(recording, name, EVEN, page(2, 20))
+async def test_a_page_beyond_the_end_needs_only_the_ids(recording: Recording, ten_documents: str) -> None:
+    listed = await list_page(recording, ten_documents, EVEN, page(2, 20))
     assert (listed.documents, listed.total) == ([], 5)
     assert recording.calls == ["ids"]
 
 
-async def test_no_total_is_asked_for_when_none_is_wanted(recording: Recording, name: str) -> None:
-    listed = await list_page(recording, name, EVEN, page(2, 2, total=False))
+async def test_no_total_is_asked_for_when_none_is_wanted(recording: Recording, ten_documents: str) -> None:
+    listed = await list_page(recording, ten_documents, EVEN, page(2, 2, total=False))
     assert (listed.count, listed.total) == (2, None)
     assert recording.calls == ["page"]

@@ -33,10 +33,12 @@ def _measured(distance: Distance, one: np.ndarray, other: np.ndarray) -> float:
 
 
 @pytest.fixture
-async def points(store: Store, collection: str) -> str:
+async def points(store: Store, store_collection: str) -> str:
     """A collection of five points in the plane."""
-    await add_documents(store, collection, Batch([str(index) for index in range(5)], TEXTS, list(SHELVES), POINTS))
-    return collection
+    await add_documents(
+        store, store_collection, Batch([str(index) for index in range(5)], TEXTS, list(SHELVES), POINTS)
+    )
+    return store_collection
 
 
 @pytest.mark.parametrize("distance", ["cosine", "l2", "ip"])
@@ -71,8 +73,10 @@ async def test_a_query_of_another_dimension_is_refused(store: Store, points: str
         await store.query(points, [make_query(1, 2, 3)])
 
 
-async def test_an_empty_collection_has_no_hits(store: Store, collection: str) -> None:
-    found = await store.query(collection, [make_query(1, 2, 3), make_query(1), make_query(1, where_given={"a": 1})])
+async def test_an_empty_collection_has_no_hits(store: Store, store_collection: str) -> None:
+    found = await store.query(
+        store_collection, [make_query(1, 2, 3), make_query(1), make_query(1, where_given={"a": 1})]
+    )
     assert [hits.ids for hits in found.matches] == [[], [], []]
 
 
@@ -114,9 +118,9 @@ async def test_each_of_several_queries_gets_its_own_answer(store: Store, points:
     assert [len(hits.ids) for hits in together[4:]] == [1, 2, 0]
 
 
-async def test_concurrent_queries_get_their_own_answers(store: Store, collection: str) -> None:
-    await add_documents(store, collection, batch(*(str(index) for index in range(1, 51))))
-    asks = [store.query(collection, [make_query(index, 1, top_k=1 + index % 3)]) for index in range(1, 51)]
+async def test_concurrent_queries_get_their_own_answers(store: Store, store_collection: str) -> None:
+    await add_documents(store, store_collection, batch(*(str(index) for index in range(1, 51))))
+    asks = [store.query(store_collection, [make_query(index, 1, top_k=1 + index % 3)]) for index in range(1, 51)]
     for index, found in enumerate(await asyncio.gather(*asks), start=1):
         assert found.matches[0].ids[0] == str(index)
         assert len(found.matches[0].ids) == 1 + index % 3
@@ -172,9 +176,9 @@ async def test_a_filter_is_put_in_chroma_s_form_once_on_its_way_down(
 
 
 async def test_queries_that_leave_together_may_want_more_results_than_chroma_gives_in_a_call(
-    store: Store, collection: str
+    store: Store, store_collection: str
 ) -> None:
     """33 queries of 1,000 results each fail in one call of Chroma's."""
-    await add_documents(store, collection, batch(*(f"d{number}" for number in range(1000))))
-    found = await store.query(collection, [make_query(number, 1, top_k=1000) for number in range(40)])
+    await add_documents(store, store_collection, batch(*(f"d{number}" for number in range(1000))))
+    found = await store.query(store_collection, [make_query(number, 1, top_k=1000) for number in range(40)])
     assert [len(hits.ids) > 900 for hits in found.matches] == [True] * 40

@@ -34,11 +34,11 @@ async def store(inner: SpyStore) -> AsyncIterator[BatchingStore]:
 
 
 @pytest.fixture
-async def points(store: BatchingStore, inner: SpyStore, collection: str) -> str:
+async def points(store: BatchingStore, inner: SpyStore, store_collection: str) -> str:
     """A collection of twenty points in a row: document `n` is at n + 1, and on shelf 0 or 1."""
-    await add_documents(store, collection, batch_of(METADATAS))
+    await add_documents(store, store_collection, batch_of(METADATAS))
     inner.calls.clear()
-    return collection
+    return store_collection
 
 
 @asynccontextmanager
@@ -302,10 +302,10 @@ async def test_a_client_that_disconnects_while_its_batch_is_in_flight_does_not_a
     assert [ids(response) for response in await later] == [["1"]]
 
 
-async def test_a_client_reads_its_own_writes(store: BatchingStore, collection: str) -> None:
+async def test_a_client_reads_its_own_writes(store: BatchingStore, store_collection: str) -> None:
     async def client(index: int) -> None:
         made = batch_of([{}] * (index + 1))
-        await upsert_documents(store, collection, made)
-        assert str(index) in ids(await store.query(collection, [_at(index, 30)]))
+        await upsert_documents(store, store_collection, made)
+        assert str(index) in ids(await store.query(store_collection, [_at(index, 30)]))
 
     await asyncio.gather(*(client(index) for index in range(20)))

@@ -71,19 +71,23 @@ async def test_every_call_is_intercepted(store: Store, name: str) -> None:
 
 
 @pytest.mark.parametrize("operation", WITH_A_NAME)
-async def test_every_call_on_a_hidden_collection_is_rejected(store: Store, collection: str, operation: str) -> None:
+async def test_every_call_on_a_hidden_collection_is_rejected(
+    store: Store, store_collection: str, operation: str
+) -> None:
     with pytest.raises(Forbidden if operation == "create_collection" else CollectionNotFound):
-        await WITH_A_NAME[operation](ScopedStore(store, ["another-*"]), collection)
-    assert await store.count(collection) == 0
+        await WITH_A_NAME[operation](ScopedStore(store, ["another-*"]), store_collection)
+    assert await store.count(store_collection) == 0
 
 
 @pytest.mark.parametrize("operation", [*WITHOUT_A_NAME, *WITH_A_NAME])
-async def test_every_call_keeps_to_the_budget_of_the_request(store: Store, collection: str, operation: str) -> None:
+async def test_every_call_keeps_to_the_budget_of_the_request(
+    store: Store, store_collection: str, operation: str
+) -> None:
     deadline_store = DeadlineStore(store)
 
     async def request() -> None:
         set_deadline(-1.0)
-        method = WITHOUT_A_NAME.get(operation) or (lambda store: WITH_A_NAME[operation](store, collection))
+        method = WITHOUT_A_NAME.get(operation) or (lambda store: WITH_A_NAME[operation](store, store_collection))
         with pytest.raises(ChromaTimeout):
             await method(deadline_store)
 

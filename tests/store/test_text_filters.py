@@ -79,10 +79,10 @@ async def test_contains_means_pythons_in(store: Store, texts: list[str], needles
         "\x00a",
     ],
 )
-async def test_no_letter_is_special(store: Store, collection: str, needle: str) -> None:
-    await add_documents(store, collection, batch_of([{}] * len(TEXTS), TEXTS))
+async def test_no_letter_is_special(store: Store, store_collection: str, needle: str) -> None:
+    await add_documents(store, store_collection, batch_of([{}] * len(TEXTS), TEXTS))
     holding = [str(index) for index, text in enumerate(TEXTS) if needle in text]
-    assert await _selected(store, collection, {"$contains": needle}) == holding
+    assert await _selected(store, store_collection, {"$contains": needle}) == holding
 
 
 @pytest.mark.parametrize(
@@ -99,37 +99,40 @@ async def test_no_letter_is_special(store: Store, collection: str, needle: str) 
     ],
 )
 async def test_a_regular_expression_is_looked_for_anywhere(
-    store: Store, collection: str, expression: str, selected: list[str]
+    store: Store, store_collection: str, expression: str, selected: list[str]
 ) -> None:
-    await add_documents(store, collection, batch_of([{}] * len(TEXTS), TEXTS))
-    assert await _selected(store, collection, {"$regex": expression}) == selected
+    await add_documents(store, store_collection, batch_of([{}] * len(TEXTS), TEXTS))
+    assert await _selected(store, store_collection, {"$regex": expression}) == selected
     rest = [str(index) for index in range(len(TEXTS)) if str(index) not in selected]
-    assert await _selected(store, collection, {"$not_regex": expression}) == rest
+    assert await _selected(store, store_collection, {"$not_regex": expression}) == rest
 
 
 @pytest.mark.parametrize("expression", ["(", "[a", "a{2,1}", "*", r"\p{Nope}", "(?=a)", r"(a)\1"])
-async def test_what_is_no_regular_expression_is_refused(store: Store, collection: str, expression: str) -> None:
-    await add_documents(store, collection, batch_of([{}]))
+async def test_what_is_no_regular_expression_is_refused(store: Store, store_collection: str, expression: str) -> None:
+    await add_documents(store, store_collection, batch_of([{}]))
     with pytest.raises(InvalidFilter, match="Invalid 'where_document' filter: "):
-        await _selected(store, collection, {"$regex": expression})
+        await _selected(store, store_collection, {"$regex": expression})
 
 
 @pytest.mark.parametrize("expression", ["a{99999999}", r"\w{5000}", "(a{1000}){1000}"])
 async def test_a_regular_expression_that_is_too_large_is_refused(
-    store: Store, collection: str, expression: str
+    store: Store, store_collection: str, expression: str
 ) -> None:
-    await add_documents(store, collection, batch_of([{}]))
+    await add_documents(store, store_collection, batch_of([{}]))
     with pytest.raises(InvalidFilter, match="a regular expression is too large"):
-        await _selected(store, collection, {"$regex": expression})
+        await _selected(store, store_collection, {"$regex": expression})
 
 
-async def test_several_operators_mean_all_of_them(store: Store, collection: str) -> None:
-    await add_documents(store, collection, batch_of([{}] * 3, ["red apple", "red pear", "green apple"]))
-    assert await _selected(store, collection, {"$contains": "red", "$not_contains": "pear"}) == ["0"]
-    assert await _selected(store, collection, {"$or": [{"$contains": "pear"}, {"$contains": "green"}]}) == ["1", "2"]
-    assert await _selected(store, collection, {"$and": [{"$contains": "apple"}, {"$regex": "^g"}, {}]}) == ["2"]
+async def test_several_operators_mean_all_of_them(store: Store, store_collection: str) -> None:
+    await add_documents(store, store_collection, batch_of([{}] * 3, ["red apple", "red pear", "green apple"]))
+    assert await _selected(store, store_collection, {"$contains": "red", "$not_contains": "pear"}) == ["0"]
+    assert await _selected(store, store_collection, {"$or": [{"$contains": "pear"}, {"$contains": "green"}]}) == [
+        "1",
+        "2",
+    ]
+    assert await _selected(store, store_collection, {"$and": [{"$contains": "apple"}, {"$regex": "^g"}, {}]}) == ["2"]
 
 
-async def test_an_operand_may_be_as_long_as_its_bound(store: Store, collection: str) -> None:
-    await add_documents(store, collection, batch_of([{}] * 2, ["y" * MAX_TEXT, "y" * (MAX_TEXT - 1)]))
-    assert await _selected(store, collection, {"$contains": "y" * MAX_TEXT}) == ["0"]
+async def test_an_operand_may_be_as_long_as_its_bound(store: Store, store_collection: str) -> None:
+    await add_documents(store, store_collection, batch_of([{}] * 2, ["y" * MAX_TEXT, "y" * (MAX_TEXT - 1)]))
+    assert await _selected(store, store_collection, {"$contains": "y" * MAX_TEXT}) == ["0"]

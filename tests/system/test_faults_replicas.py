@@ -57,7 +57,7 @@ async def replicas(urls: tuple[str, str]) -> AsyncIterator[Replicas]:
 
 
 @pytest.fixture
-async def collection(replicas: Replicas, name: str) -> str:
+async def shared_collection(replicas: Replicas, name: str) -> str:
     """A new collection that both replicas know."""
     created = await replicas.clients[0].post("/collections", json={"name": name, "distance": "l2"})
     assert created.status_code == 201
@@ -77,32 +77,34 @@ async def test_one_of_several_concurrent_creations_of_a_collection_succeeds(repl
 
 
 async def test_one_of_several_concurrent_adds_of_one_id_succeeds_and_its_content_is_stored(
-    replicas: Replicas, collection: str, report: Report
+    replicas: Replicas, shared_collection: str, report: Report
 ) -> None:
     winners: dict[str, dict[str, Any]] = {}
     statuses: Counter[int] = Counter()
     for number in range(RACES):
         rivals = [document(f"one-{number}", rival) for rival in range(4)]
         bodies = [{"documents": [rival]} for rival in rivals]
-        responses = await replicas.race("POST", f"/collections/{collection}/documents", *bodies)
+        responses = await replicas.race("POST", f"/collections/{shared_collection}/documents", *bodies)
         assert sorted(statuses_of(responses)) == [201, 409, 409, 409]
         statuses.update(statuses_of(responses))
         winners[f"one-{number}"] = rivals[statuses_of(responses).index(201)]
-    found = all_documents(replicas.urls[0], collection)
+    found = all_documents(replicas.urls[0], shared_collection)
     assert {one["id"]: one for one in found} == winners
     report("two replicas, four adds of one id", Figures(RACES * 4, RACES, len(found), dict(statuses)))
 
 
-async def test_one_of_several_concurrent_adds_of_one_document_succeeds(replicas: Replicas, collection: str) -> None:
+async def test_one_of_several_concurrent_adds_of_one_document_succeeds(
+    replicas: Replicas, shared_collection: str
+) -> None:
     for number in range(RACES):
         body = {"documents": [document(f"same-{number}", 1)]}
-        responses = await replicas.race("POST", f"/collections/{collection}/documents", body, body, body, body)
+        responses = await replicas.race("POST", f"/collections/{shared_collection}/documents", body, body, body, body)
         assert sorted(statuses_of(responses)) == [201, 409, 409, 409]
-    assert len(all_documents(replicas.urls[1], collection)) == RACES
+    assert len(all_documents(replicas.urls[1], shared_collection)) == RACES
 
 
 async def test_batches_that_share_ids_are_stored_as_a_whole_or_not_at_all(
-    replicas: Replicas, collection: str, report: Report
+    replicas: Replicas, shared_collection: str, report: Report
 ) -> None:
     """Each of three batches shares an id with the next, so that one or two of them can be added, never all."""
     statuses: Counter[int] = Counter()
@@ -112,7 +114,7 @@ async def test_batches_that_share_ids_are_stored_as_a_whole_or_not_at_all(
         parts = [keys[0:3], keys[2:4], keys[3:5]]
         batches = [[document(key, rival) for key in part] for rival, part in enumerate(parts)]
         responses = await replicas.race(
-            "POST", f"/collections/{collection}/documents", *({"documents": batch} for batch in batches)
+            "POST", f"/collections/{shared_collection}/documents", *({"documents": batch} for batch in batches)
         )
         statuses.update(statuses_of(responses))
         assert set(statuses_of(responses)) <= {201, 409}
@@ -123,12 +125,12 @@ async def test_batches_that_share_ids_are_stored_as_a_whole_or_not_at_all(
             "two batches that exclude each other were acknowledged"
         )
         acknowledged |= {one["id"]: one for one in accepted}
-    found = all_documents(replicas.urls[0], collection)
+    found = all_documents(replicas.urls[0], shared_collection)
     assert {one["id"]: one for one in found} == acknowledged
     report("two replicas, batches that share ids", Figures(RACES * 7, len(acknowledged), len(found), dict(statuses)))
 
 
 async def test_a_collection_that_is_recreated_under_load_contains_whole_writes_only(
-    replicas: Replicas, collection: str
+    replicas: Replicas, shared_collection: str
 ) -> None:
-    await recreate_under_load(replicas.clients, collection)
+    await recreate_under_load(replicas.clients, shared_collection)

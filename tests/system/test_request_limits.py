@@ -38,7 +38,7 @@ WRITE: Final = "/collections/limits/documents"
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def limited_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A service with a collection."""
     environ = {"RAGSTORE_MAX_BODY_BYTES": str(MAX_BODY)}
     with running(start_service(tmp_path_factory.mktemp("limits"), environ)) as served:
@@ -72,12 +72,12 @@ def stored(service: Served, name: str) -> bool:
 # -- heads --------------------------------------------------------------------------------------
 
 
-def test_a_head_at_the_limit_is_accepted(service: Served) -> None:
-    assert only(exchange(service, padded(MAX_HEAD_BYTES, CLOSE))).status == 200
+def test_a_head_at_the_limit_is_accepted(limited_service: Served) -> None:
+    assert only(exchange(limited_service, padded(MAX_HEAD_BYTES, CLOSE))).status == 200
 
 
-def test_a_head_one_byte_above_the_limit_is_400(service: Served) -> None:
-    response = only(exchange(service, padded(MAX_HEAD_BYTES + 1)))
+def test_a_head_one_byte_above_the_limit_is_400(limited_service: Served) -> None:
+    response = only(exchange(limited_service, padded(MAX_HEAD_BYTES + 1)))
 
     assert response.status == 400
     assert TOO_LARGE in response.detail
@@ -98,48 +98,48 @@ def test_a_head_one_byte_above_the_limit_is_400(service: Served) -> None:
     ids=["value", "name", "blanks", "headers", "line", "empty lines"],
 )
 @pytest.mark.parametrize("piece", [1_000_000, 1_000])
-def test_a_large_head_is_400_whatever_makes_it_large(service: Served, head: bytes, piece: int) -> None:
-    response = only(exchange(service, *(head[start : start + piece] for start in range(0, len(head), piece))))
+def test_a_large_head_is_400_whatever_makes_it_large(limited_service: Served, head: bytes, piece: int) -> None:
+    response = only(exchange(limited_service, *(head[start : start + piece] for start in range(0, len(head), piece))))
 
     assert response.status == 400
 
 
 @pytest.mark.parametrize(("count", "status"), [(MAX_HEADERS, 200), (MAX_HEADERS + 1, 400)])
-def test_the_number_of_headers_is_limited(service: Served, count: int, status: int) -> None:
+def test_the_number_of_headers_is_limited(limited_service: Served, count: int, status: int) -> None:
     small = [f"x{number}: y" for number in range(count - 2)]
 
-    assert only(exchange(service, get("/health/live", CLOSE, *small))).status == status
+    assert only(exchange(limited_service, get("/health/live", CLOSE, *small))).status == status
 
 
-def test_each_of_several_pipelined_heads_has_the_limit_for_itself(service: Served) -> None:
+def test_each_of_several_pipelined_heads_has_the_limit_for_itself(limited_service: Served) -> None:
     last = padded(MAX_HEAD_BYTES, CLOSE)
 
-    responses = exchange(service, padded() * 5 + last)
+    responses = exchange(limited_service, padded() * 5 + last)
 
     assert [response.status for response in responses] == [200] * 6
 
 
-def test_a_large_head_behind_a_good_request_leaves_that_its_response(service: Served) -> None:
-    responses = exchange(service, get() + padded(MAX_HEAD_BYTES + 1))
+def test_a_large_head_behind_a_good_request_leaves_that_its_response(limited_service: Served) -> None:
+    responses = exchange(limited_service, get() + padded(MAX_HEAD_BYTES + 1))
 
     assert responses[0].status == 200
     assert [response.status for response in responses[1:]] in ([], [400])
 
 
-def test_bytes_of_bodies_are_not_counted(service: Served) -> None:
+def test_bytes_of_bodies_are_not_counted(limited_service: Served) -> None:
     large = body("sized").replace(b"{", b"{" + b" " * 200_000, 1)
     head = f"PUT {WRITE} HTTP/1.1\r\nHost: 127.0.0.1\r\n{JSON}\r\nContent-Length: {len(large)}\r\n\r\n".encode()
 
-    responses = exchange(service, (head + large) * 3 + padded(MAX_HEAD_BYTES, CLOSE))
+    responses = exchange(limited_service, (head + large) * 3 + padded(MAX_HEAD_BYTES, CLOSE))
 
     assert [response.status for response in responses] == [200] * 4
 
 
-def test_a_request_in_single_bytes_is_parsed_as_a_whole_one(service: Served) -> None:
+def test_a_request_in_single_bytes_is_parsed_as_a_whole_one(limited_service: Served) -> None:
     content = chunk(body("bytes")[:20]) + chunk(body("bytes")[20:]) + b"0\r\n\r\n"
     sent = chunked(WRITE, JSON, method="PUT") + content + get("/health/live", CLOSE)
 
-    responses = exchange(service, *(sent[index : index + 1] for index in range(len(sent))))
+    responses = exchange(limited_service, *(sent[index : index + 1] for index in range(len(sent))))
 
     assert [response.status for response in responses] == [200, 200]
 
@@ -147,20 +147,20 @@ def test_a_request_in_single_bytes_is_parsed_as_a_whole_one(service: Served) -> 
 # -- chunked bodies -----------------------------------------------------------------------------
 
 
-def test_many_small_chunks_are_no_overhead_that_counts(service: Served) -> None:
+def test_many_small_chunks_are_no_overhead_that_counts(limited_service: Served) -> None:
     content = body("small-chunks") + b" " * 50_000
     chunks = b"".join(chunk(content[index : index + 1]) for index in range(len(content)))
 
-    responses = exchange(service, chunked(WRITE, JSON, CLOSE, method="PUT") + chunks + b"0\r\n\r\n")
+    responses = exchange(limited_service, chunked(WRITE, JSON, CLOSE, method="PUT") + chunks + b"0\r\n\r\n")
 
     assert only(responses).status == 200
 
 
-def test_empty_lines_in_a_chunked_body_are_data(service: Served) -> None:
+def test_empty_lines_in_a_chunked_body_are_data(limited_service: Served) -> None:
     content = b"\r\n\r\n" * 200_000 + body("lines")
     sent = chunked(WRITE, JSON, method="PUT") + chunk(content) + b"0\r\n\r\n" + padded(MAX_HEAD_BYTES, CLOSE)
 
-    assert [response.status for response in exchange(service, sent)] == [200, 200]
+    assert [response.status for response in exchange(limited_service, sent)] == [200, 200]
 
 
 @pytest.mark.parametrize(
@@ -177,30 +177,32 @@ def test_empty_lines_in_a_chunked_body_are_data(service: Served) -> None:
     ],
     ids=["extension", "endless extension", "zeros", "extensions", "trailer", "trailers", "endless trailers", "last"],
 )
-def test_large_overhead_of_a_chunked_body_is_400_and_nothing_is_stored(service: Served, overhead: bytes) -> None:
+def test_large_overhead_of_a_chunked_body_is_400_and_nothing_is_stored(
+    limited_service: Served, overhead: bytes
+) -> None:
     sent = chunked(WRITE, JSON, method="PUT") + chunk(body("overhead")) + overhead
 
-    response = only(exchange(service, sent))
+    response = only(exchange(limited_service, sent))
 
     assert response.status == 400
     assert TOO_LARGE in response.detail
-    assert not stored(service, "overhead")
+    assert not stored(limited_service, "overhead")
 
 
-def test_a_head_and_trailers_share_the_limit(service: Served) -> None:
+def test_a_head_and_trailers_share_the_limit(limited_service: Served) -> None:
     half = MAX_HEAD_BYTES // 2 + 200
     head = chunked(WRITE, JSON, CLOSE, f"X-Half: {'x' * half}", method="PUT")
     content = chunk(body("shared")) + b"0\r\n"
 
-    refused = only(exchange(service, head + content + b"X-Half: " + b"x" * half + b"\r\n\r\n"))
+    refused = only(exchange(limited_service, head + content + b"X-Half: " + b"x" * half + b"\r\n\r\n"))
 
     assert refused.status == 400
     assert TOO_LARGE in refused.detail
-    assert only(exchange(service, head + content + b"X: " + b"x" * (half // 2) + b"\r\n\r\n")).status == 200
+    assert only(exchange(limited_service, head + content + b"X: " + b"x" * (half // 2) + b"\r\n\r\n")).status == 200
 
 
-def test_large_overhead_after_an_early_response_closes_the_connection(service: Served) -> None:
-    with connect(service) as connection:
+def test_large_overhead_after_an_early_response_closes_the_connection(limited_service: Served) -> None:
+    with connect(limited_service) as connection:
         connection.sendall(chunked("/nowhere"))
         received = connection.recv(65536)
         with suppress(ConnectionError):
@@ -214,20 +216,20 @@ def test_large_overhead_after_an_early_response_closes_the_connection(service: S
 @pytest.mark.parametrize(
     "size", [b"no chunk", b"-5", b"-ff", b"+5", b"0x5", b"1_0", b" 5", b"5 ", b"", b";x", b"f" * 17]
 )
-def test_a_bad_chunk_while_the_application_runs_is_400(service: Served, size: bytes) -> None:
-    with connect(service) as connection:
+def test_a_bad_chunk_while_the_application_runs_is_400(limited_service: Served, size: bytes) -> None:
+    with connect(limited_service) as connection:
         connection.sendall(chunked(WRITE, JSON, method="PUT") + chunk(body("bad-chunk")))
-        httpx.get(f"{service.url}/health/live").raise_for_status()
+        httpx.get(f"{limited_service.url}/health/live").raise_for_status()
         connection.sendall(size + b"\r\nhello\r\n0\r\n\r\n")
         response = only(responses_in(read_all(connection)))
 
     assert response.status == 400
     assert response.detail == "This is not a valid HTTP request"
-    assert not stored(service, "bad-chunk")
+    assert not stored(limited_service, "bad-chunk")
 
 
-def test_a_bad_chunk_in_a_stream_whose_response_has_started_closes_the_connection(service: Served) -> None:
-    with connect(service) as connection:
+def test_a_bad_chunk_in_a_stream_whose_response_has_started_closes_the_connection(limited_service: Served) -> None:
+    with connect(limited_service) as connection:
         line = json.dumps(document("streamed", 1)).encode() + b"\n"
         connection.sendall(chunked(f"{WRITE}/stream?batch=1", "Content-Type: application/x-ndjson") + chunk(line))
         received = b""
@@ -259,10 +261,10 @@ def test_a_key_in_a_trailer_is_no_key(guard: KeyedService, name: str) -> None:
     "trailer",
     ["Host: evil.example", "Content-Type: application/msgpack", "Content-Type: text/plain", "Origin: http://a"],
 )
-def test_a_trailer_is_no_header(service: Served, trailer: str) -> None:
+def test_a_trailer_is_no_header(limited_service: Served, trailer: str) -> None:
     content = chunk(body("trailers")) + f"0\r\n{trailer}\r\n\r\n".encode()
 
-    responses = exchange(service, chunked(WRITE, JSON, method="PUT") + content + get("/health/live", CLOSE))
+    responses = exchange(limited_service, chunked(WRITE, JSON, method="PUT") + content + get("/health/live", CLOSE))
 
     assert [response.status for response in responses] == [200, 200]
 
@@ -287,8 +289,8 @@ def test_a_trailer_is_no_header(service: Served, trailer: str) -> None:
     ],
     ids=["none", "two", "two alike", "two in 1.0", "list", "blank", "user", "path", "ports", "port", "bracket"],
 )
-def test_a_request_without_exactly_one_valid_host_is_400(service: Served, head: bytes) -> None:
-    response = only(exchange(service, head))
+def test_a_request_without_exactly_one_valid_host_is_400(limited_service: Served, head: bytes) -> None:
+    response = only(exchange(limited_service, head))
 
     assert response.status == 400
     assert "Host header" in response.detail
@@ -308,39 +310,39 @@ def test_a_request_of_http_1_0_needs_no_host(guard: KeyedService) -> None:
 
 
 @pytest.mark.parametrize("coding", ["gzip, chunked", "xchunked", "identity", "gzip", "chunked, gzip"])
-def test_a_request_with_another_transfer_coding_does_nothing(service: Served, coding: str) -> None:
+def test_a_request_with_another_transfer_coding_does_nothing(limited_service: Served, coding: str) -> None:
     name = "coded-" + coding.replace(", ", "-")
-    httpx.post(f"{service.url}/collections", json={"name": name}).raise_for_status()
+    httpx.post(f"{limited_service.url}/collections", json={"name": name}).raise_for_status()
     head = f"DELETE /collections/{name} HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: {coding}\r\n\r\n".encode()
 
-    assert only(exchange(service, head)).status == 400
-    assert httpx.get(f"{service.url}/collections/{name}").status_code == 200
+    assert only(exchange(limited_service, head)).status == 400
+    assert httpx.get(f"{limited_service.url}/collections/{name}").status_code == 200
 
 
 UPGRADE: Final = ("Connection: Upgrade", "Upgrade: h2c")
 
 
 @pytest.mark.parametrize("protocol", ["h2c", "websocket"])
-def test_a_request_for_an_upgrade_is_processed_without(service: Served, protocol: str) -> None:
+def test_a_request_for_an_upgrade_is_processed_without(limited_service: Served, protocol: str) -> None:
     first = get("/health/live", "Connection: Upgrade", f"Upgrade: {protocol}")
 
-    responses = exchange(service, first + get("/health/live", CLOSE))
+    responses = exchange(limited_service, first + get("/health/live", CLOSE))
 
     assert [response.status for response in responses] == [200, 200]
 
 
-def test_the_body_of_a_request_for_an_upgrade_is_no_request(service: Served) -> None:
+def test_the_body_of_a_request_for_an_upgrade_is_no_request(limited_service: Served) -> None:
     hidden = f"DELETE {WRITE}/all HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
     head = get("/health/live", *UPGRADE, f"Content-Length: {len(hidden)}")
 
-    assert only(exchange(service, head, hidden)).status == 400
+    assert only(exchange(limited_service, head, hidden)).status == 400
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
-def test_a_caller_that_closes_reads_the_early_response_to_a_large_body(service: Served, version: str) -> None:
+def test_a_caller_that_closes_reads_the_early_response_to_a_large_body(limited_service: Served, version: str) -> None:
     size = 3 * MAX_BODY
     head = f"PUT {WRITE} HTTP/{version}\r\nHost: 127.0.0.1\r\n{CLOSE}\r\n{JSON}\r\nContent-Length: {size}\r\n\r\n"
-    with connect(service) as connection:
+    with connect(limited_service) as connection:
         connection.sendall(head.encode())
         for _ in range(size // 10_000):
             connection.sendall(b" " * 10_000)
@@ -368,29 +370,29 @@ def resident_bytes(service: Served) -> int:
     ids=["headers", "header", "line", "extension", "trailers"],
 )
 def test_endless_heads_take_no_memory_and_others_get_their_responses(
-    service: Served, start: bytes, block: bytes
+    limited_service: Served, start: bytes, block: bytes
 ) -> None:
     connections, size = 50, 64 * MIB
-    send_without_end(service, start, block, MIB)
-    before = resident_bytes(service)
+    send_without_end(limited_service, start, block, MIB)
+    before = resident_bytes(limited_service)
     largest = before
     responses: list[bytes] = []
 
     def send(count: int) -> None:
         for _ in range(count):
-            responses.append(send_without_end(service, start, block, size // connections))
+            responses.append(send_without_end(limited_service, start, block, size // connections))
 
-    send_without_end(service, start, block, size)
+    send_without_end(limited_service, start, block, size)
     senders = [threading.Thread(target=send, args=(connections // 5,)) for _ in range(5)]
     for sender in senders:
         sender.start()
-    with httpx.Client(base_url=service.url, timeout=TIMEOUT_SECONDS) as other:
+    with httpx.Client(base_url=limited_service.url, timeout=TIMEOUT_SECONDS) as other:
         while any(sender.is_alive() for sender in senders):
             assert other.get("/health/live").status_code == 200
-            largest = max(largest, resident_bytes(service))
+            largest = max(largest, resident_bytes(limited_service))
     for sender in senders:
         sender.join()
 
     assert len(responses) == connections
     assert all(not received or received.startswith(b"HTTP/1.1 400 ") for received in responses)
-    assert max(largest, resident_bytes(service)) - before < 16 * MIB
+    assert max(largest, resident_bytes(limited_service)) - before < 16 * MIB

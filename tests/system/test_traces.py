@@ -51,7 +51,7 @@ def to_chroma(chroma: Served) -> Iterator[tuple[str, list[dict[str, str]]]]:
 
 
 @pytest.fixture(scope="module")
-def service(
+def traced_service(
     collector: TraceCollector, to_chroma: tuple[str, list[dict[str, str]]], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
     environ = traced(collector.url, to_chroma[0], OTEL_INSTRUMENTATION_HTTP_CAPTURE_HEADERS_SERVER_REQUEST=".*")
@@ -60,15 +60,15 @@ def service(
 
 
 @pytest.fixture(scope="module")
-def http(service: Served) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.url, timeout=30, limits=httpx.Limits(keepalive_expiry=2)) as client:
+def traced_http(traced_service: Served) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=traced_service.url, timeout=30, limits=httpx.Limits(keepalive_expiry=2)) as client:
         yield client
 
 
 @pytest.fixture
-def collection(http: httpx.Client, name: str) -> str:
-    http.post("/collections", json={"name": name}).raise_for_status()
-    http.put(documents_path(name), json={"documents": [document("a", part="x")]}).raise_for_status()
+def traced_collection(traced_http: httpx.Client, name: str) -> str:
+    traced_http.post("/collections", json={"name": name}).raise_for_status()
+    traced_http.put(documents_path(name), json={"documents": [document("a", part="x")]}).raise_for_status()
     return name
 
 
@@ -93,17 +93,21 @@ def children(spans: list[Span], parent: Span) -> list[Span]:
 
 
 def test_a_requests_span_continues_the_clients_trace_and_is_named_after_its_route(
-    collector: TraceCollector, http: httpx.Client, collection: str
+    collector: TraceCollector, traced_http: httpx.Client, traced_collection: str
 ) -> None:
-    span = span_of_request(collector, uuid4().hex, http, "GET", f"/collections/{collection}")
+    span = span_of_request(collector, uuid4().hex, traced_http, "GET", f"/collections/{traced_collection}")
     assert span.parent_span_id.hex() == PARENT
     assert span.name == "GET /collections/{collection_name}"
     assert attributes(span)["http.route"] == "/collections/{collection_name}"
     assert attributes(span)["http.response.status_code"] == 200
 
 
-def test_the_call_to_chroma_is_a_child_span(collector: TraceCollector, http: httpx.Client, collection: str) -> None:
-    span = span_of_request(collector, uuid4().hex, http, "GET", documents_path(collection), params={"total": "false"})
+def test_the_call_to_chroma_is_a_child_span(
+    collector: TraceCollector, traced_http: httpx.Client, traced_collection: str
+) -> None:
+    span = span_of_request(
+        collector, uuid4().hex, traced_http, "GET", documents_path(traced_collection), params={"total": "false"}
+    )
     (child,) = [child for child in children(collector.spans, span) if child.name == "chroma get"]
     assert child.kind == Span.SPAN_KIND_CLIENT
     assert attributes(child)["db.system.name"] == "chroma"
@@ -112,38 +116,45 @@ def test_the_call_to_chroma_is_a_child_span(collector: TraceCollector, http: htt
 
 
 def test_a_batch_of_one_write_has_chromas_spans_as_its_children(
-    collector: TraceCollector, http: httpx.Client, collection: str
+    collector: TraceCollector, traced_http: httpx.Client, traced_collection: str
 ) -> None:
     body = {"documents": [document("b"), document("c")]}
-    span = span_of_request(collector, uuid4().hex, http, "PUT", documents_path(collection), json=body)
+    span = span_of_request(collector, uuid4().hex, traced_http, "PUT", documents_path(traced_collection), json=body)
     (upsert,) = [child for child in children(collector.spans, span) if child.name == "chroma upsert"]
     assert attributes(upsert)["ragstore.count"] == 2
 
 
 def test_the_call_to_chromas_server_continues_the_trace(
-    collector: TraceCollector, http: httpx.Client, collection: str, to_chroma: tuple[str, list[dict[str, str]]]
+    collector: TraceCollector,
+    traced_http: httpx.Client,
+    traced_collection: str,
+    to_chroma: tuple[str, list[dict[str, str]]],
 ) -> None:
     trace_id = uuid4().hex
-    span = span_of_request(collector, trace_id, http, "GET", documents_path(collection), params={"total": "false"})
+    span = span_of_request(
+        collector, trace_id, traced_http, "GET", documents_path(traced_collection), params={"total": "false"}
+    )
     (child,) = [child for child in children(collector.spans, span) if child.name == "chroma get"]
     assert f"00-{trace_id}-{child.span_id.hex()}-01" in [headers.get("traceparent") for headers in to_chroma[1]]
 
 
 def test_the_span_of_a_batch_is_linked_with_each_of_its_requests(
-    collector: TraceCollector, http: httpx.Client, collection: str
+    collector: TraceCollector, traced_http: httpx.Client, traced_collection: str
 ) -> None:
     def write(number: int) -> None:
         headers = {"traceparent": f"00-{uuid4().hex}-{PARENT}-01"}
         body = {"documents": [document(str(number))]}
-        http.put(documents_path(collection), json=body, headers=headers).raise_for_status()
+        traced_http.put(documents_path(traced_collection), json=body, headers=headers).raise_for_status()
 
     with ThreadPoolExecutor(16) as clients:
         list(clients.map(write, range(64)))
     spans = collector.wait_for(
-        lambda spans: sum(attributes(span).get("url.path") == documents_path(collection) for span in spans) >= 65
+        lambda spans: sum(attributes(span).get("url.path") == documents_path(traced_collection) for span in spans) >= 65
     )
     merged = [
-        span for span in spans if span.name == "merged write" and attributes(span)["db.collection.name"] == collection
+        span
+        for span in spans
+        if span.name == "merged write" and attributes(span)["db.collection.name"] == traced_collection
     ]
     assert merged
     by_id = {span.span_id: span for span in spans}
@@ -156,42 +167,42 @@ def test_the_span_of_a_batch_is_linked_with_each_of_its_requests(
 
 
 def test_trace_and_span_are_in_the_log_lines_of_the_request(
-    collector: TraceCollector, http: httpx.Client, service: Served, collection: str
+    collector: TraceCollector, traced_http: httpx.Client, traced_service: Served, traced_collection: str
 ) -> None:
     trace_id = uuid4().hex
-    span = span_of_request(collector, trace_id, http, "GET", f"/collections/{collection}")
-    http.get("/health/live")
-    lines = [json.loads(line) for line in service.log.read_text().splitlines() if trace_id in line]
+    span = span_of_request(collector, trace_id, traced_http, "GET", f"/collections/{traced_collection}")
+    traced_http.get("/health/live")
+    lines = [json.loads(line) for line in traced_service.log.read_text().splitlines() if trace_id in line]
     assert [(line["event"], line["span_id"]) for line in lines] == [("request", span.span_id.hex())]
 
 
 @pytest.mark.parametrize("path", ["/health", "/health/live", "/health/ready", "/metrics"])
-def test_probes_and_metrics_are_not_traced(collector: TraceCollector, http: httpx.Client, path: str) -> None:
+def test_probes_and_metrics_are_not_traced(collector: TraceCollector, traced_http: httpx.Client, path: str) -> None:
     trace_id = uuid4().hex
-    assert http.get(path, headers={"traceparent": f"00-{trace_id}-{PARENT}-01"}).is_success
-    span_of_request(collector, uuid4().hex, http, "GET", "/")
+    assert traced_http.get(path, headers={"traceparent": f"00-{trace_id}-{PARENT}-01"}).is_success
+    span_of_request(collector, uuid4().hex, traced_http, "GET", "/")
     assert not [span for span in collector.spans if span.trace_id.hex() == trace_id]
 
 
-def test_no_span_contains_content(collector: TraceCollector, http: httpx.Client, collection: str) -> None:
+def test_no_span_contains_content(collector: TraceCollector, traced_http: httpx.Client, traced_collection: str) -> None:
     secret = {"part": CANARY, "n": 7316.40625}
-    path, headers = documents_path(collection), {"X-API-Key": CANARY, "Authorization": f"Bearer {CANARY}"}
+    path, headers = documents_path(traced_collection), {"X-API-Key": CANARY, "Authorization": f"Bearer {CANARY}"}
     filters = {"where": json.dumps({"part": CANARY}), "where_document": json.dumps({"$contains": CANARY})}
     good = document("z", text=CANARY, embedding=[7316.40625, 1], **secret)
     bodies = [
         ("PUT", path, {"documents": [good]}),
         ("POST", path, {"documents": [good]}),
         ("POST", path, {"documents": [{**good, "metadata": {"part": {"deep": CANARY}}}]}),
-        ("POST", f"/collections/{collection}/query", {"query_embedding": [7316.40625, 1], "where": secret}),
-        ("POST", f"/collections/{collection}/query", {"query_embedding": [7316.40625, 1, 2]}),
-        ("PUT", f"/collections/{collection}/metadata", {"metadata": {"about": CANARY}}),
+        ("POST", f"/collections/{traced_collection}/query", {"query_embedding": [7316.40625, 1], "where": secret}),
+        ("POST", f"/collections/{traced_collection}/query", {"query_embedding": [7316.40625, 1, 2]}),
+        ("PUT", f"/collections/{traced_collection}/metadata", {"metadata": {"about": CANARY}}),
     ]
     for method, where, body in bodies:
-        http.request(method, where, json=body, headers=headers)
-    http.get(path, params=filters, headers=headers)
-    http.get(path, params={"where": CANARY}, headers=headers)
-    http.delete(path, params={"where": json.dumps({"part": CANARY})}, headers=headers)
-    last = span_of_request(collector, uuid4().hex, http, "GET", "/")
+        traced_http.request(method, where, json=body, headers=headers)
+    traced_http.get(path, params=filters, headers=headers)
+    traced_http.get(path, params={"where": CANARY}, headers=headers)
+    traced_http.delete(path, params={"where": json.dumps({"part": CANARY})}, headers=headers)
+    last = span_of_request(collector, uuid4().hex, traced_http, "GET", "/")
     assert last.name == "GET /"
     sent = b"".join(collector.bodies)
     assert b"chroma query" in sent
@@ -200,10 +211,12 @@ def test_no_span_contains_content(collector: TraceCollector, http: httpx.Client,
     assert not [event for span in collector.spans for event in span.events]
 
 
-def test_traces_contain_the_name_and_version_of_the_service(collector: TraceCollector, http: httpx.Client) -> None:
-    span_of_request(collector, uuid4().hex, http, "GET", "/")
+def test_traces_contain_the_name_and_version_of_the_service(
+    collector: TraceCollector, traced_http: httpx.Client
+) -> None:
+    span_of_request(collector, uuid4().hex, traced_http, "GET", "/")
     assert collector.resource["service.name"] == "ragstore"
-    assert collector.resource["service.version"] == http.get("/").json()["version"]
+    assert collector.resource["service.version"] == traced_http.get("/").json()["version"]
 
 
 def test_calls_to_embedded_chroma_are_child_spans(tmp_path: Path, collector: TraceCollector) -> None:

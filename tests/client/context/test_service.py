@@ -55,10 +55,10 @@ def document(name: str, text: str, **metadata: str | int) -> NewDocument:
 
 
 @pytest.fixture
-def manuals(store: Client, collection: str) -> str:
+def manuals(store: Client, client_collection: str) -> str:
     """A collection with documents of two sessions, and of all of them."""
     store.upsert_documents(
-        collection,
+        client_collection,
         [
             document("a", "The boiler is serviced in May, says session a.", session_id="a", chunk_index=0),
             document("b", "The boiler is serviced in June, says session b.", session_id="b", chunk_index=0),
@@ -66,7 +66,7 @@ def manuals(store: Client, collection: str) -> str:
             document("rent", "Parking costs extra", session_id="GLOBAL", chunk_index=1),
         ],
     )
-    return collection
+    return client_collection
 
 
 def run(work: Callable[[AsyncContextBuilder], Awaitable[T]], url: str, *scopes: Scope, **options: str) -> T:
@@ -89,40 +89,40 @@ def ids(context: ChatContext) -> set[str]:
     return {passage.id for passage in context.passages}
 
 
-def test_a_session_sees_its_documents_and_those_of_all_sessions(service: Served, manuals: str) -> None:
+def test_a_session_sees_its_documents_and_those_of_all_sessions(client_service: Served, manuals: str) -> None:
     scopes = session_scopes([manuals])
-    assert ids(build(service.url, *scopes, session_id="a")) == {"a", "all"}
-    assert ids(build(service.url, *scopes, session_id="b")) == {"b", "all"}
-    assert ids(build(service.url, *scopes, session_id="c")) == {"all"}
-    assert ids(build(service.url, *scopes)) == {"all"}
+    assert ids(build(client_service.url, *scopes, session_id="a")) == {"a", "all"}
+    assert ids(build(client_service.url, *scopes, session_id="b")) == {"b", "all"}
+    assert ids(build(client_service.url, *scopes, session_id="c")) == {"all"}
+    assert ids(build(client_service.url, *scopes)) == {"all"}
 
 
 @pytest.mark.parametrize("session_id", ['{"$ne": ""}', "$ne", "{session_id}", "a' OR '1", "*", "a\x00", "A", "a "])
 def test_a_session_id_that_looks_like_a_filter_selects_nothing_else(
-    service: Served, manuals: str, session_id: str
+    client_service: Served, manuals: str, session_id: str
 ) -> None:
-    assert ids(build(service.url, *session_scopes([manuals]), session_id=session_id)) == {"all"}
+    assert ids(build(client_service.url, *session_scopes([manuals]), session_id=session_id)) == {"all"}
 
 
-def test_session_and_global_documents_of_one_collection_are_one_request(service: Served, manuals: str) -> None:
-    with delaying_proxy(service.url, "no such collection", 0) as proxy:
+def test_session_and_global_documents_of_one_collection_are_one_request(client_service: Served, manuals: str) -> None:
+    with delaying_proxy(client_service.url, "no such collection", 0) as proxy:
         context = build(proxy.url, *session_scopes([manuals]), session_id="a")
     assert ids(context) == {"a", "all"}
     assert [request.path for request in proxy.requests] == ["/query"]
 
 
-def test_citations_and_similarities_are_those_of_the_documents(service: Served, manuals: str) -> None:
-    context = build(service.url, *session_scopes([manuals]), session_id="a")
+def test_citations_and_similarities_are_those_of_the_documents(client_service: Served, manuals: str) -> None:
+    context = build(client_service.url, *session_scopes([manuals]), session_id="a")
     assert set(context.citations) == {"a.pdf#0", "all.pdf#4"}
     similarities = [passage.similarity for passage in context.passages]
     assert all(similarity is not None and 0.2 <= similarity <= 1 for similarity in similarities)
     assert context.passages[0].collection == manuals
 
 
-def test_the_synchronous_builder_works_with_either_client(service: Served, manuals: str) -> None:
+def test_the_synchronous_builder_works_with_either_client(client_service: Served, manuals: str) -> None:
     thread = LoopThread()
-    with Client(service.url) as client:
-        asynchronous = AsyncClient(service.url)
+    with Client(client_service.url) as client:
+        asynchronous = AsyncClient(client_service.url)
         for each in (client, asynchronous):
             source = ClientSource(each, embed, collections=[manuals])
             builder = ContextBuilder(source, settings=SETTINGS, scopes=session_scopes(), loop_thread=thread)
@@ -131,12 +131,12 @@ def test_the_synchronous_builder_works_with_either_client(service: Served, manua
 
 
 def test_an_embedder_may_be_a_plain_function_or_an_endpoint(
-    service: Served, manuals: str, embeddings: tuple[FakeEmbeddings, LocalServer]
+    client_service: Served, manuals: str, embeddings: tuple[FakeEmbeddings, LocalServer]
 ) -> None:
     endpoint = functools.partial(EmbeddingsClient(embeddings[1].url).embed, model=MODEL)
 
     async def main() -> list[ChatContext]:
-        async with AsyncClient(service.url) as client:
+        async with AsyncClient(client_service.url) as client:
             sources = [ClientSource(client, embed, collections=[manuals]) for embed in (vector_of, endpoint)]
             return [await AsyncContextBuilder(source, settings=SETTINGS).build(QUESTION) for source in sources]
 
@@ -145,12 +145,12 @@ def test_an_embedder_may_be_a_plain_function_or_an_endpoint(
 
 
 def test_a_question_is_embedded_once_for_all_scopes(
-    service: Served, manuals: str, embeddings: tuple[FakeEmbeddings, LocalServer]
+    client_service: Served, manuals: str, embeddings: tuple[FakeEmbeddings, LocalServer]
 ) -> None:
     endpoint = functools.partial(EmbeddingsClient(embeddings[1].url).embed, model=MODEL)
 
     async def main() -> None:
-        async with AsyncClient(service.url) as client:
+        async with AsyncClient(client_service.url) as client:
             source = ClientSource(client, endpoint)
             scopes = [Scope(collections=[manuals], top_k=number) for number in (1, 2, 3)]
             assert (await AsyncContextBuilder(source, settings=SETTINGS, scopes=scopes).build(QUESTION)).used
@@ -159,45 +159,47 @@ def test_a_question_is_embedded_once_for_all_scopes(
     assert len(embeddings[1].requests) == 1
 
 
-def test_mmr_works_with_the_vectors_of_the_service(service: Served, manuals: str, store: Client) -> None:
+def test_mmr_works_with_the_vectors_of_the_service(client_service: Served, manuals: str, store: Client) -> None:
     store.upsert_documents(manuals, [document("twin", "The boiler is serviced every year!", session_id="GLOBAL")])
 
     async def work(builder: AsyncContextBuilder) -> ChatContext:
         return await builder.build(QUESTION, settings=SETTINGS.override(diversity=0.9, similarity_threshold=-1))
 
-    context = run(work, service.url, Scope(collections=[manuals]))
+    context = run(work, client_service.url, Scope(collections=[manuals]))
     assert context.failures == []
     assert len(context.passages) == 5
     assert {passage.id for passage in context.passages[:2]} != {"all", "twin"}
 
 
-def test_headers_of_a_call_reach_the_service(service: Served, manuals: str) -> None:
-    with delaying_proxy(service.url, "no such collection", 0) as proxy:
+def test_headers_of_a_call_reach_the_service(client_service: Served, manuals: str) -> None:
+    with delaying_proxy(client_service.url, "no such collection", 0) as proxy:
         headers = {"x-request-id": "r-4711", "traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
         run(lambda builder: builder.build(QUESTION, headers=headers), proxy.url, Scope(collections=[manuals]))
     assert headers.items() <= proxy.requests[0].headers.items()
 
 
-def test_an_empty_collection_is_no_match(service: Served, collection: str) -> None:
-    context = build(service.url, Scope(collections=[collection]))
+def test_an_empty_collection_is_no_match(client_service: Served, client_collection: str) -> None:
+    context = build(client_service.url, Scope(collections=[client_collection]))
     assert (context.used, context.reason, context.failures) == (False, "no_match", [])
 
 
-def test_a_missing_collection_fails_and_another_one_is_used(service: Served, manuals: str) -> None:
-    missing = build(service.url, Scope(collections=["repo_missing"]))
+def test_a_missing_collection_fails_and_another_one_is_used(client_service: Served, manuals: str) -> None:
+    missing = build(client_service.url, Scope(collections=["repo_missing"]))
     assert (missing.reason, missing.failures[0].error) == ("failed", "NotFound (404)")
-    both = build(service.url, Scope(collections=["repo_missing", manuals], name="both"))
+    both = build(client_service.url, Scope(collections=["repo_missing", manuals], name="both"))
     assert ids(both) == {"a", "b", "all"}
     assert [(failure.step, failure.reason, failure.error) for failure in both.failures] == [("both", "failed", "404")]
 
 
-def test_a_slow_collection_costs_only_its_own_results(service: Served, manuals: str, store: Client, name: str) -> None:
-    store.create_collection(f"{name}-slow")
-    with delaying_proxy(service.url, f"{name}-slow", 3) as proxy:
-        scope = Scope(collections=[manuals, f"{name}-slow"])
+def test_a_slow_collection_costs_only_its_own_results(
+    client_service: Served, manuals: str, store: Client, archive_name: str
+) -> None:
+    store.create_collection(f"{archive_name}-slow")
+    with delaying_proxy(client_service.url, f"{archive_name}-slow", 3) as proxy:
+        scope = Scope(collections=[manuals, f"{archive_name}-slow"])
         settings = SETTINGS.override(timeout_seconds=1.5)
         context = run(lambda builder: builder.build(QUESTION, settings=settings), proxy.url, scope)
-    store.delete_collection(f"{name}-slow")
+    store.delete_collection(f"{archive_name}-slow")
     assert ids(context) == {"a", "b", "all"}
     assert [failure.reason for failure in context.failures] == ["timeout"]
 
@@ -216,13 +218,13 @@ def test_a_wrong_key_is_a_failure(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", ["500", "drop", "no json", "too few", "not finite"])
 def test_an_embedder_that_fails_is_a_failure(
-    service: Served, manuals: str, embeddings: tuple[FakeEmbeddings, LocalServer], fault: str
+    client_service: Served, manuals: str, embeddings: tuple[FakeEmbeddings, LocalServer], fault: str
 ) -> None:
     embeddings[0].fault = fault
     endpoint = functools.partial(EmbeddingsClient(embeddings[1].url).embed, model=MODEL)
 
     async def main() -> ChatContext:
-        async with AsyncClient(service.url) as client:
+        async with AsyncClient(client_service.url) as client:
             return await AsyncContextBuilder(ClientSource(client, endpoint, collections=[manuals])).build(QUESTION)
 
     context = asyncio.run(main())
