@@ -46,11 +46,13 @@ def test_using_everything_but_langgraph_loads_nothing_heavy() -> None:
     assert loaded(everything).isdisjoint(HEAVY)
 
 
+@pytest.mark.process
 def test_importing_the_context_library_loads_none_of_its_steps() -> None:
     more = loaded("import ragstore_client.context") - loaded("import ragstore_client")
     assert more == {"ragstore_client.context"}
 
 
+@pytest.mark.process
 def test_using_everything_of_the_context_library_needs_no_further_package() -> None:
     everything = "import ragstore_client.context as c\nfor name in c.__all__: getattr(c, name)"
     more = loaded(everything) - loaded("import asyncio, httpx, msgspec")

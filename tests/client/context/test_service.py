@@ -210,6 +210,7 @@ def test_a_store_that_is_down_is_a_failure() -> None:
     assert context.messages() == [{"role": "user", "content": QUESTION}]
 
 
+@pytest.mark.process
 def test_a_wrong_key_is_a_failure(tmp_path: Path) -> None:
     with keyed_service(tmp_path, {"reader": {"role": "reader"}}) as service:
         context = build(service.served.url, Scope(collections=["manuals"]), api_key="wrong")
