@@ -7,17 +7,7 @@ from hypothesis import strategies as st
 
 from ragstore_client.context._citation_report import check_citations, report_of, without_invented
 from ragstore_client.context._citation_stream import Citation, CitationStream, Segment
-from ragstore_client.context._passages import ContextPassage
-
-PASSAGES = [
-    ContextPassage(id="a", text="t", citation="manual.pdf#3", number=1, tokens=1),
-    ContextPassage(id="b", text="t", citation="manual.pdf#4", number=2, tokens=1),
-    ContextPassage(id="c", text="t", citation="report [final].pdf#1", number=3, tokens=1),
-    ContextPassage(
-        id="d", text="t", metadata={"url": "https://x.org/a"}, citation="https://x.org/a", number=4, tokens=1
-    ),
-    ContextPassage(id="e", text="t", citation="Handbook#2", number=5, tokens=1),
-]
+from tests.client.context.citation_corpus import CONTEXT
 
 FRAGMENTS = (
     "[1]", "[9]", "[1, 2]", "[1-3]", "[1\u20133]", "[manual.pdf#3]", "[manual.pdf]", "[report [final].pdf#1]",
@@ -38,7 +28,7 @@ def collect(segments: list[Segment]) -> tuple[str, list[Citation]]:
 
 
 def streamed(chunks: list[str]) -> tuple[str, list[Citation]]:
-    stream = CitationStream(PASSAGES)
+    stream = CitationStream(CONTEXT)
     segments = [segment for chunk in chunks for segment in stream.feed(chunk)]
     return collect([*segments, *stream.finish()])
 
@@ -72,7 +62,7 @@ def test_any_text_is_returned_unchanged(answer: str, size: int) -> None:
 @settings(deadline=None)
 @given(ANSWERS)
 def test_spans_are_positions_in_the_answer(answer: str) -> None:
-    for citation in check_citations(answer, PASSAGES).citations:
+    for citation in check_citations(answer, CONTEXT).citations:
         marker = answer[citation.marker_start : citation.marker_end]
         assert marker[0] in "[\u3010\uff3b\u3014"
         assert marker[-1] in "]\u3011\uff3d\u3015"
@@ -82,42 +72,42 @@ def test_spans_are_positions_in_the_answer(answer: str) -> None:
 @settings(deadline=None)
 @given(ANSWERS)
 def test_a_marker_is_never_split(answer: str) -> None:
-    stream = CitationStream(PASSAGES)
+    stream = CitationStream(CONTEXT)
     for segment in [s for character in answer for s in stream.feed(character)] + stream.finish():
         for citation in segment.citations:
             assert len(segment.text) == citation.marker_end - citation.marker_start
 
 
 def test_text_without_brackets_or_code_is_returned_immediately() -> None:
-    stream = CitationStream(PASSAGES)
+    stream = CitationStream(CONTEXT)
     assert stream.feed("The warranty is ") == [Segment("The warranty is ")]
     assert stream.feed("two years [1") == [Segment("two years ")]
     [marker] = stream.feed("] and")[:1]
     assert marker.text == "[1]"
-    assert marker.citations[0].passages == (PASSAGES[0],)
+    assert marker.citations[0].passages == (CONTEXT[0],)
 
 
 def test_a_long_unclosed_bracket_is_not_held_back_forever() -> None:
-    stream = CitationStream(PASSAGES)
+    stream = CitationStream(CONTEXT)
     assert "".join(s.text for s in stream.feed("[" + "x" * 300)) == "[" + "x" * 300
 
 
 def test_a_report_can_be_made_of_a_stream() -> None:
     answer = "Two years [1], three with an extension [7]. See [manual.pdf#4]."
-    stream = CitationStream(PASSAGES)
+    stream = CitationStream(CONTEXT)
     segments = [s for character in answer for s in stream.feed(character)] + stream.finish()
-    assert report_of((c for s in segments for c in s.citations), PASSAGES) == check_citations(answer, PASSAGES)
+    assert report_of((c for s in segments for c in s.citations), CONTEXT) == check_citations(answer, CONTEXT)
 
 
 def test_a_report_lists_cited_and_uncited_passages_and_invented_citations() -> None:
-    report = check_citations("Two years [2][1]. Three [7], see [other.pdf#1] and [2].", PASSAGES)
+    report = check_citations("Two years [2][1]. Three [7], see [other.pdf#1] and [2].", CONTEXT)
     assert [p.id for p in report.cited] == ["b", "a"]
     assert [p.id for p in report.uncited] == ["c", "d", "e"]
     assert [c.label for c in report.invented] == ["7", "other.pdf#1"]
 
 
 def test_a_list_of_sources_cites_nothing_but_may_be_invented() -> None:
-    report = check_citations("It is fast [1].\n\nSources\n- [1] https://a\n- [2] https://b\n- [9] https://c", PASSAGES)
+    report = check_citations("It is fast [1].\n\nSources\n- [1] https://a\n- [2] https://b\n- [9] https://c", CONTEXT)
     assert [p.id for p in report.cited] == ["a"]
     assert [(c.label, c.listed) for c in report.citations] == [("1", False), ("1", True), ("2", True), ("9", True)]
     assert [c.label for c in report.invented] == ["9"]
@@ -125,7 +115,7 @@ def test_a_list_of_sources_cites_nothing_but_may_be_invented() -> None:
 
 def test_invented_markers_can_be_removed() -> None:
     answer = "Two years [1]. Three [7]. Four [2, 9]. Five [other.pdf#1]!"
-    assert without_invented(answer, check_citations(answer, PASSAGES)) == "Two years [1]. Three. Four [2, 9]. Five!"
+    assert without_invented(answer, check_citations(answer, CONTEXT)) == "Two years [1]. Three. Four [2, 9]. Five!"
 
 
 def test_the_answer_of_the_numbered_example_cites_both_sources() -> None:
@@ -133,6 +123,6 @@ def test_the_answer_of_the_numbered_example_cites_both_sources() -> None:
         "Qdrant's latest release focuses on hybrid search throughput and faster filters [1][2].\n\n"
         "Sources\n- [1] https://qdrant.tech/blog/qdrant-1-9/\n- [2] https://qdrant.tech/changelog/"
     )
-    report = check_citations(answer, PASSAGES[:2])
+    report = check_citations(answer, CONTEXT[:2])
     assert [p.number for p in report.cited] == [1, 2]
     assert report.invented == ()

@@ -114,16 +114,17 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             InvalidConfiguration: the value of a variable is not valid; the text names the variable.
         """
         environ = os.environ if environ is None else environ
-        given = {
-            field: (name, environ[name].strip()) for name, field in VARIABLES.items() if environ.get(name, "").strip()
-        }
-        values = {field: _parse(name, field, text) for field, (name, text) in given.items()}
-        try:
-            return cls().override(**values)
-        except InvalidConfiguration as error:
-            # The message begins with the attribute, which the environment does not have.
-            field, _, problem = str(error).partition(" ")
-            raise InvalidConfiguration(f"{given[field][0]} {problem}") from None
+        settings = cls()
+        for name, field in VARIABLES.items():
+            text = environ.get(name, "").strip()
+            if not text:
+                continue
+            value = _parse(name, field, text)
+            try:
+                settings = settings.override(**{field: value})
+            except InvalidConfiguration as error:
+                raise InvalidConfiguration(str(error).replace(field, name, 1)) from None
+        return settings
 
     def candidates(self, *, reranks: bool) -> int:
         """Number of passages to fetch for a scope without a `top_k`.
