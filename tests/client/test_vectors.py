@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstore_client import InvalidInput, to_base64, to_float32
+from ragstore_client import Base64, InvalidInput, to_base64, to_float32
 
 VALUES = [0.0, 1.0, -2.0, 3.5]
 WRITTEN = base64.b64encode(struct.pack("<4f", *VALUES)).decode()
@@ -32,7 +32,7 @@ WRITTEN = base64.b64encode(struct.pack("<4f", *VALUES)).decode()
         np.array([value for value in VALUES for _ in "xy"], dtype="float32")[::2],
         struct.pack("<4f", *VALUES),
         bytearray(struct.pack("<4f", *VALUES)),
-        WRITTEN,
+        Base64(WRITTEN),
     ],
     ids=[
         "list",

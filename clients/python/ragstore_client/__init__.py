@@ -17,6 +17,7 @@ from ragstore_client._exceptions import (
     BadGateway,
     BadRequest,
     CallTimeout,
+    CollectionMismatch,
     Conflict,
     ConnectFailed,
     ConnectionLost,
@@ -27,6 +28,7 @@ from ragstore_client._exceptions import (
     InvalidConfiguration,
     InvalidInput,
     NotFound,
+    NotTried,
     PayloadTooLarge,
     ProblemError,
     ProviderError,
@@ -45,6 +47,7 @@ from ragstore_client._exceptions import (
 )
 from ragstore_client._models import (
     JSON,
+    Base64,
     Collection,
     CollectionCreated,
     CollectionDeleted,
@@ -55,6 +58,7 @@ from ragstore_client._models import (
     Distance,
     Document,
     DocumentPage,
+    DocumentsUpdated,
     Embedding,
     Health,
     HealthDetails,
@@ -64,21 +68,31 @@ from ragstore_client._models import (
     MetadataValues,
     MultiQueryResults,
     NewDocument,
+    NewDocumentLike,
     Probe,
     QueryResults,
     Scalar,
     ServiceInfo,
     StoredMetadata,
+    Strings,
     Where,
     WriteResult,
 )
+from ragstore_client._options import CallOptions
+from ragstore_client._report import IngestionFailed, IngestionInterrupted, IngestionReport
 from ragstore_client._retries import NO_RETRIES, RetryPolicy
 from ragstore_client._sync.client import Client
+from ragstore_client._sync.handle import CollectionHandle
+from ragstore_client._sync.ingestion import Ingestion
 from ragstore_client._vectors import to_base64, to_float32
 from ragstore_client._version import __version__
 
 if TYPE_CHECKING:
     from ragstore_client._async.client import AsyncClient
+    from ragstore_client._async.handle import AsyncCollectionHandle
+    from ragstore_client._async.ingestion import AsyncIngestion
+    from ragstore_client._embedded import EmbeddedServiceFailed
+    from ragstore_client._frames import frame_documents
     from ragstore_client.rag._chroma_provider import ChromaConnection, ChromaProvider
     from ragstore_client.rag._config import RagArchiveConfig, RagConfig, RagSettings, extract_rag_config
     from ragstore_client.rag._connections import LoopThread
@@ -103,6 +117,10 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "ragstore_client._async.client": ("AsyncClient",),
+    "ragstore_client._async.handle": ("AsyncCollectionHandle",),
+    "ragstore_client._async.ingestion": ("AsyncIngestion",),
+    "ragstore_client._embedded": ("EmbeddedServiceFailed",),
+    "ragstore_client._frames": ("frame_documents",),
     "ragstore_client.rag._chroma_provider": (
         "ChromaConnection",
         "ChromaProvider",
@@ -159,6 +177,22 @@ _LAZY = {
 _MODULES = {name: module for module, names in _LAZY.items() for name in names}
 
 __all__ = [
+    "AsyncCollectionHandle",
+    "AsyncIngestion",
+    "Base64",
+    "CallOptions",
+    "CollectionHandle",
+    "CollectionMismatch",
+    "DocumentsUpdated",
+    "EmbeddedServiceFailed",
+    "Ingestion",
+    "IngestionFailed",
+    "IngestionInterrupted",
+    "IngestionReport",
+    "NewDocumentLike",
+    "NotTried",
+    "Strings",
+    "frame_documents",
     "ALL_LAYERS",
     "JSON",
     "NO_RETRIES",

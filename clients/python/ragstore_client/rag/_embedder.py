@@ -7,8 +7,9 @@ import logging
 import math
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+import httpx
 import msgspec
 
 from ragstore_client._async.transport import AsyncTransport
@@ -16,16 +17,12 @@ from ragstore_client._call import Call
 from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import EmbeddingFailed, InvalidInput, RagstoreError, describe
 from ragstore_client._json import encode
+from ragstore_client._models import Base64, Embedding
 from ragstore_client._responses import json_decoder
 from ragstore_client._retries import RetryPolicy
 from ragstore_client._vectors import to_float32
 from ragstore_client.rag._config import DEFAULT_EMBEDDINGS_URL
 from ragstore_client.rag._connections import connections
-
-if TYPE_CHECKING:
-    import httpx
-
-    from ragstore_client._models import Embedding
 
 logger = logging.getLogger("ragstore_client.rag")
 
@@ -144,7 +141,7 @@ def _validate(data: list[_Vector], expected: int) -> list[array[float]]:
     if all(item.index is not None for item in data):
         data = sorted(data, key=lambda item: item.index or 0)
     try:
-        vectors = [to_float32(item.embedding) for item in data]
+        vectors = [to_float32(_to_vector(item.embedding)) for item in data]
     except InvalidInput as error:
         raise EmbeddingFailed(f"the embeddings endpoint returned no usable vector: {error}") from None
     if len({len(vector) for vector in vectors}) > 1:
@@ -152,3 +149,7 @@ def _validate(data: list[_Vector], expected: int) -> list[array[float]]:
     if not all(math.isfinite(sum(vector)) for vector in vectors):
         raise EmbeddingFailed("the embeddings endpoint returned a vector that is not finite")
     return vectors
+
+
+def _to_vector(embedding: list[float] | str) -> list[float] | Base64:
+    return Base64(embedding) if isinstance(embedding, str) else embedding

@@ -6,13 +6,10 @@ import logging
 import threading
 from array import array
 from collections import OrderedDict
-from typing import TYPE_CHECKING
 
 from ragstore_client._exceptions import EmbeddingFailed, InvalidInput
 from ragstore_client._vectors import to_float32
-
-if TYPE_CHECKING:
-    from ragstore_client.rag._embedder import Embedder
+from ragstore_client.rag._embedder import Embedder
 
 logger = logging.getLogger("ragstore_client.rag")
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from ragstore_client._exceptions import InvalidConfiguration
-
-if TYPE_CHECKING:
-    from ragstore_client.rag._results import RetrievedPassage
+from ragstore_client.rag._results import RetrievedPassage
 
 SEPARATOR = "\n\n---\n\n"
 

@@ -6,14 +6,15 @@ import asyncio
 import logging
 import math
 import time
+from array import array
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+import httpx
 import msgspec
 
 from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import EmbeddingFailed, InvalidConfiguration, InvalidInput, RagstoreError, describe
-from ragstore_client._models import CollectionError
+from ragstore_client._models import JSON, CollectionError, Scalar, Where, none_if_nan
 from ragstore_client.rag._config import RagArchiveConfig, RagConfig, RagSettings
 from ragstore_client.rag._connections import LoopThread
 from ragstore_client.rag._detection import BackendDetector
@@ -24,13 +25,6 @@ from ragstore_client.rag._fanout import collection_error
 from ragstore_client.rag._providers import NO_OPTIONS, SearchOptions
 from ragstore_client.rag._results import RetrievedPassage, SearchResults, SkippedArchive, SkipReason, rank
 from ragstore_client.rag._services import ServiceRouter
-
-if TYPE_CHECKING:
-    from array import array
-
-    import httpx
-
-    from ragstore_client._models import JSON, Scalar, Where
 
 logger = logging.getLogger("ragstore_client.rag")
 
@@ -323,8 +317,8 @@ class Retriever:
                 id=match.id,
                 text=match.text,
                 metadata=match.metadata,
-                distance=match.distance,
-                score=match.score,
+                distance=none_if_nan(match.distance),
+                score=none_if_nan(match.score),
                 embedding=match.embedding,
             )
             for match in found.results

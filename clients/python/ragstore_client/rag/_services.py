@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import httpx
 
 from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import ProblemError, TransportError, UnexpectedResponse
+from ragstore_client._models import Document, MultiQueryResults, Where
 from ragstore_client.rag._chroma_provider import ChromaProvider
 from ragstore_client.rag._detection import Backend, BackendDetector
 from ragstore_client.rag._providers import NO_OPTIONS, SearchOptions
 from ragstore_client.rag._ragstore_provider import RagstoreProvider
-
-if TYPE_CHECKING:
-    from array import array
-
-    import httpx
-
-    from ragstore_client._models import Document, MultiQueryResults, Where
 
 _MIN_CALL_SECONDS = 0.05
 """Minimum time limit of a call, even if the detection of the backend took nearly all of the time."""
