@@ -11,6 +11,8 @@ from ragstore.kit.auth.keys import KeysError
 from ragstore.kit.logging import configure as configure_logging
 from ragstore.kit.settings import SettingsError
 from ragstore_gateway import __version__, settings
+from ragstore_gateway.ask import ask
+from ragstore_gateway.ingestion.commands import ingest
 from ragstore_gateway.keys import GATEWAY_KEYS
 from ragstore_gateway.settings import Settings
 
@@ -75,4 +77,6 @@ def print_openapi() -> None:
     click.echo(document(create_litestar(defaults, store, create_embedder(defaults))), nl=False)
 
 
+main.add_command(ingest)
+main.add_command(ask)
 main.add_command(key_commands(GATEWAY_KEYS, "RAGSTORE_GATEWAY_KEYS_FILE", lambda: loaded_settings().keys_file))
