@@ -74,7 +74,7 @@ lock: ## pin new dependencies, with hashes (needs uv); LOCK=--upgrade pins the n
 	$(UV_COMPILE) $(LOCK) --group build -c requirements/embedded.txt -o requirements/build.txt
 	$(UV_COMPILE) $(LOCK) gateway/pyproject.toml $(GATEWAY_EXTRAS) -c requirements/embedded.txt -o requirements/gateway.txt
 	$(UV_COMPILE) $(LOCK) pyproject.toml clients/python/pyproject.toml gateway/pyproject.toml --group dev \
-		$(IMAGE_EXTRAS) $(GATEWAY_EXTRAS) --extra embedded --extra context --extra langchain --extra langgraph \
+		$(IMAGE_EXTRAS) $(GATEWAY_EXTRAS) --extra embedded --extra context --extra langchain --extra langgraph --extra llamaindex \
 		-c requirements/gateway.txt -c requirements/build.txt -o requirements/dev.txt
 	$(UV_COMPILE) $(LOCK) --group docs -c requirements/dev.txt -o requirements/docs.txt
 	$(UV_COMPILE) $(LOCK) --group audit -o requirements/audit.txt
