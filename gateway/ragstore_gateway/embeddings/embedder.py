@@ -12,7 +12,7 @@ Vectors: TypeAlias = NDArray[np.float32]
 """One row per text."""
 
 Kind: TypeAlias = Literal["query", "document"]
-"""What a text is. Some models embed questions and passages differently."""
+"""The role of a text. Some models embed queries and documents differently."""
 
 
 class Embedder(Protocol):
