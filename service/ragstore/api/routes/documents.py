@@ -32,10 +32,10 @@ from ragstore.api.route_options import store_errors
 from ragstore.api.schemas import DeleteAllResult, DeleteRequest, DeleteResult, DocumentFilter, WriteResult
 from ragstore.errors import CollectionNotFound, DocumentNotFound, DocumentsExist, InvalidDocuments
 from ragstore.kit.errors import FieldError, InvalidRequest
+from ragstore.kit.numbers import whole_number
 from ragstore.kit.problems import from_service_error, from_validation_exception, invalid_parameters
 from ragstore.model.documents import EVERYTHING, Document, DocumentPage, Selection, Write
 from ragstore.model.filters.condition import Condition
-from ragstore.model.numbers import whole_number
 from ragstore.model.received_documents import ReceivedDocuments
 from ragstore.operations.check_documents import checked_batch
 from ragstore.operations.list_documents import Page, list_page, to_documents
