@@ -24,6 +24,7 @@ from uuid import UUID
 from chroma_repair.data_lock import lock_data
 from chroma_repair.unclean_shutdown import DirtyMarker
 from ragstore.chroma.collection_config import EMPTY_METADATA, distance_of, index_configuration
+from ragstore.chroma.embedded import legacy_collections
 from ragstore.chroma.embedded.api import ChromaApi, ChromaCollection, GetResult, Scope, open_api
 from ragstore.chroma.operations import (
     AddRecords,
@@ -87,6 +88,7 @@ class _Chroma:
         self.repaired = marker.repair()
         marker.write()
         self.api: ChromaApi = open_api(path)
+        self.legacy_distances = legacy_collections.distances(Path(path))
         _ensure(lambda: self.api.get_tenant(tenant), lambda: self.api.create_tenant(tenant))
         _ensure(lambda: self.api.get_database(database, tenant), lambda: self.api.create_database(database, tenant))
         if marker.found:
@@ -201,9 +203,10 @@ def _execute(operation: Operation[object], chroma: _Chroma) -> object:
 # -- Chroma and its collections ---------------------------------------------------------------
 
 
-def _collection(found: ChromaCollection) -> Collection:
-    distance = distance_of(found.configuration_json)
-    return Collection(str(found.id), found.name, found.metadata or {}, found.dimension, distance)
+def _collection(found: ChromaCollection, chroma: _Chroma) -> Collection:
+    legacy = chroma.legacy_distances.get(str(found.id))
+    distance = legacy or distance_of(found.configuration_json)
+    return Collection(str(found.id), found.name, found.metadata or {}, found.dimension, distance, legacy is not None)
 
 
 @_execute.register(GetStatus)
@@ -226,17 +229,17 @@ def _create_collection(operation: CreateCollection, chroma: _Chroma) -> Collecti
         metadata=operation.metadata or None,
         **chroma.scope,
     )
-    return _collection(created)
+    return _collection(created, chroma)
 
 
 @_execute.register(GetCollection)
 def _get_collection(operation: GetCollection, chroma: _Chroma) -> Collection:
-    return _collection(chroma.api.get_collection(operation.collection_name, **chroma.scope))
+    return _collection(chroma.api.get_collection(operation.collection_name, **chroma.scope), chroma)
 
 
 @_execute.register(ListCollections)
 def _list_collections(operation: ListCollections, chroma: _Chroma) -> list[Collection]:
-    return [_collection(found) for found in chroma.api.list_collections(None, 0, **chroma.scope)]
+    return [_collection(found, chroma) for found in chroma.api.list_collections(None, 0, **chroma.scope)]
 
 
 @_execute.register(CountCollections)
