@@ -18,7 +18,7 @@ import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 from chroma_repair.data_lock import lock_data
@@ -69,6 +69,18 @@ class ChromaProcessError(Exception):
         self.text = text
 
 
+class OpenedData(NamedTuple):
+    """Open data.
+
+    Attributes:
+        repaired: the collections that were damaged.
+        was_unclean: whether the process that had the data open before did not close it.
+    """
+
+    repaired: list[RepairResult]
+    was_unclean: bool
+
+
 class _Chroma:
     """Open data.
 
@@ -85,6 +97,7 @@ class _Chroma:
         self.scope: Scope = {"tenant": tenant, "database": database}
         self.sync_threshold = sync_threshold
         marker = DirtyMarker(Path(path))
+        self.was_unclean = marker.found
         self.repaired = marker.repair()
         marker.write()
         self.api: ChromaApi = open_api(path)
@@ -161,7 +174,7 @@ def _translates_errors(function: Callable[P, T]) -> Callable[P, T]:
 
 
 @_translates_errors
-def open_chroma(path: str, tenant: str, database: str, sync_threshold: int) -> list[RepairResult]:
+def open_chroma(path: str, tenant: str, database: str, sync_threshold: int) -> OpenedData:
     """Open the data, once, and repair what a kill has damaged.
 
     Args:
@@ -171,7 +184,7 @@ def open_chroma(path: str, tenant: str, database: str, sync_threshold: int) -> l
         sync_threshold: writes to a new collection after which Chroma saves its index.
 
     Returns:
-        The collections that were damaged.
+        The damage that was found.
 
     Raises:
         ChromaProcessError: the folder cannot be used; its kind is `DataInUse` when another process has locked it.
@@ -179,7 +192,7 @@ def open_chroma(path: str, tenant: str, database: str, sync_threshold: int) -> l
     global _chroma
     if _chroma is None:
         _chroma = _Chroma(path, tenant, database, sync_threshold)
-    return _chroma.repaired
+    return OpenedData(_chroma.repaired, _chroma.was_unclean)
 
 
 @_translates_errors
