@@ -52,7 +52,7 @@ def serve() -> None:
         raise click.ClickException(str(error)) from None
     configure_logging(chosen.log_level, chosen.log_format, SERVICE.name)
     try:
-        run(lambda stopping: create_app(chosen, stopping), chosen, METRICS)
+        run(lambda stopping: create_app(chosen, stopping), chosen, METRICS, facts={"version": __version__})
     except (KeysError, ModelDamaged, SettingsError) as error:
         raise click.ClickException(str(error)) from None
 
