@@ -89,9 +89,10 @@ def test_one_document_in_place_of_several_is_refused(make_client: ClientFactory,
 def test_the_error_that_ends_an_ingestion_is_raised_with_the_counts(client: Client) -> None:
     with pytest.raises(NotFound) as caught:
         client.ingest_all("nowhere", documents(3))
-    assert caught.value.__notes__ == ["ingestion into 'nowhere': 0 of 3 documents stored, 3 failed: " + "; ".join(
-        ["Collection 'nowhere' not found"] * 3
-    )]
+    assert caught.value.__notes__ == [
+        "ingestion into 'nowhere': 0 of 3 documents stored, 3 failed: "
+        + "; ".join(["Collection 'nowhere' not found"] * 3)
+    ]
 
 
 def test_retries_last_longer_than_those_of_a_call(make_client: ClientFactory) -> None:

@@ -37,9 +37,7 @@ def failed(outcomes: list[Outcome]) -> list[int]:
 
 
 @pytest.mark.parametrize("index", [0, 1, 999, 1000, 2999])
-def test_a_wrong_dimension_anywhere_costs_no_other_document(
-    client: Client, client_collection: str, index: int
-) -> None:
+def test_a_wrong_dimension_anywhere_costs_no_other_document(client: Client, client_collection: str, index: int) -> None:
     documents = [wrong_dimension(number) if number == index else good(number) for number in range(3000)]
     # One request after the other: in a new collection, the first one decides on the dimension.
     outcomes = list(client.ingest(client_collection, documents, concurrency=1))
@@ -163,7 +161,9 @@ def test_rejected_documents_that_are_named_are_not_sent_again(make_client: Clien
         ids = [document["id"] for document in json.loads(request.body)["documents"]]
         sent.append(ids)
         errors = [
-            {"path": f"$.documents[{at}].metadata.a", "message": "wrong"} for at, key in enumerate(ids) if key in "d2 d5"
+            {"path": f"$.documents[{at}].metadata.a", "message": "wrong"}
+            for at, key in enumerate(ids)
+            if key in "d2 d5"
         ]
         if errors:
             problem = {"title": "No", "detail": "no", "code": "invalid_documents", "errors": errors}

@@ -34,7 +34,7 @@ def endpoint_of_client(url: str | None, api_key: str | UnsetType | None) -> Endp
     if url is None:
         url = os.environ.get("RAGSTORE_URL", "").strip() or DEFAULT_URL
     if isinstance(api_key, UnsetType):
-        in_url = isinstance(url, str) and "@" in url
+        in_url = "@" in str(url)
         api_key = None if in_url else os.environ.get("RAGSTORE_API_KEY", "").strip() or None
     return parse_endpoint(url, api_key)
 
@@ -85,7 +85,7 @@ def parse_endpoint(url: str, api_key: str | None = None) -> Endpoint:
     """
     try:
         parsed = httpx.URL(url.strip())
-    except AttributeError:
+    except (AttributeError, TypeError):
         raise InvalidConfiguration(f"the base URL must be a string, not {type(url).__name__}") from None
     except httpx.InvalidURL:
         raise InvalidConfiguration("the base URL is not a URL") from None

@@ -143,5 +143,6 @@ def _words_for(error: BaseException) -> str:
     if kind == "gaierror":
         return "unknown host"
     if isinstance(error, OSError) and error.errno is not None:
-        return (error.strerror or os.strerror(error.errno)).lower() if error.errno > 0 else ""
+        # asyncio's own text has the address in place of the reason.
+        return os.strerror(error.errno).lower() if error.errno > 0 else ""
     return ""

@@ -9,7 +9,7 @@ from litestar import Request
 from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 
-from ragstore.api.schemas import Included
+from ragstore.api.schemas import Excluded, Included
 from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.model.names import NAME_PATTERN, validate_name
@@ -52,6 +52,9 @@ Limit: TypeAlias = Annotated[
 Offset: TypeAlias = Annotated[int, QueryParameter(ge=0, le=MAX_WHOLE, description="Number of matches to skip.")]
 Include: TypeAlias = Annotated[
     list[Included] | None, QueryParameter(description="`embedding`: return the documents' embeddings.")
+]
+Exclude: TypeAlias = Annotated[
+    list[Excluded] | None, QueryParameter(description="`text`: leave the documents' texts out.")
 ]
 Total: TypeAlias = Annotated[bool, QueryParameter(description="Whether to count all matches.")]
 

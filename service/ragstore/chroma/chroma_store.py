@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import math
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
@@ -32,6 +31,7 @@ from ragstore.chroma.backend import Backend
 from ragstore.chroma.collection_cache import CollectionCache
 from ragstore.chroma.errors import StaleCollectionId, wrong_dimension
 from ragstore.chroma.merging import merge
+from ragstore.chroma.metadata_merging import merge_updates
 from ragstore.chroma.operations import (
     AddRecords,
     CountCollections,
@@ -48,10 +48,11 @@ from ragstore.chroma.operations import (
     QueryRecords,
     ReplaceMetadata,
     UndoAdd,
+    UpdateMetadatas,
     UpsertRecords,
 )
-from ragstore.chroma.query_groups import group_for_calls
-from ragstore.chroma.records import MAX_FLOAT32, Column, QueryResult, Records
+from ragstore.chroma.query_groups import group_for_calls, nearest
+from ragstore.chroma.records import Column, Records
 from ragstore.chroma.validation import validate_writes
 from ragstore.errors import (
     ChromaFailed,
@@ -73,6 +74,7 @@ from ragstore.model.metadata import (
     too_many_collection_keys,
     without_nulls,
 )
+from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Matches, Query
 
 
@@ -157,6 +159,11 @@ class ChromaStore:
         async with self._locks.get(name):
             return await self._cache.with_collection(name, lambda collection: self._write(collection, writes))
 
+    async def update_documents(self, name: str, updates: Sequence[MetadataUpdates]) -> list[ServiceError | None]:
+        """Execute several updates of metadata as one; each has its own outcome."""
+        async with self._locks.get(name):
+            return await self._cache.with_collection(name, lambda collection: self._update(collection, updates))
+
     async def get(
         self,
         name: str,
@@ -214,7 +221,7 @@ class ChromaStore:
 
         async def query(collection: Collection) -> CollectionMatches:
             for query in queries:
-                self._check_dimension(collection, len(query.embedding), "$.query_embedding")
+                _check_dimension(collection, len(query.embedding), "$.query_embedding")
             if collection.dimension is None:
                 return CollectionMatches(collection, [Matches([], [], [], [], None) for _ in queries])
             return CollectionMatches(collection, await self._query(collection, queries))
@@ -241,6 +248,21 @@ class ChromaStore:
         of_valid = iter(outcomes)
         return [next(of_valid) if error is None else error for error in errors]
 
+    async def _update(self, collection: Collection, updates: Sequence[MetadataUpdates]) -> list[ServiceError | None]:
+        limit = min(self._max_batch_size, await self.backend.call(GetMaxBatchSize()))
+        ids = list(dict.fromkeys(document_id for update in updates for document_id in update.ids))
+        if len(updates) > 1 and len(ids) > limit:
+            return [outcome for update in updates for outcome in await self._update(collection, [update])]
+        before = await self._metadatas(collection, ids[:limit])
+        merged = merge_updates(collection.name, updates, before, limit)
+        if merged.ids:
+            await self.backend.call(UpdateMetadatas(collection.id, merged.ids, merged.metadatas))
+        return merged.outcomes
+
+    async def _metadatas(self, collection: Collection, ids: list[str]) -> dict[str, Metadata]:
+        present = await self.backend.call(GetRecords(collection.id, ids, columns=("metadatas",)))
+        return dict(zip(present.ids, present.metadatas or [], strict=True))
+
     async def _write_alike(
         self, collection: Collection, kind: Literal["add", "upsert"], writes: list[Write]
     ) -> list[ServiceError | None]:
@@ -253,10 +275,7 @@ class ChromaStore:
             return [outcome for write in writes for outcome in await self._write_alike(collection, kind, [write])]
 
     async def _upsert(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
-        """Execute upserts as one."""
-        present = await self.backend.call(GetRecords(collection.id, _ids_of(writes), columns=("metadatas",)))
-        before = dict(zip(present.ids, present.metadatas or [], strict=True))
-        merged = merge(collection.name, writes, before)
+        merged = merge(collection.name, writes, await self._metadatas(collection, _ids_of(writes)))
         if merged.records.ids:
             await self.backend.call(UpsertRecords(collection.id, merged.records))
         return merged.outcomes
@@ -318,7 +337,7 @@ class ChromaStore:
                 )
             )
             for index, result in zip(indexes, results, strict=True):
-                hits[index] = _hits(result, queries[index].top_k)
+                hits[index] = nearest(result, queries[index].top_k)
         return [hits[index] for index in range(len(queries))]
 
     async def _delete_lists(self, collection: Collection) -> None:
@@ -342,7 +361,6 @@ class ChromaStore:
             await self.backend.call(DeleteRecords(collection.id, ids[start : start + size]))
 
     async def _matching(self, collection: Collection, selection: Selection) -> list[str]:
-        """Ids of the selected documents."""
         return (await self._read(collection, selection)).ids
 
     async def _read(
@@ -367,10 +385,10 @@ class ChromaStore:
             )
         )
 
-    @staticmethod
-    def _check_dimension(collection: Collection, dimension: int, path: str) -> None:
-        if collection.dimension is not None and dimension != collection.dimension:
-            raise wrong_dimension(collection.dimension, dimension, path)
+
+def _check_dimension(collection: Collection, dimension: int, path: str) -> None:
+    if collection.dimension is not None and dimension != collection.dimension:
+        raise wrong_dimension(collection.dimension, dimension, path)
 
 
 def _ids_of(writes: Sequence[Write]) -> list[str]:
@@ -380,17 +398,3 @@ def _ids_of(writes: Sequence[Write]) -> list[str]:
 
 def _columns(with_embeddings: bool) -> tuple[Column, ...]:
     return ("documents", "metadatas", "embeddings") if with_embeddings else ("documents", "metadatas")
-
-
-def _hits(found: QueryResult, top_k: int) -> Matches:
-    """The `top_k` nearest hits, with finite distances."""
-    distances = [distance if math.isfinite(distance) else MAX_FLOAT32 for distance in found.distances]
-    order = sorted(range(len(distances)), key=distances.__getitem__)[:top_k]
-    texts, metadatas = found.texts or [], found.metadatas or []
-    return Matches(
-        ids=[found.ids[index] for index in order],
-        texts=[texts[index] for index in order],
-        metadatas=[metadatas[index] for index in order],
-        distances=[distances[index] for index in order],
-        embeddings=None if found.embeddings is None else found.embeddings[order],
-    )

@@ -26,6 +26,7 @@ class Query:
         with_embeddings: whether results have their embeddings.
         max_distance: exclude documents with a greater distance.
         min_score: exclude documents with a lower score.
+        with_texts: whether results have their texts.
     """
 
     embedding: Vector
@@ -34,6 +35,7 @@ class Query:
     with_embeddings: bool = False
     max_distance: float | None = None
     min_score: float | None = None
+    with_texts: bool = True
 
 
 FilterKey: TypeAlias = tuple[bytes, bool]
@@ -91,7 +93,7 @@ class Match(Struct, frozen=True, omit_defaults=True):
     """A document that a query found."""
 
     id: Annotated[str, Meta(description="Its id.")]
-    text: Annotated[str, Meta(description="Its text.")]
+    text: Annotated[str | UnsetType, Meta(description="Its text, unless the request excludes it.")]
     metadata: Annotated[Metadata, Meta(description="Its metadata.")]
     distance: Annotated[
         float, Meta(description="Distance from the query by the collection's distance function. Lower is nearer.")
