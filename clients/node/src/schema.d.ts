@@ -506,7 +506,7 @@ export interface components {
         Document: {
             /** @description Its id. */
             id: string;
-            /** @description Its text, unless the request excludes it. */
+            /** @description Its text; empty if the request excludes texts. */
             text: string;
             /** @description Its metadata. */
             metadata: {
@@ -539,7 +539,7 @@ export interface components {
              */
             include?: "embedding"[];
             /**
-             * @description `text`: leave the documents' texts out.
+             * @description `text`: return empty texts.
              * @default []
              */
             exclude?: "text"[];
@@ -681,7 +681,7 @@ export interface components {
         Match: {
             /** @description Its id. */
             id: string;
-            /** @description Its text, unless the request excludes it. */
+            /** @description Its text; empty if the request excludes texts. */
             text: string;
             /** @description Its metadata. */
             metadata: {
@@ -759,7 +759,7 @@ export interface components {
              */
             include?: "embedding"[];
             /**
-             * @description `text`: leave the matches' texts out.
+             * @description `text`: return empty texts.
              * @default []
              */
             exclude?: "text"[];
@@ -917,7 +917,7 @@ export interface components {
              */
             include?: "embedding"[];
             /**
-             * @description `text`: leave the matches' texts out.
+             * @description `text`: return empty texts.
              * @default []
              */
             exclude?: "text"[];
@@ -1418,7 +1418,7 @@ export interface operations {
                 offset?: number;
                 /** @description `embedding`: return the documents' embeddings. */
                 include?: "embedding"[];
-                /** @description `text`: leave the documents' texts out. */
+                /** @description `text`: return empty texts. */
                 exclude?: "text"[];
                 /** @description Whether to count all matches. */
                 total?: boolean;

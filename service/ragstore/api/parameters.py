@@ -53,9 +53,7 @@ Offset: TypeAlias = Annotated[int, QueryParameter(ge=0, le=MAX_WHOLE, descriptio
 Include: TypeAlias = Annotated[
     list[Included] | None, QueryParameter(description="`embedding`: return the documents' embeddings.")
 ]
-Exclude: TypeAlias = Annotated[
-    list[Excluded] | None, QueryParameter(description="`text`: leave the documents' texts out.")
-]
+Exclude: TypeAlias = Annotated[list[Excluded] | None, QueryParameter(description="`text`: return empty texts.")]
 Total: TypeAlias = Annotated[bool, QueryParameter(description="Whether to count all matches.")]
 
 

@@ -209,7 +209,7 @@ class DocumentFilter(Struct, frozen=True):
     limit: PageLimit = 100
     offset: PageOffset = 0
     include: Annotated[list[Included], Meta(description="`embedding`: return the documents' embeddings.")] = []
-    exclude: Annotated[list[Excluded], Meta(description="`text`: leave the documents' texts out.")] = []
+    exclude: Annotated[list[Excluded], Meta(description="`text`: return empty texts.")] = []
     total: Annotated[bool, Meta(description="Whether to count all matches.")] = True
 
 
@@ -249,7 +249,7 @@ class QueryBase(Struct, frozen=True, kw_only=True):
     max_distance: Annotated[float | None, Meta(description="Exclude matches with a greater distance.")] = None
     min_score: Annotated[float | None, Meta(description="Exclude matches with a lower score.")] = None
     include: Annotated[list[Included], Meta(description="`embedding`: return the matches' embeddings.")] = []
-    exclude: Annotated[list[Excluded], Meta(description="`text`: leave the matches' texts out.")] = []
+    exclude: Annotated[list[Excluded], Meta(description="`text`: return empty texts.")] = []
 
 
 class QueryRequest(QueryBase, frozen=True, kw_only=True):

@@ -93,7 +93,7 @@ class Match(Struct, frozen=True, omit_defaults=True):
     """A document that a query found."""
 
     id: Annotated[str, Meta(description="Its id.")]
-    text: Annotated[str | UnsetType, Meta(description="Its text, unless the request excludes it.")]
+    text: Annotated[str, Meta(description="Its text; empty if the request excludes texts.")]
     metadata: Annotated[Metadata, Meta(description="Its metadata.")]
     distance: Annotated[
         float, Meta(description="Distance from the query by the collection's distance function. Lower is nearer.")

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator
 
 import msgspec
-from msgspec import UNSET
 
 from ragstore.model.documents import Document, DocumentPage, Documents, Selection
 from ragstore.store.protocol import Store
@@ -76,7 +75,7 @@ def _to_page(columns: Documents, total: int | None, page: Page) -> DocumentPage:
 def to_documents(columns: Documents, *, with_texts: bool = True) -> Iterator[Document]:
     """The documents of columns, one by one."""
     for index, document_id in enumerate(columns.ids):
-        text = columns.texts[index] if with_texts else UNSET
+        text = columns.texts[index] if with_texts else ""
         document = Document(document_id, text, columns.metadatas[index])
         if columns.embeddings is not None:
             document = Document(document.id, document.text, document.metadata, columns.embeddings[index])

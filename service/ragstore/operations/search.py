@@ -84,7 +84,7 @@ def _matches(columns: Matches, function: Distance, collection: str | UnsetType, 
         distance = columns.distances[index]
         yield Match(
             id=document_id,
-            text=columns.texts[index] if with_texts else UNSET,
+            text=columns.texts[index] if with_texts else "",
             metadata=columns.metadatas[index],
             distance=distance,
             score=score(distance, function),
