@@ -17,7 +17,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests, Vector
 
 from ragstore_client import Client, NewDocument
 from ragstore_client.context import ClientSource, ContextBuilder, ContextSettings
-from ragstore_client.langchain import RagstoreContextRetriever, RagstoreVectorStore
+from ragstore_client.integrations.langchain import RagstoreContextRetriever, RagstoreVectorStore
 from tests.client.fake_servers import vector_of
 
 

@@ -31,7 +31,7 @@ QUICK = RetryPolicy(attempts=3, base=0.01, cap=0.02)
 
 @pytest.fixture
 def untrusted() -> Iterator[str]:
-    """A server whose certificate nobody has signed."""
+    """A server with a self-signed certificate."""
     server = HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(Path(__file__).parent / "untrusted.pem")

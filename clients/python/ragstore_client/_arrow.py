@@ -1,7 +1,7 @@
-"""Reads tables through Arrow's C stream interface, with ctypes alone: no package of a table is needed or loaded.
+"""Reads tables through Arrow's C stream interface, with ctypes alone: no further package is needed.
 
-The interface is stable by specification (https://arrow.apache.org/docs/format/CStreamInterface.html). Each batch of rows
-is copied into Python's objects and then released, so nothing here outlives the memory that it reads.
+The interface is stable by specification (https://arrow.apache.org/docs/format/CStreamInterface.html). Each batch of
+rows is copied into Python's objects and then released, so nothing here outlives the memory that it reads.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import struct
 from array import array
 from collections.abc import Callable, Iterator
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_void_p
+from itertools import pairwise
 from typing import Any, Protocol
 
 from ragstore_client._exceptions import InvalidInput
@@ -86,8 +87,8 @@ def read_batches(table: ArrowStream) -> Iterator[Columns]:
 
     Yields:
         The columns of a batch, by name, as lists. The first batch has no rows, so that the names are known of an empty
-        table, too. A list of numbers is an `array`. A value of a type that metadata cannot have is an object whose class
-        is named after the type.
+        table, too. A list of numbers is an `array`. A value of a type that metadata cannot have is an object whose
+        class is named after the type.
 
     Raises:
         InvalidInput: the table is a column without fields, or cannot be read.
@@ -174,7 +175,7 @@ def _bounds(column: _Array, kind: str, first: int, length: int) -> list[tuple[in
         return [(index * size, (index + 1) * size) for index in range(first, first + length)]
     if kind in ("+l", "+L"):
         offsets = _numbers(column.buffers[1], "i" if kind == "+l" else "q", first, length + 1)
-        return [(int(begin), int(end)) for begin, end in zip(offsets, offsets[1:], strict=False)]
+        return [(int(begin), int(end)) for begin, end in pairwise(offsets)]
     if kind in ("+vl", "+vL"):
         code = "i" if kind == "+vl" else "q"
         begins, sizes = (_numbers(column.buffers[index], code, first, length) for index in (1, 2))
@@ -208,7 +209,7 @@ def _texts(column: _Array, kind: str, first: int, length: int) -> list[object]:
     begin, decode = int(offsets[0]), _decoder(kind)
     size = int(offsets[-1]) - begin
     raw = ctypes.string_at(column.buffers[2] + begin, size) if size else b""
-    return [decode(raw[one - begin : other - begin]) for one, other in zip(offsets, offsets[1:], strict=False)]
+    return [decode(raw[one - begin : other - begin]) for one, other in pairwise(offsets)]
 
 
 def _views(column: _Array, kind: str, first: int, length: int) -> list[object]:

@@ -31,9 +31,9 @@
         └── ProviderExists          the name is taken
 
 `ProblemError` carries the members of the problem document: `status`, `code`, `title`, `detail`, `errors`. Match on
-`code`, not on texts: it is stable. The errors of a call have its `method` and `url`; a `TransportError` has the number of
-`attempts`, the time that they took, and the error of httpx as `__cause__`. For logs use `describe`: the other texts may repeat what a server sent, and a server
-that is not ragstore may send anything.
+`code`, not on texts: it is stable. The errors of a call have its `method` and `url`; a `TransportError` has the number
+of `attempts`, the time that they took, and the error of httpx as `__cause__`. For logs use `describe`: the other texts
+may repeat what a server sent, and a server that is not ragstore may send anything.
 """
 
 from __future__ import annotations

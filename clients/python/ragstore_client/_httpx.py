@@ -116,7 +116,7 @@ _WORDS: dict[type[Exception], str] = {
 
 
 def _reason(error: BaseException) -> str:
-    """What the operating system or TLS said, from the causes of an error."""
+    """The reason that the operating system or TLS gave, from the causes of an error."""
     seen: list[BaseException] = []
     pending: list[BaseException | None] = [error]
     while pending:

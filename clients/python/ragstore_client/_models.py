@@ -6,70 +6,23 @@ Unknown fields of a response are ignored, so that a newer service can send more.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
-Scalar: TypeAlias = str | int | float | bool
-"""One metadata value."""
-
-Metadata: TypeAlias = Mapping[str, Scalar | Sequence[Scalar] | None]
-"""Metadata to store. None means "absent"; the items of a list are of one type."""
-
-StoredMetadata: TypeAlias = dict[str, Scalar | list[Scalar]]
-"""Metadata as stored."""
-
-Distance: TypeAlias = Literal["cosine", "l2", "ip"]
-"""How the vectors of a collection are compared."""
-
-
-class Base64(str):
-    """A vector as base64 of little-endian float32, the way embedding services send it: `Base64("AACAPw==")`.
-
-    A plain `str` is never a vector: it is far more often a text that somebody forgot to embed.
-    """
-
-    __slots__ = ()
-
-
-class ArrayLike(Protocol):
-    """numpy's arrays, for type checkers, which recognise their buffer only from Python 3.12 on."""
-
-    def tobytes(self) -> bytes:
-        """The raw values."""
-        ...
-
-    def tolist(self) -> object:
-        """The values as a list."""
-        ...
-
-
-class Strings(Protocol):
-    """Several strings: a list, tuple, set or any other collection, but not one `str`, which is a collection, too."""
-
-    def __contains__(self, value: object, /) -> bool: ...
-
-    def __iter__(self) -> Iterator[str]: ...
-
-    def __len__(self) -> int: ...
-
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
-    JSON: TypeAlias = bool | int | float | str | Sequence["JSON"] | Mapping[str, "JSON"] | None
-    Where: TypeAlias = Mapping[str, "JSON"]
-    Embedding: TypeAlias = Sequence[float] | Buffer | ArrayLike | Base64
-    FloatOrNaN: TypeAlias = float
-else:
-    # Neither a recursive type nor "anything with a buffer" exists at run time, where `typing.get_type_hints` and
-    # msgspec evaluate the annotations of this package.
-    JSON: TypeAlias = object
-    Where: TypeAlias = Mapping[str, object]
-    Embedding: TypeAlias = object
-    FloatOrNaN: TypeAlias = float | None
+from ragstore_client._types import JSON as JSON
+from ragstore_client._types import ArrayLike as ArrayLike
+from ragstore_client._types import Base64 as Base64
+from ragstore_client._types import Distance as Distance
+from ragstore_client._types import Embedding as Embedding
+from ragstore_client._types import FloatOrNaN as FloatOrNaN
+from ragstore_client._types import Metadata as Metadata
+from ragstore_client._types import Scalar as Scalar
+from ragstore_client._types import StoredMetadata as StoredMetadata
+from ragstore_client._types import Strings as Strings
+from ragstore_client._types import Where as Where
 
 
 def none_if_nan(number: float) -> float | None:
@@ -291,8 +244,8 @@ class Match(msgspec.Struct, frozen=True):
         id: its id.
         text: its text; empty when it was not requested.
         metadata: its metadata.
-        distance: its distance from the query; `nan` when float32 cannot represent it, so that every comparison is false.
-        score: its similarity to the query; for cosine, 1 is the same direction. `nan` as above.
+        distance: its distance from the query; NaN, which no comparison finds, when float32 cannot represent it.
+        score: its similarity to the query; for cosine, 1 is the same direction. NaN as above.
         collection: its collection, in a query of several collections.
         embedding: its vector, when requested.
     """

@@ -1,4 +1,4 @@
-"""What became of the documents of an ingestion."""
+"""The report of an ingestion."""
 
 from __future__ import annotations
 

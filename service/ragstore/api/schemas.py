@@ -185,8 +185,8 @@ class DocumentUpdates(Struct, frozen=True, forbid_unknown_fields=True):
     mode: Annotated[
         Literal["merge", "replace"],
         Meta(
-            description="`merge`: keys that are not named stay, and null removes a key (RFC 7396). `replace`: keys that "
-            "are not named are removed, and null means absent."
+            description="`merge`: keys that are not named stay, and null removes a key (RFC 7396). "
+            "`replace`: keys that are not named are removed, and null means absent."
         ),
     ]
 

@@ -74,7 +74,7 @@ def _error_in(
 
 
 def _changes(before: Metadata, after: Metadata) -> UpsertMetadata:
-    """What Chroma has to set and to remove."""
+    """The keys that Chroma has to set and to remove."""
     removed = dict.fromkeys(key for key in before if key not in after)
     # 1 equals True and 1.0 in Python, but not in the contract.
     same = {key for key, value in after.items() if key in before and _is_same(before[key], value)}

@@ -15,6 +15,7 @@ from ragstore_client._async.base import NO_OPTIONS
 from ragstore_client._async.collections import CollectionCalls
 from ragstore_client._async.documents import DocumentCalls
 from ragstore_client._async.handle import AsyncCollectionHandle
+from ragstore_client._async.ingest_calls import IngestCalls
 from ragstore_client._async.queries import QueryCalls
 from ragstore_client._async.service import ServiceCalls
 from ragstore_client._async.transport import AsyncTransport
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncClient(CollectionCalls, DocumentCalls, QueryCalls, ServiceCalls):
+class AsyncClient(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, ServiceCalls):
     """A typed client of one ragstore service, for asyncio. Tasks of one event loop may share it.
 
     Every call raises `ProblemError` (`NotFound`, `Conflict`, `Unavailable`, ...) when the service responds with an

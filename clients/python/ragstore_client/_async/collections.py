@@ -151,8 +151,8 @@ class CollectionCalls(CallSender):
         Args:
             name: name of the collection.
             metadata: the new metadata.
-            merge: keep the keys that `metadata` does not name; None removes a key (RFC 7396). False replaces all metadata,
-                the name of the embedding model among them.
+            merge: keep the keys that `metadata` does not name; None removes a key (RFC 7396). False replaces all
+                metadata, the name of the embedding model among them.
             **options: see `CallOptions`.
 
         Returns:

@@ -96,7 +96,7 @@ class AsyncIngestion(AsyncIterator[Outcome]):
                     for outcome in bar.advance(progress.record(await workers.result(in_flight.pop()))):
                         yield outcome
             finally:
-                # What had been delivered when a caller ended the ingestion, or Ctrl-C did, is in the report.
+                # The report includes batches that were delivered when a caller, or Ctrl-C, ended the ingestion.
                 for delivery in await workers.cancel(in_flight.clear()):
                     progress.record(delivery)
                 bar.close()

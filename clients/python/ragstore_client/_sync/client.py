@@ -21,6 +21,7 @@ from ragstore_client._sync.base import NO_OPTIONS
 from ragstore_client._sync.collections import CollectionCalls
 from ragstore_client._sync.documents import DocumentCalls
 from ragstore_client._sync.handle import CollectionHandle
+from ragstore_client._sync.ingest_calls import IngestCalls
 from ragstore_client._sync.queries import QueryCalls
 from ragstore_client._sync.service import ServiceCalls
 from ragstore_client._sync.transport import Transport
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Client(CollectionCalls, DocumentCalls, QueryCalls, ServiceCalls):
+class Client(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, ServiceCalls):
     """A typed client of one ragstore service. Threads may share it.
 
     Every call raises `ProblemError` (`NotFound`, `Conflict`, `Unavailable`, ...) when the service responds with an

@@ -11,6 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar, cast
 from ragstore_client._sync.base import CallSender
 from ragstore_client._sync.collections import CollectionCalls
 from ragstore_client._sync.documents import DocumentCalls
+from ragstore_client._sync.ingest_calls import IngestCalls
 from ragstore_client._sync.queries import QueryCalls
 
 Calls = TypeVar("Calls", bound=CallSender)
@@ -61,9 +62,9 @@ class CollectionHandle:
     add_documents = _of_collection(DocumentCalls.add_documents)
     upsert_documents = _of_collection(DocumentCalls.upsert_documents)
     update_documents = _of_collection(DocumentCalls.update_documents)
-    ingest = _of_collection(DocumentCalls.ingest)
-    ingest_all = _of_collection(DocumentCalls.ingest_all)
-    ingest_frame = _of_collection(DocumentCalls.ingest_frame)
+    ingest = _of_collection(IngestCalls.ingest)
+    ingest_all = _of_collection(IngestCalls.ingest_all)
+    ingest_frame = _of_collection(IngestCalls.ingest_frame)
     list_documents = _of_collection(DocumentCalls.list_documents)
     iter_documents = _of_collection(DocumentCalls.iter_documents)
     get_document = _of_collection(DocumentCalls.get_document)

@@ -97,7 +97,7 @@ class Ingestion(Iterator[Outcome]):
                     for outcome in bar.advance(progress.record(workers.result(in_flight.pop()))):
                         yield outcome
             finally:
-                # What had been delivered when a caller ended the ingestion, or Ctrl-C did, is in the report.
+                # The report includes batches that were delivered when a caller, or Ctrl-C, ended the ingestion.
                 for delivery in workers.cancel(in_flight.clear()):
                     progress.record(delivery)
                 bar.close()

@@ -31,7 +31,7 @@ _Work: TypeAlias = Callable[[], None]
 
 
 class _Stopped(Exception):
-    """The workers of this thread were told to stop."""
+    """The workers of this thread have to stop."""
 
 
 class _Current(threading.local):
@@ -149,7 +149,7 @@ class Workers:
         return task.result()
 
     def cancel(self, tasks: list[Task[T]]) -> list[T]:
-        """Stop the tasks after their current request, without waiting, and return the results of those that are done."""
+        """Stop the tasks after their request, without waiting, and return the results of those that are done."""
         self._stopping.set()
         for task in tasks:
             task.cancel()

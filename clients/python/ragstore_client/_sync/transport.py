@@ -99,7 +99,7 @@ class Transport:
                 logger.info("%s %s: %s, retrying in %.2f s", call.method, call.path, describe(error), delay)
             sleep(delay)
 
-    def _attempt(self, call: Call[T], headers: Mapping[str, str], timeout: Timeout) -> T:
+    def _attempt(self, call: Call[T], headers: Mapping[str, str], limit: Timeout) -> T:
         started = time.monotonic()
         request = self._http.build_request(
             call.method,
@@ -107,14 +107,14 @@ class Transport:
             params=call.params or None,
             content=call.body,
             headers=headers if call.body is None else {**headers, "content-type": call.content_type},
-            timeout=timeout.steps,
+            timeout=limit.steps,
         )
         try:
-            response, body = fetch(self._http, request, timeout.total_seconds)
+            response, body = fetch(self._http, request, limit.total_seconds)
         except TimeoutError as error:
-            raise timeout_error(timeout.total_seconds or 0.0) from error
+            raise timeout_error(limit.total_seconds or 0.0) from error
         except httpx.HTTPError as error:
-            raise from_httpx_error(error, timeout) from error
+            raise from_httpx_error(error, limit) from error
         duration = (time.monotonic() - started) * 1000
         logger.debug("%s %s: %d in %.1f ms", call.method, call.path, response.status_code, duration)
         return parse_response(call, response.status_code, response.headers, body, of_ragstore=self._of_ragstore)

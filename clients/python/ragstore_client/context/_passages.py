@@ -9,7 +9,6 @@ import msgspec
 
 from ragstore_client._models import ArrayLike, Scalar
 
-
 MetadataValue: TypeAlias = Scalar | list[Scalar]
 """One metadata value as stored."""
 
