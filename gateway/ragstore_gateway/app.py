@@ -15,6 +15,9 @@ from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.service import Service
 from ragstore_gateway import __version__, openapi
+from ragstore_gateway.chat.chat import Chat
+from ragstore_gateway.chat.error_format import OpenAIErrorsMiddleware
+from ragstore_gateway.chat.routes import chat_routes
 from ragstore_gateway.embeddings.builtin import BuiltinEmbedder
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.health import health, live, ready
@@ -62,17 +65,19 @@ def create_litestar(settings: Settings, store: Store, embedder: Embedder) -> Lit
         KeysError: the file of keys cannot be used.
     """
     keys = key_ring(settings)
+    chat = Chat(settings, store, embedder)
     return SERVICE.litestar(
-        [health, live, ready, openapi.openapi_document],
+        [health, live, ready, openapi.openapi_document, chat_routes(settings)],
         settings,
         GATEWAY_KEYS.roles,
         keys=keys,
         tracing=SERVICE.tracing(),
-        lifespan=[store.running],
+        lifespan=[store.running, chat.running],
         dependencies={
             "settings": Provide(lambda: settings, sync_to_thread=False),
             "store": Provide(lambda: store, sync_to_thread=False),
             "embedder": Provide(lambda: embedder, sync_to_thread=False),
+            "chat": Provide(lambda: chat, sync_to_thread=False),
         },
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
         plugins=[openapi.RecordedStructs()],
@@ -98,4 +103,5 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
     stopping = stopping or threading.Event()
     store = Store.from_env(settings, stopping)
     litestar = create_litestar(settings, store, create_embedder(settings))
-    return store.mounted(SERVICE.wrapped(AllowHeaderMiddleware(litestar), settings, stopping))
+    wrapped = SERVICE.wrapped(AllowHeaderMiddleware(litestar), settings, stopping)
+    return store.mounted(OpenAIErrorsMiddleware(wrapped))

@@ -63,7 +63,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         rag_debug: whether responses of `rag/` models show which passages were used. It shows ids and metadata.
         rag_annotations: whether responses of `rag/` models contain OpenAI's annotations of cited sources.
         chat_max_body_bytes: largest body of a request to the upstream; a larger one is 413.
-        chat_tokens_per_minute: tokens a minute for each key, or for all callers together without keys; 0 means no limit.
+        chat_tokens_per_minute: tokens a minute for each key, or for all callers without keys; 0 means no limit.
         chat_max_streams: maximum number of concurrent streams of each key, or of all callers without keys; 0 means no
             limit.
     """

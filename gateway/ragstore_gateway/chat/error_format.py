@@ -1,66 +1,21 @@
-"""Errors under `/v1` in the shape that OpenAI's clients expect."""
+"""Errors under `/v1` in OpenAI's shape, wherever they come from."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPResponseStartEvent, Message, Receive, Scope, Send
-from msgspec import Meta, Struct
 
-from ragstore.kit.errors import FieldError, ServiceError
-from ragstore.kit.problems import MEDIA_TYPE
+from ragstore.kit.problems import MEDIA_TYPE, Problem
+from ragstore_gateway.openai_errors import openai_error
 
 PREFIX: Final = "/v1/"
 
 FROM_UPSTREAM: Final = "ragstore_gateway.from_upstream"
 """Key of the scope of a request whose response is the upstream's, and so is not changed."""
-
-_TYPES: Final[dict[int, str]] = {
-    HTTPStatus.UNAUTHORIZED: "authentication_error",
-    HTTPStatus.FORBIDDEN: "permission_error",
-    HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
-}
-
-
-class ErrorDetail(Struct, frozen=True):
-    """An error, as OpenAI's API reports it."""
-
-    message: Annotated[str, Meta(description="The reason, for people.")]
-    type: Annotated[str, Meta(description="The kind of error.")]
-    param: Annotated[str | None, Meta(description="The field to blame, where there is one.")]
-    code: Annotated[str | None, Meta(description="The gateway's code of the error.")]
-
-
-class ErrorBody(Struct, frozen=True):
-    """The body of an error under `/v1`."""
-
-    error: ErrorDetail
-
-
-class _Problem(Struct, frozen=True):
-    status: int = 500
-    code: str = "internal_error"
-    detail: str = ""
-    errors: tuple[FieldError, ...] = ()
-
-
-def error_type(status: int) -> str:
-    """OpenAI's type of an error."""
-    other = "invalid_request_error" if status < HTTPStatus.INTERNAL_SERVER_ERROR else "server_error"
-    return _TYPES.get(status, other)
-
-
-def error_body(error: ServiceError) -> ErrorBody:
-    """An error in OpenAI's shape."""
-    return _body(_Problem(error.status, error.code, error.detail, error.field_errors))
-
-
-def _body(problem: _Problem) -> ErrorBody:
-    param = problem.errors[0].path.removeprefix("$.") if problem.errors else None
-    return ErrorBody(ErrorDetail(problem.detail, error_type(problem.status), param, problem.code))
 
 
 class OpenAIErrorsMiddleware:
@@ -103,7 +58,7 @@ class _Rewriting:
         if message.get("more_body"):
             return
         start, self._start = self._start, None
-        body = msgspec.json.encode(_body(msgspec.json.decode(self._content, type=_Problem)))
+        body = msgspec.json.encode(openai_error(msgspec.json.decode(self._content, type=Problem)))
         changed = (b"content-type", b"content-length")
         kept = [(name, value) for name, value in start["headers"] if name.lower() not in changed]
         own = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]

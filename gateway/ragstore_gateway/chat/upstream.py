@@ -134,7 +134,9 @@ class Upstream:
                 if waits:
                     await asyncio.sleep(waits.pop(0))
                     continue
-                raise _failure(UpstreamUnreachable, "The model server cannot be reached", "unreachable", error) from None
+                raise _failure(
+                    UpstreamUnreachable, "The model server cannot be reached", "unreachable", error
+                ) from None
             except TimeoutError as error:
                 raise _failure(UpstreamTimeout, "The model server did not respond in time", "timeout", error) from None
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
