@@ -10,11 +10,11 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.kit.schema_marks import schema, whole
 from ragstore.model.collections import Distance
 from ragstore.model.metadata import CollectionMetadata, NewMetadataValue, Scalar
 from ragstore.model.names import NAME_PATTERN, NAME_RULES
-from ragstore.model.numbers import MAX_WHOLE
 from ragstore.model.queries import CollectionError, Match
 
 MAX_TOP_K: Final = 1000
