@@ -62,7 +62,7 @@ def other() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server with a certificate that nobody has signed."""
+    """A server with a self-signed certificate."""
     folder = tmp_path_factory.mktemp("tls")
     subprocess.run(
         [

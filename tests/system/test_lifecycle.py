@@ -1,4 +1,4 @@
-"""The service logs its start and its end, drains when it is told to stop, and exits with 0 on both signals."""
+"""The service logs its start and its end, drains before it stops, and exits with 0 on both signals."""
 
 from __future__ import annotations
 
