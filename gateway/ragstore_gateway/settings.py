@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
+from msgspec import Meta
+
 from ragstore import settings as store_settings
 from ragstore.kit import settings as kit_settings
-from ragstore.kit.settings import SECRET, SECRET_USERINFO, Port, Seconds, ServerSettings, SettingsError
+from ragstore.kit.settings import SECRET, SECRET_USERINFO, Count, Port, Seconds, ServerSettings, SettingsError
 
 PREFIX: Final = "RAGSTORE_GATEWAY_"
 
@@ -20,6 +22,8 @@ CALLERS: Final = frozenset({URL_VARIABLE, KEY_VARIABLE})
 
 ALIASES: Final[Mapping[str, str]] = {
     "LITELLM_BASE": "upstream_url",
+    "EMBEDDER_BASE": "embedding_url",
+    "MODEL_NAME": "embedding_model",
 }
 """Variables of other programs that are read, too, with the field that they set. The gateway's own variable wins."""
 
@@ -32,6 +36,23 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         upstream_url: base URL of an OpenAI-compatible API, which ends in `/v1`; empty means that there is no chat.
         upstream_key: key for the upstream.
         upstream_timeout_seconds: longest wait for the first byte of an upstream response, and between two chunks.
+        embedding_provider: provider of embeddings, see [embeddings](embeddings.md); empty means `local`, or `ragproxy`
+            with `EMBEDDER_BASE`.
+        embedding_model: its model; empty means the provider's default. `MODEL_NAME` is read, too.
+        embedding_url: its base URL; empty means the provider's default. `EMBEDDER_BASE` is read, too.
+        embedding_parameters: its further parameters, as a JSON object; secrets are references such as `${env:NAME}`.
+        embedding_timeout_seconds: time limit for the vectors of one request or batch, retries included.
+        embedding_concurrency: maximum number of requests in flight to one provider.
+        embedding_cache_bytes: maximum size of the vectors kept; 0 keeps none.
+        max_embedding_texts: maximum number of texts in one request for embeddings.
+        max_embedding_text_bytes: largest text of a request for embeddings, as UTF-8; a larger one is 400.
+        secrets_path: folder of the files that `${file:PATH}` refers to; empty means that there are none.
+        secret_variables: patterns of the variables that `${env:NAME}` may refer to, separated by commas. Variables that
+            begin with `RAGSTORE_` are never among them.
+        allow_literal_secrets: whether configurations may contain secrets themselves.
+        vault_url: address of the Vault server that `${vault:PATH#FIELD}` refers to; empty means that there is none.
+        vault_token: token for it.
+        vault_mount: path of its key-value engine, version 2.
     """
 
     port: Port = 8090
@@ -39,6 +60,26 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     upstream_url: Annotated[str, SECRET_USERINFO] = ""
     upstream_key: Annotated[str, SECRET] = ""
     upstream_timeout_seconds: Seconds = 600.0
+    embedding_provider: str = ""
+    embedding_model: str = ""
+    embedding_url: str = ""
+    embedding_parameters: Annotated[dict[str, str | int], SECRET] = {}
+    embedding_timeout_seconds: Seconds = 20.0
+    embedding_concurrency: Count = 4
+    embedding_cache_bytes: Annotated[int, Meta(ge=0)] = 64 * 1024 * 1024
+    max_embedding_texts: Count = 2048
+    max_embedding_text_bytes: Count = 128 * 1024
+    secrets_path: str = ""
+    secret_variables: str = "*"  # noqa: S105  # patterns of names
+    allow_literal_secrets: bool = False
+    vault_url: Annotated[str, SECRET_USERINFO] = ""
+    vault_token: Annotated[str, SECRET] = ""
+    vault_mount: str = "secret"
+
+    @property
+    def provider(self) -> str:
+        """The provider of embeddings in force."""
+        return self.embedding_provider or "local"
 
 
 def variable(field: str) -> str:
@@ -67,6 +108,9 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         for alias, field in ALIASES.items()
         if environ.get(alias) and not environ.get(variable(field))
     }
+    if variable("embedding_url") in aliased and not environ.get(variable("embedding_provider")):
+        # Of the programs that share this variable, it names the embedder service.
+        aliased[variable("embedding_provider")] = "ragproxy"
     settings = kit_settings.load(Settings, PREFIX, {**environ, **aliased})
     _check(settings)
     return settings

@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = sorted(
     str(page.relative_to(ROOT))
-    for pattern in ("*.md", "docs/**/*.md", "clients/*/README.md", "examples/README.md")
+    for pattern in ("*.md", "docs/**/*.md", "clients/*/README.md", "gateway/README.md", "examples/README.md")
     for page in ROOT.glob(pattern)
 )
 """Every page that a reader is meant to read."""
