@@ -6,15 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from litestar import Litestar, Request, Router, get
+from litestar import Litestar, Request, get
 from litestar.openapi.config import OpenAPIConfig
-from litestar.openapi.plugins import SwaggerRenderPlugin
 from litestar.openapi.spec import License, Schema, Server, Tag
 from litestar.typing import FieldDefinition
 
 from ragstore.kit.auth.roles import PUBLIC
+from ragstore.kit.docs.page import DocsPage, docs_router
 from ragstore.kit.errors import FieldError, error_classes
-from ragstore.kit.middleware.security_headers import with_policy
 from ragstore.kit.openapi import (
     METHODS,
     REF,
@@ -93,14 +92,6 @@ class RecordedStructs(StructSchemas):
         return super().to_openapi_schema(field_definition, schema_creator)
 
 
-class Docs(SwaggerRenderPlugin):
-    """Swagger UI over the completed document."""
-
-    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
-        """Render the page."""
-        return super().render(request, _complete(request.app, openapi_schema))
-
-
 def config() -> OpenAPIConfig:
     """Litestar's OpenAPI configuration."""
     return OpenAPIConfig(
@@ -114,10 +105,8 @@ def config() -> OpenAPIConfig:
             Tag(name="embeddings", description="Vectors of texts."),
             Tag(name="service", description="Service info and health."),
         ],
-        openapi_router=Router(
-            "/docs", route_handlers=[], include_in_schema=False, opt=PUBLIC, after_request=with_policy
-        ),
-        render_plugins=[Docs(path="/")],
+        openapi_router=docs_router(),
+        render_plugins=[DocsPage("ragstore-gateway")],
         use_handler_docstrings=True,
     )
 
