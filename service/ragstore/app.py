@@ -18,6 +18,7 @@ from prometheus_client import Info
 
 from ragstore import __version__
 from ragstore.api import parameters
+from ragstore.api.decode_documents import DocumentsDecoder
 from ragstore.api.media_types import NegotiatedResponse
 from ragstore.api.openapi import document as openapi
 from ragstore.api.raw_paths import RawPathMiddleware
@@ -163,6 +164,7 @@ def create_litestar(
         return AuditStore(create_store(placed, tracing))
 
     stores = StoreRegistry(create_stack, TenantDatabase(settings.chroma_tenant, settings.chroma_database))
+    decoder = DocumentsDecoder(settings.max_batch_size)
     stream_config = StreamConfig(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
     return SERVICE.litestar(
         [
@@ -187,6 +189,7 @@ def create_litestar(
             else Provide(stores.store_of_key),
             "store_kind": Provide(lambda: settings.store, sync_to_thread=False),
             "collection": Provide(parameters.collection, sync_to_thread=False),
+            "decoder": Provide(lambda: decoder, sync_to_thread=False),
             "stream_config": Provide(lambda: stream_config, sync_to_thread=False),
             "requested_id": Provide(parameters.requested_id, sync_to_thread=False),
         },
