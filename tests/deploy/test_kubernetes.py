@@ -53,7 +53,7 @@ def variables(overlay: str) -> dict[str, str]:
 
 
 def test_manifests_without_patches_are_complete_and_in_no_other_namespace() -> None:
-    found: list[Manifest] = [yaml.safe_load(manifest.read_text()) for manifest in plain_manifests()]
+    found: list[Manifest] = [each for path in plain_manifests() for each in yaml.safe_load_all(path.read_text())]
     assert {"Namespace", "Service", "Deployment", "NetworkPolicy"} <= {manifest["kind"] for manifest in found}
     assert all(manifest["apiVersion"] and manifest["metadata"]["name"] for manifest in found)
     assert {manifest["metadata"].get("namespace", "ragstore") for manifest in found} == {"ragstore"}
