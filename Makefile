@@ -29,7 +29,12 @@ $(VENV)/run.stamp: requirements/embedded.txt requirements/build.txt pyproject.to
 	$(PIP_INSTALL) --no-build-isolation --no-deps -e . -e clients/python
 	@touch $@
 
-$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
+$(VENV)/gateway.stamp: requirements/gateway.txt gateway/pyproject.toml $(VENV)/run.stamp
+	$(PIP_INSTALL) --require-hashes -r requirements/gateway.txt
+	$(PIP_INSTALL) --no-build-isolation --no-deps -e gateway
+	@touch $@
+
+$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/gateway.stamp
 	$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
 	@touch $@
 
@@ -57,16 +62,20 @@ environments: $(VENV)/docs.stamp $(DEPLOY_VENV)/deploy.stamp $(AUDIT_VENV)/audit
 
 UV ?= uv
 # The client is installed from this tree.
-UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" --no-emit-package ragstore-client
+UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" --no-emit-package ragstore --no-emit-package ragstore-client
 IMAGE_EXTRAS := --extra tracing --extra transfer
+# Without sentence-transformers, which brings PyTorch.
+GATEWAY_EXTRAS := --extra bedrock --extra vertex
 
 .PHONY: lock
 lock: ## pin new dependencies, with hashes (needs uv); LOCK=--upgrade pins the newest version of each
 	$(UV_COMPILE) $(LOCK) pyproject.toml $(IMAGE_EXTRAS) --extra embedded -o requirements/embedded.txt
 	$(UV_COMPILE) $(LOCK) pyproject.toml $(IMAGE_EXTRAS) -c requirements/embedded.txt -o requirements/remote.txt
 	$(UV_COMPILE) $(LOCK) --group build -c requirements/embedded.txt -o requirements/build.txt
-	$(UV_COMPILE) $(LOCK) pyproject.toml clients/python/pyproject.toml --all-extras --group dev \
-		-c requirements/embedded.txt -c requirements/build.txt -o requirements/dev.txt
+	$(UV_COMPILE) $(LOCK) gateway/pyproject.toml $(GATEWAY_EXTRAS) -c requirements/embedded.txt -o requirements/gateway.txt
+	$(UV_COMPILE) $(LOCK) pyproject.toml clients/python/pyproject.toml gateway/pyproject.toml --group dev \
+		$(IMAGE_EXTRAS) $(GATEWAY_EXTRAS) --extra embedded --extra context --extra langchain --extra langgraph \
+		-c requirements/gateway.txt -c requirements/build.txt -o requirements/dev.txt
 	$(UV_COMPILE) $(LOCK) --group docs -c requirements/dev.txt -o requirements/docs.txt
 	$(UV_COMPILE) $(LOCK) --group audit -o requirements/audit.txt
 	$(UV_COMPILE) $(LOCK) --group deploy -o requirements/deploy.txt
@@ -76,6 +85,10 @@ lock: ## pin new dependencies, with hashes (needs uv); LOCK=--upgrade pins the n
 .PHONY: run
 run: $(VENV)/run.stamp ## serve on 127.0.0.1:8080 with embedded Chroma under ./data
 	$(BIN)/ragstore serve
+
+.PHONY: gateway
+gateway: $(VENV)/gateway.stamp ## serve the gateway on 127.0.0.1:8090, with the store and embeddings in its process
+	$(BIN)/ragstore-gateway serve
 
 .PHONY: demo
 demo: $(VENV)/dev.stamp ## ingest the example handbook into a running service and query it

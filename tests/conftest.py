@@ -29,6 +29,7 @@ PROCESS_FIXTURES = frozenset(
         "spy_backend",
         "keyed",
         "archive_store",
+        "gateway",
     }
 )
 """Fixtures that start a process. Each other one that does so depends on one of these."""

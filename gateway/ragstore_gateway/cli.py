@@ -1,0 +1,63 @@
+"""The `ragstore-gateway` command."""
+
+from __future__ import annotations
+
+import click
+
+from ragstore.kit.auth.commands import key_commands
+from ragstore.kit.auth.keys import KeysError
+from ragstore.kit.logging import configure as configure_logging
+from ragstore.kit.settings import SettingsError
+from ragstore_gateway import __version__, settings
+from ragstore_gateway.keys import GATEWAY_KEYS
+from ragstore_gateway.settings import Settings
+
+
+def loaded_settings() -> Settings:
+    """The settings in force.
+
+    Raises:
+        click.ClickException: one is wrong; the program ends with one line that names it.
+    """
+    try:
+        return settings.load()
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from None
+
+
+@click.group()
+@click.version_option(__version__, prog_name="ragstore-gateway")
+def main() -> None:
+    """Embeddings, and OpenAI-compatible chat with retrieval.
+
+    Settings come from RAGSTORE_GATEWAY_* variables; `ragstore-gateway check` shows them.
+    """
+
+
+@main.command()
+def serve() -> None:
+    """Run the gateway."""
+    from ragstore.kit.server.runner import run
+    from ragstore_gateway.app import METRICS, SERVICE, create_app
+    from ragstore_gateway.embeddings.builtin import ModelDamaged
+
+    chosen = loaded_settings()
+    try:
+        SERVICE.check_access(chosen)
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from None
+    configure_logging(chosen.log_level, chosen.log_format, SERVICE.name)
+    try:
+        run(lambda stopping: create_app(chosen, stopping), chosen, METRICS)
+    except (KeysError, ModelDamaged, SettingsError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+@main.command()
+def check() -> None:
+    """Show the settings in force, secrets masked."""
+    for name, value in settings.shown(loaded_settings()).items():
+        click.echo(f"{name}={value}")
+
+
+main.add_command(key_commands(GATEWAY_KEYS, "RAGSTORE_GATEWAY_KEYS_FILE", lambda: loaded_settings().keys_file))
