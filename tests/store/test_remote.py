@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from uuid import uuid4
 
 import httpx
 import msgspec
@@ -28,7 +27,7 @@ from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, batch, make_query, upsert_documents
 from tests.support.fake_servers import answering, between, listening, read_message, with_content
 from tests.support.servers import Served, free_port, running, start_chroma
-from tests.support.stores import TENANT, StoreLocation, exact, http_backend, with_retries
+from tests.support.stores import TENANT, exact, http_backend, with_retries
 
 
 @asynccontextmanager
