@@ -74,7 +74,7 @@ lock: ## pin new dependencies, with hashes (needs uv); LOCK=--upgrade pins the n
 	$(UV_COMPILE) $(LOCK) --group build -c requirements/embedded.txt -o requirements/build.txt
 	$(UV_COMPILE) $(LOCK) gateway/pyproject.toml $(GATEWAY_EXTRAS) -c requirements/embedded.txt -o requirements/gateway.txt
 	$(UV_COMPILE) $(LOCK) pyproject.toml clients/python/pyproject.toml gateway/pyproject.toml --group dev \
-		$(IMAGE_EXTRAS) $(GATEWAY_EXTRAS) --extra embedded --extra context --extra langchain --extra langgraph \
+		$(IMAGE_EXTRAS) $(GATEWAY_EXTRAS) --extra embedded --extra context --extra langchain --extra langgraph --extra llamaindex \
 		-c requirements/gateway.txt -c requirements/build.txt -o requirements/dev.txt
 	$(UV_COMPILE) $(LOCK) --group docs -c requirements/dev.txt -o requirements/docs.txt
 	$(UV_COMPILE) $(LOCK) --group audit -o requirements/audit.txt
@@ -124,6 +124,7 @@ bench: $(VENV)/dev.stamp ## compare with direct calls to Chroma (needs wrk): mak
 .PHONY: generate
 generate: $(VENV)/dev.stamp clients/node/node_modules/.package-lock.json ## regenerate every committed file that is made from the code
 	$(BIN)/ragstore openapi > openapi/openapi.json
+	$(BIN)/ragstore-gateway openapi > openapi/gateway.json
 	cd clients/node && npm run --silent generate
 	$(BIN)/python -m scripts.generate_sync_client
 	$(BIN)/python -m scripts.settings_table
@@ -146,7 +147,8 @@ check: $(VENV)/dev.stamp node_modules/.package-lock.json node-check deploy-check
 	$(BIN)/python -m scripts.check_style
 	$(BIN)/python -m scripts.generate_sync_client --check
 	$(BIN)/ragstore openapi | diff -u openapi/openapi.json - || { echo "openapi/openapi.json is out of date: make generate"; exit 1; }
-	REDOCLY_TELEMETRY=off npx --no-install redocly lint openapi/openapi.json
+	$(BIN)/ragstore-gateway openapi | diff -u openapi/gateway.json - || { echo "openapi/gateway.json is out of date: make generate"; exit 1; }
+	REDOCLY_TELEMETRY=off npx --no-install redocly lint openapi/openapi.json openapi/gateway.json
 	$(MAKE) --no-print-directory audit
 
 # --no-compile, here and for the other tools: most of their modules are never imported.

@@ -34,7 +34,9 @@ PROCESS_FIXTURES = frozenset(
 )
 """Fixtures that start a process. Each other one that does so depends on one of these."""
 
-PROCESS_FOLDERS = frozenset({"system", "soak", "fuzz", "node", "deploy", "transfer", "chroma_quirks", "hostile"})
+PROCESS_FOLDERS = frozenset(
+    {"system", "soak", "fuzz", "node", "deploy", "transfer", "chroma_quirks", "hostile", "old_chroma"}
+)
 """Folders whose tests start processes of their own."""
 
 

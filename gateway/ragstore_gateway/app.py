@@ -6,6 +6,7 @@ import threading
 from typing import Final
 
 from litestar import Litestar
+from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.types import ASGIApp
 
@@ -13,7 +14,7 @@ from ragstore.kit.auth.keys import KeyRing
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.service import Service
-from ragstore_gateway import __version__
+from ragstore_gateway import __version__, openapi
 from ragstore_gateway.embeddings.builtin import BuiltinEmbedder
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.health import health, live, ready
@@ -60,11 +61,12 @@ def create_litestar(settings: Settings, store: Store, embedder: Embedder) -> Lit
     Raises:
         KeysError: the file of keys cannot be used.
     """
+    keys = key_ring(settings)
     return SERVICE.litestar(
-        [health, live, ready],
+        [health, live, ready, openapi.openapi_document],
         settings,
         GATEWAY_KEYS.roles,
-        keys=key_ring(settings),
+        keys=keys,
         tracing=SERVICE.tracing(),
         lifespan=[store.running],
         dependencies={
@@ -72,6 +74,9 @@ def create_litestar(settings: Settings, store: Store, embedder: Embedder) -> Lit
             "store": Provide(lambda: store, sync_to_thread=False),
             "embedder": Provide(lambda: embedder, sync_to_thread=False),
         },
+        state=State({openapi.KEYS_REQUIRED: keys is not None}),
+        plugins=[openapi.RecordedStructs()],
+        openapi_config=openapi.config(),
     )
 
 

@@ -13,6 +13,11 @@ from ragstore.kit.settings import SECRET, SECRET_USERINFO, Port, Seconds, Server
 
 PREFIX: Final = "RAGSTORE_GATEWAY_"
 
+URL_VARIABLE: Final = "RAGSTORE_GATEWAY_URL"
+KEY_VARIABLE: Final = "RAGSTORE_GATEWAY_API_KEY"
+CALLERS: Final = frozenset({URL_VARIABLE, KEY_VARIABLE})
+"""Variables of the commands that call a running gateway. None is a setting of the gateway."""
+
 ALIASES: Final[Mapping[str, str]] = {
     "LITELLM_BASE": "upstream_url",
 }
@@ -54,7 +59,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         SettingsError: a value is not valid for its setting, or a variable with the gateway's prefix is not a setting.
     """
     environ = os.environ if environ is None else environ
-    unknown = kit_settings.unknown(Settings, PREFIX, (), environ)
+    unknown = kit_settings.unknown(Settings, PREFIX, CALLERS, environ)
     if unknown:
         raise SettingsError(f"{unknown[0]} is set, but is not a setting of the gateway")
     aliased = {

@@ -40,6 +40,7 @@ from ragstore.kit.auth.keys import KeyRing
 from ragstore.kit.auth.middleware import TRUSTED
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
+from ragstore.kit.openapi import StructSchemas
 from ragstore.kit.service import Service
 from ragstore.operations.stream.session import StreamConfig
 from ragstore.settings import PREFIX, Settings
@@ -192,7 +193,7 @@ def create_litestar(
         on_startup=[stores.start],
         on_shutdown=[stores.close],
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
-        plugins=[openapi.StructSchemas()],
+        plugins=[StructSchemas()],
         response_class=NegotiatedResponse,
         openapi_config=openapi.config(),
     )

@@ -18,7 +18,7 @@ import numpy as np
 from safetensors.numpy import load
 from tokenizers import Tokenizer
 
-from ragstore_gateway.embeddings.embedder import Kind, Vectors
+from ragstore_gateway.embeddings.embedder import Kind, Vectors, normalized
 
 WEIGHTS: Final = (
     "weights/l2_supercat_256.safetensors",
@@ -70,12 +70,16 @@ class BuiltinEmbedder:
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
 
-    async def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
+    @property
+    def dimension(self) -> int:
+        """The number of components of each vector."""
+        return int(self._tokens.shape[1])
+
+    async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
         """Embed texts; see `Embedder`. Queries and documents are embedded alike."""
-        return await asyncio.to_thread(self._embed, list(texts))
+        vectors = await asyncio.to_thread(self._embed, list(texts))
+        return normalized(vectors) if normalize else vectors
 
     def _embed(self, texts: list[str]) -> Vectors:
         encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        vectors = np.stack([self._tokens[encoding.ids].mean(axis=0) for encoding in encodings])
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return np.asarray(vectors / np.where(lengths == 0, 1, lengths), dtype=np.float32)
+        return np.stack([self._tokens[encoding.ids].mean(axis=0) for encoding in encodings])
