@@ -31,7 +31,8 @@ import numpy as np
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.collection_cache import CollectionCache
 from ragstore.chroma.errors import StaleCollectionId, wrong_dimension
-from ragstore.chroma.merging import merge
+from ragstore.chroma.first_write import LOCK_PREFIX, first_write
+from ragstore.chroma.merging import ids_of, merge
 from ragstore.chroma.operations import (
     AddRecords,
     CountCollections,
@@ -59,6 +60,7 @@ from ragstore.errors import (
     DimensionMismatch,
     DocumentsExist,
     InvalidMetadata,
+    InvalidName,
     TooLargeForChroma,
 )
 from ragstore.kit.errors import ServiceError
@@ -112,6 +114,8 @@ class ChromaStore:
 
     async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
         """Create a collection."""
+        if name.startswith(LOCK_PREFIX):
+            raise InvalidName.at("$.name", f"A collection name must not begin with '{LOCK_PREFIX}'")
         return self._cache.put(await self.backend.call(CreateCollection(name, metadata, distance)))
 
     async def get_collection(self, name: str) -> Collection:
@@ -120,7 +124,8 @@ class ChromaStore:
 
     async def list_collections(self, limit: int | None, offset: int) -> list[Collection]:
         """List collections by name."""
-        collections = await self.backend.call(ListCollections())
+        listed = await self.backend.call(ListCollections())
+        collections = [collection for collection in listed if not collection.name.startswith(LOCK_PREFIX)]
         collections.sort(key=lambda collection: collection.name)
         return collections[offset:] if limit is None else collections[offset : offset + limit]
 
@@ -163,7 +168,8 @@ class ChromaStore:
 
         async def write(collection: Collection) -> list[ServiceError | None]:
             try:
-                return await self._write(collection, writes)
+                async with first_write(self.backend, collection, self.get_collection) as current:
+                    return await self._write(current, writes)
             finally:
                 self._scans.forget(collection.id)
 
@@ -270,7 +276,7 @@ class ChromaStore:
 
     async def _upsert(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
         """Execute upserts as one."""
-        present = await self.backend.call(GetRecords(collection.id, _ids_of(writes), columns=("metadatas",)))
+        present = await self.backend.call(GetRecords(collection.id, ids_of(writes), columns=("metadatas",)))
         before = dict(zip(present.ids, present.metadatas or [], strict=True))
         merged = merge(collection.name, writes, before)
         if merged.records.ids:
@@ -306,7 +312,7 @@ class ChromaStore:
         looked_up = [write for write in writes if len(write.batch) > 1 or not self.backend.has_conditional_add]
         if not looked_up:
             return {}
-        present = await self.backend.call(GetWriteTokens(collection.id, _ids_of(looked_up)))
+        present = await self.backend.call(GetWriteTokens(collection.id, ids_of(looked_up)))
         # A record with a token of these writes is from an earlier attempt whose response was lost.
         own = {write.write_token for write in writes}
         return {key: {} for key, token in present.items() if token not in own}
@@ -373,11 +379,6 @@ class ChromaStore:
     def _check_dimension(collection: Collection, dimension: int, path: str) -> None:
         if collection.dimension is not None and dimension != collection.dimension:
             raise wrong_dimension(collection.dimension, dimension, path)
-
-
-def _ids_of(writes: Sequence[Write]) -> list[str]:
-    """The distinct ids of some writes."""
-    return list(dict.fromkeys(document_id for write in writes for document_id in write.batch.ids))
 
 
 def _columns(with_embeddings: bool) -> tuple[Column, ...]:
