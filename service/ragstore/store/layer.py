@@ -33,6 +33,7 @@ StoreOperation: TypeAlias = Literal[
     "count",
     "delete",
     "query",
+    "query_exact",
 ]
 """A method of `Store` that calls Chroma."""
 
@@ -146,3 +147,7 @@ class StoreLayer:
     async def query(self, name: str, queries: Sequence[Query]) -> CollectionMatches:
         """Find the nearest documents."""
         return await self._intercept("query", name, lambda: self._inner.query(name, queries))
+
+    async def query_exact(self, name: str, queries: Sequence[Query], max_matches: int) -> CollectionMatches | None:
+        """Find the nearest documents by comparison with every match, if few match."""
+        return await self._intercept("query_exact", name, lambda: self._inner.query_exact(name, queries, max_matches))

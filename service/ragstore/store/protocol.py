@@ -110,6 +110,21 @@ class Store(Protocol):
             DimensionMismatch: the collection's embeddings have another dimension.
         """
 
+    async def query_exact(self, name: str, queries: Sequence[Query], max_matches: int) -> CollectionMatches | None:
+        """Find the nearest documents of each query by comparison with every match, if few documents match.
+
+        Args:
+            name: the collection's name.
+            queries: at least one query; all have the same filter, and want the same columns.
+            max_matches: maximum number of matches.
+
+        Returns:
+            As `query`; None if more documents match.
+
+        Raises:
+            DimensionMismatch: the collection's embeddings have another dimension.
+        """
+
 
 async def write_batch(store: Store, name: str, write: Write) -> None:
     """Write one batch.
