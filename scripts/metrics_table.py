@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from prometheus_client import REGISTRY
 
 import ragstore.app  # declares the service's metrics
+from ragstore.chroma.embedded import process_metrics
 from ragstore.kit.metrics import dropped_lines, rejections
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/monitoring.md"
@@ -40,6 +42,9 @@ def exported() -> list[Exported]:
     # The kit declares these when logging is configured and when the middleware is created.
     dropped_lines(ragstore.app.SERVICE.name)
     rejections(ragstore.app.SERVICE.name)
+    # These are exported while embedded Chroma runs.
+    process_metrics.watch_process(os.getpid())
+    process_metrics.watch_folder("/")
     found = {}
     for collector in set(REGISTRY._collector_to_names):
         for family in collector.collect():

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import platform
 import threading
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from litestar import Litestar
 from litestar.datastructures import State
 from litestar.di import Provide
-from litestar.types import ASGIApp
+from litestar.types import ASGIApp, Receive, Scope, Send
 from prometheus_client import Info
 
 from ragstore import __version__
@@ -34,8 +37,10 @@ from ragstore.chroma.layers.metrics import MetricsLayer
 from ragstore.chroma.layers.retries import RetryLayer
 from ragstore.errors import ChromaTimeout
 from ragstore.kit.auth.keys import KeyRing
+from ragstore.kit.auth.middleware import TRUSTED
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
+from ragstore.kit.openapi import StructSchemas
 from ragstore.kit.service import Service
 from ragstore.operations.stream.session import StreamConfig
 from ragstore.settings import PREFIX, Settings
@@ -188,7 +193,7 @@ def create_litestar(
         on_startup=[stores.start],
         on_shutdown=[stores.close],
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
-        plugins=[openapi.StructSchemas()],
+        plugins=[StructSchemas()],
         response_class=NegotiatedResponse,
         openapi_config=openapi.config(),
     )
@@ -210,6 +215,44 @@ def key_ring(settings: Settings) -> KeyRing[StoreScope] | None:
     return KeyRing(settings.keys_file, STORE_KEYS)
 
 
+@dataclass(frozen=True)
+class InProcessStore:
+    """The store for a process that is another service.
+
+    Attributes:
+        app: for requests from the network.
+        trusted: for requests of the process itself: no key, no limits, no log line of its own.
+        lifespan: starts the store, and stops it at the end.
+    """
+
+    app: ASGIApp
+    trusted: ASGIApp
+    lifespan: Callable[[], AbstractAsyncContextManager[None]]
+
+
+def in_process(settings: Settings, stopping: threading.Event) -> InProcessStore:
+    """The store within the process of another service.
+
+    Args:
+        settings: the store's settings.
+        stopping: set by the caller when the process shuts down.
+
+    Returns:
+        The store, not started.
+
+    Raises:
+        KeysError: the file of keys cannot be used.
+    """
+    litestar = create_litestar(settings, stopping, SERVICE.tracing())
+    routed = RawPathMiddleware(AllowHeaderMiddleware(litestar))
+
+    async def trusted(scope: Scope, receive: Receive, send: Send) -> None:
+        scope[TRUSTED] = True  # type: ignore[typeddict-unknown-key]  # not of ASGI
+        await routed(scope, receive, send)
+
+    return InProcessStore(_wrapped(routed, settings, stopping), trusted, litestar.lifespan)
+
+
 def create_app(settings: Settings, stopping: threading.Event | None = None) -> ASGIApp:
     """The service as an ASGI application.
 
@@ -223,4 +266,8 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
     stopping = stopping or threading.Event()
     BUILD.info({"version": __version__, "store": settings.store, "python": platform.python_version()})
     app = RawPathMiddleware(AllowHeaderMiddleware(create_litestar(settings, stopping, SERVICE.tracing())))
+    return _wrapped(app, settings, stopping)
+
+
+def _wrapped(app: ASGIApp, settings: Settings, stopping: threading.Event) -> ASGIApp:
     return SERVICE.wrapped(app, settings, stopping, ChromaTimeout("The request took too long"))

@@ -14,6 +14,8 @@ from ragstore.kit import settings as kit_settings
 from ragstore.kit.settings import SECRET, SECRET_USERINFO, Count, Seconds, ServerSettings, SettingsError
 
 PREFIX: Final = "RAGSTORE_"
+GATEWAY_PREFIX: Final = "RAGSTORE_GATEWAY_"
+"""Begins the variables of the gateway, which may run in the same environment."""
 
 URL_VARIABLE: Final = "RAGSTORE_URL"
 KEY_VARIABLE: Final = "RAGSTORE_API_KEY"
@@ -91,8 +93,9 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
 
 
 def unknown(environ: Mapping[str, str] | None = None) -> list[str]:
-    """Variables that look like settings and are none; see `ragstore.kit.settings.unknown`."""
-    return kit_settings.unknown(Settings, PREFIX, CALLERS, environ)
+    """Variables that look like settings and are none, nor the gateway's; see `ragstore.kit.settings.unknown`."""
+    found = kit_settings.unknown(Settings, PREFIX, CALLERS, environ)
+    return [name for name in found if not name.startswith(GATEWAY_PREFIX)]
 
 
 def shown(settings: Settings) -> dict[str, str]:

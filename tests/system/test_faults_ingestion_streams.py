@@ -18,7 +18,7 @@ import httpx
 import pytest
 from litestar.types import HTTPReceiveMessage, Message, Scope
 
-from ragstore.api.decode_documents import decode_batch
+from ragstore.api.decode_documents import decode_documents
 from ragstore.app import create_store
 from ragstore.kit.decoding import JSON
 from ragstore.operations.stream.session import MAX_BATCH_DOCUMENTS, DocumentStream, StreamConfig
@@ -206,7 +206,7 @@ async def test_reading_pauses_while_one_batch_is_written_and_one_waits(chroma: S
         name,
         "add",
         StreamConfig(MAX_BATCH_DOCUMENTS, 10**6, threading.Event()),
-        lambda lines, made_id: decode_batch(lines, JSON, made_id),
+        lambda lines, made_id: decode_documents(lines, JSON, made_id, may_repeat=True),
     )
     running = asyncio.create_task(stream(scope, receive, send))
     try:

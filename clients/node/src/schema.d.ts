@@ -817,6 +817,11 @@ export interface components {
              * @default []
              */
             errors?: components["schemas"]["FieldError"][];
+            /**
+             * @description Number of fields to blame that `errors` does not list. Absent means 0.
+             * @default 0
+             */
+            errors_omitted?: number;
         };
         /**
          * @description The kind of error, for programs. Stable within a major version; more may be added.

@@ -1,4 +1,4 @@
-"""Decoding of documents: from the bytes of a request to one columnar batch.
+"""Decoding of documents: from the bytes of a request to columns.
 
 Each document is decoded by itself, and its embedding is written directly into the matrix. So the numbers of a large
 request never exist as Python floats all together.
@@ -6,23 +6,21 @@ request never exist as Python floats all together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 from uuid import uuid4
 
 import msgspec
-import numpy as np
 
 from ragstore.api.schemas import NewDocument
-from ragstore.errors import DimensionMismatch, InvalidDocuments
+from ragstore.errors import InvalidDocuments, InvalidMetadata
 from ragstore.kit.decoding import Decoder, decoded, decoders
-from ragstore.kit.errors import FieldError, InvalidRequest, JsonPath
-from ragstore.model.documents import Batch
+from ragstore.kit.errors import InvalidRequest
 from ragstore.model.metadata import Metadata, validate_document_metadata
-from ragstore.model.vectors import NOT_NUMBERS, Matrix, parse_embedding
+from ragstore.model.received_documents import WITHOUT_EMBEDDING, Fault, ReceivedDocuments, embedding_path
+from ragstore.model.vectors import NOT_NUMBERS, Vector, parse_embedding
 
 REQUIRED: Final = "Documents array is required"
-WITHOUT_EMBEDDING: Final = "All documents must include pre-computed embeddings"
 
 RawDocument: TypeAlias = msgspec.Raw | bytes
 """A document that is not decoded yet."""
@@ -38,109 +36,66 @@ _DOCUMENT: Final = decoders(NewDocument)
 _EMBEDDING_ONLY: Final = decoders(_EmbeddingOnly)
 
 
-def decode_batch(
+def decode_documents(
     documents: Sequence[RawDocument],
     format_: str,
     generate_id: Callable[[int], str] = lambda _: str(uuid4()),
     subject: str = "body",
-) -> Batch:
-    """Decode documents one by one into a batch.
+    *,
+    may_repeat: bool = False,
+) -> ReceivedDocuments:
+    """Decode documents one by one.
 
     Args:
         documents: one or more documents.
         format_: `JSON` or `MSGPACK`.
         generate_id: generates the id of a document without one, from its index.
         subject: what contains a document, for error messages.
+        may_repeat: whether several documents may have one id.
 
     Returns:
-        The batch. Its ids may repeat.
-
-    Raises:
-        InvalidDocuments: a document is invalid.
-        InvalidMetadata: a document's metadata is invalid.
-        DimensionMismatch: the embeddings have different dimensions.
+        The documents, good and bad.
     """
-    ids: list[str] = []
-    texts: list[str] = []
-    metadatas: list[Metadata] = []
-    embeddings = _MatrixBuilder(len(documents))
-    for index, document in enumerate(_decoded_documents(documents, format_, subject)):
-        embeddings.append(document.embedding)
-        ids.append(document.id or generate_id(index))
-        texts.append(document.text)
-        metadatas.append(validate_document_metadata(document.metadata, f"$.documents[{index}].metadata"))
-    return Batch(ids, texts, metadatas, embeddings.matrix())
-
-
-class _MatrixBuilder:
-    """Builds the matrix of a batch's embeddings.
-
-    Args:
-        row_count: number of embeddings to come.
-    """
-
-    def __init__(self, row_count: int) -> None:
-        self._row_count = row_count
-        self._filled = 0
-        self._matrix: Matrix = np.empty((0, 0), dtype=np.float32)
-
-    def append(self, embedding: list[float] | bytes) -> None:
-        """Add the next embedding.
-
-        Raises:
-            InvalidDocuments: it is invalid.
-            DimensionMismatch: its dimension differs from that of the first one.
-        """
-        path = f"$.documents[{self._filled}].embedding"
-        row = parse_embedding(embedding, path)
-        if self._filled == 0:
-            self._matrix = np.empty((self._row_count, len(row)), dtype=np.float32)
-        if len(row) != self._matrix.shape[1]:
-            first = JsonPath("$.documents[0].embedding")
-            columns = self._matrix.shape[1]
-            detail = ("Embedding dimensions differ: ", first, f" has {columns}, ", JsonPath(path), f" has {len(row)}")
-            raise DimensionMismatch(detail, [FieldError(path, "".join(detail))])
-        self._matrix[self._filled] = row
-        self._filled += 1
-
-    def matrix(self) -> Matrix:
-        """The matrix of all embeddings."""
-        return self._matrix
-
-
-def _decoded_documents(documents: Sequence[RawDocument], format_: str, subject: str) -> Iterator[NewDocument]:
     decoder: Decoder[NewDocument] = _DOCUMENT[format_]
+    received = ReceivedDocuments(len(documents), sum(map(_size, documents)), may_repeat=may_repeat)
     for index, raw in enumerate(documents):
         try:
-            yield decoded(decoder, raw, format_, subject)
+            document = decoded(decoder, raw, format_, subject)
         except InvalidRequest as error:
-            raise _invalid_documents(error, documents, index, format_) from None
+            received.reject(_fault_of_fields(error, raw, index, format_))
+            continue
+        try:
+            embedding, metadata = _validated(document, index)
+        except (InvalidDocuments, InvalidMetadata) as error:
+            field = error.field_errors[0]
+            received.reject(Fault(field.path, field.message, type(error)))
+            continue
+        received.add(document.id or generate_id(index), document.text, metadata, embedding)
+    return received
 
 
-def _invalid_documents(
-    error: InvalidRequest, documents: Sequence[RawDocument], index: int, format_: str
-) -> InvalidDocuments:
-    """The error of the whole request, from the error of one document.
+def _size(raw: RawDocument) -> int:
+    return len(memoryview(raw))
 
-    A missing embedding in any document takes precedence: it is the most frequent mistake, and the contract defines a
-    message for it.
+
+def _validated(document: NewDocument, index: int) -> tuple[Vector, Metadata]:
+    embedding = parse_embedding(document.embedding, embedding_path(index))
+    return embedding, validate_document_metadata(document.metadata, f"$.documents[{index}].metadata")
+
+
+def _fault_of_fields(error: InvalidRequest, raw: RawDocument, index: int, format_: str) -> Fault:
+    """The fault of a document that does not have the fields of one.
+
+    A missing embedding takes precedence: it is the most frequent mistake, and the contract defines a message for it.
     """
-    missing = [
-        FieldError(f"$.documents[{position}].embedding", WITHOUT_EMBEDDING)
-        for position, raw in enumerate(documents)
-        if _lacks_embedding(raw, format_)
-    ]
-    if missing:
-        return InvalidDocuments(WITHOUT_EMBEDDING, missing)
-    field_errors = [
-        FieldError(f"$.documents[{index}]{field.path.removeprefix('$')}", field.message) for field in error.field_errors
-    ]
-    if not field_errors:
-        return InvalidDocuments(error.detail, [FieldError(f"$.documents[{index}]", error.detail)])
-    path, message = field_errors[0].path, field_errors[0].message
-    if path.startswith(f"$.documents[{index}].embedding"):
-        return InvalidDocuments.at(path, NOT_NUMBERS)
-    return InvalidDocuments((message, ": ", JsonPath(path)), field_errors)
+    if _lacks_embedding(raw, format_):
+        return Fault(embedding_path(index), WITHOUT_EMBEDDING, InvalidDocuments)
+    if not error.field_errors:
+        return Fault(f"$.documents[{index}]", error.detail, InvalidDocuments)
+    field = error.field_errors[0]
+    path = f"$.documents[{index}]{field.path.removeprefix('$')}"
+    is_embedding = path.startswith(embedding_path(index))
+    return Fault(path, NOT_NUMBERS if is_embedding else field.message, InvalidDocuments)
 
 
 def _lacks_embedding(raw: RawDocument, format_: str) -> bool:
@@ -149,18 +104,3 @@ def _lacks_embedding(raw: RawDocument, format_: str) -> bool:
     except InvalidRequest:
         return False  # not an object, which is reported as its own error
     return embedding is None or bytes(embedding) in (b"null", b"\xc0")
-
-
-def validate_distinct_ids(ids: list[str]) -> None:
-    """Reject a request that repeats an id.
-
-    Raises:
-        InvalidDocuments: an id repeats; the error has the path of the second document.
-    """
-    if len(set(ids)) == len(ids):
-        return
-    seen: set[str] = set()
-    for index, document_id in enumerate(ids):
-        if document_id in seen:
-            raise InvalidDocuments.at(f"$.documents[{index}].id", f"Duplicate id '{document_id}' in the request")
-        seen.add(document_id)

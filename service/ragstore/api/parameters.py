@@ -11,8 +11,8 @@ from litestar.params import PathParameter, QueryParameter, SkipValidation
 
 from ragstore.api.schemas import Included
 from ragstore.kit.errors import FieldError, InvalidRequest
+from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.model.names import NAME_PATTERN, validate_name
-from ragstore.model.numbers import MAX_WHOLE
 from ragstore.store.protocol import Store
 
 MAX_URL_IDS: Final = 1000

@@ -10,11 +10,11 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.kit.schema_marks import schema, whole
 from ragstore.model.collections import Distance
 from ragstore.model.metadata import CollectionMetadata, NewMetadataValue, Scalar
 from ragstore.model.names import NAME_PATTERN, NAME_RULES
-from ragstore.model.numbers import MAX_WHOLE
 from ragstore.model.queries import CollectionError, Match
 
 MAX_TOP_K: Final = 1000
@@ -285,3 +285,7 @@ class Health(Struct, frozen=True, omit_defaults=True):
     collections_count: Annotated[int | None, Meta(description="Number of collections; null if Chroma did not respond.")]
     details: Annotated[HealthDetails, Meta(description="The state of Chroma.")]
     error: Annotated[str | UnsetType, Meta(description="Why the service is unhealthy.")] = UNSET
+    cause: Annotated[
+        str | UnsetType,
+        Meta(description="Why Chroma cannot be used, such as a refused connection; for an unrestricted admin."),
+    ] = UNSET

@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 
+from ragstore.kit.errors import ServiceError
+
 
 class AuditRecord:
     """The entry of one request in the audit log.
@@ -64,14 +66,16 @@ class RequestContext:
     Attributes:
         backend: time spent in the backend.
         audit: record for the audit log.
+        error: the error that it got as its response, if any.
     """
 
-    __slots__ = ("audit", "backend", "request_id")
+    __slots__ = ("audit", "backend", "error", "request_id")
 
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id
         self.backend = BackendTimer()
         self.audit = AuditRecord()
+        self.error: ServiceError | None = None
 
 
 _request: ContextVar[RequestContext | None] = ContextVar("request", default=None)
@@ -145,6 +149,17 @@ def record_status(status: int) -> None:
     request = _request.get()
     if request is not None:
         request.audit.status = status
+
+
+def record_error(error: ServiceError) -> None:
+    """Record the error that a request gets as its response, for its log line.
+
+    Args:
+        error: the error.
+    """
+    request = _request.get()
+    if request is not None:
+        request.error = error
 
 
 def record_denied(resource: str) -> None:

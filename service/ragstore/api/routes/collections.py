@@ -26,6 +26,7 @@ from ragstore.api.schemas import (
     NewCollection,
 )
 from ragstore.errors import ChromaFailed, CollectionExists, CollectionNotFound, InvalidMetadata
+from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.model import collections as model
 from ragstore.model.metadata import (
     MAX_COLLECTION_KEYS,
@@ -35,7 +36,6 @@ from ragstore.model.metadata import (
     without_nulls,
 )
 from ragstore.model.names import validate_new_name
-from ragstore.model.numbers import MAX_WHOLE
 from ragstore.operations.metadata_values import distinct_values
 from ragstore.store.protocol import Store
 

@@ -10,13 +10,13 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter, SkipValidation
 from litestar.types import ASGIApp
 
-from ragstore.api.decode_documents import decode_batch
+from ragstore.api.decode_documents import decode_documents
 from ragstore.api.parameters import CollectionName, StoreDependency, validate_query_string
 from ragstore.api.roles import WRITER
 from ragstore.api.route_options import store_errors
 from ragstore.errors import CollectionNotFound, DocumentsExist
 from ragstore.kit.decoding import JSON, NDJSON, check_ndjson
-from ragstore.model.documents import Batch
+from ragstore.model.received_documents import ReceivedDocuments
 from ragstore.operations.stream.session import DocumentStream, Mode, StreamConfig
 
 
@@ -65,5 +65,5 @@ async def stream_documents(
     return StreamResponse(DocumentStream(store, collection, mode, stream_config, _decode_lines))
 
 
-def _decode_lines(lines: Sequence[bytes], generate_id: Callable[[int], str]) -> Batch:
-    return decode_batch(lines, JSON, generate_id, subject="line")
+def _decode_lines(lines: Sequence[bytes], generate_id: Callable[[int], str]) -> ReceivedDocuments:
+    return decode_documents(lines, JSON, generate_id, subject="line", may_repeat=True)

@@ -6,13 +6,13 @@ from typing import Final
 
 import msgspec
 
-from ragstore.api.decode_documents import REQUIRED, decode_batch, validate_distinct_ids
+from ragstore.api.decode_documents import REQUIRED, decode_documents
 from ragstore.api.media_types import Decoded
 from ragstore.api.schemas import NewDocuments
 from ragstore.errors import InvalidDocuments
 from ragstore.kit.decoding import decoded, decoders
 from ragstore.kit.errors import FieldError, InvalidRequest
-from ragstore.model.documents import Batch
+from ragstore.model.received_documents import ReceivedDocuments
 
 
 class _Envelope(msgspec.Struct):
@@ -24,27 +24,23 @@ class _Envelope(msgspec.Struct):
 _ENVELOPE: Final = decoders(_Envelope)
 
 
-class BatchDTO(Decoded[NewDocuments]):
-    """The DTO of a handler with `data: Batch`."""
+class DocumentsDTO(Decoded[NewDocuments]):
+    """The DTO of a handler with `data: ReceivedDocuments`."""
 
-    def decode(self, value: bytes, format_: str) -> Batch:
-        """Decode documents into a batch.
+    def decode(self, value: bytes, format_: str) -> ReceivedDocuments:
+        """Decode documents, good and bad.
 
         Args:
             value: the body.
             format_: `JSON` or `MSGPACK`.
 
         Raises:
-            InvalidDocuments: a document is invalid; the error has its path.
-            InvalidMetadata: a document's metadata is invalid.
-            DimensionMismatch: the embeddings have different dimensions.
+            InvalidDocuments: there are none.
         """
         documents = self._envelope(value, format_).documents
         if not documents:
             raise InvalidDocuments(REQUIRED, [FieldError("$.documents", REQUIRED)])
-        batch = decode_batch(documents, format_)
-        validate_distinct_ids(batch.ids)
-        return batch
+        return decode_documents(documents, format_)
 
     @staticmethod
     def _envelope(value: bytes, format_: str) -> _Envelope:
