@@ -35,7 +35,6 @@ from ragstore.chroma.operations import (
     CountRecords,
     CreateCollection,
     DeleteCollection,
-    DeleteRecords,
     GetCollection,
     GetMaxBatchSize,
     GetRecords,
@@ -48,6 +47,7 @@ from ragstore.chroma.operations import (
 )
 from ragstore.chroma.records import Column, Records
 from ragstore.chroma.search import CollectionSearch
+from ragstore.chroma.steps import MAX_PAGE, ScanProgress, collect_values, delete_in_steps, delete_lists_in_steps
 from ragstore.chroma.validation import validate_writes
 from ragstore.errors import (
     ChromaFailed,
@@ -66,6 +66,7 @@ from ragstore.model.metadata import (
     CollectionMetadata,
     Metadata,
     Scalar,
+    texts_of,
     too_many_collection_keys,
     without_nulls,
 )
@@ -86,6 +87,7 @@ class ChromaStore:
         self._search = CollectionSearch(backend)
         self._locks = WeakRegistry(asyncio.Lock)
         self._cache = CollectionCache(lambda name: backend.call(GetCollection(name)))
+        self._scans = ScanProgress()
 
     async def start(self) -> None:
         """Start. Does not wait for Chroma."""
@@ -98,6 +100,10 @@ class ChromaStore:
     async def status(self) -> StoreStatus:
         """Get Chroma's status."""
         return await self.backend.call(GetStatus())
+
+    async def max_batch_size(self) -> int:
+        """Get the maximum number of documents in one write: the service's limit or Chroma's, whichever is lower."""
+        return min(self._max_batch_size, await self.backend.call(GetMaxBatchSize()))
 
     # -- collections --------------------------------------------------------------------------
 
@@ -151,8 +157,15 @@ class ChromaStore:
 
     async def write(self, name: str, writes: Sequence[Write]) -> list[ServiceError | None]:
         """Execute several writes as one; each has its own outcome."""
+
+        async def write(collection: Collection) -> list[ServiceError | None]:
+            try:
+                return await self._write(collection, writes)
+            finally:
+                self._scans.forget(collection.id)
+
         async with self._locks.get(name):
-            return await self._cache.with_collection(name, lambda collection: self._write(collection, writes))
+            return await self._cache.with_collection(name, write)
 
     async def get(
         self,
@@ -176,14 +189,16 @@ class ChromaStore:
         """Read the ids of all selected documents, in insertion order."""
         return await self._cache.with_collection(name, lambda collection: self._matching(collection, selection))
 
-    async def get_metadatas(self, name: str, selection: Selection, *, limit: int, offset: int) -> list[Metadata]:
-        """Read only the documents' metadata, in insertion order."""
+    async def get_metadata_values(self, name: str, key: str) -> set[str]:
+        """Get the distinct values of a metadata key, as text."""
 
-        async def read(collection: Collection) -> list[Metadata]:
-            found = await self._read(collection, selection, limit=limit, offset=offset, columns=("metadatas",))
-            return found.metadatas or []
+        async def collect(collection: Collection) -> set[str]:
+            size = min(MAX_PAGE, await self.max_batch_size())
+            return await collect_values(
+                self.backend, collection.id, size, self._scans, key, lambda metadata: texts_of(metadata.get(key))
+            )
 
-        return await self._cache.with_collection(name, read)
+        return await self._cache.with_collection(name, collect)
 
     async def count(self, name: str, selection: Selection = EVERYTHING) -> int:
         """Count the selected documents, exactly."""
@@ -199,9 +214,10 @@ class ChromaStore:
         """Delete documents."""
 
         async def delete(collection: Collection) -> int:
-            found = await self._matching(collection, selection)
-            await self._delete(collection, found)
-            return len(found)
+            try:
+                return await delete_in_steps(self.backend, collection.id, selection, await self.max_batch_size())
+            finally:
+                self._scans.forget(collection.id)
 
         async with self._locks.get(name):
             return await self._cache.with_collection(name, delete)
@@ -230,7 +246,7 @@ class ChromaStore:
     # -- implementation -----------------------------------------------------------------------
 
     async def _write(self, collection: Collection, writes: Sequence[Write]) -> list[ServiceError | None]:
-        limit = min(self._max_batch_size, await self.backend.call(GetMaxBatchSize()))
+        limit = await self.max_batch_size()
         errors = validate_writes(collection, writes, limit)
         if any(isinstance(error, DimensionMismatch) for error in errors):
             fresh = await self.get_collection(collection.name)
@@ -264,7 +280,7 @@ class ChromaStore:
         before = dict(zip(present.ids, present.metadatas or [], strict=True))
         merged = merge(collection.name, writes, before)
         if merged.records.ids:
-            await self.backend.call(UpsertRecords(collection.id, merged.records))
+            await self.backend.call(UpsertRecords(collection.id, merged.records, may_split=len(writes) == 1))
         return merged.outcomes
 
     async def _add(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
@@ -276,7 +292,7 @@ class ChromaStore:
             return outcomes
         token_of = {key: write.write_token for write in accepted for key in write.batch.ids}
         tokens = [token_of[key] for key in merged.records.ids]
-        await self.backend.call(AddRecords(collection.id, merged.records, tokens))
+        await self.backend.call(AddRecords(collection.id, merged.records, tokens, may_split=len(writes) == 1))
         added = await self._added(collection, merged.records.ids, tokens)
         for index, write in enumerate(writes):
             ids = write.batch.ids
@@ -310,23 +326,9 @@ class ChromaStore:
 
     async def _delete_lists(self, collection: Collection) -> None:
         """Delete the documents whose metadata holds lists, before their collection is deleted."""
-        if collection.dimension is None:
-            return
-        listed: list[str] = []
-        size = await self.backend.call(GetMaxBatchSize())
-        for offset in itertools.count(0, size):
-            page = await self.backend.call(GetRecords(collection.id, limit=size, offset=offset, columns=("metadatas",)))
-            for document_id, metadata in zip(page.ids, page.metadatas or [], strict=True):
-                if any(isinstance(value, list) for value in metadata.values()):
-                    listed.append(document_id)
-            if len(page.ids) < size:
-                break
-        await self._delete(collection, listed)
-
-    async def _delete(self, collection: Collection, ids: list[str]) -> None:
-        size = await self.backend.call(GetMaxBatchSize())
-        for start in range(0, len(ids), size):
-            await self.backend.call(DeleteRecords(collection.id, ids[start : start + size]))
+        if collection.dimension is not None:
+            size = min(MAX_PAGE, await self.max_batch_size())
+            await delete_lists_in_steps(self.backend, collection.id, size, self._scans)
 
     async def _matching(self, collection: Collection, selection: Selection) -> list[str]:
         """Ids of the selected documents."""

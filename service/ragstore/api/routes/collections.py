@@ -36,7 +36,6 @@ from ragstore.model.metadata import (
     without_nulls,
 )
 from ragstore.model.names import validate_new_name
-from ragstore.operations.metadata_values import distinct_values
 from ragstore.store.protocol import Store
 
 MAX_CONCURRENT_COUNTS: Final = 8
@@ -158,7 +157,7 @@ class CollectionsController(Controller):
         ] = MAX_WHOLE,
     ) -> MetadataValues:
         """List the distinct values of a metadata field as text, sorted."""
-        values = (await distinct_values(store, collection, field))[:limit]
+        values = sorted(await store.get_metadata_values(collection, field))[:limit]
         return MetadataValues(field, values, len(values))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from litestar import Request, Response, post
@@ -62,7 +63,8 @@ async def stream_documents(
     """
     check_ndjson(request.headers.get("content-type", ""))
     await store.get_collection(collection)
-    return StreamResponse(DocumentStream(store, collection, mode, stream_config, _decode_lines))
+    config = replace(stream_config, max_batch_documents=await store.max_batch_size())
+    return StreamResponse(DocumentStream(store, collection, mode, config, _decode_lines))
 
 
 def _decode_lines(lines: Sequence[bytes], generate_id: Callable[[int], str]) -> ReceivedDocuments:
