@@ -29,6 +29,7 @@ GOOD: dict[str, list[tuple[str, object]]] = {
     "sync_threshold": [("200", 200), ("3", 3)],
     "coalescing": [("false", False), ("true", True), ("0", False), ("1", True)],
     "planning": [("false", False), ("true", True)],
+    "index_sample_every": [("0", 0), ("500", 500)],
     "queued_writes": [("1", 1)],
     "queued_bytes": [("1", 1)],
     "keys_file": [("/run/secrets/keys", "/run/secrets/keys")],

@@ -407,6 +407,8 @@ export interface components {
              * @enum {unknown}
              */
             distance: "cosine" | "ip" | "l2";
+            /** @description What may lead to incomplete results, and what to do about it, for people; absent if nothing. */
+            warnings?: string[];
         };
         /**
          * CollectionDeleted
@@ -603,6 +605,8 @@ export interface components {
             details: components["schemas"]["HealthDetails"];
             /** @description Why the service is unhealthy. */
             error?: string;
+            /** @description Why Chroma cannot be used, such as a refused connection; for an unrestricted admin. */
+            cause?: string;
         };
         /**
          * HealthDetails
@@ -618,6 +622,27 @@ export interface components {
             chroma_version: string | null;
             /** @description Size on disk in bytes, with embedded Chroma. */
             storage_bytes: number | null;
+        };
+        /**
+         * HnswParameters
+         * @description Parameters of Chroma's index. Those that are left out have Chroma's default.
+         */
+        HnswParameters: {
+            /**
+             * @description Candidates that are compared for each new document. Chroma's default is 100.
+             * @default null
+             */
+            ef_construction?: number | null;
+            /**
+             * @description Neighbours of each document in the graph. Chroma's default is 16.
+             * @default null
+             */
+            max_neighbors?: number | null;
+            /**
+             * @description Candidates that are compared in a query. Chroma's default is 100.
+             * @default null
+             */
+            ef_search?: number | null;
         };
         /**
          * Match
@@ -762,6 +787,11 @@ export interface components {
              * @default false
              */
             get_or_create?: boolean;
+            /**
+             * @description Parameters of Chroma's index. They cannot be changed later.
+             * @default null
+             */
+            hnsw?: components["schemas"]["HnswParameters"] | null;
         };
         /**
          * NewDocument

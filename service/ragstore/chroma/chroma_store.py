@@ -48,7 +48,7 @@ from ragstore.chroma.operations import (
 from ragstore.chroma.records import Column, Records
 from ragstore.chroma.search import CollectionSearch
 from ragstore.chroma.steps import MAX_PAGE, ScanProgress, collect_values, delete_in_steps, delete_lists_in_steps
-from ragstore.chroma.validation import validate_writes
+from ragstore.chroma.validation import validate_writes, warn_of_lengths
 from ragstore.errors import (
     ChromaFailed,
     CollectionNotFound,
@@ -59,7 +59,7 @@ from ragstore.errors import (
 )
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.weak_registry import WeakRegistry
-from ragstore.model.collections import SPACE, Collection, Distance, StoreStatus
+from ragstore.model.collections import DEFAULT_HNSW, SPACE, Collection, Distance, HnswParameters, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
 from ragstore.model.metadata import (
     MAX_COLLECTION_KEYS,
@@ -107,9 +107,11 @@ class ChromaStore:
 
     # -- collections --------------------------------------------------------------------------
 
-    async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
+    async def create_collection(
+        self, name: str, metadata: CollectionMetadata, distance: Distance, hnsw: HnswParameters = DEFAULT_HNSW
+    ) -> Collection:
         """Create a collection."""
-        return self._cache.put(await self.backend.call(CreateCollection(name, metadata, distance)))
+        return self._cache.put(await self.backend.call(CreateCollection(name, metadata, distance, hnsw)))
 
     async def get_collection(self, name: str) -> Collection:
         """Look a collection up, never from the cache."""
@@ -257,6 +259,7 @@ class ChromaStore:
             return errors
         if sum(len(write.batch) for write in valid) > limit:
             return [outcome for write in writes for outcome in await self._write(collection, [write])]
+        warn_of_lengths(collection, valid)
         outcomes: list[ServiceError | None] = []
         for kind, alike in itertools.groupby(valid, key=lambda write: write.kind):
             outcomes += await self._write_alike(collection, kind, list(alike))

@@ -156,7 +156,7 @@ class FilterPlanningStore(StoreLayer):
         known = self._stats.get((name, key))
         is_overflow = False
         max_matches = _max_exact_matches(queries) if self._is_exact else 0
-        if max_matches and (known is None or known.is_exact_due):
+        if max_matches and not queries[0].may_be_short and (known is None or known.is_exact_due):
             found = await self._inner.query_exact(name, queries, max_matches)
             if found is not None:
                 self._stats_of(name, key, found.collection.id).is_few = True
