@@ -407,7 +407,7 @@ export interface components {
              * @enum {unknown}
              */
             distance: "cosine" | "ip" | "l2";
-            /** @description What may lead to incomplete results, and what to do about it, for people; absent if nothing. */
+            /** @description What may lead to incomplete results, and what to do about it; for people. */
             warnings?: string[];
         };
         /**

@@ -36,6 +36,9 @@ ONE_CALL_VALUES: Final = 7_680
 """Below this, texts and metadata are read with the embeddings: 20 documents with embeddings of 384. Above it, reading
 those of the results by a second call is faster, and the texts of all matches may be large."""
 
+VALUES_OF_TEXT: Final = 64
+"""A text of 600 characters and its metadata cost as much time as this many numbers."""
+
 MAX_ATTEMPTS: Final = 3
 """How often a search is repeated because a result was changed or deleted before it was read."""
 
@@ -91,7 +94,8 @@ class ExactSearch:
         condition = queries[0].condition
         dimension = collection.dimension or 1
         # A text filter is expensive, so it runs only once.
-        in_one_call = max_matches * dimension <= ONE_CALL_VALUES or condition.where_document is not None
+        values = max_matches * (dimension + VALUES_OF_TEXT)
+        in_one_call = values <= ONE_CALL_VALUES or condition.where_document is not None
         columns: tuple[Column, ...] = _ALL if in_one_call else ("embeddings",)
         for _ in range(MAX_ATTEMPTS):
             found = await self._backend.call(_get(collection, condition, limit=max_matches + 1, columns=columns))

@@ -84,6 +84,9 @@ SMALL_COLLECTION_VALUES: Final = 6_144
 """Maximum numbers of the embeddings of a collection that is searched exactly without a filter: 16 documents with
 embeddings of 384. With these, both ways take 1.5 to 2 ms; with 50, Chroma takes 1.8 ms and reading them 4.2 ms."""
 
+MAX_SMALL_COLLECTION: Final = 32
+"""Maximum number of documents of such a collection, whatever their dimension."""
+
 MAX_FILTERS: Final = 2000
 """Maximum number of filters that statistics are kept of. The least recently used one is dropped."""
 
@@ -265,7 +268,7 @@ def _max_exact_matches(queries: Sequence[Query]) -> int:
     """
     dimension = len(queries[0].embedding)
     if queries[0].condition.is_none:
-        return SMALL_COLLECTION_VALUES // dimension
+        return min(MAX_SMALL_COLLECTION, SMALL_COLLECTION_VALUES // dimension)
     return min(MAX_EXACT_MATCHES, min(len(queries), MAX_SHARED_READS) * MAX_EXACT_VALUES // dimension)
 
 
