@@ -5,13 +5,41 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ragstore.chroma.backend import Backend
 from ragstore.chroma.merging import MAX_REMOVED_KEYS
+from ragstore.chroma.operations import GetRecords, UpdateMetadatas
 from ragstore.chroma.records import UpsertMetadata
 from ragstore.errors import BatchTooLarge, DocumentsNotFound, InvalidMetadata
 from ragstore.kit.errors import ServiceError
+from ragstore.model.collections import Collection
 from ragstore.model.metadata import Metadata, value_count_error
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.received_documents import Fault, rejection
+
+
+async def update_metadatas(
+    backend: Backend, collection: Collection, updates: Sequence[MetadataUpdates], limit: int
+) -> list[ServiceError | None]:
+    """Execute updates of metadata as one, or one by one where they are too large together.
+
+    Args:
+        backend: Chroma.
+        collection: the collection, whose lock is held.
+        updates: the updates, in their order.
+        limit: maximum number of documents in one update.
+
+    Returns:
+        An outcome for each.
+    """
+    ids = list(dict.fromkeys(document_id for update in updates for document_id in update.ids))
+    if len(updates) > 1 and len(ids) > limit:
+        return [each for one in updates for each in await update_metadatas(backend, collection, [one], limit)]
+    present = await backend.call(GetRecords(collection.id, ids[:limit], columns=("metadatas",)))
+    before = dict(zip(present.ids, present.metadatas or [], strict=True))
+    merged = merge_updates(collection.name, updates, before, limit)
+    if merged.ids:
+        await backend.call(UpdateMetadatas(collection.id, merged.ids, merged.metadatas))
+    return merged.outcomes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,11 @@
-"""Groups queries into calls to Chroma, and orders their results."""
+"""Groups queries into calls to Chroma."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ragstore.chroma.records import MAX_FLOAT32, QueryResult
-from ragstore.model.queries import Matches, Query, group_by_filter
+from ragstore.model.queries import Query, group_by_filter
 
 MAX_RESULTS: Final = 32_000
 """Maximum results of all query vectors of one call. Chroma reads their metadata in one SQL statement, and fails with
@@ -27,17 +25,3 @@ def group_for_calls(queries: Sequence[Query]) -> Iterator[list[int]]:
         size = max(1, MAX_RESULTS // max(queries[index].top_k for index in indexes))
         for start in range(0, len(indexes), size):
             yield indexes[start : start + size]
-
-
-def nearest(found: QueryResult, top_k: int) -> Matches:
-    """The `top_k` nearest matches of a query, with finite distances."""
-    distances = [distance if math.isfinite(distance) else MAX_FLOAT32 for distance in found.distances]
-    order = sorted(range(len(distances)), key=distances.__getitem__)[:top_k]
-    texts, metadatas = found.texts or [], found.metadatas or []
-    return Matches(
-        ids=[found.ids[index] for index in order],
-        texts=[texts[index] for index in order],
-        metadatas=[metadatas[index] for index in order],
-        distances=[distances[index] for index in order],
-        embeddings=None if found.embeddings is None else found.embeddings[order],
-    )

@@ -25,6 +25,7 @@ class CollectionCalls(CallSender):
         embedding_model: str | None = None,
         distance: Distance | None = None,
         get_or_create: bool = False,
+        hnsw: models.HnswParameters | None = None,
         if_exists: Literal["fail", "match", "use"] | None = None,
         **options: Unpack[CallOptions],
     ) -> models.CollectionCreated:
@@ -37,6 +38,7 @@ class CollectionCalls(CallSender):
             embedding_model: stored as metadata; overrides the same key in `metadata`.
             distance: the distance function; `cosine` when None.
             get_or_create: the same as `if_exists="match"`.
+            hnsw: parameters of Chroma's index, for a collection that is created.
             if_exists: what to do when the collection exists: `fail`; `match`, to return it if it has the distance
                 function and the embedding provider and model that are given here; or `use`, to return it as it is.
                 Neither of the last two changes it. The default is `fail`.
@@ -61,6 +63,7 @@ class CollectionCalls(CallSender):
                 embedding_model=embedding_model,
                 distance=distance,
                 get_or_create=policy != "fail",
+                hnsw=hnsw,
             ),
             options,
         )
@@ -75,27 +78,35 @@ class CollectionCalls(CallSender):
         return created
 
     async def list_collections(
-        self, *, limit: int | None = None, offset: int | None = None, **options: Unpack[CallOptions]
+        self,
+        *,
+        limit: int | None = None,
+        offset: int | None = None,
+        counts: bool = False,
+        **options: Unpack[CallOptions],
     ) -> models.CollectionPage:
         """List collections.
 
         Args:
             limit: maximum number of collections; all when None.
             offset: number of collections to skip.
+            counts: whether to count the documents of each collection; without it, each `count` is None.
             **options: see `CallOptions`.
 
         Returns:
             One page.
         """
-        return await self._send(calls.list_collections(limit=limit, offset=offset), options)
+        call = calls.list_collections(limit=limit, offset=offset, counts=counts)
+        return await self._send(call, options)
 
     async def iter_collections(
-        self, *, page_size: int = 100, **options: Unpack[CallOptions]
+        self, *, page_size: int = 100, counts: bool = False, **options: Unpack[CallOptions]
     ) -> AsyncIterator[models.Collection]:
         """Iterate over all collections.
 
         Args:
             page_size: number of collections per request.
+            counts: whether to count the documents of each collection; without it, each `count` is None.
             **options: see `CallOptions`.
 
         Yields:
@@ -103,7 +114,7 @@ class CollectionCalls(CallSender):
         """
         offset = 0
         while True:
-            page = await self.list_collections(limit=page_size, offset=offset, **options)
+            page = await self.list_collections(limit=page_size, offset=offset, counts=counts, **options)
             if not page.collections:
                 return
             for collection in page.collections:
