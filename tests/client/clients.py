@@ -58,8 +58,12 @@ class BlockingAsyncClient:
         try:
             while True:
                 try:
-                    yield self._run(anext(generator))
+                    yield self._run(_next(generator))
                 except StopAsyncIteration:
                     return
         finally:
             self._run(generator.aclose())  # type: ignore[attr-defined]  # iterations and ingestions have it
+
+
+async def _next(iterator: AsyncIterator[object]) -> object:
+    return await anext(iterator)

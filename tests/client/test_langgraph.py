@@ -21,8 +21,9 @@ from ragstore_client import (
     RagSettings,
     Retriever,
 )
-from ragstore_client.context import ArchiveSource, Archives, ContextBuilder, ContextSettings
+from ragstore_client.context import Archives, ArchiveSource, ContextBuilder, ContextSettings
 from ragstore_client.integrations.langgraph import (
+    RagState,
     build_tools,
     check,
     create_archive_search_tool,
@@ -356,7 +357,8 @@ async def test_tools_and_nodes_take_the_runtimes_own_parts(
     assert tool.invoke({"query": "Heizung"}).startswith("[1] Archive: Handbuch")
     retriever = Retriever(RagConfig(archives=[handbook]), embedder=OwnEmbedder())
     assert build_tools({}, retriever=retriever)[0].invoke({"query": "Heizung"}).startswith("[1] Archiv: Handbuch")
-    update = await inject_rag_context(question(), {}, retriever=retriever, language="en")
+    state: RagState = {"messages": [HumanMessage(QUESTION)]}
+    update = await inject_rag_context(state, {}, retriever=retriever, language="en")
     assert str(update["messages"][-1].content).startswith("Relevant documents from the archives:")
 
 

@@ -91,8 +91,8 @@ def test_an_existing_collection_must_have_the_settings_that_are_given(client: Cl
         assert same.status == "exists"
         for other in ({"distance": "cosine"}, {"embedding_model": "m2"}, {"metadata": {"embedding_model": "m2"}}):
             with pytest.raises(CollectionMismatch, match="if_exists='use'"):
-                client.create_collection(archive_name, get_or_create=True, **other)  # type: ignore[arg-type]
-            used = client.create_collection(archive_name, if_exists="use", **other)  # type: ignore[arg-type]
+                client.create_collection(archive_name, get_or_create=True, **other)
+            used = client.create_collection(archive_name, if_exists="use", **other)
             assert (used.distance, used.metadata["embedding_model"]) == ("l2", "m1")
     finally:
         client.delete_collection(archive_name)
