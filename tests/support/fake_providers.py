@@ -87,9 +87,7 @@ async def fake_provider(respond: Respond) -> AsyncIterator[FakeProvider]:
 
 def json_response(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """A response with a JSON body."""
-    return web.Response(
-        body=msgspec.json.encode(body), status=status, headers=headers, content_type="application/json"
-    )
+    return web.Response(body=msgspec.json.encode(body), status=status, headers=headers, content_type="application/json")
 
 
 def vectors_of(received: Received, dimension: int = 4) -> web.Response:

@@ -174,14 +174,13 @@ def credentials(provider: str, monkeypatch: pytest.MonkeyPatch, folder: Path, ur
 
 
 def signature(received: Received, region: str, service: str) -> str:
-    """The signature, version 4, that AWS would compute for a request: docs.aws.amazon.com/IAM, "Create a signed request"."""
+    """The signature that AWS computes: docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request."""
     headers: Mapping[str, str] = {name.lower(): value.strip() for name, value in received.headers.items()}
     signed = ["content-type", "host", "x-amz-date"]
     path = quote(received.path, safe="/-_.~")  # encoded twice, as for all services but S3
-    canonical = "\n".join(
-        [received.method, path, "", *(f"{name}:{headers[name]}" for name in signed), "", ";".join(signed)]
-        + [hashlib.sha256(received.body).hexdigest()]
-    )
+    lines = [f"{name}:{headers[name]}" for name in signed]
+    body = hashlib.sha256(received.body).hexdigest()
+    canonical = "\n".join([received.method, path, "", *lines, "", ";".join(signed), body])
     date = headers["x-amz-date"]
     scope = f"{date[:8]}/{region}/{service}/aws4_request"
     to_sign = "\n".join(["AWS4-HMAC-SHA256", date, scope, hashlib.sha256(canonical.encode()).hexdigest()])
