@@ -174,7 +174,7 @@ def credentials(provider: str, monkeypatch: pytest.MonkeyPatch, folder: Path, ur
 
 
 def signature(received: Received, region: str, service: str) -> str:
-    """The signature that AWS computes: docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request."""
+    """The signature that AWS computes: docs.aws.amazon.com/IAM/latest/UserGuide, "Create a signed AWS API request"."""
     headers: Mapping[str, str] = {name.lower(): value.strip() for name, value in received.headers.items()}
     signed = ["content-type", "host", "x-amz-date"]
     path = quote(received.path, safe="/-_.~")  # encoded twice, as for all services but S3

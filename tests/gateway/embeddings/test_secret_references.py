@@ -69,20 +69,11 @@ async def test_a_link_within_the_folder_is_followed(folder: Path) -> None:
     assert await FileSource(folder).read("..data/key") == CANARY
 
 
-ESCAPES = [
-    "../outside",
-    "openai/../../outside",
-    "link",
-    "link-to-folder/outside",
-    "ABSOLUTE",
-    "",
-    ".",
-    "openai",
-    "none",
-]
+ESCAPES = ["../outside", "openai/../../outside", "link", "link-to-folder/outside", "ABSOLUTE"]
+NO_FILES = ["", ".", "openai", "none", "pipe", "loop", "openai/key\0", "a" * 5000]
 
 
-@pytest.mark.parametrize("name", [*ESCAPES, "pipe", "loop", "openai/key\0", "a" * 5000])
+@pytest.mark.parametrize("name", [*ESCAPES, *NO_FILES])
 async def test_no_path_leads_out_of_the_folder(folder: Path, name: str) -> None:
     (folder / "link").symlink_to(folder.parent / "outside")
     (folder / "link-to-folder").symlink_to("..")
@@ -164,10 +155,10 @@ async def test_a_field_of_vault_is_read_and_kept_for_a_short_time(vault: FakePro
     assert len(vault.received) == 1
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["tenant/agent#none", "tenant/other#openai-key", "tenant/../agent#x", "key", "tenant/agent?x#y", "a/b#number"],
-)
+NOT_IN_VAULT = ["tenant/agent#none", "tenant/agent#number", "other#openai-key", "key", "tenant/../agent#x", "a?b#c"]
+
+
+@pytest.mark.parametrize("name", NOT_IN_VAULT)
 async def test_what_vault_does_not_have_is_an_error(vault: FakeProvider, name: str) -> None:
     async with Connections() as connections:
         with pytest.raises(SecretUnavailable):
