@@ -122,7 +122,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
             "store": Provide(lambda: store, sync_to_thread=False),
             "embeddings": Provide(lambda: embeddings, sync_to_thread=False),
             "embedder": Provide(lambda: embeddings.default, sync_to_thread=False),
-            "embeddings_upstream": Provide(lambda: None, sync_to_thread=False),
+            "forward_embeddings": Provide(lambda: None, sync_to_thread=False),
         },
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
         plugins=[openapi.RecordedStructs()],

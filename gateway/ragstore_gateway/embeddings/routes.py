@@ -10,11 +10,15 @@ import msgspec
 import numpy as np
 from litestar import Request, Response, post
 from litestar.di import NamedDependency
+from litestar.openapi import ResponseSpec
 from litestar.params import SkipValidation
+from litestar.response.base import ASGIResponse
+from litestar.types import ASGIApp
 from msgspec import Struct
 
 from ragstore.kit.decoding import JSON, decoded
 from ragstore.kit.errors import InvalidRequest
+from ragstore.kit.openapi import ERRORS, without_marks
 from ragstore_client.context import estimate_tokens
 from ragstore_gateway.disconnects import CallerLeft, until_disconnect
 from ragstore_gateway.embeddings.embedder import Embedder, Kind, Vectors
@@ -27,9 +31,17 @@ from ragstore_gateway.embeddings.schemas import (
     EmbedRequest,
     EmbedResponse,
 )
-from ragstore_gateway.errors import ModelNotFound
+from ragstore_gateway.errors import (
+    EmbeddingFailed,
+    EmbeddingRateLimited,
+    EmbeddingTimeout,
+    ModelNotFound,
+    ModelUnavailable,
+    SecretUnavailable,
+)
 from ragstore_gateway.keys import READER
-from ragstore_gateway.openai_errors import OPENAI_EXCEPTION_HANDLERS
+from ragstore_gateway.openai_errors import OPENAI_EXCEPTION_HANDLERS, OpenAIErrorBody
+from ragstore_gateway.openapi import OPERATION, PROBLEMS
 from ragstore_gateway.settings import Settings
 
 CALLER_LEFT: Final = 499
@@ -40,25 +52,27 @@ TOKENS_REJECTED: Final = (
     "(check_embedding_ctx_length=False in LangChain's OpenAIEmbeddings)"
 )
 MAX_SHOWN_NAME: Final = 100
+EMBEDDING_ERRORS: Final = (EmbeddingFailed, EmbeddingRateLimited, EmbeddingTimeout, ModelUnavailable, SecretUnavailable)
+OPENAI_STATUSES: Final = (400, 401, 403, 404, 408, 413, 429, 500, 502, 503, 504)
 
 
-class EmbeddingsUpstream(Protocol):
+class ForwardRequest(Protocol):
     """Forwards requests for models that the gateway does not have itself."""
 
-    async def forward(self, request: Request[Any, Any, Any], body: bytes) -> Response[Any]:
-        """Forward a request.
+    def __call__(self, request: Request[Any, Any, Any], body: bytes) -> ASGIApp:
+        """Make the response to a request.
 
         Args:
             request: the request.
-            body: its body.
+            body: its body, unchanged.
 
         Returns:
-            The upstream's response.
+            The application that forwards the request and relays the response.
         """
 
 
 EmbeddingsDependency = SkipValidation[NamedDependency[Embeddings]]
-UpstreamDependency = SkipValidation[NamedDependency[EmbeddingsUpstream | None]]
+UpstreamDependency = SkipValidation[NamedDependency[ForwardRequest | None]]
 SettingsDependency = SkipValidation[NamedDependency[Settings]]
 
 
@@ -74,14 +88,14 @@ _embeddings: Final = msgspec.json.Decoder(EmbeddingsRequest)
 def _operation(kind: type[Struct]) -> dict[str, Any]:
     """The part of an operation that the handler's signature does not express: its body is read by hand."""
     schema = msgspec.json.schema(kind)
-    inline = schema["$defs"][kind.__name__]
+    inline = without_marks(schema["$defs"][kind.__name__])
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": inline}}}}
 
 
 @post(
     "/embed",
     status_code=200,
-    opt={**READER, "operation": _operation(EmbedRequest)},
+    opt={**READER, ERRORS: EMBEDDING_ERRORS, OPERATION: _operation(EmbedRequest)},
     operation_id="embed",
     summary="Embed texts",
     tags=["embeddings"],
@@ -103,25 +117,32 @@ async def embed(
 @post(
     "/v1/embeddings",
     status_code=200,
-    opt={**READER, "operation": _operation(EmbeddingsRequest)},
+    opt={**READER, OPERATION: _operation(EmbeddingsRequest)},
     operation_id="createEmbeddings",
     summary="Embed texts, as OpenAI's API does",
     tags=["embeddings"],
+    responses={
+        200: ResponseSpec(EmbeddingsResponse, description="The vectors.", generate_examples=False),
+        **{
+            status: ResponseSpec(OpenAIErrorBody, description=PROBLEMS[status], generate_examples=False)
+            for status in OPENAI_STATUSES
+        },
+    },
     exception_handlers=OPENAI_EXCEPTION_HANDLERS,
 )
 async def create_embeddings(
     request: Request[Any, Any, Any],
     embeddings: EmbeddingsDependency,
-    embeddings_upstream: UpstreamDependency,
+    forward_embeddings: UpstreamDependency,
     settings: SettingsDependency,
-) -> Response[EmbeddingsResponse]:
+) -> ASGIApp:
     """Embed texts with the gateway's model, or with one of the upstream."""
     content = await request.body()
     model = decoded(_named, content, JSON).model
     embedder = embeddings.named(model)
     if embedder is None:
-        if embeddings_upstream is not None:
-            return await embeddings_upstream.forward(request, content)
+        if forward_embeddings is not None:
+            return forward_embeddings(request, content)
         raise ModelNotFound(_unknown_model(model, embeddings.default))
     body = decoded(_embeddings, content, JSON)
     texts = _texts(body.input)
@@ -132,16 +153,11 @@ async def create_embeddings(
     try:
         vectors = await until_disconnect(request, embedder.embed(texts, kind))
     except CallerLeft:
-        return Response(None, status_code=CALLER_LEFT)  # type: ignore[arg-type]  # nobody reads it
+        return ASGIResponse(status_code=CALLER_LEFT)
     tokens = sum(map(estimate_tokens, texts))
-    return Response(
-        EmbeddingsResponse(
-            "list",
-            _data(vectors, body.encoding_format),
-            model or embedder.name,
-            EmbeddingsUsage(tokens, tokens),
-        )
-    )
+    data, usage = _data(vectors, body.encoding_format), EmbeddingsUsage(tokens, tokens)
+    response = EmbeddingsResponse("list", data, model or embedder.name, usage)
+    return ASGIResponse(body=msgspec.json.encode(response), media_type="application/json")
 
 
 def _unknown_model(model: str, default: Embedder) -> str:
