@@ -102,7 +102,7 @@ CALLS: list[Call[object]] = [
     _calls.create_collection(
         "abc", metadata={}, embedding_provider="p", embedding_model="m", distance="l2", get_or_create=True
     ),
-    _calls.list_collections(limit=1, offset=1),
+    _calls.list_collections(limit=1, offset=1, counts=True),
     _calls.get_collection("abc"),
     _calls.update_metadata("abc", {}, merge=True),
     _calls.delete_collection("abc"),

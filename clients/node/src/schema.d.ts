@@ -33,7 +33,7 @@ export interface paths {
         };
         /**
          * List collections
-         * @description List collections with their number of documents, by name.
+         * @description List collections by name, with their number of documents if `counts` is true.
          */
         get: operations["listCollections"];
         put?: never;
@@ -374,7 +374,7 @@ export interface components {
             metadata: {
                 [key: string]: string | number | boolean;
             };
-            /** @description Number of documents; null if Chroma fails to count them, as in a damaged collection. */
+            /** @description Number of documents; null if Chroma fails to count them, as in a damaged collection, and in a list without `counts`. */
             count: number | null;
             /** @description Dimension of its embeddings; null until the first document is stored. */
             dimension: number | null;
@@ -603,6 +603,8 @@ export interface components {
             details: components["schemas"]["HealthDetails"];
             /** @description Why the service is unhealthy. */
             error?: string;
+            /** @description Why Chroma cannot be used, such as a refused connection; for an unrestricted admin. */
+            cause?: string;
         };
         /**
          * HealthDetails
@@ -616,7 +618,7 @@ export interface components {
             store: "embedded" | "remote";
             /** @description Chroma's version; null if it did not respond. */
             chroma_version: string | null;
-            /** @description Size on disk in bytes, with embedded Chroma. */
+            /** @description Size of embedded Chroma's database in bytes, without its index files. */
             storage_bytes: number | null;
         };
         /**
@@ -827,7 +829,7 @@ export interface components {
          * @description The kind of error, for programs. Stable within a major version; more may be added.
          * @enum {string}
          */
-        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_failed" | "chroma_timeout" | "chroma_unavailable" | "collection_exists" | "collection_not_found" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "forbidden" | "head_timeout" | "internal_error" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "stopping" | "too_large_for_chroma" | "unauthorized" | "unsupported_media_type";
+        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_failed" | "chroma_out_of_files" | "chroma_timeout" | "chroma_unavailable" | "collection_exists" | "collection_not_found" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "forbidden" | "head_timeout" | "internal_error" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "stopping" | "too_large_for_chroma" | "too_many_collections" | "unauthorized" | "unsupported_media_type";
         /**
          * QueryRequest
          * @description A similarity query on one collection.
@@ -1179,6 +1181,8 @@ export interface operations {
                 limit?: number;
                 /** @description Number of matches to skip. */
                 offset?: number;
+                /** @description Whether to count the documents of each collection, a call each. */
+                counts?: boolean;
             };
             header?: never;
             path?: never;

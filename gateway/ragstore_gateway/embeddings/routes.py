@@ -10,17 +10,14 @@ import msgspec
 import numpy as np
 from litestar import Request, Response, post
 from litestar.di import NamedDependency
-from litestar.openapi import ResponseSpec
 from litestar.params import SkipValidation
-from litestar.response.base import ASGIResponse
-from litestar.types import ASGIApp
 from msgspec import Struct
 
 from ragstore.kit.decoding import JSON, decoded
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.openapi import ERRORS, without_marks
 from ragstore_client.context import estimate_tokens
-from ragstore_gateway.disconnects import CallerLeft, until_disconnect
+from ragstore_gateway.disconnect import CallerWatch
 from ragstore_gateway.embeddings.embedder import Embedder, Kind, Vectors
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.embeddings.schemas import (
@@ -40,12 +37,8 @@ from ragstore_gateway.errors import (
     SecretUnavailable,
 )
 from ragstore_gateway.keys import READER
-from ragstore_gateway.openai_errors import OPENAI_EXCEPTION_HANDLERS, OpenAIErrorBody
-from ragstore_gateway.openapi import OPERATION, PROBLEMS
+from ragstore_gateway.openapi import OPERATION
 from ragstore_gateway.settings import Settings
-
-CALLER_LEFT: Final = 499
-"""Status in metrics of a request whose caller left. Nobody reads the response."""
 
 TOKENS_REJECTED: Final = (
     "Arrays of tokens are not supported, because they depend on a tokenizer: send texts "
@@ -53,26 +46,25 @@ TOKENS_REJECTED: Final = (
 )
 MAX_SHOWN_NAME: Final = 100
 EMBEDDING_ERRORS: Final = (EmbeddingFailed, EmbeddingRateLimited, EmbeddingTimeout, ModelUnavailable, SecretUnavailable)
-OPENAI_STATUSES: Final = (400, 401, 403, 404, 408, 413, 429, 500, 502, 503, 504)
 
 
-class ForwardRequest(Protocol):
+class EmbeddingsUpstream(Protocol):
     """Forwards requests for models that the gateway does not have itself."""
 
-    def __call__(self, request: Request[Any, Any, Any], body: bytes) -> ASGIApp:
-        """Make the response to a request.
+    def forward(self, request: Request[Any, Any, Any], body: bytes) -> Response[Any]:
+        """Forward a request.
 
         Args:
             request: the request.
-            body: its body, unchanged.
+            body: its body.
 
         Returns:
-            The application that forwards the request and relays the response.
+            The upstream's response.
         """
 
 
 EmbeddingsDependency = SkipValidation[NamedDependency[Embeddings]]
-UpstreamDependency = SkipValidation[NamedDependency[ForwardRequest | None]]
+UpstreamDependency = SkipValidation[NamedDependency[EmbeddingsUpstream | None]]
 SettingsDependency = SkipValidation[NamedDependency[Settings]]
 
 
@@ -106,43 +98,32 @@ async def embed(
     """Embed texts with the gateway's model."""
     body = decoded(_embed, await request.body(), JSON)
     _check(body.inputs, "$.inputs", settings)
-    try:
-        work = embeddings.default.embed(body.inputs, body.kind, normalize=body.normalize)
-        vectors = await until_disconnect(request, work)
-    except CallerLeft:
-        return Response(None, status_code=CALLER_LEFT)  # type: ignore[arg-type]  # nobody reads it
+    async with CallerWatch(request.receive):
+        vectors = await embeddings.default.embed(body.inputs, body.kind, normalize=body.normalize)
     return Response(EmbedResponse(vectors.tolist(), body.normalize, vectors.shape[1]))
 
 
 @post(
     "/v1/embeddings",
     status_code=200,
-    opt={**READER, OPERATION: _operation(EmbeddingsRequest)},
+    opt={**READER, ERRORS: (*EMBEDDING_ERRORS, ModelNotFound), OPERATION: _operation(EmbeddingsRequest)},
     operation_id="createEmbeddings",
     summary="Embed texts, as OpenAI's API does",
     tags=["embeddings"],
-    responses={
-        200: ResponseSpec(EmbeddingsResponse, description="The vectors.", generate_examples=False),
-        **{
-            status: ResponseSpec(OpenAIErrorBody, description=PROBLEMS[status], generate_examples=False)
-            for status in OPENAI_STATUSES
-        },
-    },
-    exception_handlers=OPENAI_EXCEPTION_HANDLERS,
 )
 async def create_embeddings(
     request: Request[Any, Any, Any],
     embeddings: EmbeddingsDependency,
-    forward_embeddings: UpstreamDependency,
+    embeddings_upstream: UpstreamDependency,
     settings: SettingsDependency,
-) -> ASGIApp:
+) -> Response[EmbeddingsResponse]:
     """Embed texts with the gateway's model, or with one of the upstream."""
     content = await request.body()
     model = decoded(_named, content, JSON).model
     embedder = embeddings.named(model)
     if embedder is None:
-        if forward_embeddings is not None:
-            return forward_embeddings(request, content)
+        if embeddings_upstream is not None:
+            return embeddings_upstream.forward(request, content)
         raise ModelNotFound(_unknown_model(model, embeddings.default))
     body = decoded(_embeddings, content, JSON)
     texts = _texts(body.input)
@@ -150,14 +131,17 @@ async def create_embeddings(
     if body.dimensions is not None:
         embedder = embeddings.named(model, body.dimensions) or embedder
     kind: Kind = "query" if body.input_type == "query" else "document"
-    try:
-        vectors = await until_disconnect(request, embedder.embed(texts, kind))
-    except CallerLeft:
-        return ASGIResponse(status_code=CALLER_LEFT)
+    async with CallerWatch(request.receive):
+        vectors = await embedder.embed(texts, kind)
     tokens = sum(map(estimate_tokens, texts))
-    data, usage = _data(vectors, body.encoding_format), EmbeddingsUsage(tokens, tokens)
-    response = EmbeddingsResponse("list", data, model or embedder.name, usage)
-    return ASGIResponse(body=msgspec.json.encode(response), media_type="application/json")
+    return Response(
+        EmbeddingsResponse(
+            "list",
+            _data(vectors, body.encoding_format),
+            model or embedder.name,
+            EmbeddingsUsage(tokens, tokens),
+        )
+    )
 
 
 def _unknown_model(model: str, default: Embedder) -> str:

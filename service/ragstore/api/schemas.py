@@ -86,7 +86,10 @@ class Collection(Struct, frozen=True):
     metadata: Annotated[CollectionMetadata, Meta(description="Its metadata.")]
     count: Annotated[
         Annotated[int, Meta(ge=0)] | None,
-        Meta(description="Number of documents; null if Chroma fails to count them, as in a damaged collection."),
+        Meta(
+            description="Number of documents; null if Chroma fails to count them, as in a damaged collection, and in a "
+            "list without `counts`."
+        ),
     ]
     dimension: Annotated[
         int | None, Meta(description="Dimension of its embeddings; null until the first document is stored.")
@@ -273,7 +276,9 @@ class HealthDetails(Struct, frozen=True):
 
     store: Annotated[Literal["embedded", "remote"], Meta(description="The kind of Chroma in use.")]
     chroma_version: Annotated[str | None, Meta(description="Chroma's version; null if it did not respond.")]
-    storage_bytes: Annotated[int | None, Meta(description="Size on disk in bytes, with embedded Chroma.")]
+    storage_bytes: Annotated[
+        int | None, Meta(description="Size of embedded Chroma's database in bytes, without its index files.")
+    ]
 
 
 class Health(Struct, frozen=True, omit_defaults=True):

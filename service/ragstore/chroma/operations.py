@@ -155,12 +155,14 @@ class AddRecords(_CollectionById[None], frozen=True, eq=False):
     Attributes:
         records: n records.
         write_tokens: n tokens: the same for records of one add, and used by no other add.
+        may_split: whether a backend may use several transactions if one request to Chroma cannot hold the records.
     """
 
     name = "add"
 
     records: RecordBatch
     write_tokens: list[str]
+    may_split: bool = False
 
     @property
     def size(self) -> int:
@@ -196,11 +198,17 @@ class UndoAdd(_CollectionById[None], frozen=True, eq=False):
 
 
 class UpsertRecords(_CollectionById[None], frozen=True, eq=False):
-    """Write records in one transaction."""
+    """Write records in one transaction.
+
+    Attributes:
+        records: the records.
+        may_split: whether a backend may use several transactions if one request to Chroma cannot hold the records.
+    """
 
     name = "upsert"
 
     records: RecordBatch
+    may_split: bool = False
 
     @property
     def size(self) -> int:

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, TypeVar
 from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import Collection, Distance, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
-from ragstore.model.metadata import CollectionMetadata, Metadata, Scalar
+from ragstore.model.metadata import CollectionMetadata, Scalar
 from ragstore.model.queries import CollectionMatches, Query
 from ragstore.store.protocol import Store
 
@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 StoreOperation: TypeAlias = Literal[
     "status",
+    "max_batch_size",
     "create_collection",
     "get_collection",
     "list_collections",
@@ -29,7 +30,7 @@ StoreOperation: TypeAlias = Literal[
     "write",
     "get",
     "get_ids",
-    "get_metadatas",
+    "get_metadata_values",
     "count",
     "delete",
     "query",
@@ -76,6 +77,10 @@ class StoreLayer:
     async def status(self) -> StoreStatus:
         """Check Chroma's health."""
         return await self._intercept("status", None, self._inner.status)
+
+    async def max_batch_size(self) -> int:
+        """The maximum number of documents in one write."""
+        return await self._intercept("max_batch_size", None, self._inner.max_batch_size)
 
     async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
         """Create a collection."""
@@ -129,11 +134,9 @@ class StoreLayer:
         """Read the ids of the selected documents, in insertion order."""
         return await self._intercept("get_ids", name, lambda: self._inner.get_ids(name, selection))
 
-    async def get_metadatas(self, name: str, selection: Selection, *, limit: int, offset: int) -> list[Metadata]:
-        """Read only the metadata of documents, in insertion order."""
-        return await self._intercept(
-            "get_metadatas", name, lambda: self._inner.get_metadatas(name, selection, limit=limit, offset=offset)
-        )
+    async def get_metadata_values(self, name: str, key: str) -> set[str]:
+        """Get the distinct values of a metadata key, as text."""
+        return await self._intercept("get_metadata_values", name, lambda: self._inner.get_metadata_values(name, key))
 
     async def count(self, name: str, selection: Selection = EVERYTHING) -> int:
         """The exact number of selected documents."""

@@ -13,7 +13,7 @@ from typing import Protocol
 from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import Collection, Distance, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
-from ragstore.model.metadata import CollectionMetadata, Metadata, Scalar
+from ragstore.model.metadata import CollectionMetadata, Scalar
 from ragstore.model.queries import CollectionMatches, Query
 
 
@@ -32,6 +32,9 @@ class Store(Protocol):
 
     async def status(self) -> StoreStatus:
         """Check Chroma's health."""
+
+    async def max_batch_size(self) -> int:
+        """The maximum number of documents in one write: the service's limit or Chroma's, whichever is lower."""
 
     async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
         """Create a collection.
@@ -83,14 +86,18 @@ class Store(Protocol):
     async def get_ids(self, name: str, selection: Selection) -> list[str]:
         """Read the ids of the selected documents, in insertion order."""
 
-    async def get_metadatas(self, name: str, selection: Selection, *, limit: int, offset: int) -> list[Metadata]:
-        """Read only the metadata of documents, in insertion order."""
+    async def get_metadata_values(self, name: str, key: str) -> set[str]:
+        """Get the distinct values of a metadata key as text; numbers and booleans are JSON, items of lists separate.
+
+        It reads all metadata in steps. A call that is cancelled is continued by the next one, unless documents were
+        written or deleted through this store in the meantime.
+        """
 
     async def count(self, name: str, selection: Selection = EVERYTHING) -> int:
         """The exact number of selected documents."""
 
     async def delete(self, name: str, selection: Selection) -> int:
-        """Delete documents.
+        """Delete documents, in steps of `max_batch_size`. If one fails, the earlier ones are done.
 
         Returns:
             The number of documents that were deleted.

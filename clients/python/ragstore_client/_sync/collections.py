@@ -55,30 +55,34 @@ class CollectionCalls(CallSender):
             )
         )
 
-    def list_collections(self, *, limit: int | None = None, offset: int | None = None) -> models.CollectionPage:
+    def list_collections(
+        self, *, limit: int | None = None, offset: int | None = None, counts: bool = False
+    ) -> models.CollectionPage:
         """List collections.
 
         Args:
             limit: maximum number of collections; all when None.
             offset: number of collections to skip.
+            counts: whether to count the documents of each collection; without it, each `count` is None.
 
         Returns:
             One page.
         """
-        return self._send(calls.list_collections(limit=limit, offset=offset))
+        return self._send(calls.list_collections(limit=limit, offset=offset, counts=counts))
 
-    def iter_collections(self, *, page_size: int = 100) -> Iterator[models.Collection]:
+    def iter_collections(self, *, page_size: int = 100, counts: bool = False) -> Iterator[models.Collection]:
         """Iterate over all collections.
 
         Args:
             page_size: number of collections per request.
+            counts: whether to count the documents of each collection; without it, each `count` is None.
 
         Yields:
             Each collection. Collections that are created or deleted during the iteration may shift the pages.
         """
         offset = 0
         while True:
-            page = self.list_collections(limit=page_size, offset=offset)
+            page = self.list_collections(limit=page_size, offset=offset, counts=counts)
             if not page.collections:
                 return
             yield from page.collections
