@@ -28,7 +28,7 @@ CHUNKS = 5000
 
 @dataclass(frozen=True)
 class TestSet:
-    """Questions and the passages with their answers.
+    """Questions, and passages that they are about.
 
     Attributes:
         name: its name.
@@ -47,7 +47,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def handbook() -> TestSet:
-    """The handbook of the examples. Every chunk of the section with the answer is relevant."""
+    """The handbook of the examples. Every chunk of the section that a question names is relevant."""
     chunks = [line for line in lines(HANDBOOK / "passages.jsonl") if line["metadata"]["layer"] == "chunk"]
     passages = [(line["id"], line["text"], line["embedding"]) for line in chunks]
     questions = []

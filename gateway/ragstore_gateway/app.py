@@ -43,7 +43,7 @@ _log = structlog.get_logger(__name__)
 
 
 def create_secrets(settings: Settings, connections: Connections) -> SecretReferences:
-    """What resolves references to secrets.
+    """The resolver of references to secrets.
 
     Args:
         settings: the settings.
@@ -60,7 +60,7 @@ def create_secrets(settings: Settings, connections: Connections) -> SecretRefere
 
 
 def create_embeddings(settings: Settings) -> Embeddings:
-    """What makes embedders, with the default that the settings choose.
+    """The factory of embedders, with the default that the settings choose.
 
     Args:
         settings: the settings.

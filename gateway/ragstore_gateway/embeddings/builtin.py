@@ -35,7 +35,7 @@ DIMENSIONS: Final = (256, 128, 64)
 """The dimensions that the model was trained for: a vector may be cut to the first components."""
 
 LIMITS: Final = "English; word vectors without word order; 256 dimensions; see docs/embeddings.md for its quality"
-"""What a reader of the log should know."""
+"""The limits of the model, for the log."""
 
 MAX_BATCH: Final = 256
 """Number of texts that are tokenized together: it bounds the memory for tokens."""

@@ -21,7 +21,7 @@ class EmbedRequest(Struct, frozen=True):
     ]
     normalize: Annotated[bool, Meta(description="Whether to scale the vectors to length 1.")] = True
     kind: Annotated[
-        Kind, Meta(description="What the texts are; some models embed questions and passages differently.")
+        Kind, Meta(description="Kind of the texts; some models embed questions and passages differently.")
     ] = "document"
 
 
@@ -55,7 +55,7 @@ class EmbeddingsRequest(Struct, frozen=True):
     dimensions: Annotated[int | None, Meta(description="The dimension, where the model has a choice of them.")] = None
     input_type: Annotated[
         Literal["query", "document", "passage"] | None,
-        Meta(description="Not in OpenAI's API: what the texts are. Without it they are documents."),
+        Meta(description="Not in OpenAI's API: kind of the texts. Without it they are documents."),
     ] = None
 
 

@@ -23,7 +23,7 @@ async def embeddings(
     cache_bytes: int = 1 << 20,
     secrets: SecretReferences | None = None,
 ) -> AsyncIterator[Embeddings]:
-    """What makes embedders, with its connections."""
+    """A factory of embedders, with its connections."""
     limits = EmbeddingLimits(concurrency, timeout_seconds, cache_bytes)
     made = Embeddings(secrets or references(), Connections(), limits)
     async with made.running():

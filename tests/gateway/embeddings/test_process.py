@@ -34,7 +34,7 @@ class Pair:
 
 
 async def openai_vectors(received: Received) -> web.StreamResponse:
-    """The response of OpenAI's API; repeats the key and the text in fields that nobody reads."""
+    """The response of OpenAI's API; repeats the key and the text in further fields."""
     body = received.json
     assert isinstance(body, dict)
     data = [{"index": index, "embedding": [float(len(text)), 1.0]} for index, text in enumerate(body["input"])]
