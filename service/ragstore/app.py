@@ -51,6 +51,7 @@ from ragstore.store.batching.store import BatchingStore
 from ragstore.store.collection_limit import CollectionLimitStore
 from ragstore.store.deadline import DeadlineStore
 from ragstore.store.filter_planning import FilterPlanningStore
+from ragstore.store.index_check import IndexSamplingStore
 from ragstore.store.key_scope import STORE_KEYS, StoreScope, embedded_objection
 from ragstore.store.metrics import MetricsStore
 from ragstore.store.protocol import Store
@@ -122,6 +123,8 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     layers.append(MetricsLayer())
     backend = LayeredBackend(create_backend(settings, tracing), layers)
     store: Store = ChromaStore(backend, settings.max_batch_size)
+    if settings.index_sample_every:
+        store = IndexSamplingStore(store, settings.index_sample_every)
     if settings.planning:
         store = FilterPlanningStore(store)
     if settings.coalescing:

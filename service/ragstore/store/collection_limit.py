@@ -6,7 +6,7 @@ import asyncio
 
 from ragstore.errors import CollectionExists, CollectionNotFound, TooManyCollections
 from ragstore.kit import context
-from ragstore.model.collections import Collection, Distance
+from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
@@ -27,7 +27,9 @@ class CollectionLimitStore(StoreLayer):
         self._max_collections = max_collections
         self._creating = asyncio.Lock()
 
-    async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
+    async def create_collection(
+        self, name: str, metadata: CollectionMetadata, distance: Distance, hnsw: HnswParameters = DEFAULT_HNSW
+    ) -> Collection:
         """Create a collection.
 
         Raises:
@@ -41,4 +43,4 @@ class CollectionLimitStore(StoreLayer):
                     context.record_denied(name)
                     raise TooManyCollections(self._max_collections) from None
                 raise CollectionExists(name)
-            return await self._inner.create_collection(name, metadata, distance)
+            return await self._inner.create_collection(name, metadata, distance, hnsw)
