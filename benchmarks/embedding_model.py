@@ -27,7 +27,7 @@ CHUNKS = 5000
 
 
 @dataclass(frozen=True)
-class TestSet:
+class QuestionSet:
     """Questions, and passages that they are about.
 
     Attributes:
@@ -46,7 +46,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def handbook() -> TestSet:
+def handbook() -> QuestionSet:
     """The handbook of the examples. Every chunk of the section that a question names is relevant."""
     chunks = [line for line in lines(HANDBOOK / "passages.jsonl") if line["metadata"]["layer"] == "chunk"]
     passages = [(line["id"], line["text"], line["embedding"]) for line in chunks]
@@ -54,10 +54,10 @@ def handbook() -> TestSet:
     for line in lines(HANDBOOK / "questions.jsonl"):
         relevant = [each["id"] for each in chunks if each["metadata"].get("section_heading") == line["answer_in"]]
         questions.append((line["text"], line["embedding"], relevant))
-    return TestSet("handbook", passages, questions)
+    return QuestionSet("handbook", passages, questions)
 
 
-def helpdesk(language: str) -> TestSet:
+def helpdesk(language: str) -> QuestionSet:
     """The rules of a help desk, and questions in other words than theirs."""
     passages = [(line["id"], line["text"], line["embedding"]) for line in lines(HELPDESK / "passages.jsonl")]
     questions = [
@@ -65,10 +65,10 @@ def helpdesk(language: str) -> TestSet:
         for line in lines(HELPDESK / "questions.jsonl")
         if line["language"] == language
     ]
-    return TestSet("help desk" if language == "en" else "help desk, questions in German", passages, questions)
+    return QuestionSet("help desk" if language == "en" else "help desk, questions in German", passages, questions)
 
 
-def quality(test_set: TestSet) -> list[str]:
+def quality(test_set: QuestionSet) -> list[str]:
     """The rows of the table of quality for one set."""
     import numpy as np
 

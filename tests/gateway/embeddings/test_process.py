@@ -7,13 +7,15 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import pytest
 from aiohttp import web
 
+from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.settings import SettingsError
-from ragstore_gateway.app import create_embedder, create_embeddings
+from ragstore_gateway.app import create_embeddings
 from ragstore_gateway.settings import load
 from tests.gateway.embeddings.waits import until
 from tests.support.fake_providers import FakeProvider, Received, fake_provider, json_response
@@ -22,6 +24,7 @@ from tests.support.servers import Served, inherited_environ, running
 
 SECRET = "canary-secret-5ad1"
 TEXT = "canary-text-91c3"
+UPSTREAM_KEY = "canary-upstream-77b0"
 
 
 @dataclass
@@ -55,6 +58,8 @@ async def pair(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pair]:
             "RAGSTORE_GATEWAY_EMBEDDING_TIMEOUT_SECONDS": "2",
             "RAGSTORE_GATEWAY_SECRETS_PATH": str(folder / "secrets"),
             "RAGSTORE_GATEWAY_LOG_LEVEL": "debug",
+            "RAGSTORE_GATEWAY_UPSTREAM_URL": provider.url + "/upstream/v1",
+            "RAGSTORE_GATEWAY_UPSTREAM_KEY": UPSTREAM_KEY,
         }
         served = await asyncio.to_thread(start_gateway, folder, environ)
         with running(served):
@@ -96,6 +101,21 @@ async def test_the_built_in_model_is_still_there_by_its_name(pair: Pair) -> None
     response = await pair.http.post("/v1/embeddings", json={"model": "builtin/wordllama", "input": "bbb"})
     assert len(response.json()["data"][0]["embedding"]) == 256
     assert pair.provider.received == []
+
+
+@pytest.mark.process
+async def test_a_request_for_another_model_is_forwarded_unchanged(pair: Pair) -> None:
+    async def respond(received: Received) -> web.StreamResponse:
+        return json_response({"data": [], "model": "other", "unknown": 1}, 200, {"X-Upstream": "yes"})
+
+    pair.provider.respond = respond
+    body = b'{"model":  "other", "input": [[1, 2]], "encoding_format": "int8", "unknown": 1.50}'
+    response = await pair.http.post("/v1/embeddings", content=body)
+    received = pair.provider.received[0]
+    assert (received.path, received.body) == ("/upstream/v1/embeddings", body)
+    assert received.headers["Authorization"] == f"Bearer {UPSTREAM_KEY}"
+    assert response.json() == {"data": [], "model": "other", "unknown": 1}
+    assert response.headers["X-Upstream"] == "yes"
 
 
 @pytest.mark.process
@@ -173,6 +193,7 @@ async def test_no_secret_and_no_text_is_in_log_metrics_settings_or_health(pair: 
     shown.append(_run("check", {**environ, "RAGSTORE_GATEWAY_VAULT_TOKEN": SECRET}).stdout)
     for text in shown:
         assert SECRET not in text
+        assert UPSTREAM_KEY not in text
         assert TEXT not in text
     assert "embedding provider rejected a request" in shown[3]
 
@@ -193,7 +214,7 @@ async def hung(received: Received) -> web.StreamResponse:
 )
 def test_a_provider_that_cannot_work_is_an_error_of_the_settings(environ: dict[str, str], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
-        create_embedder(load(environ))
+        create_embeddings(load(environ))
 
 
 @pytest.mark.process
@@ -237,6 +258,37 @@ def test_the_own_variables_win_over_the_aliases() -> None:
         }
     )
     assert (settings.provider, settings.embedding_url, settings.embedding_model) == ("tei", "http://tei", "c/d")
+
+
+def test_literal_secrets_are_accepted_with_the_setting() -> None:
+    environ = {
+        "RAGSTORE_GATEWAY_EMBEDDING_PROVIDER": "openai",
+        "RAGSTORE_GATEWAY_EMBEDDING_PARAMETERS": f'{{"apiKey": "{SECRET}"}}',
+        "RAGSTORE_GATEWAY_ALLOW_LITERAL_SECRETS": "true",
+    }
+    assert create_embeddings(load(environ)).default.name == "openai/text-embedding-3-small"
+
+
+def test_the_settings_choose_the_sources_of_references(tmp_path: Path) -> None:
+    for scheme, variable in (("file", "SECRETS_PATH"), ("vault", "VAULT_URL"), ("eddivault", "VAULT_URL")):
+        given = {"apiKey": f"${{{scheme}:a/b}}"}
+        with pytest.raises(InvalidRequest, match=f"References to {scheme} are not configured"):
+            create_embeddings(load({})).validate("openai", given)
+        embeddings = create_embeddings(load({f"RAGSTORE_GATEWAY_{variable}": str(tmp_path)}))
+        embeddings.validate("openai", given)
+
+
+@pytest.mark.process
+def test_no_optional_package_is_loaded_without_its_provider() -> None:
+    code = (
+        "import sys; from ragstore_gateway.app import create_embeddings; from ragstore_gateway.settings import load; "
+        "create_embeddings(load({})); print([name for name in sys.argv[1:] if name in sys.modules])"
+    )
+    packages = ["botocore", "google.auth", "requests", "sentence_transformers", "torch", "wordllama"]
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *packages], env=inherited_environ(), capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.strip() == "[]"
 
 
 def test_without_settings_the_provider_is_local() -> None:
