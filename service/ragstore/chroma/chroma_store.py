@@ -30,6 +30,7 @@ from ragstore.chroma.collection_cache import CollectionCache
 from ragstore.chroma.errors import StaleCollectionId, wrong_dimension
 from ragstore.chroma.first_write import LOCK_PREFIX, first_write
 from ragstore.chroma.merging import ids_of, merge
+from ragstore.chroma.metadata_merging import update_metadatas
 from ragstore.chroma.operations import (
     AddRecords,
     CountCollections,
@@ -72,6 +73,7 @@ from ragstore.model.metadata import (
     too_many_collection_keys,
     without_nulls,
 )
+from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Matches, Query
 
 
@@ -174,6 +176,18 @@ class ChromaStore:
 
         async with self._locks.get(name):
             return await self._cache.with_collection(name, write)
+
+    async def update_documents(self, name: str, updates: Sequence[MetadataUpdates]) -> list[ServiceError | None]:
+        """Execute several updates of metadata as one; each has its own outcome."""
+
+        async def update(collection: Collection) -> list[ServiceError | None]:
+            try:
+                return await update_metadatas(self.backend, collection, updates, await self.max_batch_size())
+            finally:
+                self._scans.forget(collection.id)
+
+        async with self._locks.get(name):
+            return await self._cache.with_collection(name, update)
 
     async def get(
         self,
@@ -284,7 +298,6 @@ class ChromaStore:
             return [outcome for write in writes for outcome in await self._write_alike(collection, kind, [write])]
 
     async def _upsert(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
-        """Execute upserts as one."""
         present = await self.backend.call(GetRecords(collection.id, ids_of(writes), columns=("metadatas",)))
         before = dict(zip(present.ids, present.metadatas or [], strict=True))
         merged = merge(collection.name, writes, before)
@@ -340,7 +353,6 @@ class ChromaStore:
             await delete_lists_in_steps(self.backend, collection.id, size, self._scans)
 
     async def _matching(self, collection: Collection, selection: Selection) -> list[str]:
-        """Ids of the selected documents."""
         return (await self._read(collection, selection)).ids
 
     async def _read(

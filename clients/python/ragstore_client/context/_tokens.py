@@ -12,6 +12,8 @@ from ragstore_client._exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+else:
+    Tokenizer = object
 
 TokenCounter: TypeAlias = Callable[[str], int]
 """Returns the number of tokens of a text."""
