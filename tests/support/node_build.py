@@ -12,7 +12,14 @@ from filelock import FileLock
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CLIENT: Final = ROOT / "clients" / "node"
-_SOURCES: Final = ("clients/node/src", "clients/node/package.json", "clients/node/tsconfig.json", "tests/node")
+_SOURCES: Final = (
+    "clients/node/src",
+    "clients/node/scripts",
+    "clients/node/package.json",
+    "clients/node/tsconfig.json",
+    "clients/node/tsconfig.cjs.json",
+    "tests/node",
+)
 
 
 def run(*command: str, **environ: str) -> str:

@@ -1,5 +1,6 @@
 /** Batches of an ingestion: documents are encoded as they are read, and collected up to the limits of a request. */
 
+import { dimensionOf } from "./embeddings.js";
 import { encodeDocument } from "./encoding.js";
 import { InvalidInput } from "./errors.js";
 import type { NewDocument } from "./types.js";
@@ -10,6 +11,8 @@ export interface Entry {
   id: string | undefined;
   body: string;
   bytes: number;
+  /** Dimension of its embedding. */
+  dimension: number;
   error?: Error;
 }
 
@@ -71,11 +74,12 @@ export class Batcher {
 
 /** Encode a document. One that cannot be sent becomes an entry with an error, whatever it is. */
 export function entryOf(document: NewDocument, index: number): Entry {
-  const entry: Entry = { index, id: undefined, body: "", bytes: 0 };
+  const entry: Entry = { index, id: undefined, body: "", bytes: 0, dimension: 0 };
   try {
     const id: unknown = (document as NewDocument | null | undefined)?.id ?? undefined;
     entry.id = typeof id === "string" ? id : undefined;
     entry.body = encodeDocument(document, `$.documents[${index}]`);
+    entry.dimension = dimensionOf(document.embedding);
     if (id === undefined) {
       throw new InvalidInput(`a document needs an id to be ingested, because it may be sent twice: $.documents[${index}].id`);
     }

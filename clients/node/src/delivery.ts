@@ -48,7 +48,7 @@ export async function deliver(batch: Batch, send: (body: string) => Promise<unkn
     try {
       await send(documentsBody(entries.map((entry) => entry.body)));
       largest = Math.max(largest, entries.length);
-      // A service before version 0.2 may blame a good document for differing from a bad one.
+      // The document that was blamed is a good one: the next rejections are halved instead.
       namesAreTrusted &&= !suspected;
     } catch (error) {
       if (!isRejection(error)) {
@@ -74,7 +74,8 @@ function takeLargest(chunks: Chunk[]): Chunk | undefined {
 
 /** Split a rejected request. The documents that are known to be rejected get their errors. */
 function split(entries: readonly Entry[], error: ProblemError, trusted: boolean, errors: Map<Entry, Error>): Chunk[] {
-  const fields = trusted && !isTooLarge(error) ? fieldsByIndex(error) : new Map<number, FieldError[]>();
+  const tooLarge = isTooLarge(error);
+  const fields = tooLarge ? new Map<number, FieldError[]>() : fieldsByIndex(error);
   const blamed = entries.filter((_, index) => fields.has(index));
   const others = entries.filter((_, index) => !fields.has(index));
   if (entries.length === 1 || blamed.length > 1) {
@@ -86,11 +87,31 @@ function split(entries: readonly Entry[], error: ProblemError, trusted: boolean,
     });
     return entries.length === 1 || others.length === 0 ? [] : [{ entries: others }];
   }
-  if (blamed.length === 1) {
+  const byDimension = !tooLarge && isAboutDimensions(error) ? groupedByDimension(entries) : [];
+  if (byDimension.length > 1) {
+    // A service before version 0.2 compares with the first document, and blames the second if the first is the bad one.
+    return byDimension.map((group) => ({ entries: group }));
+  }
+  if (blamed.length === 1 && trusted) {
     return [{ entries: others }, { entries: blamed, suspected: true }];
   }
   const middle = Math.ceil(entries.length / 2);
   return [{ entries: entries.slice(0, middle) }, { entries: entries.slice(middle) }];
+}
+
+/** Whether the dimension of an embedding may be the reason. A service before version 0.2 sends no code. */
+function isAboutDimensions({ code }: ProblemError): boolean {
+  return code === undefined || code === "dimension_mismatch";
+}
+
+function groupedByDimension(entries: readonly Entry[]): Entry[][] {
+  const groups = new Map<number, Entry[]>();
+  for (const entry of entries) {
+    const group = groups.get(entry.dimension) ?? [];
+    group.push(entry);
+    groups.set(entry.dimension, group);
+  }
+  return [...groups.values()];
 }
 
 /** Whether a request was rejected because of its documents. */

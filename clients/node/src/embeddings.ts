@@ -48,6 +48,11 @@ export function toBase64(embedding: Embedding): string {
   return btoa(binary);
 }
 
+/** Number of components of an embedding. */
+export function dimensionOf(embedding: Embedding): number {
+  return embedding instanceof Base64 ? Math.floor((embedding.value.replace(/=+$/, "").length * 3) / 16) : embedding.length;
+}
+
 /**
  * Convert an embedding to float32.
  *

@@ -8,6 +8,7 @@ import { type MaxMarginalRelevanceSearchOptions, VectorStore } from "@langchain/
 import { Client } from "./client.js";
 import { InvalidInput } from "./errors.js";
 import type { IngestOptions } from "./ingest.js";
+import { randomId } from "./runtime.js";
 import type { DeleteRequest, Distance, Match, NewDocument, Where } from "./types.js";
 
 /** Where the documents of a vector store are. */
@@ -98,7 +99,7 @@ export class RagstoreVectorStore extends VectorStore {
       throw new InvalidInput("there must be a vector, and if ids are given an id, for each document");
     }
     const added = documents.map(({ pageContent, metadata, id }, index) => ({
-      id: ids?.[index] ?? id ?? crypto.randomUUID(),
+      id: ids?.[index] ?? id ?? randomId(),
       text: pageContent,
       embedding: vectors[index] ?? [],
       metadata: flat(metadata) as NonNullable<NewDocument["metadata"]>,
