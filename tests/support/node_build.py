@@ -22,11 +22,11 @@ _SOURCES: Final = (
 )
 
 
-def run(*command: str, **environ: str) -> str:
-    """Run a command in the client's folder and return its output. It must succeed."""
+def run(*command: str, cwd: Path = CLIENT, **environ: str) -> str:
+    """Run a command in the client's folder, or in another one, and return its output. It must succeed."""
     completed = subprocess.run(
         command,
-        cwd=CLIENT,
+        cwd=cwd,
         env={**os.environ, **environ},
         stdin=subprocess.DEVNULL,
         capture_output=True,

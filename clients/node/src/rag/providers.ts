@@ -124,10 +124,10 @@ export class ProviderRegistry {
 
   /** List the registered providers, in the order of registration. */
   discover(): ProviderInfo[] {
-    return Array.from(this.#providers.values(), ({ id, title, capabilities, ...provider }) => ({
-      name: id,
-      title,
-      capabilities,
+    return Array.from(this.#providers.values(), (provider) => ({
+      name: provider.id,
+      title: provider.title,
+      capabilities: provider.capabilities,
       connectionSchema: provider.getConnectionSchema(),
     }));
   }
