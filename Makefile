@@ -29,7 +29,12 @@ $(VENV)/run.stamp: requirements/embedded.txt requirements/build.txt pyproject.to
 	$(PIP_INSTALL) --no-build-isolation --no-deps -e . -e clients/python
 	@touch $@
 
-$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
+$(VENV)/gateway.stamp: requirements/gateway.txt gateway/pyproject.toml $(VENV)/run.stamp
+	$(PIP_INSTALL) --require-hashes -r requirements/gateway.txt
+	$(PIP_INSTALL) --no-build-isolation --no-deps -e gateway
+	@touch $@
+
+$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/gateway.stamp
 	$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
 	@touch $@
 
@@ -57,16 +62,20 @@ environments: $(VENV)/docs.stamp $(DEPLOY_VENV)/deploy.stamp $(AUDIT_VENV)/audit
 
 UV ?= uv
 # The client is installed from this tree.
-UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" --no-emit-package ragstore-client
+UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" --no-emit-package ragstore --no-emit-package ragstore-client
 IMAGE_EXTRAS := --extra tracing --extra transfer
+# Without sentence-transformers, which brings PyTorch.
+GATEWAY_EXTRAS := --extra bedrock --extra vertex
 
 .PHONY: lock
 lock: ## pin new dependencies, with hashes (needs uv); LOCK=--upgrade pins the newest version of each
 	$(UV_COMPILE) $(LOCK) pyproject.toml $(IMAGE_EXTRAS) --extra embedded -o requirements/embedded.txt
 	$(UV_COMPILE) $(LOCK) pyproject.toml $(IMAGE_EXTRAS) -c requirements/embedded.txt -o requirements/remote.txt
 	$(UV_COMPILE) $(LOCK) --group build -c requirements/embedded.txt -o requirements/build.txt
-	$(UV_COMPILE) $(LOCK) pyproject.toml clients/python/pyproject.toml --all-extras --group dev \
-		-c requirements/embedded.txt -c requirements/build.txt -o requirements/dev.txt
+	$(UV_COMPILE) $(LOCK) gateway/pyproject.toml $(GATEWAY_EXTRAS) -c requirements/embedded.txt -o requirements/gateway.txt
+	$(UV_COMPILE) $(LOCK) pyproject.toml clients/python/pyproject.toml gateway/pyproject.toml --group dev \
+		$(IMAGE_EXTRAS) $(GATEWAY_EXTRAS) --extra embedded --extra context --extra langchain --extra langgraph --extra llamaindex \
+		-c requirements/gateway.txt -c requirements/build.txt -o requirements/dev.txt
 	$(UV_COMPILE) $(LOCK) --group docs -c requirements/dev.txt -o requirements/docs.txt
 	$(UV_COMPILE) $(LOCK) --group audit -o requirements/audit.txt
 	$(UV_COMPILE) $(LOCK) --group deploy -o requirements/deploy.txt
@@ -76,6 +85,10 @@ lock: ## pin new dependencies, with hashes (needs uv); LOCK=--upgrade pins the n
 .PHONY: run
 run: $(VENV)/run.stamp ## serve on 127.0.0.1:8080 with embedded Chroma under ./data
 	$(BIN)/ragstore serve
+
+.PHONY: gateway
+gateway: $(VENV)/gateway.stamp ## serve the gateway on 127.0.0.1:8090, with the store and embeddings in its process
+	$(BIN)/ragstore-gateway serve
 
 .PHONY: demo
 demo: $(VENV)/dev.stamp ## ingest the example handbook into a running service and query it
@@ -96,7 +109,7 @@ node: clients/node/node_modules/.package-lock.json ## build the Node client
 	cd clients/node && npm run --silent build
 
 .PHONY: fuzz
-fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores: make fuzz FUZZ="--seconds 600 --store remote"
+fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores and the gateway: make fuzz FUZZ="--seconds 600 --target remote"
 	$(BIN)/python -m tests.fuzz.campaign $(FUZZ)
 
 .PHONY: soak
@@ -111,6 +124,7 @@ bench: $(VENV)/dev.stamp ## compare with direct calls to Chroma (needs wrk): mak
 .PHONY: generate
 generate: $(VENV)/dev.stamp clients/node/node_modules/.package-lock.json ## regenerate every committed file that is made from the code
 	$(BIN)/ragstore openapi > openapi/openapi.json
+	$(BIN)/ragstore-gateway openapi > openapi/gateway.json
 	cd clients/node && npm run --silent generate
 	$(BIN)/python -m scripts.generate_sync_client
 	$(BIN)/python -m scripts.settings_table
@@ -133,7 +147,8 @@ check: $(VENV)/dev.stamp node_modules/.package-lock.json node-check deploy-check
 	$(BIN)/python -m scripts.check_style
 	$(BIN)/python -m scripts.generate_sync_client --check
 	$(BIN)/ragstore openapi | diff -u openapi/openapi.json - || { echo "openapi/openapi.json is out of date: make generate"; exit 1; }
-	REDOCLY_TELEMETRY=off npx --no-install redocly lint openapi/openapi.json
+	$(BIN)/ragstore-gateway openapi | diff -u openapi/gateway.json - || { echo "openapi/gateway.json is out of date: make generate"; exit 1; }
+	REDOCLY_TELEMETRY=off npx --no-install redocly lint openapi/openapi.json openapi/gateway.json
 	$(MAKE) --no-print-directory audit
 
 # --no-compile, here and for the other tools: most of their modules are never imported.
@@ -157,14 +172,14 @@ node-check: clients/node/node_modules/.package-lock.json ## check the Node clien
 
 .PHONY: deploy-check
 deploy-check: $(DEPLOY_VENV)/deploy.stamp ## check the Dockerfile, the compose file and the manifests
-	$(DEPLOY)/hadolint Dockerfile
+	$(DEPLOY)/hadolint Dockerfile gateway/Dockerfile
 	$(DEPLOY)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
 	$(DEPLOY)/python -m scripts.render_manifests build/k8s
 	$(DEPLOY)/python scripts/validate_manifests.py build/k8s/*.yaml
 	$(DEPLOY)/python scripts/prometheus_rules.py | diff -u k8s/monitoring/prometheusrule.yaml - || { echo "prometheusrule.yaml is out of date: make generate"; exit 1; }
 	if command -v promtool > /dev/null; then promtool test rules k8s/monitoring/rules.test.yaml; else echo "promtool not found: skipping the tests of the alerts (Debian's package prometheus has it)"; fi
 	if ls build/k8s/plain-* > /dev/null 2>&1; then echo "skipping checkov on the overlays, which were not rendered"; else $(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework kubernetes --directory build/k8s; fi
-	$(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework dockerfile --file Dockerfile
+	$(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework dockerfile --file Dockerfile gateway/Dockerfile
 
 .PHONY: clean
 clean: ## remove everything that the other targets created, except ./data

@@ -29,11 +29,15 @@ PROCESS_FIXTURES = frozenset(
         "spy_backend",
         "keyed",
         "archive_store",
+        "gateway",
+        "chat_gateway",
     }
 )
 """Fixtures that start a process. Each other one that does so depends on one of these."""
 
-PROCESS_FOLDERS = frozenset({"system", "soak", "fuzz", "node", "deploy", "transfer", "chroma_quirks", "hostile"})
+PROCESS_FOLDERS = frozenset(
+    {"system", "soak", "fuzz", "node", "deploy", "transfer", "chroma_quirks", "hostile", "old_chroma"}
+)
 """Folders whose tests start processes of their own."""
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import platform
 import threading
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from litestar import Litestar
 from litestar.datastructures import State
 from litestar.di import Provide
-from litestar.types import ASGIApp
+from litestar.types import ASGIApp, Receive, Scope, Send
 from prometheus_client import Info
 
 from ragstore import __version__
 from ragstore.api import parameters
+from ragstore.api.decode_documents import DocumentsDecoder
 from ragstore.api.media_types import NegotiatedResponse
 from ragstore.api.openapi import document as openapi
 from ragstore.api.raw_paths import RawPathMiddleware
@@ -26,6 +30,7 @@ from ragstore.api.routes.stream import stream_documents
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.embedded.backend import EmbeddedBackend
+from ragstore.chroma.embedded.process_memory import MemoryWatch
 from ragstore.chroma.http.backend import HttpBackend
 from ragstore.chroma.layers.circuit_breaker import CircuitBreakerLayer
 from ragstore.chroma.layers.consistent_reads import ConsistentReadLayer
@@ -34,15 +39,19 @@ from ragstore.chroma.layers.metrics import MetricsLayer
 from ragstore.chroma.layers.retries import RetryLayer
 from ragstore.errors import ChromaTimeout
 from ragstore.kit.auth.keys import KeyRing
+from ragstore.kit.auth.middleware import TRUSTED
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
+from ragstore.kit.openapi import StructSchemas
 from ragstore.kit.service import Service
 from ragstore.operations.stream.session import StreamConfig
 from ragstore.settings import PREFIX, Settings
 from ragstore.store.audit import AuditStore
 from ragstore.store.batching.store import BatchingStore
+from ragstore.store.collection_limit import CollectionLimitStore
 from ragstore.store.deadline import DeadlineStore
 from ragstore.store.filter_planning import FilterPlanningStore
+from ragstore.store.index_check import IndexSamplingStore
 from ragstore.store.key_scope import STORE_KEYS, StoreScope, embedded_objection
 from ragstore.store.metrics import MetricsStore
 from ragstore.store.protocol import Store
@@ -76,6 +85,7 @@ def create_backend(settings: Settings, tracing: Tracing | None = None) -> Backen
             settings.chroma_database,
             settings.chroma_timeout_seconds,
             settings.sync_threshold,
+            MemoryWatch(settings.embedded_memory_bytes),
         )
     headers = dict(settings.chroma_headers)
     if settings.chroma_token:
@@ -113,6 +123,8 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     layers.append(MetricsLayer())
     backend = LayeredBackend(create_backend(settings, tracing), layers)
     store: Store = ChromaStore(backend, settings.max_batch_size)
+    if settings.index_sample_every:
+        store = IndexSamplingStore(store, settings.index_sample_every)
     if settings.planning:
         store = FilterPlanningStore(store)
     if settings.coalescing:
@@ -123,7 +135,7 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
             settings.queued_bytes,
             _batch_tracer(tracing),
         )
-    return MetricsStore(DeadlineStore(store))
+    return MetricsStore(DeadlineStore(CollectionLimitStore(store, settings.max_collections)))
 
 
 def _batch_tracer(tracing: Tracing | None) -> BatchTracer | None:
@@ -158,6 +170,7 @@ def create_litestar(
         return AuditStore(create_store(placed, tracing))
 
     stores = StoreRegistry(create_stack, TenantDatabase(settings.chroma_tenant, settings.chroma_database))
+    decoder = DocumentsDecoder(settings.max_batch_size)
     stream_config = StreamConfig(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
     return SERVICE.litestar(
         [
@@ -182,13 +195,14 @@ def create_litestar(
             else Provide(stores.store_of_key),
             "store_kind": Provide(lambda: settings.store, sync_to_thread=False),
             "collection": Provide(parameters.collection, sync_to_thread=False),
+            "decoder": Provide(lambda: decoder, sync_to_thread=False),
             "stream_config": Provide(lambda: stream_config, sync_to_thread=False),
             "requested_id": Provide(parameters.requested_id, sync_to_thread=False),
         },
         on_startup=[stores.start],
         on_shutdown=[stores.close],
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
-        plugins=[openapi.StructSchemas()],
+        plugins=[StructSchemas()],
         response_class=NegotiatedResponse,
         openapi_config=openapi.config(),
     )
@@ -210,6 +224,44 @@ def key_ring(settings: Settings) -> KeyRing[StoreScope] | None:
     return KeyRing(settings.keys_file, STORE_KEYS)
 
 
+@dataclass(frozen=True)
+class InProcessStore:
+    """The store for a process that is another service.
+
+    Attributes:
+        app: for requests from the network.
+        trusted: for requests of the process itself: no key, no limits, no log line of its own.
+        lifespan: starts the store, and stops it at the end.
+    """
+
+    app: ASGIApp
+    trusted: ASGIApp
+    lifespan: Callable[[], AbstractAsyncContextManager[None]]
+
+
+def in_process(settings: Settings, stopping: threading.Event) -> InProcessStore:
+    """The store within the process of another service.
+
+    Args:
+        settings: the store's settings.
+        stopping: set by the caller when the process shuts down.
+
+    Returns:
+        The store, not started.
+
+    Raises:
+        KeysError: the file of keys cannot be used.
+    """
+    litestar = create_litestar(settings, stopping, SERVICE.tracing())
+    routed = RawPathMiddleware(AllowHeaderMiddleware(litestar))
+
+    async def trusted(scope: Scope, receive: Receive, send: Send) -> None:
+        scope[TRUSTED] = True  # type: ignore[typeddict-unknown-key]  # not of ASGI
+        await routed(scope, receive, send)
+
+    return InProcessStore(_wrapped(routed, settings, stopping), trusted, litestar.lifespan)
+
+
 def create_app(settings: Settings, stopping: threading.Event | None = None) -> ASGIApp:
     """The service as an ASGI application.
 
@@ -223,4 +275,8 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
     stopping = stopping or threading.Event()
     BUILD.info({"version": __version__, "store": settings.store, "python": platform.python_version()})
     app = RawPathMiddleware(AllowHeaderMiddleware(create_litestar(settings, stopping, SERVICE.tracing())))
+    return _wrapped(app, settings, stopping)
+
+
+def _wrapped(app: ASGIApp, settings: Settings, stopping: threading.Event) -> ASGIApp:
     return SERVICE.wrapped(app, settings, stopping, ChromaTimeout("The request took too long"))

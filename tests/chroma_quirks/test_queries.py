@@ -86,7 +86,7 @@ def test_embeddings_of_cosine_collections_come_back_changed(client: ClientAPI) -
         name="cosine-loses-extreme-lengths",
         summary="A cosine collection keeps embeddings shorter than about 1e-19 as zero, and longer than 1.8e19 as NaN.",
         workaround="Such embeddings are 400 in a cosine collection.",
-        works_around=("ragstore.chroma.validation:_lost_norm",),
+        works_around=("ragstore.model.vectors:has_lost_norm",),
     )
 )
 def test_a_cosine_collection_loses_embeddings_of_extreme_lengths(client: ClientAPI) -> None:

@@ -10,9 +10,9 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.routes import HTTPRoute
 
 from ragstore.api.openapi.document import document
-from ragstore.api.route_options import ERRORS
 from ragstore.app import create_litestar
 from ragstore.kit.auth.roles import ROLE
+from ragstore.kit.openapi import ERRORS
 from ragstore.settings import Settings
 
 APP = create_litestar(Settings())

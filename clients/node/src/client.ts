@@ -112,16 +112,16 @@ export class Client {
     return await collections.createCollection(this.#core, name, options);
   }
 
-  /** List collections; all of them without a `limit`. */
+  /** List collections; all of them without a `limit`. Their documents are counted if `counts` is true. */
   async listCollections(
-    options?: { limit?: number | undefined; offset?: number | undefined } & CallOptions,
+    options?: collections.ListCollectionsOptions & CallOptions,
   ): Promise<types.CollectionPage> {
     return await collections.listCollections(this.#core, options);
   }
 
-  /** Iterate over all collections, page by page. */
+  /** Iterate over all collections, page by page. Their documents are counted if `counts` is true. */
   iterCollections(
-    options?: { pageSize?: number | undefined } & CallOptions,
+    options?: collections.IterCollectionsOptions & CallOptions,
   ): AsyncGenerator<types.Collection, void, undefined> {
     return collections.iterCollections(this.#core, options);
   }

@@ -1,6 +1,6 @@
 /** The calls on collections. */
 
-import { collectionPath, integer, parseCallOptions, parseOptions } from "./arguments.js";
+import { checkOptions, collectionPath, integer, type Names, parseCallOptions, parseOptions } from "./arguments.js";
 import { type Core, wireBody } from "./core.js";
 import { checkMetadata } from "./encoding.js";
 import { CollectionMismatch, InvalidInput, NotFound } from "./errors.js";
@@ -11,11 +11,32 @@ import type {
   CollectionDeleted,
   CollectionMetadata,
   CollectionPage,
+  HnswParameters,
   MetadataUpdated,
   MetadataValues,
   NewCollection,
   Schemas,
 } from "./types.js";
+
+const HNSW: Names<HnswParameters> = { efConstruction: true, maxNeighbors: true, efSearch: true };
+
+/** Which collections are listed. */
+export interface ListCollectionsOptions {
+  /** Maximum number of collections; all by default. */
+  limit?: number | undefined;
+  /** Number of collections to skip. */
+  offset?: number | undefined;
+  /** Whether to count the documents of each collection, a call each. */
+  counts?: boolean | undefined;
+}
+
+/** How collections are iterated over. */
+export interface IterCollectionsOptions {
+  /** Number of collections in a request: 100 by default. */
+  pageSize?: number | undefined;
+  /** Whether to count the documents of each collection, a call each. */
+  counts?: boolean | undefined;
+}
 
 export async function createCollection(
   core: Core,
@@ -31,6 +52,7 @@ export async function createCollection(
     embeddingModel: true,
     distance: true,
     getOrCreate: true,
+    hnsw: true,
     ifExists: true,
   });
   const { ifExists, ...collection } = own;
@@ -38,7 +60,9 @@ export async function createCollection(
     throw new InvalidInput("ifExists must be 'use'");
   }
   checkMetadata(collection.metadata, "$.metadata");
-  const body = wireBody<Schemas["NewCollection"]>({ name, ...collection });
+  checkOptions("createCollection: hnsw", collection.hnsw, HNSW);
+  const hnsw = collection.hnsw && wireBody<Schemas["HnswParameters"]>(collection.hnsw);
+  const body = wireBody<Schemas["NewCollection"]>({ name, ...collection, hnsw });
   const created = await core.send((api, init) => api.POST("/collections", { ...init, body }), call, {
     idempotent: collection.getOrCreate === true,
   });
@@ -68,24 +92,26 @@ function checkSame(existing: CollectionCreated, { distance, embeddingModel, embe
 
 export async function listCollections(
   core: Core,
-  options?: { limit?: number | undefined; offset?: number | undefined } & CallOptions,
+  options?: ListCollectionsOptions & CallOptions,
 ): Promise<CollectionPage> {
-  const { call, own: query } = parseOptions<{ limit?: number; offset?: number }>(
-    "listCollections",
-    options as { limit?: number; offset?: number } & CallOptions,
-    { limit: true, offset: true },
-  );
-  return await core.send((api, init) => api.GET("/collections", { ...init, params: { query } }), call);
+  const { call, own } = parseOptions<ListCollectionsOptions>("listCollections", options, {
+    limit: true,
+    offset: true,
+    counts: true,
+  });
+  const params = { query: wireBody<object>(own) };
+  return await core.send((api, init) => api.GET("/collections", { ...init, params }), call);
 }
 
 export async function* iterCollections(
   core: Core,
-  options?: { pageSize?: number | undefined } & CallOptions,
+  options?: IterCollectionsOptions & CallOptions,
 ): AsyncGenerator<Collection, void, undefined> {
-  const { call, own } = parseOptions<{ pageSize?: number | undefined }>("iterCollections", options, { pageSize: true });
-  const limit = integer("pageSize", own.pageSize ?? 100, 1);
+  const { call, own } = parseOptions<IterCollectionsOptions>("iterCollections", options, { pageSize: true, counts: true });
+  const { pageSize = 100, counts = false } = own;
+  const limit = integer("pageSize", pageSize, 1);
   for (let offset = 0; ; ) {
-    const { collections, count, total } = await listCollections(core, { ...call, limit, offset });
+    const { collections, count, total } = await listCollections(core, { ...call, limit, offset, counts });
     yield* collections;
     offset += count;
     if (count === 0 || offset >= total) {

@@ -27,6 +27,7 @@ export type Health = Omit<CamelKeys<Schemas["Health"]>, "details"> & {
   details: HealthDetails;
 };
 export type HealthDetails = CamelKeys<Schemas["HealthDetails"]>;
+export type HnswParameters = Options<CamelKeys<Schemas["HnswParameters"]>>;
 export type Match = Schemas["Match"];
 export type MetadataUpdated = Schemas["MetadataUpdated"];
 export type MetadataValues = Schemas["MetadataValues"];
@@ -64,7 +65,9 @@ type WithWhere<T extends { where?: unknown }> = Omit<T, "where"> & {
 export type NewDocument = Omit<Schemas["NewDocument"], "embedding"> & { embedding: Embedding };
 
 /** A collection to create. */
-export type NewCollection = Options<Omit<CamelKeys<Schemas["NewCollection"]>, "name">> & {
+export type NewCollection = Options<Omit<CamelKeys<Schemas["NewCollection"]>, "name" | "hnsw">> & {
+  /** Parameters of Chroma's index. They cannot be changed later. */
+  hnsw?: HnswParameters | undefined;
   /**
    * With `getOrCreate`: `use` accepts an existing collection with another distance function or embedding model than
    * these options have. By default that is a `CollectionMismatch`.

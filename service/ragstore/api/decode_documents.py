@@ -1,4 +1,4 @@
-"""Decoding of documents: from the bytes of a request to one columnar batch.
+"""Decoding of documents: from the bytes of a request to columns.
 
 Each document is decoded by itself, and its embedding is written directly into the matrix. So the numbers of a large
 request never exist as Python floats all together.
@@ -6,26 +6,37 @@ request never exist as Python floats all together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Final, TypeAlias
 from uuid import uuid4
 
 import msgspec
-import numpy as np
 
 from ragstore.api.schemas import NewDocument
-from ragstore.errors import DimensionMismatch, InvalidDocuments
-from ragstore.kit.decoding import Decoder, decoded, decoders
-from ragstore.kit.errors import FieldError, InvalidRequest, JsonPath
-from ragstore.model.documents import Batch
-from ragstore.model.metadata import Metadata, validate_document_metadata
-from ragstore.model.vectors import NOT_NUMBERS, Matrix, parse_embedding
+from ragstore.api.split_documents import MAX_DOCUMENT_BYTES, missing_documents, split_documents
+from ragstore.errors import BatchTooLarge, InvalidDocuments, InvalidMetadata
+from ragstore.kit.decoding import JSON, Decoder, decoded, decoders
+from ragstore.kit.errors import InvalidRequest
+from ragstore.kit.time_slices import TimeSlices, run_whole
+from ragstore.kit.value_count import MAX_VALUES, has_too_many_values
+from ragstore.model.metadata import validate_document_metadata
+from ragstore.model.received_documents import WITHOUT_EMBEDDING, Fault, ReceivedDocuments, embedding_path
+from ragstore.model.vectors import NOT_NUMBERS, parse_embedding
 
-REQUIRED: Final = "Documents array is required"
-WITHOUT_EMBEDDING: Final = "All documents must include pre-computed embeddings"
+SMALL_BYTES: Final = 128 * 1024
+"""A body up to this size is split into documents in one step: it has at most 65,536, which take 4 MB and 4 ms."""
 
-RawDocument: TypeAlias = msgspec.Raw | bytes
+FEW_DOCUMENTS: Final = 64
+"""Number of documents of a small body that are decoded in one step."""
+
+RawDocument: TypeAlias = msgspec.Raw | bytes | memoryview
 """A document that is not decoded yet."""
+
+
+class _Envelope(msgspec.Struct):
+    """A request body whose documents are not decoded yet."""
+
+    documents: list[msgspec.Raw] | None = None
 
 
 class _EmbeddingOnly(msgspec.Struct):
@@ -34,113 +45,152 @@ class _EmbeddingOnly(msgspec.Struct):
     embedding: msgspec.Raw | None = None
 
 
+_ENVELOPE: Final = decoders(_Envelope)
 _DOCUMENT: Final = decoders(NewDocument)
 _EMBEDDING_ONLY: Final = decoders(_EmbeddingOnly)
 
 
-def decode_batch(
+class DocumentsBody(msgspec.Struct, frozen=True):
+    """A body of documents that is not decoded yet.
+
+    Attributes:
+        content: its bytes.
+        format_: `JSON` or `MSGPACK`.
+    """
+
+    content: bytes
+    format_: str
+
+
+class DocumentsDecoder:
+    """Decodes documents. Large bodies are decoded in slices of time, in turns.
+
+    Args:
+        max_documents: maximum number of documents in a request.
+    """
+
+    def __init__(self, max_documents: int) -> None:
+        self._max_documents = max_documents
+        self._slices = TimeSlices()
+
+    async def decode_body(self, body: DocumentsBody) -> ReceivedDocuments:
+        """Decode the documents of a body, good and bad.
+
+        Raises:
+            BatchTooLarge: there are too many.
+            InvalidDocuments: there are none.
+            InvalidRequest: the body is no object with documents.
+        """
+        content, format_ = body.content, body.format_
+        if len(content) <= SMALL_BYTES:
+            documents: Sequence[RawDocument] = _small_envelope(content, format_)
+            if len(documents) > self._max_documents:
+                raise BatchTooLarge(self._max_documents, len(documents))
+        else:
+            documents = await self._slices.run(split_documents(content, format_, self._max_documents))
+        steps = decode_documents(documents, len(content), format_)
+        is_short = len(content) <= SMALL_BYTES and len(documents) <= FEW_DOCUMENTS
+        return run_whole(steps) if is_short else await self._slices.run(steps)
+
+    async def decode_lines(self, lines: Sequence[bytes], generate_id: Callable[[int], str]) -> ReceivedDocuments:
+        """Decode the lines of a stream's batch, good and bad.
+
+        Args:
+            lines: one or more lines.
+            generate_id: generates the id of a document without one, from its index.
+        """
+        size = sum(map(len, lines))
+        steps = decode_documents(lines, size, JSON, generate_id, subject="line", may_repeat=True)
+        is_short = size <= SMALL_BYTES and len(lines) <= FEW_DOCUMENTS
+        return run_whole(steps) if is_short else await self._slices.run(steps)
+
+
+def decode_documents(
     documents: Sequence[RawDocument],
+    size: int,
     format_: str,
     generate_id: Callable[[int], str] = lambda _: str(uuid4()),
     subject: str = "body",
-) -> Batch:
-    """Decode documents one by one into a batch.
+    *,
+    may_repeat: bool = False,
+) -> Generator[None, None, ReceivedDocuments]:
+    """Decode documents one by one.
 
     Args:
         documents: one or more documents.
+        size: their size in bytes, or more.
         format_: `JSON` or `MSGPACK`.
         generate_id: generates the id of a document without one, from its index.
         subject: what contains a document, for error messages.
+        may_repeat: whether several documents may have one id.
+
+    Yields:
+        After each document.
 
     Returns:
-        The batch. Its ids may repeat.
-
-    Raises:
-        InvalidDocuments: a document is invalid.
-        InvalidMetadata: a document's metadata is invalid.
-        DimensionMismatch: the embeddings have different dimensions.
+        The documents, good and bad.
     """
-    ids: list[str] = []
-    texts: list[str] = []
-    metadatas: list[Metadata] = []
-    embeddings = _MatrixBuilder(len(documents))
-    for index, document in enumerate(_decoded_documents(documents, format_, subject)):
-        embeddings.append(document.embedding)
-        ids.append(document.id or generate_id(index))
-        texts.append(document.text)
-        metadatas.append(validate_document_metadata(document.metadata, f"$.documents[{index}].metadata"))
-    return Batch(ids, texts, metadatas, embeddings.matrix())
-
-
-class _MatrixBuilder:
-    """Builds the matrix of a batch's embeddings.
-
-    Args:
-        row_count: number of embeddings to come.
-    """
-
-    def __init__(self, row_count: int) -> None:
-        self._row_count = row_count
-        self._filled = 0
-        self._matrix: Matrix = np.empty((0, 0), dtype=np.float32)
-
-    def append(self, embedding: list[float] | bytes) -> None:
-        """Add the next embedding.
-
-        Raises:
-            InvalidDocuments: it is invalid.
-            DimensionMismatch: its dimension differs from that of the first one.
-        """
-        path = f"$.documents[{self._filled}].embedding"
-        row = parse_embedding(embedding, path)
-        if self._filled == 0:
-            self._matrix = np.empty((self._row_count, len(row)), dtype=np.float32)
-        if len(row) != self._matrix.shape[1]:
-            first = JsonPath("$.documents[0].embedding")
-            columns = self._matrix.shape[1]
-            detail = ("Embedding dimensions differ: ", first, f" has {columns}, ", JsonPath(path), f" has {len(row)}")
-            raise DimensionMismatch(detail, [FieldError(path, "".join(detail))])
-        self._matrix[self._filled] = row
-        self._filled += 1
-
-    def matrix(self) -> Matrix:
-        """The matrix of all embeddings."""
-        return self._matrix
-
-
-def _decoded_documents(documents: Sequence[RawDocument], format_: str, subject: str) -> Iterator[NewDocument]:
-    decoder: Decoder[NewDocument] = _DOCUMENT[format_]
+    received = ReceivedDocuments(len(documents), size, may_repeat=may_repeat)
     for index, raw in enumerate(documents):
         try:
-            yield decoded(decoder, raw, format_, subject)
+            document = _decoded(raw, format_, subject)
         except InvalidRequest as error:
-            raise _invalid_documents(error, documents, index, format_) from None
+            received.reject(_fault_of_fields(error, raw, index, format_))
+        else:
+            _receive(received, document, index, generate_id)
+        yield
+    return received
 
 
-def _invalid_documents(
-    error: InvalidRequest, documents: Sequence[RawDocument], index: int, format_: str
-) -> InvalidDocuments:
-    """The error of the whole request, from the error of one document.
+def _small_envelope(content: bytes, format_: str) -> list[msgspec.Raw]:
+    try:
+        documents = decoded(_ENVELOPE[format_], content, format_).documents
+    except InvalidRequest as error:
+        if any(field.path == "$.documents" for field in error.field_errors):
+            raise missing_documents() from None
+        raise
+    if not documents:
+        raise missing_documents()
+    return documents
 
-    A missing embedding in any document takes precedence: it is the most frequent mistake, and the contract defines a
-    message for it.
+
+def _decoded(raw: RawDocument, format_: str, subject: str) -> NewDocument:
+    """Decode a document, after a check of its size."""
+    size = len(memoryview(raw))
+    if size > MAX_VALUES:
+        if size > MAX_DOCUMENT_BYTES:
+            raise InvalidRequest(f"A document must not be larger than {MAX_DOCUMENT_BYTES} bytes")
+        if has_too_many_values(bytes(raw), format_):
+            raise InvalidRequest(f"A document must not have more than {MAX_VALUES} values")
+    decoder: Decoder[NewDocument] = _DOCUMENT[format_]
+    return decoded(decoder, raw, format_, subject)
+
+
+def _receive(received: ReceivedDocuments, document: NewDocument, index: int, generate_id: Callable[[int], str]) -> None:
+    """Add a decoded document, or its fault."""
+    try:
+        embedding = parse_embedding(document.embedding, embedding_path(index))
+        metadata = validate_document_metadata(document.metadata, f"$.documents[{index}].metadata")
+    except (InvalidDocuments, InvalidMetadata) as error:
+        field = error.field_errors[0]
+        received.reject(Fault(field.path, field.message, type(error)))
+    else:
+        received.add(document.id or generate_id(index), document.text, metadata, embedding)
+
+
+def _fault_of_fields(error: InvalidRequest, raw: RawDocument, index: int, format_: str) -> Fault:
+    """The fault of a document that does not have the fields of one.
+
+    A missing embedding takes precedence: it is the most frequent mistake, and the contract defines a message for it.
     """
-    missing = [
-        FieldError(f"$.documents[{position}].embedding", WITHOUT_EMBEDDING)
-        for position, raw in enumerate(documents)
-        if _lacks_embedding(raw, format_)
-    ]
-    if missing:
-        return InvalidDocuments(WITHOUT_EMBEDDING, missing)
-    field_errors = [
-        FieldError(f"$.documents[{index}]{field.path.removeprefix('$')}", field.message) for field in error.field_errors
-    ]
-    if not field_errors:
-        return InvalidDocuments(error.detail, [FieldError(f"$.documents[{index}]", error.detail)])
-    path, message = field_errors[0].path, field_errors[0].message
-    if path.startswith(f"$.documents[{index}].embedding"):
-        return InvalidDocuments.at(path, NOT_NUMBERS)
-    return InvalidDocuments((message, ": ", JsonPath(path)), field_errors)
+    if _lacks_embedding(raw, format_):
+        return Fault(embedding_path(index), WITHOUT_EMBEDDING, InvalidDocuments)
+    if not error.field_errors:
+        return Fault(f"$.documents[{index}]", error.detail, InvalidDocuments)
+    field = error.field_errors[0]
+    path = f"$.documents[{index}]{field.path.removeprefix('$')}"
+    is_embedding = path.startswith(embedding_path(index))
+    return Fault(path, NOT_NUMBERS if is_embedding else field.message, InvalidDocuments)
 
 
 def _lacks_embedding(raw: RawDocument, format_: str) -> bool:
@@ -149,18 +199,3 @@ def _lacks_embedding(raw: RawDocument, format_: str) -> bool:
     except InvalidRequest:
         return False  # not an object, which is reported as its own error
     return embedding is None or bytes(embedding) in (b"null", b"\xc0")
-
-
-def validate_distinct_ids(ids: list[str]) -> None:
-    """Reject a request that repeats an id.
-
-    Raises:
-        InvalidDocuments: an id repeats; the error has the path of the second document.
-    """
-    if len(set(ids)) == len(ids):
-        return
-    seen: set[str] = set()
-    for index, document_id in enumerate(ids):
-        if document_id in seen:
-            raise InvalidDocuments.at(f"$.documents[{index}].id", f"Duplicate id '{document_id}' in the request")
-        seen.add(document_id)

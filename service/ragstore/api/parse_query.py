@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ragstore.api.schemas import MultiQueryRequest, QueryBase
 from ragstore.kit.errors import FieldError, InvalidRequest
+from ragstore.kit.numbers import whole_number
 from ragstore.model.filters.condition import Condition
-from ragstore.model.numbers import whole_number
 from ragstore.model.queries import Query
 from ragstore.model.vectors import parse_embedding
 

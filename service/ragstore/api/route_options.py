@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable
 from ragstore.kit.errors import ServiceError
-
-ERRORS: Final = "errors"
-"""Name of the option that lists the errors of a route's operation.
-
-Errors of every route, of its role and of its body are not listed: they follow from the route.
-"""
+from ragstore.kit.openapi import ERRORS
 
 
 def store_errors(*errors: type[ServiceError]) -> dict[str, Any]:

@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+import structlog
 
 from ragstore.chroma.errors import wrong_dimension
-from ragstore.chroma.records import MAX_FLOAT32
-from ragstore.errors import BatchTooLarge, InvalidDocuments
-from ragstore.kit.errors import ServiceError
+from ragstore.errors import BatchTooLarge, DimensionMismatch, InvalidDocuments
+from ragstore.kit.errors import InvalidRequest, ServiceError
 from ragstore.model.collections import Collection
 from ragstore.model.documents import Batch, Write
-from ragstore.model.vectors import Matrix
+from ragstore.model.received_documents import Fault, embedding_path, rejection
+from ragstore.model.vectors import LOST_NORM, Matrix, has_lost_norm
 
-MIN_SQUARED_NORM: Final = 1e-36
-"""Below this, the sum of squares of an embedding loses digits in float32, whose normal numbers begin at 1.2e-38."""
+_log = structlog.get_logger(__name__)
+
+MAX_DEVIATION: Final = 0.01
+"""Maximum difference of a norm from 1 that counts as normalised: float16 and int8 embeddings are within it."""
 
 
 def validate_writes(collection: Collection, writes: Sequence[Write], limit: int) -> list[ServiceError | None]:
@@ -40,26 +43,42 @@ def validate_writes(collection: Collection, writes: Sequence[Write], limit: int)
     return errors
 
 
+def warn_of_lengths(collection: Collection, writes: Sequence[Write]) -> None:
+    """Log a warning if the first embeddings of an `l2` or `ip` collection are not normalised.
+
+    Args:
+        collection: the collection before the writes.
+        writes: the writes.
+    """
+    if collection.dimension is not None or collection.distance == "cosine":
+        return
+    for write in writes:
+        squares = np.einsum("ij,ij->i", write.batch.embeddings, write.batch.embeddings, dtype=np.float64)
+        if (np.abs(np.sqrt(squares) - 1) > MAX_DEVIATION).any():
+            _log.warning(
+                "embeddings are not normalised",
+                collection=collection.name,
+                distance=collection.distance,
+                advice="Chroma's index loses documents; normalise the embeddings, or use the distance cosine",
+            )
+            return
+
+
 def _error_in(collection: Collection, batch: Batch, dimension: int | None, limit: int) -> ServiceError | None:
     if len(batch) > limit:
         # One write is one transaction of Chroma, so a batch that does not fit into one is rejected.
         return BatchTooLarge(limit, len(batch))
     if dimension not in (None, batch.dimension):
-        return wrong_dimension(dimension, batch.dimension, "$.documents[0].embedding")
+        message = wrong_dimension(dimension, batch.dimension).detail
+        return rejection([Fault(embedding_path(row), message, DimensionMismatch) for row in range(len(batch))])
     if collection.distance == "cosine":
         return _lost_norm(batch.embeddings)
     return None
 
 
-def _lost_norm(embeddings: Matrix) -> InvalidDocuments | None:
-    """The error for embeddings that a cosine collection would lose.
-
-    Chroma divides them by their norm, in float32. Where the squared norm is out of float32's range, it stores NaN or
-    zero (measured with 1.5.9).
-    """
-    squares = np.einsum("ij,ij->i", embeddings, embeddings, dtype=np.float64)
-    lost = (squares > MAX_FLOAT32) | ((squares < MIN_SQUARED_NORM) & embeddings.any(axis=1))
-    if not lost.any():
+def _lost_norm(embeddings: Matrix) -> InvalidRequest | None:
+    """The error for embeddings that a cosine collection would lose."""
+    rows = np.flatnonzero(has_lost_norm(embeddings))
+    if not len(rows):
         return None
-    message = "Embedding is too long or too short for a cosine distance: its norm must be 0 or from 1e-18 to 1e19"
-    return InvalidDocuments.at(f"$.documents[{int(np.argmax(lost))}].embedding", message)
+    return rejection([Fault(embedding_path(int(row)), LOST_NORM, InvalidDocuments) for row in rows])

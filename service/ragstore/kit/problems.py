@@ -13,10 +13,22 @@ from litestar.types import ExceptionHandlersMap, Send
 from msgspec import Meta, Struct
 
 from ragstore.kit import errors
+from ragstore.kit.context import record_error
 from ragstore.kit.errors import FieldError, InvalidRequest, ServiceError, without_value
 from ragstore.kit.schema_marks import PROBLEM_CODE, schema
 
 MEDIA_TYPE: Final = "application/problem+json"
+
+MAX_ERRORS: Final = 100
+"""Maximum number of fields that a problem document lists."""
+
+MAX_ERRORS_BYTES: Final = 48 * 1024
+"""Maximum size of the list. A problem document stays below 64 KiB."""
+
+MAX_DETAIL: Final = 2000
+MAX_PATH: Final = 300
+MAX_MESSAGE: Final = 500
+"""Maximum lengths in characters; a longer text ends with an ellipsis."""
 
 _log = structlog.get_logger(__name__)
 
@@ -29,12 +41,45 @@ class Problem(Struct, frozen=True, omit_defaults=True):
     status: Annotated[int, Meta(description="The HTTP status.", ge=400, le=599)]
     code: Annotated[str, schema(PROBLEM_CODE)]
     detail: Annotated[str, Meta(description="The reason, for people.")]
-    errors: Annotated[tuple[FieldError, ...], Meta(description="The fields to blame, where some are.")] = ()
+    errors: Annotated[
+        tuple[FieldError, ...],
+        Meta(max_length=MAX_ERRORS, description="The fields to blame, where some are."),
+    ] = ()
+    errors_omitted: Annotated[
+        int, Meta(ge=0, description="Number of fields to blame that `errors` does not list. Absent means 0.")
+    ] = 0
 
 
 def problem_of(error: ServiceError) -> Problem:
     """The problem document of an error."""
-    return Problem("about:blank", error.title, error.status, error.code, error.detail, error.field_errors)
+    listed: list[FieldError] = []
+    size = 0
+    for field in error.field_errors[:MAX_ERRORS]:
+        listed.append(_shortened(field))
+        size += len(msgspec.json.encode(listed[-1])) + 1
+        if size > MAX_ERRORS_BYTES:
+            listed.pop()
+            break
+    return Problem(
+        "about:blank",
+        error.title,
+        error.status,
+        error.code,
+        _short(error.detail, MAX_DETAIL),
+        tuple(listed),
+        len(error.field_errors) - len(listed),
+    )
+
+
+def _shortened(field: FieldError) -> FieldError:
+    """A field error whose path and message are not too long: both may contain a key or an id of the request."""
+    if len(field.path) <= MAX_PATH and len(field.message) <= MAX_MESSAGE:
+        return field
+    return FieldError(_short(field.path, MAX_PATH), _short(field.message, MAX_MESSAGE), field.line)
+
+
+def _short(text: str, max_length: int) -> str:
+    return text if len(text) <= max_length else text[: max_length - 1] + "…"
 
 
 def encode_problem(error: ServiceError) -> bytes:
@@ -49,6 +94,7 @@ async def send_problem(send: Send, error: ServiceError) -> None:
         send: the ASGI callable.
         error: the error.
     """
+    record_error(error)
     body = encode_problem(error)
     headers = {"content-type": MEDIA_TYPE, "content-length": str(len(body)), **error.headers}
     await send(
@@ -67,6 +113,7 @@ def _response(problem: Problem, headers: dict[str, str]) -> Response[bytes]:
 
 def from_service_error(_: Request[Any, Any, Any], error: ServiceError) -> Response[bytes]:
     """The response to one of the service's own errors."""
+    record_error(error)
     return _response(problem_of(error), error.headers)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -93,6 +94,7 @@ class Service:
         keys: KeyRing[Any] | None = None,
         tracing: Tracing | None = None,
         on_shutdown: Sequence[Callable[[], Awaitable[None]]] = (),
+        lifespan: Sequence[Callable[[Litestar], AbstractAsyncContextManager[None]]] = (),
         **options: Any,
     ) -> Litestar:
         """The Litestar application, with `/metrics`.
@@ -104,6 +106,7 @@ class Service:
             keys: the keys in force; None without keys.
             tracing: makes traces; None for none.
             on_shutdown: called when the application stops.
+            lifespan: context managers that are open while the application runs.
             options: further arguments of Litestar.
 
         Returns:
@@ -132,7 +135,7 @@ class Service:
         return kind(
             route_handlers=[*handlers, Metrics],
             on_shutdown=[*on_shutdown] if tracing is None else [*on_shutdown, tracing.close],
-            lifespan=[] if keys is None else [keys.watched],
+            lifespan=[*lifespan] if keys is None else [*lifespan, keys.watched],
             exception_handlers=EXCEPTION_HANDLERS,
             middleware=middleware if tracing is None else [tracing.middleware(), *middleware],
             cors_config=_cors(settings.origins) if settings.origins else None,
@@ -204,7 +207,7 @@ class Service:
             app = self.litestar(routes, settings, keys.roles, keys=ring, tracing=self.tracing(), **options)
             return self.wrapped(AllowHeaderMiddleware(app), settings, stopping)
 
-        run(create_app, settings, request_metrics(self.name))
+        run(create_app, settings, request_metrics(self.name), facts={"version": self.version})
 
 
 def _cors(origins: list[str]) -> CORSConfig:

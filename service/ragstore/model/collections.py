@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -16,6 +16,27 @@ SPACE: Final = "hnsw:space"
 """The metadata key with which older Chroma clients choose the distance function."""
 
 
+class HnswParameters(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Parameters of Chroma's index. Those that are left out have Chroma's default."""
+
+    ef_construction: Annotated[
+        Annotated[int, msgspec.Meta(ge=10, le=2000)] | None,
+        msgspec.Meta(description="Candidates that are compared for each new document. Chroma's default is 100."),
+    ] = None
+    max_neighbors: Annotated[
+        Annotated[int, msgspec.Meta(ge=2, le=256)] | None,
+        msgspec.Meta(description="Neighbours of each document in the graph. Chroma's default is 16."),
+    ] = None
+    ef_search: Annotated[
+        Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None,
+        msgspec.Meta(description="Candidates that are compared in a query. Chroma's default is 100."),
+    ] = None
+
+
+DEFAULT_HNSW: Final = HnswParameters()
+"""Chroma's defaults."""
+
+
 class Collection(msgspec.Struct, frozen=True):
     """A collection.
 
@@ -25,6 +46,7 @@ class Collection(msgspec.Struct, frozen=True):
         metadata: its metadata.
         dimension: dimension of its embeddings; None until the first document is stored.
         distance: its distance function, which never changes.
+        is_legacy: whether Chroma 0.5 or 0.6 created it, so that only its metadata key `hnsw:space` holds the distance.
     """
 
     id: str
@@ -32,6 +54,7 @@ class Collection(msgspec.Struct, frozen=True):
     metadata: CollectionMetadata
     dimension: int | None
     distance: Distance
+    is_legacy: bool = False
 
 
 class StoreStatus(msgspec.Struct, frozen=True):

@@ -22,6 +22,30 @@ that fails, so do all writes and reads of the collection: with 8 GiB, after one 
 (measured with 1.5.9)."""
 
 
+MIN_SQUARED_NORM: Final = 1e-36
+"""Below this, the sum of squares of an embedding loses digits in float32, whose normal numbers begin at 1.2e-38."""
+
+LOST_NORM: Final = "Embedding is too long or too short for a cosine distance: its norm must be 0 or from 1e-18 to 1e19"
+
+
+def has_lost_norm(embeddings: Matrix) -> NDArray[np.bool_]:
+    """Find the embeddings that a cosine collection would lose.
+
+    Chroma divides them by their norm, in float32. Where the squared norm is out of float32's range, it stores NaN or
+    zero (measured with 1.5.9).
+
+    Args:
+        embeddings: matrix of n rows.
+
+    Returns:
+        n values: whether it would lose the row.
+    """
+    squares = np.einsum("ij,ij->i", embeddings, embeddings, dtype=np.float64)
+    too_short = (squares < MIN_SQUARED_NORM) & embeddings.any(axis=1)
+    lost: NDArray[np.bool_] = (squares > np.finfo(np.float32).max) | too_short
+    return lost
+
+
 def to_bytes(vector: Vector) -> bytes:
     """A vector as the bytes of little-endian float32."""
     return vector.astype("<f4", copy=False).tobytes()

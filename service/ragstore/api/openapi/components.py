@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -12,7 +12,8 @@ from ragstore.errors import CODES
 from ragstore.kit import problems
 from ragstore.kit.errors import FieldError
 from ragstore.kit.health import Probe
-from ragstore.kit.schema_marks import COMPONENT, EXACTLY, OPTIONAL, PROBLEM_CODE
+from ragstore.kit.openapi import REF, JsonSchema, problem_code, ref, without_marks
+from ragstore.kit.schema_marks import PROBLEM_CODE
 from ragstore.model import documents
 from ragstore.model.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
 from ragstore.model.filters.where_document import MAX_TEXT
@@ -20,24 +21,14 @@ from ragstore.model.filters.where_document import OPERATORS as TEXT_OPERATORS
 from ragstore.model.metadata import RESERVED_PREFIXES
 from ragstore.operations.stream import events
 
-JsonSchema: TypeAlias = dict[str, Any]
-"""A JSON Schema or a part of the OpenAPI document: any JSON object."""
-
 FLOAT32_OVERFLOW: Final = float(2**128 - 2**103)
 """The smallest number that float32 rounds to infinity."""
-
-REF: Final = "#/components/schemas/{name}"
 
 _KEY: Final = "(?!" + "|".join(prefix.replace("$", "\\$") for prefix in RESERVED_PREFIXES) + r")[\s\S]+"
 _BASE64_FLOAT32: Final = (
     "^(?:[A-Za-z0-9+/]{16})*(?:[A-Za-z0-9+/]{16}|[A-Za-z0-9+/]{5}[AQgw]==|[A-Za-z0-9+/]{10}[AEIMQUYcgkosw048]=)$"
 )
 """Base64 of one or more four-byte floats."""
-
-
-def ref(name: str) -> JsonSchema:
-    """A reference to a schema component."""
-    return {"$ref": REF.format(name=name)}
 
 
 def _list_of(items: JsonSchema) -> JsonSchema:
@@ -53,11 +44,7 @@ _OPERANDS: Final[dict[str, JsonSchema]] = {
 }
 
 WRITTEN_OUT: Final[dict[str, JsonSchema]] = {
-    PROBLEM_CODE: {
-        "description": "The kind of error, for programs. Stable within a major version; more may be added.",
-        "type": "string",
-        "enum": list(CODES),
-    },
+    PROBLEM_CODE: problem_code(CODES),
     "Number": {"description": "A 64-bit integer or a finite float.", "type": "number"},
     "Scalar": {
         "description": "A metadata value that is not a list.",
@@ -190,7 +177,7 @@ def component_schemas() -> dict[str, JsonSchema]:
     _, derived = msgspec.json.schema_components(_STRUCTS, schema_hook=_array_schema, ref_template=REF)
     derived["MultiQueryRequest"] |= _EXACTLY_ONE_TARGET
     derived["DeleteRequest"] |= _IDS_OR_WHERE
-    resolved = {name: _without_marks(schema) for name, schema in derived.items()}
+    resolved = {name: without_marks(schema) for name, schema in derived.items()}
     return dict(sorted({**resolved, **WRITTEN_OUT}.items()))
 
 
@@ -199,17 +186,3 @@ def _array_schema(kind: type) -> JsonSchema:
     if np.ndarray in (kind, getattr(kind, "__origin__", None)):
         return {}
     raise NotImplementedError
-
-
-def _without_marks(schema: Any) -> Any:
-    """Replace the marks of `ragstore.kit.schema_marks` by the schemas that they name."""
-    if isinstance(schema, list):
-        return [_without_marks(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if COMPONENT in schema:
-        component = ref(schema[COMPONENT])
-        return {"anyOf": [component, {"type": "null"}]} if schema[OPTIONAL] else component
-    if EXACTLY in schema:
-        return schema[EXACTLY] | ({"default": schema["default"]} if "default" in schema else {})
-    return {key: _without_marks(value) for key, value in schema.items()}

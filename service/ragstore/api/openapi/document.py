@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
-from litestar import Litestar, Router
+from litestar import Litestar
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.config import OpenAPIConfig
-from litestar.openapi.plugins import SwaggerRenderPlugin
-from litestar.openapi.spec import License, Schema, Server, Tag
-from litestar.plugins import OpenAPISchemaPlugin
-from litestar.routes import HTTPRoute
-from litestar.typing import FieldDefinition
+from litestar.openapi.spec import License, Server, Tag
 
 from ragstore import __version__
-from ragstore.api.openapi.components import JsonSchema, component_schemas, ref
+from ragstore.api.openapi.components import component_schemas
 from ragstore.api.openapi.examples import BODIES, PARAMETERS
-from ragstore.api.openapi.responses import is_public, problem_responses, responses
+from ragstore.api.openapi.responses import PROBLEMS, responses
 from ragstore.api.openapi.streams import request_lines
-from ragstore.kit.auth.roles import PUBLIC
 from ragstore.kit.decoding import JSON, MSGPACK, NDJSON
-from ragstore.kit.middleware.security_headers import with_policy
-from ragstore.model.numbers import MAX_WHOLE
-
-if TYPE_CHECKING:
-    from litestar import Request
-    from litestar._openapi.schema_generation import SchemaCreator
-
-METHODS: Final = ("get", "post", "put", "delete")
+from ragstore.kit.docs.page import DocsPage, docs_router
+from ragstore.kit.numbers import MAX_WHOLE
+from ragstore.kit.openapi import (
+    METHODS,
+    JsonSchema,
+    is_public,
+    problem_responses,
+    ref,
+    routes_by_operation,
+    security_schemes,
+    without_noise,
+)
 
 KEYS_REQUIRED: Final = "keys_required"
 """Key of the application's state: whether requests need a key."""
 
-SECURITY_SCHEMES: Final[dict[str, JsonSchema]] = {
-    "bearer": {"type": "http", "scheme": "bearer", "description": "A key, created by `ragstore keys new`."},
-    "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key, as a header."},
-}
+SECURITY_SCHEMES: Final = security_schemes("ragstore keys new")
 
 DESCRIPTION: Final = """\
 Stores documents with pre-computed embeddings in ChromaDB and serves similarity search over them.
@@ -53,26 +48,6 @@ A writer also writes documents, creates collections and changes their metadata. 
 collection that a key may not access is reported as not found."""
 
 
-class StructSchemas(OpenAPISchemaPlugin):
-    """Leaves the schemas of structs to msgspec."""
-
-    def is_plugin_supported_field(self, field_definition: FieldDefinition) -> bool:
-        """Whether a field is a struct."""
-        return not field_definition.is_union and field_definition.is_subclass_of(msgspec.Struct)
-
-    def to_openapi_schema(self, field_definition: FieldDefinition, schema_creator: SchemaCreator) -> Schema:
-        """An empty component, which `complete` replaces."""
-        return schema_creator.create_component_schema(field_definition, required=[], property_fields={})
-
-
-class Docs(SwaggerRenderPlugin):
-    """Swagger UI over the completed document."""
-
-    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
-        """Render the page."""
-        return super().render(request, complete(request.app, openapi_schema))
-
-
 def config() -> OpenAPIConfig:
     """Litestar's OpenAPI configuration."""
     return OpenAPIConfig(
@@ -80,17 +55,15 @@ def config() -> OpenAPIConfig:
         version=__version__,
         description=DESCRIPTION,
         license=License(name="Apache 2.0", identifier="Apache-2.0"),
-        servers=[Server(url="http://127.0.0.1:8080", description="The default of `make run`.")],
+        servers=[Server(url="/")],
         tags=[
             Tag(name="collections", description="Collections and their metadata."),
             Tag(name="documents", description="Documents with their embeddings."),
             Tag(name="query", description="Similarity queries."),
             Tag(name="service", description="Service info and health."),
         ],
-        openapi_router=Router(
-            "/docs", route_handlers=[], include_in_schema=False, opt=PUBLIC, after_request=with_policy
-        ),
-        render_plugins=[Docs(path="/")],
+        openapi_router=docs_router(),
+        render_plugins=[DocsPage("ragstore")],
         use_handler_docstrings=True,
     )
 
@@ -110,15 +83,15 @@ def complete(app: Litestar, draft: dict[str, Any]) -> JsonSchema:
     Returns:
         The complete document.
     """
-    completed: JsonSchema = msgspec.json.decode(msgspec.json.encode(_without_noise(draft)))
+    completed: JsonSchema = msgspec.json.decode(msgspec.json.encode(without_noise(draft)))
     anonymous: list[JsonSchema] = [] if app.state.get(KEYS_REQUIRED, False) else [{}]
     completed["security"] = [*anonymous, *({name: []} for name in SECURITY_SCHEMES)]
     completed["components"] = {
         "schemas": component_schemas(),
-        "responses": dict(problem_responses()),
+        "responses": dict(problem_responses(PROBLEMS)),
         "securitySchemes": SECURITY_SCHEMES,
     }
-    routes = dict(_routes(app))
+    routes = dict(routes_by_operation(app))
     for _, path_item in sorted(completed["paths"].items()):
         for method in METHODS:
             if method in path_item:
@@ -127,24 +100,6 @@ def complete(app: Litestar, draft: dict[str, Any]) -> JsonSchema:
     completed["paths"] = dict(sorted(completed["paths"].items()))
     _add_links(completed["paths"])
     return completed
-
-
-def _routes(app: Litestar) -> Iterator[tuple[str, HTTPRouteHandler]]:
-    """The routes of the application with their operation ids."""
-    for route in app.routes:
-        for handler in route.route_handlers if isinstance(route, HTTPRoute) else ():
-            if isinstance(handler.operation_id, str):
-                yield handler.operation_id, handler
-
-
-def _without_noise(value: Any) -> Any:
-    """Litestar writes integer bounds as floats, and flags with their default of false."""
-    if isinstance(value, dict):
-        flags = ("deprecated", "allowEmptyValue", "allowReserved")
-        return {key: _without_noise(item) for key, item in value.items() if not (key in flags and item is False)}
-    if isinstance(value, list):
-        return [_without_noise(item) for item in value]
-    return int(min(value, MAX_WHOLE)) if isinstance(value, float) and value.is_integer() else value
 
 
 def _complete_operation(operation: JsonSchema, route: HTTPRouteHandler) -> None:

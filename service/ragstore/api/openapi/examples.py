@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragstore.api.openapi.components import JsonSchema
+from ragstore.kit.openapi import JsonSchema
 
 COLLECTION: Final = "handbook"
 DOCUMENT: Final = "handbook:chunk:7"

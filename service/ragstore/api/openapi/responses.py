@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from litestar.handlers import HTTPRouteHandler
 
-from ragstore.api.openapi.components import JsonSchema, ref
 from ragstore.api.openapi.streams import response_lines
-from ragstore.api.route_options import ERRORS
-from ragstore.kit.auth.roles import ROLE
 from ragstore.kit.decoding import JSON, MSGPACK, NDJSON
-
-PROBLEM: Final = "application/problem+json"
+from ragstore.kit.openapi import JsonSchema, problem_statuses
 
 PROBLEMS: Final[dict[int, str]] = {
     400: "The request is invalid. Nothing was changed.",
@@ -32,29 +27,7 @@ PROBLEMS: Final[dict[int, str]] = {
 }
 """Description of each problem status."""
 
-ANY_ROUTE: Final = frozenset({400, 500})
-KEY_REQUIRED: Final = frozenset({401, 403, 429})
-WITH_BODY: Final = frozenset({408, 413, 415})
-
 SUCCESSES: Final[dict[str, str]] = {"200": "Success.", "201": "Created."}
-
-
-def problem_responses() -> Iterator[tuple[str, JsonSchema]]:
-    """The response component of each problem status, with its name."""
-    for status, description in PROBLEMS.items():
-        response: JsonSchema = {"description": description, "content": {PROBLEM: {"schema": ref("Problem")}}}
-        if status in (429, 503):
-            response["headers"] = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}}
-        if status == 401:
-            response["headers"] = {
-                "WWW-Authenticate": {"description": "How to send a key.", "schema": {"type": "string"}}
-            }
-        yield f"Problem{status}", response
-
-
-def is_public(route: HTTPRouteHandler) -> bool:
-    """Whether a route never requires a key."""
-    return ROLE in route.opt and route.opt[ROLE] is None
 
 
 def responses(route: HTTPRouteHandler, operation: JsonSchema) -> JsonSchema:
@@ -76,7 +49,7 @@ def responses(route: HTTPRouteHandler, operation: JsonSchema) -> JsonSchema:
     }
     problems = {
         str(status): {"$ref": f"#/components/responses/Problem{status}"}
-        for status in _problem_statuses(route, operation)
+        for status in problem_statuses(route, has_body="requestBody" in operation)
     }
     return dict(sorted({**problems, **documented}.items()))
 
@@ -99,12 +72,3 @@ def _documented(response: JsonSchema, description: str | None) -> JsonSchema:
         for name, header in response.get("headers", {}).items()
     }
     return documented | ({"headers": headers} if headers else {})
-
-
-def _problem_statuses(route: HTTPRouteHandler, operation: JsonSchema) -> set[int]:
-    statuses = {*ANY_ROUTE, *(error.status for error in route.opt.get(ERRORS, ()))}
-    if not is_public(route):
-        statuses |= KEY_REQUIRED
-    if "requestBody" in operation:
-        statuses |= WITH_BODY
-    return statuses

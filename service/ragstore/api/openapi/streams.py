@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragstore.api.openapi.components import JsonSchema, ref
 from ragstore.api.openapi.examples import COLLECTION, LINES
 from ragstore.kit.decoding import NDJSON
+from ragstore.kit.openapi import JsonSchema, ref
 
 _RESPONSE: Final = [
     {"status": "stored", "first_line": 1, "last_line": 2, "count": 2, "id_prefix": "5e1f3c0b9d6a4f7f8a2b-"},

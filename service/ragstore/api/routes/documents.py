@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 from litestar import Controller, Request, Response, delete, get, post, put
 from litestar.di import NamedDependency
 from litestar.exceptions import ValidationException
-from litestar.params import JSONBody, PathParameter
+from litestar.params import JSONBody, PathParameter, SkipValidation
 
-from ragstore.api.batch_dto import BatchDTO
-from ragstore.api.decode_documents import REQUIRED
+from ragstore.api.decode_documents import DocumentsBody, DocumentsDecoder
+from ragstore.api.documents_dto import DocumentsDTO
 from ragstore.api.media_types import Decoded
 from ragstore.api.parameters import (
     MAX_OFFSET,
@@ -30,14 +30,19 @@ from ragstore.api.parameters import (
 from ragstore.api.roles import READER, WRITER
 from ragstore.api.route_options import store_errors
 from ragstore.api.schemas import DeleteAllResult, DeleteRequest, DeleteResult, DocumentFilter, WriteResult
-from ragstore.errors import CollectionNotFound, DocumentNotFound, DocumentsExist, InvalidDocuments
+from ragstore.api.split_documents import missing_documents
+from ragstore.errors import CollectionNotFound, DocumentNotFound, DocumentsExist
 from ragstore.kit.errors import FieldError, InvalidRequest
+from ragstore.kit.numbers import whole_number
 from ragstore.kit.problems import from_service_error, from_validation_exception, invalid_parameters
-from ragstore.model.documents import EVERYTHING, Batch, Document, DocumentPage, Selection, Write
+from ragstore.model.documents import EVERYTHING, Document, DocumentPage, Selection, Write
 from ragstore.model.filters.condition import Condition
-from ragstore.model.numbers import whole_number
+from ragstore.operations.check_documents import checked_batch
 from ragstore.operations.list_documents import Page, list_page, to_documents
 from ragstore.store.protocol import Store, write_batch
+
+DecoderDependency: TypeAlias = SkipValidation[NamedDependency[DocumentsDecoder]]
+"""Decodes documents."""
 
 NOTHING_SELECTED: Final = "Either 'ids' or 'where' must be given"
 
@@ -45,8 +50,7 @@ NOTHING_SELECTED: Final = "Either 'ids' or 'where' must be given"
 def documents_required(request: Request[Any, Any, Any], error: ValidationException) -> Response[Any]:
     """Respond to an empty body, which Litestar rejects before it is decoded, as to a body without documents."""
     if any(entry.get("key") == "data" for entry in invalid_parameters(error)):
-        missing = InvalidDocuments(REQUIRED, [FieldError("$.documents", REQUIRED)])
-        return from_service_error(request, missing)
+        return from_service_error(request, missing_documents())
     return from_validation_exception(request, error)
 
 
@@ -59,36 +63,50 @@ class DocumentsController(Controller):
     before_request = staticmethod(validate_query_string)
 
     @post(
-        dto=BatchDTO,
+        dto=DocumentsDTO,
         return_dto=None,
         exception_handlers={ValidationException: documents_required},
         opt={**WRITER, **store_errors(CollectionNotFound, DocumentsExist)},
         operation_id="addDocuments",
         summary="Add documents",
     )
-    async def add(self, store: StoreDependency, collection: CollectionName, data: JSONBody[Batch]) -> WriteResult:
+    async def add(
+        self,
+        store: StoreDependency,
+        collection: CollectionName,
+        decoder: DecoderDependency,
+        data: JSONBody[DocumentsBody],
+    ) -> WriteResult:
         """Add documents with their embeddings, all or none.
 
         An existing id fails with 409, and nothing is changed. Documents without an id get a generated one.
         """
-        await write_batch(store, collection, Write("add", data))
-        return WriteResult("added", collection, len(data), data.ids)
+        batch = await checked_batch(store, collection, await decoder.decode_body(data))
+        await write_batch(store, collection, Write("add", batch))
+        return WriteResult("added", collection, len(batch), batch.ids)
 
     @put(
-        dto=BatchDTO,
+        dto=DocumentsDTO,
         return_dto=None,
         exception_handlers={ValidationException: documents_required},
         opt=WRITER,
         operation_id="upsertDocuments",
         summary="Add or replace documents",
     )
-    async def upsert(self, store: StoreDependency, collection: CollectionName, data: JSONBody[Batch]) -> WriteResult:
+    async def upsert(
+        self,
+        store: StoreDependency,
+        collection: CollectionName,
+        decoder: DecoderDependency,
+        data: JSONBody[DocumentsBody],
+    ) -> WriteResult:
         """Add documents, all or none. A document with an existing id replaces the stored one completely.
 
         The operation is idempotent, so prefer it for retries.
         """
-        await write_batch(store, collection, Write("upsert", data))
-        return WriteResult("upserted", collection, len(data), data.ids)
+        batch = await checked_batch(store, collection, await decoder.decode_body(data))
+        await write_batch(store, collection, Write("upsert", batch))
+        return WriteResult("upserted", collection, len(batch), batch.ids)
 
     @get(operation_id="listDocuments", summary="List documents")
     async def list_matching(

@@ -18,13 +18,16 @@ import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 from chroma_repair.data_lock import lock_data
+from chroma_repair.orphans import remove_orphans
 from chroma_repair.unclean_shutdown import DirtyMarker
 from ragstore.chroma.collection_config import EMPTY_METADATA, distance_of, index_configuration
+from ragstore.chroma.embedded import legacy_collections
 from ragstore.chroma.embedded.api import ChromaApi, ChromaCollection, GetResult, Scope, open_api
+from ragstore.chroma.embedded.data_folder import usable_bytes
 from ragstore.chroma.operations import (
     AddRecords,
     CountCollections,
@@ -45,6 +48,7 @@ from ragstore.chroma.operations import (
     UpsertRecords,
 )
 from ragstore.chroma.records import QueryResult, RecordBatch, Records, query_results, to_matrix, to_metadatas, to_texts
+from ragstore.kit.file_limit import raise_file_limit
 from ragstore.model.collections import Collection, StoreStatus
 
 if TYPE_CHECKING:
@@ -68,6 +72,18 @@ class ChromaProcessError(Exception):
         self.text = text
 
 
+class OpenedData(NamedTuple):
+    """Open data.
+
+    Attributes:
+        repaired: the collections that were damaged.
+        was_unclean: whether the process that had the data open before did not close it.
+    """
+
+    repaired: list[RepairResult]
+    was_unclean: bool
+
+
 class _Chroma:
     """Open data.
 
@@ -84,9 +100,12 @@ class _Chroma:
         self.scope: Scope = {"tenant": tenant, "database": database}
         self.sync_threshold = sync_threshold
         marker = DirtyMarker(Path(path))
+        self.was_unclean = marker.found
         self.repaired = marker.repair()
         marker.write()
+        remove_orphans(Path(path))
         self.api: ChromaApi = open_api(path)
+        self.legacy_distances = legacy_collections.distances(Path(path))
         _ensure(lambda: self.api.get_tenant(tenant), lambda: self.api.create_tenant(tenant))
         _ensure(lambda: self.api.get_database(database, tenant), lambda: self.api.create_database(database, tenant))
         if marker.found:
@@ -129,7 +148,12 @@ _chroma: _Chroma | None = None
 
 
 def prepare() -> None:
-    """Set the process up: leave signals to the parent, and end when the parent ends, however it ends."""
+    """Set the process up: leave signals to the parent, and end when the parent ends, however it ends.
+
+    The limit of open files is raised as far as the system permits: Chroma has a fifth as many indexes in memory, and
+    fails on collections whose index it has evicted and never saved.
+    """
+    raise_file_limit()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True, name="end-with-parent").start()
@@ -159,7 +183,7 @@ def _translates_errors(function: Callable[P, T]) -> Callable[P, T]:
 
 
 @_translates_errors
-def open_chroma(path: str, tenant: str, database: str, sync_threshold: int) -> list[RepairResult]:
+def open_chroma(path: str, tenant: str, database: str, sync_threshold: int) -> OpenedData:
     """Open the data, once, and repair what a kill has damaged.
 
     Args:
@@ -169,7 +193,7 @@ def open_chroma(path: str, tenant: str, database: str, sync_threshold: int) -> l
         sync_threshold: writes to a new collection after which Chroma saves its index.
 
     Returns:
-        The collections that were damaged.
+        The damage that was found.
 
     Raises:
         ChromaProcessError: the folder cannot be used; its kind is `DataInUse` when another process has locked it.
@@ -177,7 +201,7 @@ def open_chroma(path: str, tenant: str, database: str, sync_threshold: int) -> l
     global _chroma
     if _chroma is None:
         _chroma = _Chroma(path, tenant, database, sync_threshold)
-    return _chroma.repaired
+    return OpenedData(_chroma.repaired, _chroma.was_unclean)
 
 
 @_translates_errors
@@ -201,14 +225,16 @@ def _execute(operation: Operation[object], chroma: _Chroma) -> object:
 # -- Chroma and its collections ---------------------------------------------------------------
 
 
-def _collection(found: ChromaCollection) -> Collection:
-    distance = distance_of(found.configuration_json)
-    return Collection(str(found.id), found.name, found.metadata or {}, found.dimension, distance)
+def _collection(found: ChromaCollection, chroma: _Chroma) -> Collection:
+    legacy = chroma.legacy_distances.get(str(found.id))
+    distance = legacy or distance_of(found.configuration_json)
+    return Collection(str(found.id), found.name, found.metadata or {}, found.dimension, distance, legacy is not None)
 
 
 @_execute.register(GetStatus)
 def _get_status(operation: GetStatus, chroma: _Chroma) -> StoreStatus:
-    size = sum(entry.stat().st_size for entry in Path(chroma.path).rglob("*") if entry.is_file())
+    """The folder is not walked: it may have tens of thousands of entries, and other calls wait."""
+    size = usable_bytes(Path(chroma.path))
     return StoreStatus("embedded", chroma.api.get_version(), chroma.api.count_collections(**chroma.scope), size)
 
 
@@ -219,24 +245,24 @@ def _get_max_batch_size(operation: GetMaxBatchSize, chroma: _Chroma) -> int:
 
 @_execute.register(CreateCollection)
 def _create_collection(operation: CreateCollection, chroma: _Chroma) -> Collection:
-    configuration = index_configuration(operation.distance, chroma.sync_threshold)
+    configuration = index_configuration(operation.distance, chroma.sync_threshold, operation.hnsw)
     created = chroma.api.create_collection(
         operation.collection_name,
         configuration=configuration,
         metadata=operation.metadata or None,
         **chroma.scope,
     )
-    return _collection(created)
+    return _collection(created, chroma)
 
 
 @_execute.register(GetCollection)
 def _get_collection(operation: GetCollection, chroma: _Chroma) -> Collection:
-    return _collection(chroma.api.get_collection(operation.collection_name, **chroma.scope))
+    return _collection(chroma.api.get_collection(operation.collection_name, **chroma.scope), chroma)
 
 
 @_execute.register(ListCollections)
 def _list_collections(operation: ListCollections, chroma: _Chroma) -> list[Collection]:
-    return [_collection(found) for found in chroma.api.list_collections(None, 0, **chroma.scope)]
+    return [_collection(found, chroma) for found in chroma.api.list_collections(None, 0, **chroma.scope)]
 
 
 @_execute.register(CountCollections)

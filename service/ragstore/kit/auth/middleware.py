@@ -7,7 +7,7 @@ forgotten declaration denies access. This is a middleware and not a guard: Lites
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
@@ -17,6 +17,9 @@ from ragstore.kit.auth.local_access import check_local
 from ragstore.kit.auth.roles import ROLE
 from ragstore.kit.auth.token_bucket import TokenBuckets
 from ragstore.kit.errors import Forbidden, Unauthorized
+
+TRUSTED: Final = "ragstore.trusted"
+"""Key of the scope of a request that the service's own process makes. A request from the network cannot set it."""
 
 
 class AuthMiddleware:
@@ -59,7 +62,7 @@ class AuthMiddleware:
         """Wrap an application."""
 
         async def admitting(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] == ScopeType.HTTP:
+            if scope["type"] == ScopeType.HTTP and TRUSTED not in scope:
                 self._admit(scope)
             await app(scope, receive, send)
 

@@ -25,7 +25,10 @@ def with_line_numbers(error: ServiceError, numbers: Sequence[int]) -> ServiceErr
 
     def line_named(part: str) -> str:
         found = DOCUMENT.match(part) if isinstance(part, JsonPath) else None
-        return part if found is None else f"line {numbers[int(found[1])]}, ${part[found.end() :]}"
+        if found is None:
+            return part
+        line, field = f"line {numbers[int(found[1])]}", part[found.end() :]
+        return f"{line}, ${field}" if field else line
 
     detail = "".join(line_named(part) for part in error.parts)
     field_errors: list[FieldError] = []
@@ -36,8 +39,5 @@ def with_line_numbers(error: ServiceError, numbers: Sequence[int]) -> ServiceErr
             field_errors.append(FieldError(field.path, message))
             continue
         number = numbers[int(found[1])]
-        path = f"${field.path[found.end() :]}"
-        field_errors.append(FieldError(path, message, number))
-        if path == "$" and detail == message:  # the whole document, and the detail has no line yet
-            detail = f"{detail}: line {number}"
+        field_errors.append(FieldError(f"${field.path[found.end() :]}", message, number))
     return error.with_detail(detail, field_errors)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 from uuid import uuid4
@@ -23,6 +23,8 @@ from ragstore.kit.decoding import NDJSON
 from ragstore.kit.errors import ServiceError, Stopping
 from ragstore.kit.problems import problem_of
 from ragstore.model.documents import Batch, Write
+from ragstore.model.received_documents import ReceivedDocuments
+from ragstore.operations.check_documents import checked_batch
 from ragstore.operations.stream.events import StreamDone, StreamFailed, StreamStored
 from ragstore.operations.stream.line_errors import with_line_numbers
 from ragstore.operations.stream.ndjson import Line, LineSplitter
@@ -30,7 +32,7 @@ from ragstore.operations.write_documents import split_at_repeated_ids
 from ragstore.store.protocol import Store, write_batch
 
 Mode: TypeAlias = Literal["add", "upsert"]
-BatchDecoder: TypeAlias = Callable[[Sequence[bytes], Callable[[int], str]], Batch]
+LineDecoder: TypeAlias = Callable[[Sequence[bytes], Callable[[int], str]], Awaitable[ReceivedDocuments]]
 
 MAX_BATCH_DOCUMENTS: Final = 1000
 """Maximum number of documents in a batch. Larger batches take more memory and gain little, since Chroma's cost is then
@@ -86,11 +88,11 @@ class DocumentStream:
         collection: the name of a collection of the store.
         mode: `add` fails on existing ids, `upsert` replaces their documents.
         config: limits, and the event that ends all streams.
-        decode: decodes lines into a batch. Its second argument generates the id of a document without one, from its
+        decode: decodes lines. Its second argument generates the id of a document without one, from its
             index.
     """
 
-    def __init__(self, store: Store, collection: str, mode: Mode, config: StreamConfig, decode: BatchDecoder) -> None:
+    def __init__(self, store: Store, collection: str, mode: Mode, config: StreamConfig, decode: LineDecoder) -> None:
         self._store = store
         self._collection = collection
         self._mode = mode
@@ -158,7 +160,8 @@ class DocumentStream:
         numbers = [line.number for line in lines]
         contents = [line.content for line in lines]
         try:
-            batch = self._decode(contents, lambda index: f"{self._id_prefix}{numbers[index]}")
+            received = await self._decode(contents, lambda index: f"{self._id_prefix}{numbers[index]}")
+            batch = await checked_batch(self._store, self._collection, received)
         except ServiceError as error:
             raise with_line_numbers(error, numbers) from None
         return NumberedBatch(batch, numbers)

@@ -1,0 +1,5 @@
+"""ragstore-gateway: embeddings, and OpenAI-compatible chat with retrieval, on top of ragstore."""
+
+__all__ = ("__version__",)
+
+__version__ = "0.1.0"

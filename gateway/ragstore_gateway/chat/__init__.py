@@ -1,0 +1,1 @@
+"""OpenAI's chat API: pass-through, and `rag/` models with retrieval."""

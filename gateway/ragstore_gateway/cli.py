@@ -1,0 +1,82 @@
+"""The `ragstore-gateway` command."""
+
+from __future__ import annotations
+
+import threading
+
+import click
+
+from ragstore.kit.auth.commands import key_commands
+from ragstore.kit.auth.keys import KeysError
+from ragstore.kit.logging import configure as configure_logging
+from ragstore.kit.settings import SettingsError
+from ragstore_gateway import __version__, settings
+from ragstore_gateway.ask import ask
+from ragstore_gateway.ingestion.commands import ingest
+from ragstore_gateway.keys import GATEWAY_KEYS
+from ragstore_gateway.settings import Settings
+
+
+def loaded_settings() -> Settings:
+    """The settings in force.
+
+    Raises:
+        click.ClickException: one is wrong; the program ends with one line that names it.
+    """
+    try:
+        return settings.load()
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from None
+
+
+@click.group()
+@click.version_option(__version__, prog_name="ragstore-gateway")
+def main() -> None:
+    """Embeddings, and OpenAI-compatible chat with retrieval.
+
+    Settings come from RAGSTORE_GATEWAY_* variables; `ragstore-gateway check` shows them.
+    """
+
+
+@main.command()
+def serve() -> None:
+    """Run the gateway."""
+    from ragstore.kit.server.runner import run
+    from ragstore_gateway.app import METRICS, SERVICE, create_app
+    from ragstore_gateway.embeddings.builtin import ModelDamaged
+
+    chosen = loaded_settings()
+    try:
+        SERVICE.check_access(chosen)
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from None
+    configure_logging(chosen.log_level, chosen.log_format, SERVICE.name)
+    try:
+        run(lambda stopping: create_app(chosen, stopping), chosen, METRICS, facts={"version": __version__})
+    except (KeysError, ModelDamaged, SettingsError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+@main.command()
+def check() -> None:
+    """Show the settings in force, secrets masked."""
+    for name, value in settings.shown(loaded_settings()).items():
+        click.echo(f"{name}={value}")
+
+
+@main.command("openapi")
+def print_openapi() -> None:
+    """Print the OpenAPI document."""
+    from ragstore_gateway.app import create_embeddings, create_litestar
+    from ragstore_gateway.openapi import document
+    from ragstore_gateway.store import Store
+
+    defaults = Settings()
+    # A remote store, so that none is opened; nothing is sent to it.
+    store = Store(defaults, threading.Event(), "http://127.0.0.1:8080")
+    click.echo(document(create_litestar(defaults, store, create_embeddings(defaults))), nl=False)
+
+
+main.add_command(ingest)
+main.add_command(ask)
+main.add_command(key_commands(GATEWAY_KEYS, "RAGSTORE_GATEWAY_KEYS_FILE", lambda: loaded_settings().keys_file))

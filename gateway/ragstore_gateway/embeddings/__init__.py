@@ -1,0 +1,1 @@
+"""Embeddings: providers, and the model that is installed with the gateway."""

@@ -1,0 +1,131 @@
+"""The model that is installed with the gateway and works offline: WordLlama's `l2_supercat_256`.
+
+It averages vectors of tokens, so it knows words and not sentences, and English only. Its two files are read from the
+`wordllama` package (MIT) by path, and verified by hash; the package itself is not imported, because it would load a
+client of a model hub.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from safetensors.numpy import load
+from tokenizers import Tokenizer
+
+from ragstore_gateway.embeddings.embedder import Kind, Vectors, normalized
+
+WEIGHTS: Final = (
+    "weights/l2_supercat_256.safetensors",
+    "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
+)
+TOKENIZER: Final = (
+    "tokenizers/l2_supercat_tokenizer_config.json",
+    "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
+)
+"""The files with their SHA-256."""
+
+NAME: Final = "builtin/wordllama"
+DIMENSIONS: Final = (256, 128, 64)
+"""The dimensions that the model was trained for: a vector may be cut to the first components."""
+
+LIMITS: Final = "English; word vectors without word order; 256 dimensions; see docs/embeddings.md for its quality"
+"""What a reader of the log should know."""
+
+MAX_BATCH: Final = 256
+"""Number of texts that are tokenized together: it bounds the memory for tokens."""
+
+
+class ModelDamaged(Exception):
+    """A file of the model is missing or differs from the one that this version was tested with."""
+
+
+def _verified(folder: Path, file: tuple[str, str]) -> bytes:
+    """Read a file of the model.
+
+    Raises:
+        ModelDamaged: it is missing, or its hash is another.
+    """
+    name, sha256 = file
+    try:
+        content = (folder / name).read_bytes()
+    except OSError as error:
+        raise ModelDamaged(f"{name} of the built-in model cannot be read: {error.strerror}") from None
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise ModelDamaged(f"{name} of the built-in model differs from the tested one")
+    return content
+
+
+def model_folder() -> Path:
+    """The folder of the model's files.
+
+    Raises:
+        ModelDamaged: the package that has them is not installed.
+    """
+    spec = find_spec("wordllama")
+    if spec is None or spec.origin is None:
+        raise ModelDamaged("The package wordllama, which has the built-in model's files, is not installed")
+    return Path(spec.origin).parent
+
+
+class BuiltinEmbedder:
+    """Embeds texts in this process.
+
+    Args:
+        folder: the folder of the model's files; that of the installed package when None.
+
+    Raises:
+        ModelDamaged: the model's files cannot be used.
+    """
+
+    name = NAME
+
+    def __init__(self, folder: Path | None = None) -> None:
+        folder = folder or model_folder()
+        self._tokens: Vectors = load(_verified(folder, WEIGHTS))["embedding.weight"].astype(np.float32)
+        self._tokenizer = Tokenizer.from_buffer(_verified(folder, TOKENIZER))
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+
+    @property
+    def dimension(self) -> int:
+        """The number of components of each vector."""
+        return int(self._tokens.shape[1])
+
+    async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
+        """Embed texts; see `Embedder`. Queries and documents are embedded alike."""
+        vectors = await asyncio.to_thread(self._embed, list(texts))
+        return normalized(vectors) if normalize else vectors
+
+    def _embed(self, texts: list[str]) -> Vectors:
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for begin in range(0, len(texts), MAX_BATCH):
+            batch = texts[begin : begin + MAX_BATCH]
+            for index, encoding in enumerate(self._tokenizer.encode_batch_fast(batch, add_special_tokens=False), begin):
+                if encoding.ids:
+                    vectors[index] = self._tokens[encoding.ids].mean(axis=0)
+        return vectors
+
+
+class TruncatedEmbedder:
+    """An `Embedder` whose vectors are the first components of another one's, for models that were trained for it.
+
+    Args:
+        inner: the other one.
+        dimension: number of components.
+    """
+
+    def __init__(self, inner: BuiltinEmbedder, dimension: int) -> None:
+        self._inner = inner
+        self.name = inner.name
+        self.dimension = dimension
+
+    async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
+        """Embed texts; see `Embedder`."""
+        vectors = (await self._inner.embed(texts, kind, normalize=False))[:, : self.dimension]
+        return normalized(vectors) if normalize else np.ascontiguousarray(vectors)

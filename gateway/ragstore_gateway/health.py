@@ -1,0 +1,105 @@
+"""`GET /health`: the state of the gateway and of everything it depends on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.openapi import ResponseSpec
+from litestar.params import SkipValidation
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ragstore.kit.auth.roles import PUBLIC
+from ragstore.kit.health import Probe, check, readiness
+from ragstore_client import RagstoreError
+from ragstore_gateway import __version__
+from ragstore_gateway.embeddings.embedder import Embedder
+from ragstore_gateway.errors import StoreUnavailable
+from ragstore_gateway.keys import READER
+from ragstore_gateway.settings import Settings
+from ragstore_gateway.store import Store
+
+StoreDependency = SkipValidation[NamedDependency[Store]]
+EmbedderDependency = SkipValidation[NamedDependency[Embedder]]
+SettingsDependency = SkipValidation[NamedDependency[Settings]]
+
+UNAVAILABLE: Final = "The store does not respond."
+
+
+class StoreHealth(Struct, frozen=True, omit_defaults=True):
+    """The state of the store."""
+
+    kind: Annotated[Literal["in-process", "remote"], Meta(description="Whether the store runs in this process.")]
+    ok: Annotated[bool, Meta(description="Whether the store responds.")]
+    error: Annotated[str | UnsetType, Meta(description="Why it does not.")] = UNSET
+
+
+class UpstreamHealth(Struct, frozen=True):
+    """The state of the upstream."""
+
+    configured: Annotated[bool, Meta(description="Whether there is an upstream, and so chat.")]
+
+
+class GatewayHealth(Struct, frozen=True):
+    """The health of the gateway."""
+
+    ok: Annotated[bool, Meta(description="Whether the gateway can work.")]
+    model: Annotated[str, Meta(description="The embedding model.")]
+    version: Annotated[str, Meta(description="The gateway's version.")]
+    store: StoreHealth
+    upstream: UpstreamHealth
+
+
+@get(
+    "/health",
+    opt=READER,
+    operation_id="getHealth",
+    summary="Health",
+    tags=["service"],
+    responses={503: ResponseSpec(GatewayHealth, description=UNAVAILABLE, generate_examples=False)},
+)
+async def health(
+    store: StoreDependency, embedder: EmbedderDependency, settings: SettingsDependency
+) -> Response[GatewayHealth]:
+    """Health of the gateway, the store and the upstream: 200 if the gateway can work, 503 if it cannot."""
+    error = await _error(store)
+    body = GatewayHealth(
+        ok=not error,
+        model=embedder.name,
+        version=__version__,
+        store=StoreHealth("in-process" if store.in_process else "remote", not error, error or UNSET),
+        upstream=UpstreamHealth(bool(settings.upstream_url)),
+    )
+    return Response(body, status_code=503 if error else 200)
+
+
+@get("/health/live", opt=PUBLIC, operation_id="getLiveness", summary="Liveness", tags=["service"], sync_to_thread=False)
+def live() -> Probe:
+    """Liveness probe: always 200 while the process responds."""
+    return Probe("alive")
+
+
+@get(
+    "/health/ready",
+    opt=PUBLIC,
+    operation_id="getReadiness",
+    summary="Readiness",
+    tags=["service"],
+    responses={503: ResponseSpec(Probe, description=UNAVAILABLE, generate_examples=False)},
+)
+async def ready(store: StoreDependency) -> Response[Probe]:
+    """Readiness probe: 200 if the store responds, 503 if it does not."""
+    return readiness(await _error(store))
+
+
+async def _error(store: Store) -> str:
+    """Why the store cannot be used; empty when it can."""
+    return (await check(_probe(store), "The store did not respond in time"))[1]
+
+
+async def _probe(store: Store) -> None:
+    try:
+        await store.client.ready()
+    except RagstoreError as error:
+        raise StoreUnavailable(f"The store cannot be used: {type(error).__name__}") from error

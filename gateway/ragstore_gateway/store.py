@@ -1,0 +1,83 @@
+"""The gateway's store: a remote one, or one in this process, behind the same client."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import httpx
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from ragstore_client import AsyncClient
+from ragstore_gateway.settings import Settings, load_store
+
+URL_VARIABLE: Final = "RAGSTORE_URL"
+KEY_VARIABLE: Final = "RAGSTORE_API_KEY"
+
+_PATHS: Final = ("/collections", "/query")
+"""First segments of the store's own contract, which are served on the gateway's port."""
+
+
+class Store:
+    """The store that the gateway uses.
+
+    Args:
+        settings: the gateway's settings.
+        stopping: set by the caller when the process shuts down.
+        url: address of a remote store; empty for a store in this process.
+        api_key: key for a remote store.
+
+    Attributes:
+        client: calls the store. It works while the block of `running` runs.
+        in_process: whether the store runs in this process.
+    """
+
+    def __init__(self, settings: Settings, stopping: threading.Event, url: str, api_key: str = "") -> None:
+        self.in_process = not url
+        self._app: ASGIApp | None = None
+        if url:
+            self.client = AsyncClient(url, api_key=api_key or None)
+            return
+        # Only now: embedded Chroma is not needed beside a remote store.
+        from ragstore.app import in_process
+
+        self._local = in_process(load_store(settings), stopping)
+        self._app = self._local.app
+        transport = httpx.ASGITransport(self._local.trusted)  # type: ignore[arg-type]  # httpx has its own ASGI types
+        self.client = AsyncClient("http://127.0.0.1", transport=transport)
+
+    @classmethod
+    def from_env(cls, settings: Settings, stopping: threading.Event) -> Store:
+        """The store that `RAGSTORE_URL` and `RAGSTORE_API_KEY` choose."""
+        return cls(settings, stopping, os.environ.get(URL_VARIABLE, ""), os.environ.get(KEY_VARIABLE, ""))
+
+    @asynccontextmanager
+    async def running(self, _: object = None) -> AsyncIterator[None]:
+        """Start a store of this process, and stop it at the end."""
+        async with self.client:
+            if self._app is None:
+                yield
+            else:
+                async with self._local.lifespan():
+                    yield
+
+    def mounted(self, gateway: ASGIApp) -> ASGIApp:
+        """The gateway's application, with the contract of a store in this process under the store's own paths.
+
+        Args:
+            gateway: the application of all other paths.
+        """
+        store = self._app
+        if store is None:
+            return gateway
+
+        async def routed(scope: Scope, receive: Receive, send: Send) -> None:
+            path = scope["path"] if scope["type"] == ScopeType.HTTP else ""
+            first = "/" + path[1:].partition("/")[0]
+            await (store if first in _PATHS else gateway)(scope, receive, send)
+
+        return routed

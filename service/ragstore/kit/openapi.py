@@ -1,0 +1,147 @@
+"""OpenAPI documents: what those of several services have in common.
+
+Litestar derives operations from the routes, msgspec derives schemas from the structs. A service completes the draft
+with the errors of its routes and with schemas that a type cannot express.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+from litestar import Litestar
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.spec import Schema
+from litestar.plugins import OpenAPISchemaPlugin
+from litestar.routes import HTTPRoute
+from litestar.typing import FieldDefinition
+
+from ragstore.kit.auth.roles import ROLE
+from ragstore.kit.numbers import MAX_WHOLE
+from ragstore.kit.schema_marks import COMPONENT, EXACTLY, OPTIONAL
+
+if TYPE_CHECKING:
+    from litestar._openapi.schema_generation import SchemaCreator
+
+JsonSchema: TypeAlias = dict[str, Any]
+"""A JSON Schema or a part of the OpenAPI document: any JSON object."""
+
+REF: Final = "#/components/schemas/{name}"
+METHODS: Final = ("get", "post", "put", "patch", "delete")
+PROBLEM: Final = "application/problem+json"
+
+ERRORS: Final = "errors"
+"""Name of the route option that lists the errors of a route's operation.
+
+Errors of every route, of its role and of its body are not listed: they follow from the route.
+"""
+
+ANY_ROUTE: Final = frozenset({400, 500})
+KEY_REQUIRED: Final = frozenset({401, 403, 429})
+WITH_BODY: Final = frozenset({408, 413, 415})
+
+
+class StructSchemas(OpenAPISchemaPlugin):
+    """Leaves the schemas of structs to msgspec."""
+
+    def is_plugin_supported_field(self, field_definition: FieldDefinition) -> bool:
+        """Whether a field is a struct."""
+        return not field_definition.is_union and field_definition.is_subclass_of(msgspec.Struct)
+
+    def to_openapi_schema(self, field_definition: FieldDefinition, schema_creator: SchemaCreator) -> Schema:
+        """An empty component, to be replaced by msgspec's."""
+        return schema_creator.create_component_schema(field_definition, required=[], property_fields={})
+
+
+def ref(name: str) -> JsonSchema:
+    """A reference to a schema component."""
+    return {"$ref": REF.format(name=name)}
+
+
+def security_schemes(command: str) -> dict[str, JsonSchema]:
+    """The two ways to send a key.
+
+    Args:
+        command: the command that creates keys.
+    """
+    return {
+        "bearer": {"type": "http", "scheme": "bearer", "description": f"A key, created by `{command}`."},
+        "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key, as a header."},
+    }
+
+
+def routes_by_operation(app: Litestar) -> Iterator[tuple[str, HTTPRouteHandler]]:
+    """The routes of an application with their operation ids."""
+    for route in app.routes:
+        for handler in route.route_handlers if isinstance(route, HTTPRoute) else ():
+            if isinstance(handler.operation_id, str):
+                yield handler.operation_id, handler
+
+
+def is_public(route: HTTPRouteHandler) -> bool:
+    """Whether a route never requires a key."""
+    return ROLE in route.opt and route.opt[ROLE] is None
+
+
+def problem_responses(descriptions: Mapping[int, str]) -> Iterator[tuple[str, JsonSchema]]:
+    """The response component of each problem status, with its name.
+
+    Args:
+        descriptions: description of each status that the service responds with.
+    """
+    for status, description in descriptions.items():
+        response: JsonSchema = {"description": description, "content": {PROBLEM: {"schema": ref("Problem")}}}
+        if status in (429, 503):
+            response["headers"] = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}}
+        if status == 401:
+            response["headers"] = {
+                "WWW-Authenticate": {"description": "How to send a key.", "schema": {"type": "string"}}
+            }
+        yield f"Problem{status}", response
+
+
+def problem_statuses(route: HTTPRouteHandler, *, has_body: bool) -> set[int]:
+    """The problem statuses of a route.
+
+    Args:
+        route: the route.
+        has_body: whether its requests have a body.
+    """
+    statuses = {*ANY_ROUTE, *(error.status for error in route.opt.get(ERRORS, ()))}
+    if not is_public(route):
+        statuses |= KEY_REQUIRED
+    return statuses | WITH_BODY if has_body else statuses
+
+
+def without_noise(value: Any) -> Any:
+    """Litestar writes integer bounds as floats, and flags with their default of false."""
+    if isinstance(value, dict):
+        flags = ("deprecated", "allowEmptyValue", "allowReserved")
+        return {key: without_noise(item) for key, item in value.items() if not (key in flags and item is False)}
+    if isinstance(value, list):
+        return [without_noise(item) for item in value]
+    return int(min(value, MAX_WHOLE)) if isinstance(value, float) and value.is_integer() else value
+
+
+def without_marks(schema: Any) -> Any:
+    """Replace the marks of `ragstore.kit.schema_marks` by the schemas that they name."""
+    if isinstance(schema, list):
+        return [without_marks(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if COMPONENT in schema:
+        component = ref(schema[COMPONENT])
+        return {"anyOf": [component, {"type": "null"}]} if schema[OPTIONAL] else component
+    if EXACTLY in schema:
+        return schema[EXACTLY] | ({"default": schema["default"]} if "default" in schema else {})
+    return {key: without_marks(value) for key, value in schema.items()}
+
+
+def problem_code(codes: Iterable[str]) -> JsonSchema:
+    """The schema of a problem's code."""
+    return {
+        "description": "The kind of error, for programs. Stable within a major version; more may be added.",
+        "type": "string",
+        "enum": list(codes),
+    }

@@ -1,0 +1,88 @@
+"""The gateway as a process: nothing else has to run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ragstore_client import Client, NewDocument
+from tests.support.gateways import start_gateway
+from tests.support.servers import Served, inherited_environ, running, start_service
+
+
+def test_health_names_the_model_and_the_state_of_store_and_upstream(gateway: Served) -> None:
+    health = httpx.get(gateway.url + "/health").json()
+    assert health["ok"] is True
+    assert health["model"] == "builtin/wordllama"
+    assert health["store"] == {"kind": "in-process", "ok": True}
+    assert health["upstream"] == {"configured": False}
+
+
+def test_the_contract_of_a_store_in_the_process_is_served_on_the_same_port(gateway: Served) -> None:
+    with Client(gateway.url) as client:
+        client.create_collection("mounted")
+        client.upsert_documents("mounted", [NewDocument(id="a", text="tea", embedding=[1.0, 0.0])])
+        assert [match.id for match in client.query("mounted", [1.0, 0.0]).results] == ["a"]
+
+
+def test_an_unknown_path_is_a_problem_document(gateway: Served) -> None:
+    response = httpx.get(gateway.url + "/no-such-path")
+    assert response.status_code == 404
+    assert response.json()["code"] == "not_found"
+
+
+@pytest.mark.process
+def test_a_remote_store_is_used_and_its_contract_is_not_served(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    with (
+        running(start_service(tmp_path / "store")) as store,
+        running(start_gateway(tmp_path, {"RAGSTORE_URL": store.url})) as served,
+    ):
+        assert httpx.get(served.url + "/health").json()["store"] == {"kind": "remote", "ok": True}
+        assert httpx.get(served.url + "/collections").status_code == 404
+        store.stop()
+        unready = httpx.get(served.url + "/health/ready")
+    assert unready.status_code == 503
+
+
+@pytest.mark.process
+def test_an_unknown_variable_with_the_prefix_fails_startup() -> None:
+    ended = _serve({"RAGSTORE_GATEWAY_UPSTREM_URL": "http://127.0.0.1:9/v1"})
+    assert ended.returncode == 1
+    assert "RAGSTORE_GATEWAY_UPSTREM_URL is set, but is not a setting" in ended.stderr
+
+
+@pytest.mark.process
+def test_a_gateway_that_other_machines_reach_needs_keys() -> None:
+    ended = _serve({"RAGSTORE_GATEWAY_HOST": "0.0.0.0"})
+    assert ended.returncode == 1
+    assert "RAGSTORE_GATEWAY_KEYS_FILE" in ended.stderr
+
+
+@pytest.mark.process
+def test_keys_protect_the_gateway_and_the_store_in_its_process(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    plain = subprocess.run(
+        [sys.executable, "-m", "ragstore_gateway", "keys", "new", "chat", "--role", "reader", "--file", str(keys)],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    with running(start_gateway(tmp_path, {"RAGSTORE_GATEWAY_KEYS_FILE": str(keys)})) as served:
+        authorization = {"Authorization": f"Bearer {plain}"}
+        assert httpx.get(served.url + "/health").status_code == 401
+        assert httpx.get(served.url + "/health", headers=authorization).json()["ok"] is True
+        assert httpx.get(served.url + "/collections").status_code == 401
+        # The key has a scope for the gateway only.
+        assert httpx.get(served.url + "/collections", headers=authorization).status_code == 403
+
+
+def _serve(environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ragstore_gateway", "serve"]
+    return subprocess.run(
+        command, env={**inherited_environ(), **environ}, capture_output=True, text=True, timeout=60, check=False
+    )

@@ -1,0 +1,39 @@
+"""Starts gateways, on free ports."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.support.servers import Served, free_port, start_process
+
+
+def start_gateway(
+    folder: Path, environ: Mapping[str, str] | None = None, *, port: int | None = None, ready: bool = True
+) -> Served:
+    """Start a gateway.
+
+    Args:
+        folder: where its data and its log go.
+        environ: `RAGSTORE_GATEWAY_*` and other variables; without `RAGSTORE_URL` the store runs in its process.
+        port: the port to listen on; a free one when None.
+        ready: whether to wait until it is ready, or only until it listens.
+
+    Returns:
+        The running gateway.
+    """
+    port = port or free_port()
+    settings = {
+        "RAGSTORE_GATEWAY_PORT": str(port),
+        "RAGSTORE_GATEWAY_DATA_PATH": str(folder / "data"),
+        **(environ or {}),
+    }
+    served = start_process(
+        [sys.executable, "-m", "ragstore_gateway", "serve"],
+        f"http://127.0.0.1:{port}",
+        folder / "gateway.log",
+        settings,
+    )
+    served.wait_until_ready("/health/ready" if ready else "/health/live")
+    return served
