@@ -14,7 +14,7 @@ import pytest
 
 from tests.gateway.chat.test_rag import QUESTION, ask
 from tests.support.fake_servers import listening
-from tests.support.fake_upstream import DONE, Exchange, FakeUpstream, delta, hang
+from tests.support.fake_upstream import DONE, Exchange, FakeUpstream, delta, fake_upstream, hang
 from tests.support.gateways import start_gateway
 from tests.support.metric_samples import grown, samples
 from tests.support.servers import Served, free_port, running
@@ -107,11 +107,11 @@ def test_a_plain_response_that_breaks_off_is_not_complete(http: httpx.Client, up
     assert error_of(response, 502)["code"] == "upstream_failed"
 
 
-async def _broken_stream(exchange: Exchange) -> None:
+async def broken_stream(exchange: Exchange) -> None:
     await exchange.begin_stream()
     await exchange.chunk(delta("Tea"))
     await asyncio.sleep(0.2)
-    await exchange.raw(b"40\r\ndata: {\"half")
+    await exchange.raw(b'40\r\ndata: {"half')
     await asyncio.sleep(0.2)
     exchange.drop()
 
@@ -129,9 +129,9 @@ async def _short_stream(exchange: Exchange) -> None:
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "code"), [(_broken_stream, "upstream_failed"), (_silent_stream, "upstream_timeout")]
+    ("behaviour", "code"), [(broken_stream, "upstream_failed"), (_silent_stream, "upstream_timeout")]
 )
-def test_a_broken_stream_ends_with_an_error_event_and_without_done(
+def test_abroken_stream_ends_with_an_error_event_and_without_done(
     http: httpx.Client, upstream: FakeUpstream, model: str, behaviour: Callable[[Exchange], Any], code: str
 ) -> None:
     upstream.on("m", behaviour)
@@ -153,7 +153,7 @@ def test_a_rag_stream_that_ends_too_early_is_a_broken_one(http: httpx.Client, up
 
 
 def test_a_half_event_of_a_rag_stream_is_not_passed_on(http: httpx.Client, upstream: FakeUpstream) -> None:
-    upstream.on("m", _broken_stream)
+    upstream.on("m", broken_stream)
     text = ask(http, QUESTION, "rag/m", stream=True).text
     upstream.off("m")
     assert "half" not in text
@@ -169,8 +169,6 @@ def test_an_unreachable_upstream_is_502_in_bounded_time(unreachable: httpx.Clien
 def test_an_upstream_that_starts_is_reached_by_the_retry_of_the_connection(
     unreachable: httpx.Client, unreachable_gateway: tuple[Served, int]
 ) -> None:
-    from tests.support.fake_upstream import fake_upstream
-
     with fake_upstream(unreachable_gateway[1]):
         assert ask(unreachable, QUESTION, "m").status_code == 200
 
@@ -269,11 +267,8 @@ def test_with_the_setting_fail_a_failed_retrieval_is_503(strict: httpx.Client, u
 # -- gateways with something broken ---------------------------------------------------------------
 
 
-
 @pytest.fixture(scope="module")
-def unreachable_gateway(
-    chat_gateway: Served, tmp_path_factory: pytest.TempPathFactory
-) -> Any:
+def unreachable_gateway(chat_gateway: Served, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A gateway whose upstream does not run, and the upstream's port."""
     port = free_port()
     environ = {"RAGSTORE_URL": chat_gateway.url, "RAGSTORE_GATEWAY_UPSTREAM_URL": f"http://127.0.0.1:{port}/v1"}
@@ -324,9 +319,7 @@ def strict(upstream: FakeUpstream, tmp_path: Path) -> Any:
 
 
 @pytest.fixture
-async def slow_store(
-    upstream: FakeUpstream, tmp_path: Path
-) -> AsyncIterator[tuple[httpx.AsyncClient, FakeUpstream]]:
+async def slow_store(upstream: FakeUpstream, tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, FakeUpstream]]:
     """A client of a gateway whose store accepts connections and never responds."""
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

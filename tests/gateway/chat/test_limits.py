@@ -165,9 +165,7 @@ def test_a_page_of_another_origin_cannot_chat(http: httpx.Client, upstream: Fake
     assert len(upstream.requests) == before
 
 
-def test_duplicated_and_forged_headers_do_not_reach_the_upstream(
-    chat_gateway: Served, upstream: FakeUpstream
-) -> None:
+def test_duplicated_and_forged_headers_do_not_reach_the_upstream(chat_gateway: Served, upstream: FakeUpstream) -> None:
     lines = (
         "POST /v1/chat/completions HTTP/1.1",
         "Host: 127.0.0.1",

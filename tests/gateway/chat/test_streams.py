@@ -56,7 +56,7 @@ def test_the_last_delta_has_the_annotations_of_the_answer(http: httpx.Client) ->
 
 
 def test_without_annotations_the_stream_has_the_upstreams_chunks_only(fresh: httpx.Client) -> None:
-    assert len(events(fresh)) == 7
+    assert len(events(fresh)) == 8
 
 
 def test_with_debug_the_first_line_of_a_stream_is_a_comment(manual: httpx.Client, upstream: FakeUpstream) -> None:
@@ -144,7 +144,9 @@ def test_a_stream_without_a_reason_to_end_has_its_annotations_before_the_end() -
 
 
 def test_events_that_are_not_chunks_are_unchanged() -> None:
-    stream = b'event: ping\n\ndata: nonsense\n\ndata: {"error": {"message": "x"}}\n\ndata: [1]\n\ndata: {"choices": 3}\n\n'
+    stream = (
+        b'event: ping\n\ndata: nonsense\n\ndata: {"error": {"message": "x"}}\n\ndata: [1]\n\ndata: {"choices": 3}\n\n'
+    )
     assert rewriter(annotate=False).feed(stream).replace(b',"model":"rag/m"', b"") == stream.replace(b": 3", b":3")
 
 
@@ -158,4 +160,6 @@ def test_an_event_without_end_is_not_held_for_ever(monkeypatch: pytest.MonkeyPat
 
 def test_a_model_named_in_a_text_is_not_renamed() -> None:
     event = delta('He wrote "model":"m" and {"model": "m"}.')
-    assert rewriter(annotate=False).feed(event) == event.replace(b'"model": "m", "choices"', b'"model": "rag/m", "choices"')
+    assert rewriter(annotate=False).feed(event) == event.replace(
+        b'"model": "m", "choices"', b'"model": "rag/m", "choices"'
+    )
