@@ -53,7 +53,7 @@ class ModelServer(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._input = b""
-        self._transport: asyncio.WriteTransport | None = None
+        self._transport: asyncio.WriteTransport
         self._tasks: set[asyncio.Task[None]] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -74,7 +74,6 @@ class ModelServer(asyncio.Protocol):
             self._respond(head, body)
 
     def _respond(self, head: bytes, body: bytes) -> None:
-        assert self._transport is not None
         if head.startswith(b"GET"):
             self._transport.write(_MODELS_RESPONSE)
         elif _STREAM.search(body):
@@ -88,7 +87,6 @@ class ModelServer(asyncio.Protocol):
             self._transport.write(_COMPLETION_RESPONSE)
 
     async def _stream(self, events: int, gap: float) -> None:
-        assert self._transport is not None
         self._transport.write(STREAM_HEAD)
         for number in range(events):
             self._transport.write(event(number))

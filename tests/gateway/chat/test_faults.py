@@ -16,6 +16,7 @@ from tests.gateway.chat.test_rag import QUESTION, ask
 from tests.support.fake_servers import listening
 from tests.support.fake_upstream import DONE, Exchange, FakeUpstream, delta, fake_upstream, hang
 from tests.support.gateways import start_gateway
+from tests.support.ledger import wait_until
 from tests.support.metric_samples import grown, samples
 from tests.support.servers import Served, free_port, running
 
@@ -204,8 +205,7 @@ async def test_a_caller_that_disconnects_cancels_the_upstream_request(
                     pass
 
         task = asyncio.create_task(call())
-        while len(upstream.chats()) == before:
-            await asyncio.sleep(0.02)
+        await wait_until(lambda: len(upstream.chats()) > before, 20)
         await asyncio.sleep(0.3)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
