@@ -2,8 +2,8 @@
 
     python -m benchmarks.model_server PORT
 
-`stream: true` gets a stream of events. In the model's name `NAME-EVENTS-MILLISECONDS`, the last two parts are their
-number and the time between them.
+`stream: true` gets a stream of events, each with the time at which it was sent. In the model's name
+`NAME-EVENTS-MILLISECONDS`, the last two parts are their number and the time between them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+import time
 from typing import Final, cast
 
 import uvloop
@@ -33,7 +34,7 @@ def event(number: int) -> bytes:
     """An event of a stream, as a chunk of HTTP."""
     data = (
         b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,'
-        b'"delta":{"content":" tea %d"},"finish_reason":null}]}\n\n' % number
+        b'"delta":{"content":" tea %d"},"finish_reason":null}],"sent_ns":%d}\n\n' % (number, time.monotonic_ns())
     )
     return b"%x\r\n%b\r\n" % (len(data), data)
 
