@@ -11,6 +11,7 @@ from typing import Final
 
 from chroma_repair.data_lock import DataInUse, lock_data
 from chroma_repair.index_repair import DATABASE, repair
+from chroma_repair.open_files import users_of
 
 FAILED: Final = 1
 """Exit code when the folder cannot be used."""
@@ -37,6 +38,9 @@ def main(arguments: Sequence[str] | None = None, program: str = "chroma-repair")
         return 0
     try:
         with lock_data(folder):
+            if not options.is_stopped and (users := users_of(folder)):
+                named = ", ".join(f"{user.name} (process {user.process_id})" for user in users)
+                return _fail(f"{folder} is in use by {named}: stop it first")
             results = repair(folder, options.collections)
     except DataInUse as error:
         return _fail(str(error))
@@ -70,6 +74,12 @@ def _parser(program: str) -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="rebuild the index of this collection even if it looks undamaged; may be repeated",
+    )
+    parser.add_argument(
+        "--chroma-is-stopped",
+        dest="is_stopped",
+        action="store_true",
+        help="repair also if another process has a file of the folder open, such as a backup program",
     )
     return parser
 

@@ -77,6 +77,9 @@ def check() -> None:
         click.echo(f"{name} is set, but is not a setting of ragstore")
     _check_keys(chosen)
     _require_extras(chosen)
+    if chosen.store == "embedded" and not Path(chosen.data_path, "chroma.sqlite3").exists():
+        _check_new_folder(chosen.data_path)
+        return
     try:
         status = asyncio.run(_status(chosen))
     except ServiceError as error:
@@ -113,6 +116,15 @@ def _location(chosen: Settings) -> dict[str, str]:
     if chosen.store == "remote":
         return {"chroma": without_userinfo(chosen.chroma_url)}
     return {"data": str(Path(chosen.data_path).resolve())}
+
+
+def _check_new_folder(path: str) -> None:
+    """Say that a data folder has no data yet. Opening it would create a misspelt one."""
+    folder = Path(path).absolute()
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise click.ClickException(f"RAGSTORE_DATA_PATH cannot be used: {existing} is not a folder that can be written")
+    click.echo(f"Chroma (embedded) has no data in {path} yet: the first start creates it")
 
 
 def _check_keys(chosen: Settings) -> None:
