@@ -173,7 +173,7 @@ node-check: clients/node/node_modules/.package-lock.json ## check the Node clien
 .PHONY: deploy-check
 deploy-check: $(DEPLOY_VENV)/deploy.stamp ## check the Dockerfile, the compose file and the manifests
 	$(DEPLOY)/hadolint Dockerfile gateway/Dockerfile
-	$(DEPLOY)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
+	$(DEPLOY)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml docker-compose.platform.yml
 	$(DEPLOY)/python -m scripts.render_manifests build/k8s
 	$(DEPLOY)/python scripts/validate_manifests.py build/k8s/*.yaml
 	$(DEPLOY)/python scripts/prometheus_rules.py | diff -u k8s/monitoring/prometheusrule.yaml - || { echo "prometheusrule.yaml is out of date: make generate"; exit 1; }
