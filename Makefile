@@ -109,7 +109,7 @@ node: clients/node/node_modules/.package-lock.json ## build the Node client
 	cd clients/node && npm run --silent build
 
 .PHONY: fuzz
-fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores: make fuzz FUZZ="--seconds 600 --store remote"
+fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores and the gateway: make fuzz FUZZ="--seconds 600 --target remote"
 	$(BIN)/python -m tests.fuzz.campaign $(FUZZ)
 
 .PHONY: soak

@@ -18,6 +18,10 @@ from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.service import Service
 from ragstore.kit.settings import SettingsError
 from ragstore_gateway import __version__, openapi
+from ragstore_gateway.chat.chat import Chat
+from ragstore_gateway.chat.error_format import OpenAIErrorsMiddleware
+from ragstore_gateway.chat.forwarding import UpstreamForwarder
+from ragstore_gateway.chat.routes import chat_routes
 from ragstore_gateway.connections import Connections
 from ragstore_gateway.embeddings import builtin
 from ragstore_gateway.embeddings.embedder import Embedder
@@ -110,19 +114,22 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         KeysError: the file of keys cannot be used.
     """
     keys = key_ring(settings)
+    chat = Chat(settings, store, embeddings.default)
+    forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
     return SERVICE.litestar(
-        [health, live, ready, openapi.openapi_document, embed, create_embeddings_route],
+        [health, live, ready, openapi.openapi_document, embed, chat_routes(settings, create_embeddings_route)],
         settings,
         GATEWAY_KEYS.roles,
         keys=keys,
         tracing=SERVICE.tracing(),
-        lifespan=[store.running, embeddings.running],
+        lifespan=[store.running, embeddings.running, chat.running],
         dependencies={
             "settings": Provide(lambda: settings, sync_to_thread=False),
             "store": Provide(lambda: store, sync_to_thread=False),
             "embeddings": Provide(lambda: embeddings, sync_to_thread=False),
             "embedder": Provide(lambda: embeddings.default, sync_to_thread=False),
-            "embeddings_upstream": Provide(lambda: None, sync_to_thread=False),
+            "embeddings_upstream": Provide(lambda: forwarder, sync_to_thread=False),
+            "chat": Provide(lambda: chat, sync_to_thread=False),
         },
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
         plugins=[openapi.RecordedStructs()],
@@ -152,4 +159,5 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
     limits = builtin.LIMITS if default.name == builtin.NAME else None
     _log.info("embedding model", model=default.name, dimension=default.dimension, limits=limits)
     litestar = create_litestar(settings, store, embeddings)
-    return store.mounted(SERVICE.wrapped(AllowHeaderMiddleware(litestar), settings, stopping))
+    wrapped = SERVICE.wrapped(AllowHeaderMiddleware(litestar), settings, stopping)
+    return store.mounted(OpenAIErrorsMiddleware(wrapped))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ragstore.kit.errors import ServiceError
+from ragstore.kit.errors import NotFound, ServiceError
 
 
 class NotConfigured(ServiceError):
@@ -19,13 +19,6 @@ class StoreUnavailable(ServiceError):
 
     status: ClassVar[int] = 503
     title: ClassVar[str] = "Store unavailable"
-
-
-class ModelNotFound(ServiceError):
-    """No configured model has the requested name."""
-
-    status: ClassVar[int] = 404
-    title: ClassVar[str] = "Model not found"
 
 
 class ModelUnavailable(ServiceError):
@@ -70,3 +63,66 @@ class SecretUnavailable(ServiceError):
 
     status: ClassVar[int] = 503
     title: ClassVar[str] = "Secret unavailable"
+
+
+class UpstreamUnreachable(ServiceError):
+    """No connection to the upstream could be made, or it ended before the response."""
+
+    status: ClassVar[int] = 502
+    title: ClassVar[str] = "Upstream unreachable"
+
+
+class UpstreamTimeout(ServiceError):
+    """The upstream did not respond in time."""
+
+    status: ClassVar[int] = 504
+    title: ClassVar[str] = "Upstream timed out"
+
+
+class UpstreamFailed(ServiceError):
+    """The upstream's response is not one of HTTP, or breaks off, or is too large."""
+
+    status: ClassVar[int] = 502
+    title: ClassVar[str] = "Upstream failed"
+
+
+class ModelNotFound(NotFound):
+    """There is no model of the requested name."""
+
+
+class RetrievalFailed(ServiceError):
+    """Retrieval failed, and the settings do not allow a chat without context."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "Retrieval failed"
+    retry_after = 1
+
+
+class TokenRateExceeded(ServiceError):
+    """The key has used its tokens of this minute.
+
+    Args:
+        seconds: when a request is allowed again.
+    """
+
+    status: ClassVar[int] = 429
+    title: ClassVar[str] = "Too many tokens"
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__("The key has used its tokens of this minute")
+        self.retry_after = seconds
+
+
+class TooManyStreams(ServiceError):
+    """The key has its maximum number of concurrent streams."""
+
+    status: ClassVar[int] = 429
+    title: ClassVar[str] = "Too many streams"
+    retry_after = 1
+
+
+class CallerGone(ServiceError):
+    """The caller disconnected before its response began. Nobody reads this; the access log and the metrics show it."""
+
+    status: ClassVar[int] = 499
+    title: ClassVar[str] = "Caller disconnected"

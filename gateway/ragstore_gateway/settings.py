@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Meta
@@ -24,6 +24,18 @@ ALIASES: Final[Mapping[str, str]] = {
     "LITELLM_BASE": "upstream_url",
     "EMBEDDER_BASE": "embedding_url",
     "MODEL_NAME": "embedding_model",
+    "ENABLE_RAG": "rag_enabled",
+    # Both are the number of passages in a prompt; the second one wins.
+    "RAG_TOP_K_MAX": "rag_top_k",
+    "QDRANT_TOP_K": "rag_top_k",
+    "MMR_LAMBDA": "rag_diversity",
+    "RAG_MAX_SOURCES": "rag_max_sources",
+    "RAG_MAX_CHARS": "rag_max_characters",
+    "RAG_TOKEN_BUDGET": "rag_token_budget",
+    "RAG_SIMILARITY_THRESHOLD": "rag_similarity_threshold",
+    "RAG_CACHE_TTL_SECONDS": "rag_cache_ttl_seconds",
+    "RAG_TIMEOUT_SECONDS": "rag_timeout_seconds",
+    "RAG_DEBUG_MODE": "rag_debug",
 }
 """Variables of other programs that are read, too, with the field that they set. The gateway's own variable wins."""
 
@@ -53,6 +65,26 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         vault_url: address of the Vault server that `${vault:PATH#FIELD}` refers to; empty means that there is none.
         vault_token: token for it.
         vault_mount: path of its key-value engine, version 2.
+        forward_key: whether the upstream receives the key that the caller sent, in place of `upstream_key`.
+        model: the upstream's model for a `rag/` model that the upstream does not have.
+        history: whether a `rag/` model receives the earlier messages of a conversation, or the question only.
+        on_retrieval_failure: whether a chat continues without context when retrieval fails, or is 503.
+        rag_enabled: whether `rag/` models retrieve anything.
+        rag_collections: the collections that `rag/` models search, separated by commas.
+        rag_top_k: number of passages in a prompt. Three times as many are fetched.
+        rag_diversity: weight of diversity in maximal marginal relevance, 0 to 1.
+        rag_max_sources: maximum number of different sources in a prompt.
+        rag_max_characters: maximum number of characters of a passage; a longer one is cut.
+        rag_token_budget: maximum number of tokens of the passages of a prompt.
+        rag_similarity_threshold: minimum cosine similarity of a passage.
+        rag_timeout_seconds: time limit of retrieval, embedding included.
+        rag_cache_ttl_seconds: how long the passages of a question are cached; 0 disables the cache.
+        rag_debug: whether responses of `rag/` models show which passages were used. It shows ids and metadata.
+        rag_annotations: whether responses of `rag/` models contain OpenAI's annotations of cited sources.
+        chat_max_body_bytes: largest body of a request to the upstream; a larger one is 413.
+        chat_tokens_per_minute: tokens a minute for each key, or for all callers without keys; 0 means no limit.
+        chat_max_streams: maximum number of concurrent streams of each key, or of all callers without keys; 0 means no
+            limit.
     """
 
     port: Port = 8090
@@ -81,6 +113,31 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         """The provider of embeddings in force."""
         return self.embedding_provider or "local"
 
+    forward_key: bool = False
+    model: str = ""
+    history: Literal["keep", "drop"] = "keep"
+    on_retrieval_failure: Literal["continue", "fail"] = "continue"
+    rag_enabled: bool = True
+    rag_collections: str = "memory"
+    rag_top_k: Annotated[int, Meta(ge=1, le=333)] = 5
+    rag_diversity: Annotated[float, Meta(ge=0, le=1)] = 0.7
+    rag_max_sources: Count = 5
+    rag_max_characters: Count = 1200
+    rag_token_budget: Annotated[int, Meta(ge=0)] = 50_000
+    rag_similarity_threshold: Annotated[float, Meta(ge=-1, le=1)] = -1.0
+    rag_timeout_seconds: Annotated[float, Meta(gt=0, le=3600)] = 6.0
+    rag_cache_ttl_seconds: Annotated[float, Meta(ge=0)] = 0.0
+    rag_debug: bool = False
+    rag_annotations: bool = True
+    chat_max_body_bytes: Count = 32 * 1024 * 1024
+    chat_tokens_per_minute: Annotated[int, Meta(ge=0)] = 0
+    chat_max_streams: Annotated[int, Meta(ge=0)] = 0
+
+    @property
+    def collections(self) -> list[str]:
+        """The collections that `rag/` models search."""
+        return [name.strip() for name in self.rag_collections.split(",") if name.strip()]
+
 
 def variable(field: str) -> str:
     """The environment variable of a settings field."""
@@ -103,15 +160,20 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     unknown = kit_settings.unknown(Settings, PREFIX, CALLERS, environ)
     if unknown:
         raise SettingsError(f"{unknown[0]} is set, but is not a setting of the gateway")
-    aliased = {
-        variable(field): environ[alias]
+    aliases = {
+        variable(field): alias
         for alias, field in ALIASES.items()
         if environ.get(alias) and not environ.get(variable(field))
     }
+    aliased = {name: environ[alias] for name, alias in aliases.items()}
     if variable("embedding_url") in aliased and not environ.get(variable("embedding_provider")):
         # Of the programs that share this variable, it names the embedder service.
         aliased[variable("embedding_provider")] = "ragproxy"
-    settings = kit_settings.load(Settings, PREFIX, {**environ, **aliased})
+    try:
+        settings = kit_settings.load(Settings, PREFIX, {**environ, **aliased})
+    except SettingsError as error:
+        name, is_, reason = str(error).partition(" is ")
+        raise SettingsError(f"{aliases.get(name, name)}{is_}{reason}") from None
     _check(settings)
     return settings
 

@@ -13,6 +13,7 @@
     ├── BodyTimeout                     408
     ├── Unauthorized                    401
     ├── Forbidden                       403
+    │   └── TooManyCollections          403
     ├── NotFound                        404
     │   ├── CollectionNotFound          404
     │   └── DocumentNotFound            404
@@ -29,6 +30,7 @@
     ├── TooLargeForChroma               413
     └── ChromaError
         ├── ChromaFailed                502
+        │   └── ChromaOutOfFiles        502
         ├── ChromaUnavailable           503, with Retry-After
         └── ChromaTimeout               504
 
@@ -46,6 +48,7 @@ from ragstore.kit.errors import (
     BodyTooLarge,
     Conflict,
     FieldError,
+    Forbidden,
     InvalidRequest,
     NotFound,
     ServiceError,
@@ -76,13 +79,13 @@ class BatchTooLarge(InvalidDocuments):
 
     Args:
         limit: maximum number of documents.
-        count: number of documents in the request.
+        count: number of documents in the request; None if the rest was not counted.
     """
 
     title = "Invalid documents"
 
-    def __init__(self, limit: int, count: int) -> None:
-        message = f"At most {limit} documents fit in one request; this one has {count}"
+    def __init__(self, limit: int, count: int | None = None) -> None:
+        message = f"At most {limit} documents fit in one request; this one has {'more' if count is None else count}"
         super().__init__(message, [FieldError("$.documents", message)])
 
 
@@ -96,6 +99,19 @@ class DimensionMismatch(InvalidRequest):
     """An embedding of another dimension than its collection's, or than its neighbours'."""
 
     title = "Dimension mismatch"
+
+
+class TooManyCollections(Forbidden):
+    """The database, or the key, has as many collections as it may have.
+
+    Args:
+        limit: maximum number of collections.
+    """
+
+    title = "Too many collections"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"There are {limit} collections, which is the maximum; delete one first")
 
 
 class CollectionNotFound(NotFound):
@@ -194,6 +210,12 @@ class ChromaError(ServiceError, abstract=True):
 
 class ChromaFailed(ChromaError):
     """Chroma returned an error that says nothing about the request."""
+
+
+class ChromaOutOfFiles(ChromaFailed):
+    """Chroma's process has as many open files as it may have. Each collection in use takes four."""
+
+    title = "Chroma out of files"
 
 
 class ChromaUnavailable(ChromaError):

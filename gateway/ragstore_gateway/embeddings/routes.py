@@ -29,7 +29,6 @@ from ragstore_gateway.embeddings.schemas import (
 )
 from ragstore_gateway.errors import ModelNotFound
 from ragstore_gateway.keys import READER
-from ragstore_gateway.openai_errors import OPENAI_EXCEPTION_HANDLERS
 from ragstore_gateway.settings import Settings
 
 CALLER_LEFT: Final = 499
@@ -45,7 +44,7 @@ MAX_SHOWN_NAME: Final = 100
 class EmbeddingsUpstream(Protocol):
     """Forwards requests for models that the gateway does not have itself."""
 
-    async def forward(self, request: Request[Any, Any, Any], body: bytes) -> Response[Any]:
+    def forward(self, request: Request[Any, Any, Any], body: bytes) -> Response[Any]:
         """Forward a request.
 
         Args:
@@ -107,7 +106,6 @@ async def embed(
     operation_id="createEmbeddings",
     summary="Embed texts, as OpenAI's API does",
     tags=["embeddings"],
-    exception_handlers=OPENAI_EXCEPTION_HANDLERS,
 )
 async def create_embeddings(
     request: Request[Any, Any, Any],
@@ -121,7 +119,7 @@ async def create_embeddings(
     embedder = embeddings.named(model)
     if embedder is None:
         if embeddings_upstream is not None:
-            return await embeddings_upstream.forward(request, content)
+            return embeddings_upstream.forward(request, content)
         raise ModelNotFound(_unknown_model(model, embeddings.default))
     body = decoded(_embeddings, content, JSON)
     texts = _texts(body.input)
