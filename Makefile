@@ -181,6 +181,11 @@ deploy-check: $(DEPLOY_VENV)/deploy.stamp ## check the Dockerfile, the compose f
 	if ls build/k8s/plain-* > /dev/null 2>&1; then echo "skipping checkov on the overlays, which were not rendered"; else $(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework kubernetes --directory build/k8s; fi
 	$(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework dockerfile --file Dockerfile gateway/Dockerfile
 
+.PHONY: release
+release: $(VENV)/dev.stamp clients/node/node_modules/.package-lock.json ## build packages, build context, SBOMs and checksums: make release VERSION=0.2.0
+	@test -n "$(VERSION)" || { echo "make release needs VERSION=..."; exit 1; }
+	$(BIN)/python -m scripts.release $(VERSION)
+
 .PHONY: clean
 clean: ## remove everything that the other targets created, except ./data
 	rm -rf $(VENV) $(DEPLOY_VENV) $(AUDIT_VENV) build node_modules clients/node/{node_modules,dist,build} .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis
