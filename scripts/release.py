@@ -1,6 +1,6 @@
 """Build everything of a release: `python -m scripts.release VERSION [--output FOLDER]`; `make release` runs it.
 
-The version stands in the sources and in CHANGELOG.md before; this command only verifies it. It publishes nothing.
+The sources and CHANGELOG.md must have the version already; this command verifies it. It publishes nothing.
 
     ragstore-*.whl, ragstore_client-*.whl, ragstore_gateway-*.whl, *.tar.gz    Python packages
     ragstore-client-*.tgz                                                      the Node package
@@ -43,7 +43,7 @@ CONTEXT: Final = (
         "k8s",
     ),
 )
-"""What the images are built from, and the files that deploy them."""
+"""The sources of the images, and the files that deploy them."""
 
 IMAGES: Final = {"ragstore": "remote", "ragstore-embedded": "embedded"}
 """The images, and the locks that they are installed from."""

@@ -41,13 +41,19 @@ def loaded_settings() -> Settings:
 def main() -> None:
     """Store documents with pre-computed embeddings in ChromaDB and find them again.
 
-    Settings come from RAGSTORE_* variables; `ragstore check` shows them.
+    Settings come from RAGSTORE_* variables; `ragstore check` shows them. For completion in bash:
+    eval "$(_RAGSTORE_COMPLETE=bash_source ragstore)"
     """
 
 
 @main.command()
 def serve() -> None:
-    """Run the service."""
+    """Run the service.
+
+    Its settings are RAGSTORE_* variables: RAGSTORE_PORT, RAGSTORE_DATA_PATH, RAGSTORE_CHROMA_URL, RAGSTORE_KEYS_FILE and
+    others. `ragstore check` lists all of them with their values. The exit code is 0 after SIGTERM or SIGINT, and 1 if the
+    service cannot start.
+    """
     from ragstore.app import METRICS, SERVICE, create_app
     from ragstore.kit.server.runner import run
 
@@ -75,6 +81,8 @@ def serve() -> None:
 def check(collection: str | None, sample: int) -> None:
     """Show the settings in force, secrets masked, and whether Chroma is available. Exit code 1 if it is not.
 
+    The last line has the cause then. A data folder that does not exist is not created.
+
     With --index, documents are looked for by their own embedding, and the share that Chroma's index does not find is
     printed. `chroma-repair FOLDER --collection COLLECTION` rebuilds an index.
     """
@@ -87,6 +95,8 @@ def check(collection: str | None, sample: int) -> None:
     _require_extras(chosen)
     if chosen.store == "embedded" and not Path(chosen.data_path, "chroma.sqlite3").exists():
         _check_new_folder(chosen.data_path)
+        if collection is not None:
+            raise click.ClickException(f"There is no collection '{collection}'")
         return
     try:
         status = asyncio.run(_status(chosen))
