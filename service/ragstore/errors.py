@@ -86,6 +86,20 @@ class BatchTooLarge(InvalidDocuments):
         super().__init__(message, [FieldError("$.documents", message)])
 
 
+class TooManyValues(BatchTooLarge):
+    """More metadata values than one request may write.
+
+    Args:
+        limit: maximum number of metadata values.
+    """
+
+    code = BatchTooLarge.code
+
+    def __init__(self, limit: int) -> None:
+        message = f"The documents of one request must not have more than {limit} metadata values together"
+        InvalidDocuments.__init__(self, message, [FieldError("$.documents", message)])
+
+
 class InvalidFilter(InvalidRequest):
     """A `where` or `where_document` that is not of the filter language."""
 
