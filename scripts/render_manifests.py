@@ -51,8 +51,8 @@ def render(folder: Path) -> bytes:
 
 
 def rendered_folders() -> list[Path]:
-    """The folders that are deployed: the overlays, and the monitoring."""
-    return [*sorted((KUBERNETES / "overlays").iterdir()), KUBERNETES / "monitoring"]
+    """The folders that are deployed: the overlays, the gateway, and the monitoring."""
+    return [*sorted((KUBERNETES / "overlays").iterdir()), KUBERNETES / "gateway", KUBERNETES / "monitoring"]
 
 
 def plain_manifests() -> list[Path]:

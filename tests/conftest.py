@@ -30,11 +30,14 @@ PROCESS_FIXTURES = frozenset(
         "keyed",
         "archive_store",
         "gateway",
+        "chat_gateway",
     }
 )
 """Fixtures that start a process. Each other one that does so depends on one of these."""
 
-PROCESS_FOLDERS = frozenset({"system", "soak", "fuzz", "node", "deploy", "transfer", "chroma_quirks", "hostile"})
+PROCESS_FOLDERS = frozenset(
+    {"system", "soak", "fuzz", "node", "deploy", "transfer", "chroma_quirks", "hostile", "old_chroma"}
+)
 """Folders whose tests start processes of their own."""
 
 

@@ -11,6 +11,8 @@ from ragstore.kit.auth.keys import KeysError
 from ragstore.kit.logging import configure as configure_logging
 from ragstore.kit.settings import SettingsError
 from ragstore_gateway import __version__, settings
+from ragstore_gateway.ask import ask
+from ragstore_gateway.ingestion.commands import ingest
 from ragstore_gateway.keys import GATEWAY_KEYS
 from ragstore_gateway.settings import Settings
 
@@ -50,7 +52,7 @@ def serve() -> None:
         raise click.ClickException(str(error)) from None
     configure_logging(chosen.log_level, chosen.log_format, SERVICE.name)
     try:
-        run(lambda stopping: create_app(chosen, stopping), chosen, METRICS)
+        run(lambda stopping: create_app(chosen, stopping), chosen, METRICS, facts={"version": __version__})
     except (KeysError, ModelDamaged, SettingsError) as error:
         raise click.ClickException(str(error)) from None
 
@@ -65,14 +67,16 @@ def check() -> None:
 @main.command("openapi")
 def print_openapi() -> None:
     """Print the OpenAPI document."""
-    from ragstore_gateway.app import create_embedder, create_litestar
+    from ragstore_gateway.app import create_embeddings, create_litestar
     from ragstore_gateway.openapi import document
     from ragstore_gateway.store import Store
 
     defaults = Settings()
     # A remote store, so that none is opened; nothing is sent to it.
     store = Store(defaults, threading.Event(), "http://127.0.0.1:8080")
-    click.echo(document(create_litestar(defaults, store, create_embedder(defaults))), nl=False)
+    click.echo(document(create_litestar(defaults, store, create_embeddings(defaults))), nl=False)
 
 
+main.add_command(ingest)
+main.add_command(ask)
 main.add_command(key_commands(GATEWAY_KEYS, "RAGSTORE_GATEWAY_KEYS_FILE", lambda: loaded_settings().keys_file))

@@ -16,7 +16,7 @@ from ragstore.kit.auth.keys import KeysError
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.extras import MissingExtra, require_extra
 from ragstore.kit.logging import configure as configure_logging
-from ragstore.kit.settings import SettingsError
+from ragstore.kit.settings import SettingsError, without_userinfo
 from ragstore.kit.tracing.configured import is_configured
 from ragstore.model.collections import StoreStatus
 from ragstore.settings import Settings
@@ -63,7 +63,8 @@ def serve() -> None:
     _require_extras(chosen)
     if chosen.store == "embedded":
         _refuse_shared_data(chosen.data_path)
-    run(lambda stopping: create_app(chosen, stopping), chosen, METRICS)
+    facts = {"version": __version__, "store": chosen.store, **_location(chosen)}
+    run(lambda stopping: create_app(chosen, stopping), chosen, METRICS, facts=facts, page="/docs")
 
 
 @main.command()
@@ -79,7 +80,8 @@ def check() -> None:
     try:
         status = asyncio.run(_status(chosen))
     except ServiceError as error:
-        raise click.ClickException(f"Chroma ({chosen.store}) is not available: {error.detail}") from None
+        cause = f": {error.cause}" if error.cause else ""
+        raise click.ClickException(f"Chroma ({chosen.store}) is not available: {error.detail}{cause}") from None
     click.echo(f"Chroma ({chosen.store}) {status.chroma_version} is available: {status.collections_count} collections")
 
 
@@ -104,6 +106,13 @@ def repair(arguments: tuple[str, ...]) -> None:
 main.add_command(key_commands(STORE_KEYS, "RAGSTORE_KEYS_FILE", lambda: loaded_settings().keys_file))
 for command in transfer.COMMANDS:
     main.add_command(command)
+
+
+def _location(chosen: Settings) -> dict[str, str]:
+    """Where the data is, for people."""
+    if chosen.store == "remote":
+        return {"chroma": without_userinfo(chosen.chroma_url)}
+    return {"data": str(Path(chosen.data_path).resolve())}
 
 
 def _check_keys(chosen: Settings) -> None:

@@ -36,6 +36,7 @@ GOOD: dict[str, list[tuple[str, object]]] = {
     "cors_origins": [(text, text) for text in ("https://app.example", "http://localhost:3000, http://[::1]:3000")],
     "rate_limit": [("0", 0), ("600", 600)],
     "shutdown_seconds": [("1", 1)],
+    "drain_seconds": [("0", 0.0), ("2.5", 2.5)],
     "log_level": [("debug", "debug"), ("info", "info"), ("warning", "warning"), ("error", "error")],
     "log_format": [("auto", "auto"), ("json", "json"), ("console", "console")],
 }
@@ -74,6 +75,7 @@ BAD: list[tuple[str, str]] = [
     ("cors_origins", "https://app.example/"),
     ("rate_limit", "-1"),
     ("shutdown_seconds", "0"),
+    ("drain_seconds", "-1"),
     ("log_level", "loud"),
     ("log_format", "xml"),
 ]

@@ -603,6 +603,8 @@ export interface components {
             details: components["schemas"]["HealthDetails"];
             /** @description Why the service is unhealthy. */
             error?: string;
+            /** @description Why Chroma cannot be used, such as a refused connection; for an unrestricted admin. */
+            cause?: string;
         };
         /**
          * HealthDetails

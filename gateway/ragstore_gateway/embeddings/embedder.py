@@ -20,18 +20,29 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """The model, with its provider: `builtin/wordllama`."""
+        """The model, with its provider: `builtin/wordllama`, `openai/text-embedding-3-small`."""
 
-    async def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
+    @property
+    def dimension(self) -> int | None:
+        """The number of components of each vector; None until the provider has returned one."""
+
+    async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
         """Embed texts.
 
         Args:
             texts: the texts; none is empty.
             kind: what they are.
+            normalize: whether to scale the vectors to length 1; otherwise they are as the model returns them.
 
         Returns:
-            Their vectors in the same order, of length 1.
+            Their vectors in the same order.
 
         Raises:
             ServiceError: the provider failed.
         """
+
+
+def normalized(vectors: Vectors) -> Vectors:
+    """Vectors scaled to length 1. A vector of zeros stays as it is."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths == 0, 1, lengths), dtype=np.float32)

@@ -285,3 +285,7 @@ class Health(Struct, frozen=True, omit_defaults=True):
     collections_count: Annotated[int | None, Meta(description="Number of collections; null if Chroma did not respond.")]
     details: Annotated[HealthDetails, Meta(description="The state of Chroma.")]
     error: Annotated[str | UnsetType, Meta(description="Why the service is unhealthy.")] = UNSET
+    cause: Annotated[
+        str | UnsetType,
+        Meta(description="Why Chroma cannot be used, such as a refused connection; for an unrestricted admin."),
+    ] = UNSET

@@ -127,6 +127,8 @@ class ChromaStore:
         async with self._locks.get(name):
             collection = await self.get_collection(name)
             updated = without_nulls({**collection.metadata, **metadata} if merge else metadata)
+            if collection.is_legacy:
+                updated.setdefault(SPACE, collection.distance)
             if len(updated) > MAX_COLLECTION_KEYS:
                 raise too_many_collection_keys(len(updated), "$.metadata")
             if updated.get(SPACE, collection.distance) != collection.distance:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ragstore.model.collections import DISTANCES, Distance
+from ragstore.model.collections import DISTANCES, SPACE, Distance
+from ragstore.model.metadata import CollectionMetadata
 
 SYNC_THRESHOLD: Final = 1000
 """Chroma's default. Its minimum is 3."""
@@ -31,7 +32,7 @@ def index_configuration(distance: Distance, sync_threshold: int) -> dict[str, di
     return {"hnsw": index}
 
 
-def distance_of(configuration: dict[str, object]) -> Distance:
+def distance_of(configuration: Mapping[str, object]) -> Distance:
     """Read a collection's distance from its configuration.
 
     Args:
@@ -46,3 +47,37 @@ def distance_of(configuration: dict[str, object]) -> Distance:
         if isinstance(settings, dict) and settings.get("space") in DISTANCES:
             return DISTANCES[settings["space"]]
     return "l2"
+
+
+DEFAULT_INDEX: Final[Mapping[object, object]] = {
+    "space": "l2",
+    "ef_construction": 100,
+    "ef_search": 100,
+    "max_neighbors": 16,
+    "resize_factor": 1.2,
+    "batch_size": 100,
+    "sync_threshold": 1000,
+}
+"""Chroma's default `hnsw` configuration (measured with 1.5.9), which it reports for collections of Chroma 0.5 and 0.6.
+The number of threads is not listed: it depends on the machine."""
+
+
+def legacy_distance(configuration: Mapping[str, object], metadata: CollectionMetadata) -> Distance | None:
+    """The distance of a collection that Chroma 0.5 or 0.6 created, if its metadata alone names it.
+
+    Those versions take the distance from the metadata key `hnsw:space`, and store a configuration of defaults next to
+    it. Chroma 1.5.9 computes distances as the metadata says and reports the stored configuration. Chroma 1 itself folds
+    the metadata into a configuration of defaults, so a collection that it created never has both.
+
+    Args:
+        configuration: Chroma's `configuration_json`.
+        metadata: the collection's metadata.
+
+    Returns:
+        The distance; None if the configuration is right.
+    """
+    index = configuration.get("hnsw")
+    named = DISTANCES.get(metadata.get(SPACE))
+    if named in (None, "l2") or not isinstance(index, dict) or configuration.get("spann"):
+        return None
+    return named if all(DEFAULT_INDEX.get(key, value) == value for key, value in index.items()) else None

@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 
+from ragstore.kit.errors import ServiceError
+
 
 class AuditRecord:
     """The entry of one request in the audit log.
@@ -64,14 +66,16 @@ class RequestContext:
     Attributes:
         backend: time spent in the backend.
         audit: record for the audit log.
+        error: the error that it got as its response, if any.
     """
 
-    __slots__ = ("audit", "backend", "request_id")
+    __slots__ = ("audit", "backend", "error", "request_id")
 
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id
         self.backend = BackendTimer()
         self.audit = AuditRecord()
+        self.error: ServiceError | None = None
 
 
 _request: ContextVar[RequestContext | None] = ContextVar("request", default=None)
@@ -147,6 +151,17 @@ def record_status(status: int) -> None:
         request.audit.status = status
 
 
+def record_error(error: ServiceError) -> None:
+    """Record the error that a request gets as its response, for its log line.
+
+    Args:
+        error: the error.
+    """
+    request = _request.get()
+    if request is not None:
+        request.error = error
+
+
 def record_denied(resource: str) -> None:
     """Record for the audit log that a resource was denied to a key.
 
@@ -167,17 +182,24 @@ class Budget:
         seconds: its length.
 
     Attributes:
+        seconds: its length; a renewed budget has it again.
         ends: when it ends, in the event loop's time.
     """
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+        self.seconds = seconds
         self._limits: dict[asyncio.Timeout, float] = {}
         self.ends = asyncio.get_running_loop().time() + seconds
 
-    def renew(self) -> None:
-        """Start over, also for the blocks that it limits already."""
-        self.ends = asyncio.get_running_loop().time() + self._seconds
+    def renew(self, seconds: float | None = None) -> None:
+        """Start over, also for the blocks that it limits already.
+
+        Args:
+            seconds: its length from now on; the same as before when None.
+        """
+        if seconds is not None:
+            self.seconds = seconds
+        self.ends = asyncio.get_running_loop().time() + self.seconds
         for limit, grace in self._limits.items():
             if not limit.expired():
                 limit.reschedule(self.ends + grace)
@@ -225,8 +247,13 @@ def current_budget() -> Budget | None:
     return _budget.get()
 
 
-def renew_deadline() -> None:
-    """Start the budget of the request in progress over, if it has one."""
+def renew_deadline(seconds: float | None = None) -> None:
+    """Start the budget of the request in progress over, if it has one.
+
+    Args:
+        seconds: its length from now on, also between two chunks of the response; the same as before when None. A route
+            whose response takes longer than those of the others calls this once it has read the body.
+    """
     budget = _budget.get()
     if budget is not None:
-        budget.renew()
+        budget.renew(seconds)

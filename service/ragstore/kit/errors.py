@@ -60,6 +60,10 @@ class ServiceError(Exception):
     retry_after: int | None = None
     """Seconds after which a retry makes sense."""
 
+    cause: str = ""
+    """Why a dependency failed, for the operator: logged, and shown to those who administer the service. It may name
+    hosts, ports and processes, so no other response has it. Never content."""
+
     def __init_subclass__(cls, *, abstract: bool = False) -> None:
         """Set the code.
 
@@ -81,6 +85,18 @@ class ServiceError(Exception):
     def headers(self) -> dict[str, str]:
         """The headers that its response has beyond those of any problem document."""
         return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+
+    def because(self, cause: str) -> Self:
+        """Set the cause.
+
+        Args:
+            cause: why a dependency failed.
+
+        Returns:
+            The same error.
+        """
+        self.cause = cause
+        return self
 
     def with_detail(self, detail: str | Sequence[str], field_errors: Sequence[FieldError]) -> Self:
         """A copy with another detail. Several requests may share one error, so it is never changed itself.

@@ -31,6 +31,25 @@ class Probe(Struct, frozen=True, omit_defaults=True):
     error: Annotated[str | UnsetType, Meta(description="Why the service is not ready.")] = UNSET
 
 
+async def failure(probe: Awaitable[T], timeout_text: str) -> tuple[T | None, ServiceError | None]:
+    """Wait for a backend's status, but not for long.
+
+    Args:
+        probe: the status.
+        timeout_text: the reason to return when it takes too long.
+
+    Returns:
+        The status, or None and the error why there is none.
+    """
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            return await probe, None
+    except TimeoutError:
+        return None, ServiceError(timeout_text)
+    except ServiceError as error:
+        return None, error
+
+
 async def check(probe: Awaitable[T], timeout_text: str) -> tuple[T | None, str]:
     """Wait for a backend's status, but not for long.
 
@@ -41,13 +60,8 @@ async def check(probe: Awaitable[T], timeout_text: str) -> tuple[T | None, str]:
     Returns:
         The status, and an empty reason; or None and the reason why there is none.
     """
-    try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            return await probe, ""
-    except TimeoutError:
-        return None, timeout_text
-    except ServiceError as error:
-        return None, error.detail
+    status, error = await failure(probe, timeout_text)
+    return status, "" if error is None else error.detail
 
 
 def readiness(error: str) -> Response[Probe]:

@@ -13,6 +13,7 @@ from litestar.types import ExceptionHandlersMap, Send
 from msgspec import Meta, Struct
 
 from ragstore.kit import errors
+from ragstore.kit.context import record_error
 from ragstore.kit.errors import FieldError, InvalidRequest, ServiceError, without_value
 from ragstore.kit.schema_marks import PROBLEM_CODE, schema
 
@@ -93,6 +94,7 @@ async def send_problem(send: Send, error: ServiceError) -> None:
         send: the ASGI callable.
         error: the error.
     """
+    record_error(error)
     body = encode_problem(error)
     headers = {"content-type": MEDIA_TYPE, "content-length": str(len(body)), **error.headers}
     await send(
@@ -111,6 +113,7 @@ def _response(problem: Problem, headers: dict[str, str]) -> Response[bytes]:
 
 def from_service_error(_: Request[Any, Any, Any], error: ServiceError) -> Response[bytes]:
     """The response to one of the service's own errors."""
+    record_error(error)
     return _response(problem_of(error), error.headers)
 
 

@@ -238,7 +238,7 @@ class Service:
             app = self.litestar(routes, settings, keys.roles, keys=ring, tracing=self.tracing(), **options)
             return self.wrapped(AllowHeaderMiddleware(app), settings, stopping)
 
-        run(create_app, settings, request_metrics(self.name))
+        run(create_app, settings, request_metrics(self.name), facts={"version": self.version})
 
 
 def _cors(origins: list[str]) -> CORSConfig:

@@ -57,6 +57,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         allow_open: whether to listen without keys on an address that other machines reach.
         cors_origins: web origins whose pages may call the service, separated by commas; empty means none.
         rate_limit: requests a minute for each key, or for all callers together without keys; 0 means no limit.
+        drain_seconds: time for which the service still serves after SIGTERM, and reports that it is not ready, before
+            it stops listening. At least the time in which a load balancer notices that.
         shutdown_seconds: time that running requests get when the service stops.
         log_level: minimum log level.
         log_format: `json`, `console`, or `auto`: console on a terminal, JSON elsewhere.
@@ -73,6 +75,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     allow_open: bool = False
     cors_origins: str = ""
     rate_limit: Annotated[int, Meta(ge=0)] = 0
+    drain_seconds: Annotated[float, Meta(ge=0)] = 0.0
     shutdown_seconds: Count = 20
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "console"] = "auto"

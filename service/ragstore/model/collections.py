@@ -25,6 +25,7 @@ class Collection(msgspec.Struct, frozen=True):
         metadata: its metadata.
         dimension: dimension of its embeddings; None until the first document is stored.
         distance: its distance function, which never changes.
+        is_legacy: whether Chroma 0.5 or 0.6 created it, so that only its metadata key `hnsw:space` holds the distance.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Collection(msgspec.Struct, frozen=True):
     metadata: CollectionMetadata
     dimension: int | None
     distance: Distance
+    is_legacy: bool = False
 
 
 class StoreStatus(msgspec.Struct, frozen=True):

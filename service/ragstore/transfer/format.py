@@ -113,7 +113,7 @@ class ExportReader:
         self.checksum = Checksum()
         line = self._line()
         try:
-            self.collection = msgspec.json.decode(line, type=Header).collection
+            self.collection = msgspec.json.decode(line, type=Header).collection.with_actual_distance()
         except (msgspec.MsgspecError, UnicodeError):
             raise NotVerified("The file is not an export of ragstore, or one of a later version") from None
         self.checksum.add_line(line, is_document=False)

@@ -15,9 +15,12 @@ from ragstore.api.openapi.document import document
 from ragstore.api.parameters import StoreDependency
 from ragstore.api.roles import READER
 from ragstore.api.schemas import Health, HealthDetails, ServiceInfo
+from ragstore.kit.auth.keys import Key
 from ragstore.kit.auth.roles import PUBLIC
-from ragstore.kit.health import Probe, check, readiness
+from ragstore.kit.errors import ServiceError
+from ragstore.kit.health import Probe, failure, readiness
 from ragstore.model.collections import StoreStatus
+from ragstore.store.key_scope import StoreScope
 from ragstore.store.protocol import Store
 
 UNAVAILABLE: Final = "Chroma does not respond."
@@ -47,7 +50,9 @@ def describe() -> ServiceInfo:
     responses={503: ResponseSpec(Health, description=UNAVAILABLE, generate_examples=False)},
 )
 async def health(
-    store: StoreDependency, store_kind: NamedDependency[Literal["embedded", "remote"]]
+    store: StoreDependency,
+    store_kind: NamedDependency[Literal["embedded", "remote"]],
+    request: Request[Any, Any, Any],
 ) -> Response[Health]:
     """Health of the service and of Chroma: 200 if healthy, 503 if Chroma does not respond."""
     status, error = await _status(store)
@@ -62,7 +67,8 @@ async def health(
                 chroma_version=status.chroma_version if status else None,
                 storage_bytes=status.storage_bytes if status else None,
             ),
-            error=error or UNSET,
+            error=UNSET if error is None else error.detail,
+            cause=error.cause if error is not None and error.cause and _may_see_causes(request) else UNSET,
         ),
         status_code=200 if status else 503,
     )
@@ -84,12 +90,21 @@ def live() -> Probe:
 )
 async def ready(store: StoreDependency) -> Response[Probe]:
     """Readiness probe: 200 if Chroma responds, 503 if it does not."""
-    return readiness((await _status(store))[1])
+    error = (await _status(store))[1]
+    return readiness("" if error is None else error.detail)
 
 
-async def _status(store: Store) -> tuple[StoreStatus | None, str]:
+async def _status(store: Store) -> tuple[StoreStatus | None, ServiceError | None]:
     """Chroma's status, or None and the error."""
-    return await check(store.status(), "Chroma did not respond in time")
+    return await failure(store.status(), "Chroma did not respond in time")
+
+
+def _may_see_causes(request: Request[Any, Any, Any]) -> bool:
+    """Whether a response may name hosts and processes: a service without keys, or an admin of all collections."""
+    key: Key[StoreScope] | None = request.scope.get("user")
+    if key is None:
+        return True
+    return key.scope is not None and key.scope.role == "admin" and key.scope.collections is None
 
 
 @get("/openapi.json", opt=PUBLIC, include_in_schema=False, media_type="application/json", sync_to_thread=False)

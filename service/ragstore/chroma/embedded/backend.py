@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import multiprocessing
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import TYPE_CHECKING, Final, TypeVar, cast
-
-import structlog
+from typing import Final, TypeVar, cast
 
 from chroma_repair.data_lock import DataInUse
 from ragstore.chroma.collection_config import SYNC_THRESHOLD
 from ragstore.chroma.embedded import process as chroma_process
 from ragstore.chroma.embedded.pool import processes_of
+from ragstore.chroma.embedded.process_metrics import release_folder, watch_folder
+from ragstore.chroma.embedded.running_process import RunningProcess, log_opened
 from ragstore.chroma.errors import translate_error
 from ragstore.chroma.operations import GetMaxBatchSize, Operation
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
 from ragstore.kit.context import backend_timing
 
-if TYPE_CHECKING:
-    from chroma_repair.index_repair import RepairResult
-
 T = TypeVar("T")
-
-_log = structlog.get_logger(__name__)
 
 CLOSE_SECONDS: Final = 5.0
 """Maximum wait for Chroma to complete the calls in flight when the service ends."""
+
+LINE_END: Final = "\n"
 
 MAX_CALLS: Final = 4
 """Maximum number of calls in Chroma's process: enough that it finds the next one when it completes one. The others wait
@@ -54,7 +52,8 @@ class EmbeddedBackend:
     ) -> None:
         self._data = (path, tenant, database, sync_threshold)
         self._timeout = timeout
-        self._running: tuple[ProcessPoolExecutor, Future[list[RepairResult]]] | None = None
+        self._running: tuple[ProcessPoolExecutor, Future[chroma_process.OpenedData]] | None = None
+        self._watched: RunningProcess | None = None
         self._max_batch_size: int | None = None
         self._in_flight: set[Future[object]] = set()
         self._slots = asyncio.Semaphore(MAX_CALLS)
@@ -62,13 +61,16 @@ class EmbeddedBackend:
 
     async def start(self) -> None:
         """Start to open the data. Does not wait for it."""
+        watch_folder(self._data[0])
         self._process()
 
     async def close(self) -> None:
         """Let Chroma complete the calls in flight, and end its process."""
+        release_folder(self._data[0])
         running, self._running = self._running, None
         if running is None:
             return
+        self._release()
         pool = running[0]
         processes = processes_of(pool)
         try:
@@ -121,23 +123,25 @@ class EmbeddedBackend:
                 return await asyncio.shield(result)
         except BrokenProcessPool:
             self._drop(pool)
-            raise ChromaUnavailable("Chroma's process ended; it is being restarted") from None
+            cause = "the log event `chroma process ended` has its exit code"
+            raise ChromaUnavailable("Chroma's process ended; it is being restarted").because(cause) from None
         except chroma_process.ChromaProcessError as error:
             if opened.done() and not opened.cancelled() and opened.exception() is not None:
                 self._drop(pool)  # the obstacle may be temporary
                 is_in_use = error.kind == DataInUse.__name__
                 raise ChromaUnavailable(
                     error.text if is_in_use else f"The data cannot be opened ({error.kind})"
-                ) from None
+                ).because(f"{self._data[0]}: {error.text.partition(LINE_END)[0]}") from None
             raise translate_error(error.kind, error.text, collection_name=operation.collection_name) from None
 
-    def _process(self) -> tuple[ProcessPoolExecutor, Future[list[RepairResult]]]:
+    def _process(self) -> tuple[ProcessPoolExecutor, Future[chroma_process.OpenedData]]:
         """Chroma's process, started when there is none, and the opening of the data."""
         if self._running is None:
             # Spawned, not forked: a fork would inherit the event loop and its sockets.
             pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), chroma_process.prepare)
             opened = pool.submit(chroma_process.open_chroma, *self._data)
-            opened.add_done_callback(_log_repairs)
+            opened.add_done_callback(log_opened)
+            self._watched = RunningProcess(pool, functools.partial(self._drop, pool))
             self._running = (pool, opened)
         return self._running
 
@@ -169,31 +173,22 @@ class EmbeddedBackend:
             return
         if asyncio.get_running_loop().time() - self._last_progress > self._timeout:
             pool = self._running[0]
-            for process in processes_of(pool):
-                process.kill()
+            if self._watched is not None:
+                self._watched.kill(f"no call completed within {self._timeout:g} s")
             self._in_flight.clear()
             self._drop(pool)
+
+    def _release(self) -> None:
+        """Stop to watch the process."""
+        if self._watched is not None:
+            self._watched.release()
+            self._watched = None
 
     def _drop(self, pool: ProcessPoolExecutor) -> None:
         """Let the next call start a new process. Calls that still wait for this one fail when it ends."""
         if self._running is not None and self._running[0] is pool:
             self._running = None
             pool.shutdown(wait=False)
-
-
-def _log_repairs(opened: Future[list[RepairResult]]) -> None:
-    """Log the damage that was found when the data was opened."""
-    if opened.cancelled() or opened.exception() is not None:
-        return
-    for found in opened.result():
-        log = _log.error if found.problem else _log.warning
-        log(
-            "index repaired" if not found.problem else "index damaged",
-            collection=found.collection,
-            documents=found.documents,
-            removed=found.removed_entries or None,
-            problem=found.problem or None,
-        )
 
 
 def _retrieve_exception(result: asyncio.Future[T]) -> None:

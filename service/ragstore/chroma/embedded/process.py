@@ -18,12 +18,13 @@ import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 from chroma_repair.data_lock import lock_data
 from chroma_repair.unclean_shutdown import DirtyMarker
 from ragstore.chroma.collection_config import EMPTY_METADATA, distance_of, index_configuration
+from ragstore.chroma.embedded import legacy_collections
 from ragstore.chroma.embedded.api import ChromaApi, ChromaCollection, GetResult, Scope, open_api
 from ragstore.chroma.operations import (
     AddRecords,
@@ -68,6 +69,18 @@ class ChromaProcessError(Exception):
         self.text = text
 
 
+class OpenedData(NamedTuple):
+    """Open data.
+
+    Attributes:
+        repaired: the collections that were damaged.
+        was_unclean: whether the process that had the data open before did not close it.
+    """
+
+    repaired: list[RepairResult]
+    was_unclean: bool
+
+
 class _Chroma:
     """Open data.
 
@@ -84,9 +97,11 @@ class _Chroma:
         self.scope: Scope = {"tenant": tenant, "database": database}
         self.sync_threshold = sync_threshold
         marker = DirtyMarker(Path(path))
+        self.was_unclean = marker.found
         self.repaired = marker.repair()
         marker.write()
         self.api: ChromaApi = open_api(path)
+        self.legacy_distances = legacy_collections.distances(Path(path))
         _ensure(lambda: self.api.get_tenant(tenant), lambda: self.api.create_tenant(tenant))
         _ensure(lambda: self.api.get_database(database, tenant), lambda: self.api.create_database(database, tenant))
         if marker.found:
@@ -159,7 +174,7 @@ def _translates_errors(function: Callable[P, T]) -> Callable[P, T]:
 
 
 @_translates_errors
-def open_chroma(path: str, tenant: str, database: str, sync_threshold: int) -> list[RepairResult]:
+def open_chroma(path: str, tenant: str, database: str, sync_threshold: int) -> OpenedData:
     """Open the data, once, and repair what a kill has damaged.
 
     Args:
@@ -169,7 +184,7 @@ def open_chroma(path: str, tenant: str, database: str, sync_threshold: int) -> l
         sync_threshold: writes to a new collection after which Chroma saves its index.
 
     Returns:
-        The collections that were damaged.
+        The damage that was found.
 
     Raises:
         ChromaProcessError: the folder cannot be used; its kind is `DataInUse` when another process has locked it.
@@ -177,7 +192,7 @@ def open_chroma(path: str, tenant: str, database: str, sync_threshold: int) -> l
     global _chroma
     if _chroma is None:
         _chroma = _Chroma(path, tenant, database, sync_threshold)
-    return _chroma.repaired
+    return OpenedData(_chroma.repaired, _chroma.was_unclean)
 
 
 @_translates_errors
@@ -201,9 +216,10 @@ def _execute(operation: Operation[object], chroma: _Chroma) -> object:
 # -- Chroma and its collections ---------------------------------------------------------------
 
 
-def _collection(found: ChromaCollection) -> Collection:
-    distance = distance_of(found.configuration_json)
-    return Collection(str(found.id), found.name, found.metadata or {}, found.dimension, distance)
+def _collection(found: ChromaCollection, chroma: _Chroma) -> Collection:
+    legacy = chroma.legacy_distances.get(str(found.id))
+    distance = legacy or distance_of(found.configuration_json)
+    return Collection(str(found.id), found.name, found.metadata or {}, found.dimension, distance, legacy is not None)
 
 
 @_execute.register(GetStatus)
@@ -226,17 +242,17 @@ def _create_collection(operation: CreateCollection, chroma: _Chroma) -> Collecti
         metadata=operation.metadata or None,
         **chroma.scope,
     )
-    return _collection(created)
+    return _collection(created, chroma)
 
 
 @_execute.register(GetCollection)
 def _get_collection(operation: GetCollection, chroma: _Chroma) -> Collection:
-    return _collection(chroma.api.get_collection(operation.collection_name, **chroma.scope))
+    return _collection(chroma.api.get_collection(operation.collection_name, **chroma.scope), chroma)
 
 
 @_execute.register(ListCollections)
 def _list_collections(operation: ListCollections, chroma: _Chroma) -> list[Collection]:
-    return [_collection(found) for found in chroma.api.list_collections(None, 0, **chroma.scope)]
+    return [_collection(found, chroma) for found in chroma.api.list_collections(None, 0, **chroma.scope)]
 
 
 @_execute.register(CountCollections)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import aiohttp
@@ -19,6 +19,7 @@ from yarl import URL
 
 from ragstore.chroma.errors import ConnectionLost, translate_error
 from ragstore.chroma.http.bodies import OVERSIZED, encode_body, payload
+from ragstore.chroma.http.causes import connection_cause, response_cause
 from ragstore.chroma.http.responses import UNREADABLE, ErrorResponse, PreflightResponse
 from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, TooLargeForChroma
 from ragstore.kit.context import backend_timing
@@ -35,6 +36,20 @@ TOO_LARGE: Final = 413
 
 BUSY: Final = (429, 502, 503)
 """Statuses of Chroma, or of a proxy in front of it, that mean "later"."""
+
+
+class _Response(NamedTuple):
+    """A response.
+
+    Attributes:
+        status: its status.
+        media_type: its `Content-Type`, without parameters.
+        content: its body.
+    """
+
+    status: int
+    media_type: str
+    content: bytes
 
 
 class _DatabaseGone(ChromaFailed):
@@ -78,6 +93,7 @@ class ChromaConnection:
         headers_of_call: Callable[[], dict[str, str]] | None,
     ) -> None:
         self._api = url.rstrip("/").removesuffix("/api/v2") + "/api/v2"
+        self._address = str(URL(self._api).origin())
         self._tenant = f"/tenants/{quote(tenant, safe='')}"
         self._database = f"{self._tenant}/databases/{quote(database, safe='')}"
         self._names = (tenant, database)
@@ -131,8 +147,7 @@ class ChromaConnection:
 
     async def _ensure(self, path: str, parent: str, name: str) -> None:
         if path not in self._existing:
-            status, _ = await self._exchange("GET", path)
-            if status == 404:
+            if (await self._exchange("GET", path)).status == 404:
                 await self._exchange("POST", parent, {"name": name})
             self._existing.add(path)
 
@@ -168,7 +183,8 @@ class ChromaConnection:
         self, kind: type[T], method: str, path: str, body: object = None, *, collection_name: str = ""
     ) -> T:
         """Send a request and decode its response, or raise the error that Chroma returned."""
-        status, content = await self._exchange(method, path, body)
+        response = await self._exchange(method, path, body)
+        status, content = response.status, response.content
         if status == TOO_LARGE:
             raise TooLargeForChroma(OVERSIZED)
         if status >= 400:
@@ -176,19 +192,23 @@ class ChromaConnection:
                 error = msgspec.json.decode(content, type=ErrorResponse)
             except UNREADABLE:
                 error = ErrorResponse()
+            if error == ErrorResponse():
+                raise ChromaFailed("Chroma failed (unknown)").because(self._response_cause(path, response))
             if error.message == f"Database [{self._names[1]}] does not exist":
                 raise _DatabaseGone("Chroma lost the database")
             raise translate_error(error.error, error.message, collection_name=collection_name)
         try:
             return msgspec.json.decode(content, type=kind)
         except UNREADABLE:
-            raise ChromaFailed("Chroma returned an unreadable response") from None
+            cause = self._response_cause(path, response)
+            raise ChromaFailed("Chroma returned an unreadable response").because(cause) from None
 
-    async def _exchange(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+    def _response_cause(self, path: str, response: _Response) -> str:
+        """Why a response is not Chroma's. The path of a request has no content: it holds names and ids."""
+        return response_cause(self._address, URL(self._api).path + path, response.status, response.media_type)
+
+    async def _exchange(self, method: str, path: str, body: object = None) -> _Response:
         """Send one HTTP request, once.
-
-        Returns:
-            The status and the body of its response.
 
         Raises:
             ConnectionLost: the connection ended before the response. The retry layer decides whether to repeat the
@@ -208,15 +228,17 @@ class ChromaConnection:
         try:
             with backend_timing():
                 async with request as response:
-                    status, content = response.status, await response.read()
-        except TimeoutError:
-            raise ChromaTimeout("Chroma did not respond in time") from None
-        except aiohttp.ClientConnectorError:  # a ClientOSError, too, but nothing was sent
-            raise ChromaUnavailable(UNREACHABLE) from None
-        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-            raise ConnectionLost(UNREACHABLE) from None
-        except aiohttp.ClientError:
-            raise ChromaUnavailable(UNREACHABLE) from None
-        if status in BUSY:
-            raise ChromaUnavailable("Chroma is too busy")
-        return status, content
+                    received = _Response(response.status, response.content_type, await response.read())
+        except TimeoutError as error:
+            what = "connection" if isinstance(error, aiohttp.ConnectionTimeoutError) else "response"
+            cause = f"{self._address}: no {what} in time"
+            raise ChromaTimeout("Chroma did not respond in time").because(cause) from None
+        except aiohttp.ClientError as error:
+            # A ClientConnectorError is a ClientOSError, too, but nothing was sent.
+            was_sent = not isinstance(error, aiohttp.ClientConnectorError)
+            is_lost = was_sent and isinstance(error, (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError))
+            kind = ConnectionLost if is_lost else ChromaUnavailable
+            raise kind(UNREACHABLE).because(connection_cause(error, self._address)) from None
+        if received.status in BUSY:
+            raise ChromaUnavailable("Chroma is too busy").because(self._response_cause(path, received))
+        return received

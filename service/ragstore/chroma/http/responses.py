@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from ragstore.chroma.collection_config import distance_of
+from ragstore.chroma.collection_config import distance_of, legacy_distance
 from ragstore.errors import ChromaFailed
 from ragstore.model.collections import Collection
 from ragstore.model.metadata import CollectionMetadata, Metadata
@@ -41,7 +41,10 @@ class CollectionResponse(msgspec.Struct):
 
     def to_collection(self) -> Collection:
         """The collection in ragstore's terms."""
-        return Collection(self.id, self.name, self.metadata or {}, self.dimension, distance_of(self.configuration_json))
+        metadata = self.metadata or {}
+        legacy = legacy_distance(self.configuration_json, metadata)
+        distance = legacy or distance_of(self.configuration_json)
+        return Collection(self.id, self.name, metadata, self.dimension, distance, legacy is not None)
 
 
 class RecordsResponse(msgspec.Struct):

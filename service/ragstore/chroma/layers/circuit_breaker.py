@@ -22,7 +22,7 @@ from prometheus_client import Counter, Gauge
 
 from ragstore.chroma.layers.layered_backend import BackendLayer, NextCall
 from ragstore.chroma.operations import Operation
-from ragstore.errors import ChromaTimeout, ChromaUnavailable
+from ragstore.errors import ChromaError, ChromaTimeout, ChromaUnavailable
 from ragstore.kit.metrics import rejections
 
 T = TypeVar("T")
@@ -64,6 +64,8 @@ class CircuitBreakerLayer(BackendLayer):
         self._failures = 0
         self._open_until = 0.0
         self._is_half_open = False
+        self._is_reported = False
+        self._cause = ""
         _breakers.add(self)
 
     @property
@@ -80,19 +82,23 @@ class CircuitBreakerLayer(BackendLayer):
     async def call(self, next_call: NextCall[T], operation: Operation[T]) -> T:
         """Execute an operation, unless the circuit is open."""
         if operation.is_probe:
-            result = await next_call(operation)
+            try:
+                result = await next_call(operation)
+            except ChromaError as error:
+                self._report(error)
+                raise
             self._record_success()
             return result
         is_trial = self._failures >= MAX_FAILURES
         if is_trial:
             if self._is_half_open or self._clock() < self._open_until:
                 _REJECTED.inc()
-                raise CircuitOpen("Chroma is unavailable (circuit open); retry shortly")
+                raise CircuitOpen("Chroma is unavailable (circuit open); retry shortly").because(self._cause)
             self._is_half_open = True
         try:
             result = await next_call(operation)
-        except (ChromaUnavailable, ChromaTimeout):
-            self._record_failure()
+        except (ChromaUnavailable, ChromaTimeout) as error:
+            self._record_failure(error)
             raise
         except Exception:
             self._record_success()  # an error that Chroma returned is a response
@@ -104,17 +110,28 @@ class CircuitBreakerLayer(BackendLayer):
         self._record_success()
         return result
 
-    def _record_failure(self) -> None:
+    def _report(self, error: ChromaError) -> None:
+        """Log the first failure since Chroma last responded, with its cause."""
+        if not self._is_reported:
+            self._is_reported = True
+            _log.warning("chroma unavailable", problem=error.detail, **({"cause": error.cause} if error.cause else {}))
+
+    def _record_failure(self, error: ChromaError) -> None:
+        self._report(error)
+        self._cause = error.cause
         self._failures += 1
         if self._failures >= MAX_FAILURES:
             self._open_until = self._clock() + OPEN_SECONDS
         if self._failures == MAX_FAILURES:
             OPENED.inc()
-            _log.warning("circuit opened", failures=self._failures)
+            _log.warning("circuit opened", failures=self._failures, problem=error.detail, cause=error.cause)
 
     def _record_success(self) -> None:
         if self._failures >= MAX_FAILURES:
             _log.info("circuit closed")
+        if self._is_reported:
+            self._is_reported = False
+            _log.info("chroma available")
         self._failures = 0
 
 

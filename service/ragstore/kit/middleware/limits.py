@@ -19,6 +19,7 @@ from ragstore.kit.context import set_deadline
 from ragstore.kit.errors import BodyTimeout, Overloaded, ServiceError, Stopping
 from ragstore.kit.health import READY_PATH, UNLIMITED_PATHS, Probe
 from ragstore.kit.problems import send_problem
+from ragstore.kit.shutdown import is_draining
 
 LAST_RESORT_SECONDS: Final = 1.0
 """Time after its budget when a request is cancelled. Waits for the backend or for the body end by themselves."""
@@ -31,9 +32,10 @@ class LimitsMiddleware:
         app: the application.
         max_requests: maximum number of concurrent requests; further ones get 503 immediately.
         timeout_seconds: budget of a request: from its head to the begin of its response, and between two chunks of
-            the response. A stream renews it with each step. Waiting for a slow reader does not count: the HTTP protocol
-            disconnects callers that do not read.
-        stopping: set when the service shuts down; further requests get 503.
+            the response. A stream renews it with each step, and a route may set another length. Waiting for a slow
+            reader does not count: the HTTP protocol disconnects callers that do not read.
+        stopping: set when the service stops; further requests get 503. While it drains, a `Shutdown`, the readiness
+            probe gets 503, and each response closes its connection, so that callers connect elsewhere.
         timeout_error: the response to a request that exceeds its budget.
         rejections: counts rejected requests, by reason.
     """
@@ -62,7 +64,7 @@ class LimitsMiddleware:
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
         elif scope["path"] in UNLIMITED_PATHS:
-            if self._stopping.is_set() and scope["path"] == READY_PATH:
+            if is_draining(self._stopping) and scope["path"] == READY_PATH:
                 await _send_unready(send)
             else:
                 await self._run(scope, receive, send)
@@ -99,11 +101,13 @@ class LimitsMiddleware:
         async def send_in_time(message: Message) -> None:
             nonlocal started
             started = True
+            if message["type"] == "http.response.start" and is_draining(self._stopping):
+                message["headers"] = [*message["headers"], (b"connection", b"close")]
             if not limit.expired():
                 limit.reschedule(None)
             await send(message)
             if not limit.expired():
-                ends = asyncio.get_running_loop().time() + self._timeout_seconds + LAST_RESORT_SECONDS
+                ends = asyncio.get_running_loop().time() + budget.seconds + LAST_RESORT_SECONDS
                 limit.reschedule(ends)
 
         try:

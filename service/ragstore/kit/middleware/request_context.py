@@ -18,6 +18,7 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragstore.kit.context import RequestContext, begin_request
+from ragstore.kit.health import UNLIMITED_PATHS
 from ragstore.kit.logging import AUDIT
 from ragstore.kit.middleware.security_headers import ALWAYS, STRICT
 
@@ -68,10 +69,12 @@ class RequestContextMiddleware:
                 status = message["status"]
                 total = time.perf_counter() - started
                 timing = f"{self._backend};dur={request.backend.seconds * 1000:.2f}, total;dur={total * 1000:.2f}"
+                own_id = [(b"x-request-id", request_id)]
                 message["headers"] = [
                     *message["headers"],
                     *_security_headers(path, message["headers"]),
-                    (b"x-request-id", request_id),
+                    # A proxied response may have the id that its server gave it.
+                    *([] if any(name == b"x-request-id" for name, _ in message["headers"]) else own_id),
                     (b"server-timing", timing.encode()),
                 ]
             await send(message)
@@ -79,13 +82,15 @@ class RequestContextMiddleware:
         try:
             await self._app(scope, receive, send_with_headers)
         finally:
-            _log.info(
+            _log.log(
+                _level(path, status),
                 "request",
                 method=method,
                 path=path,
                 status=status,
                 ms=round((time.perf_counter() - started) * 1000, 2),
                 **{f"{self._backend}_ms": round(request.backend.seconds * 1000, 2)},
+                **(_failure(request) if status >= HTTPStatus.INTERNAL_SERVER_ERROR else {}),
             )
             if request.audit.recorded or status in DENIALS:
                 self._write_audit_record(scope, request, request.audit.status or status)
@@ -110,6 +115,22 @@ def _security_headers(path: str, headers: Iterable[tuple[bytes, bytes]]) -> list
     """The security headers of a response. The documentation page has a policy of its own."""
     own = path.startswith("/docs") and any(name == b"content-security-policy" for name, _ in headers)
     return ALWAYS if own else STRICT
+
+
+def _level(path: str, status: int) -> int:
+    """The log level of a request: probes and scrapes are frequent, and an unready service is logged by its cause."""
+    if path in UNLIMITED_PATHS and status in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):
+        return logging.DEBUG
+    return logging.WARNING if status >= HTTPStatus.INTERNAL_SERVER_ERROR else logging.INFO
+
+
+def _failure(request: RequestContext) -> dict[str, str]:
+    """The problem of a request that failed, for its log line."""
+    error = request.error
+    if error is None:
+        return {}
+    fields = {"code": error.code, "problem": error.detail, "cause": error.cause}
+    return {name: text for name, text in fields.items() if text}
 
 
 def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> bytes:

@@ -1,0 +1,1 @@
+"""Ingestion: from texts to embedded chunks in the store."""

@@ -1,0 +1,157 @@
+"""The command `ragstore-gateway ingest`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import click
+import msgspec
+
+from ragstore.kit.errors import ServiceError
+from ragstore_client import RagstoreError
+from ragstore_gateway.ingestion.index import EmptyText, Indexer, OtherModel
+from ragstore_gateway.ingestion.read import Unreadable, found, read
+from ragstore_gateway.ingestion.split import WINDOW_OVERLAP, WINDOW_SIZE, windows
+from ragstore_gateway.remote import GatewayFailed, RemoteGateway
+from ragstore_gateway.settings import URL_VARIABLE
+
+FAILED: Final = 1
+
+
+class Line(msgspec.Struct, omit_defaults=True):
+    """One line of `--json`.
+
+    Attributes:
+        name: the file.
+        ok: whether it was ingested.
+        chunks: number of its chunks.
+        removed: number of chunks of an earlier version that were removed.
+        error: why it was not ingested.
+    """
+
+    name: str
+    ok: bool
+    chunks: int = 0
+    removed: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of `ingest`."""
+
+    collection: str
+    chunk_size: int
+    overlap: int
+    source: str
+    url: str
+    dry_run: bool
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
+@click.option("--collection", default="memory", show_default=True, help="Collection to store the chunks in.")
+@click.option("--chunk-size", type=click.IntRange(1), default=WINDOW_SIZE, show_default=True, help="In characters.")
+@click.option("--overlap", type=click.IntRange(0), default=WINDOW_OVERLAP, show_default=True, help="In characters.")
+@click.option("--recursive", is_flag=True, help="Descend into the folders of a folder.")
+@click.option("--source", default="", help="Stored with each chunk; the name of the file by default.")
+@click.option("--dry-run", is_flag=True, help="Show the number of chunks, and store nothing.")
+@click.option("--url", default="", help=f"A running gateway; {URL_VARIABLE} by default, and this process without both.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per file.")
+def ingest(sources: tuple[str, ...], recursive: bool, as_json: bool, **options: object) -> None:
+    """Split, embed and store texts. Ingesting a file again replaces its chunks.
+
+    Exit code 1 if a file failed; the others are stored.
+    """
+    chosen = msgspec.convert(options, Options)
+    if chosen.overlap >= chosen.chunk_size:
+        raise click.UsageError("--overlap must be less than --chunk-size")
+    names = list(found(list(sources), recursive=recursive))
+    if not names:
+        raise click.UsageError("there is no text file in the folders")
+    failed = asyncio.run(_ingest(names, chosen, as_json))
+    if failed:
+        raise click.exceptions.Exit(FAILED)
+
+
+async def _ingest(names: list[str], options: Options, as_json: bool) -> int:
+    """Ingest files one after the other.
+
+    Returns:
+        The number of files that failed.
+    """
+    failed = 0
+    try:
+        async with _indexer(options) as indexer:
+            for name in names:
+                line = await _ingest_one(indexer, name, options)
+                failed += not line.ok
+                click.echo(msgspec.json.encode(line).decode() if as_json else _described(line))
+    except (GatewayFailed, OtherModel, RagstoreError, ServiceError) as error:
+        raise click.ClickException(getattr(error, "detail", "") or str(error)) from None
+    return failed
+
+
+async def _ingest_one(indexer: Indexer | None, name: str, options: Options) -> Line:
+    try:
+        text = await asyncio.to_thread(read, name, options.source)
+        if indexer is None:
+            return Line(name, True, len(windows(text.text, options.chunk_size, options.overlap)))
+        indexed = await indexer.index(text)
+        return Line(name, True, indexed.chunks, indexed.removed)
+    except (EmptyText, Unreadable) as error:
+        return Line(name, False, error=str(error))
+
+
+def _described(line: Line) -> str:
+    if not line.ok:
+        return f"{line.name}: failed: {line.error}"
+    removed = f", {line.removed} old chunks removed" if line.removed else ""
+    return f"{line.name}: {line.chunks} chunks{removed}"
+
+
+@asynccontextmanager
+async def _indexer(options: Options) -> AsyncIterator[Indexer | None]:
+    """The indexer of a running gateway, or of this process; None for a dry run."""
+    url = options.url or os.environ.get(URL_VARIABLE, "")
+    if options.dry_run:
+        yield None
+        return
+    if url:
+        async with RemoteGateway(url) as gateway:
+            indexer = Indexer(
+                gateway.store,
+                options.collection,
+                gateway.embed,
+                await gateway.model(),
+                chunk_size=options.chunk_size,
+                overlap=options.overlap,
+            )
+            await indexer.open()
+            yield indexer
+        return
+    # Only now: embedded Chroma and the model are not needed for a running gateway.
+    from ragstore_gateway.app import create_embedder
+    from ragstore_gateway.settings import load
+    from ragstore_gateway.store import Store
+
+    settings = load()
+    embedder = create_embedder(settings)
+    store = Store.from_env(settings, threading.Event())
+    async with store.running():
+        indexer = Indexer(
+            store.client,
+            options.collection,
+            lambda texts: embedder.embed(texts, "document"),
+            embedder.name,
+            chunk_size=options.chunk_size,
+            overlap=options.overlap,
+        )
+        await indexer.open()
+        yield indexer

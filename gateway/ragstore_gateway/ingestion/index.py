@@ -1,0 +1,140 @@
+"""Indexes texts: splits them, embeds the chunks, and stores them in a collection."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import NAMESPACE_URL, uuid5
+
+from ragstore_client import AsyncClient, Conflict, NewDocument, Where
+from ragstore_gateway.embeddings.embedder import Vectors
+from ragstore_gateway.ingestion.split import windows
+
+BATCH: Final = 256
+"""Chunks that are embedded and stored with one call."""
+
+
+class OtherModel(Exception):
+    """A collection holds vectors of another model."""
+
+
+class EmptyText(Exception):
+    """A text has no chunk."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text to index.
+
+    Attributes:
+        url: identifies it; indexing a text of the same URL replaces its chunks.
+        text: the text.
+        source: stored with each chunk.
+    """
+
+    url: str
+    text: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """The outcome for one text.
+
+    Attributes:
+        chunks: number of chunks that were stored.
+        removed: number of chunks of an earlier, longer text that were removed.
+    """
+
+    chunks: int
+    removed: int
+
+
+class Indexer:
+    """Indexes texts in one collection.
+
+    Args:
+        client: the store.
+        collection: the collection; it is created when it does not exist.
+        embed: embeds documents.
+        model: the model of `embed`.
+        chunk_size: maximum number of characters of a chunk.
+        overlap: maximum number of characters that a chunk repeats of the one before.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        collection: str,
+        embed: Callable[[Sequence[str]], Awaitable[Vectors]],
+        model: str,
+        *,
+        chunk_size: int,
+        overlap: int,
+    ) -> None:
+        self._client = client
+        self._collection = collection
+        self._embed = embed
+        self._model = model
+        self._chunk_size = chunk_size
+        self._overlap = overlap
+
+    async def open(self) -> None:
+        """Create the collection, or check that its vectors are of the same model.
+
+        Raises:
+            OtherModel: they are of another model.
+            RagstoreError: the store failed.
+        """
+        try:
+            await self._client.create_collection(self._collection, embedding_model=self._model)
+        except Conflict:
+            found = (await self._client.get_collection(self._collection)).metadata.get("embedding_model", self._model)
+            if found != self._model:
+                raise OtherModel(
+                    f"The collection '{self._collection}' has vectors of the model {found}, and the embedder's is "
+                    f"{self._model}"
+                ) from None
+
+    async def index(self, text: Text) -> Indexed:
+        """Index a text. New chunks are stored first, then those of an earlier, longer text are removed.
+
+        Args:
+            text: the text.
+
+        Raises:
+            EmptyText: it has only whitespace.
+            RagstoreError: the store failed.
+        """
+        chunks = windows(text.text, self._chunk_size, self._overlap)
+        if not chunks:
+            raise EmptyText("the text is empty")
+        now = int(time.time())
+        for first in range(0, len(chunks), BATCH):
+            batch = chunks[first : first + BATCH]
+            vectors = await self._embed([chunk.text for chunk in batch])
+            documents = [
+                NewDocument(
+                    id=chunk_id(text.url, index),
+                    text=chunk.text,
+                    embedding=vector,
+                    metadata={"url": text.url, "chunk_ix": index, "ts": now, "source": text.source},
+                )
+                for index, (chunk, vector) in enumerate(zip(batch, vectors, strict=True), first)
+            ]
+            await self._client.upsert_documents(self._collection, documents)
+        left_over: Where = {"url": text.url, "chunk_ix": {"$gte": len(chunks)}}
+        removed = await self._client.delete_documents(self._collection, where=left_over)
+        return Indexed(len(chunks), removed.count)
+
+
+def chunk_id(url: str, index: int) -> str:
+    """The id of a chunk: the same text of the same URL has the same ids.
+
+    Args:
+        url: the URL of its text.
+        index: its index in the text.
+    """
+    return str(uuid5(NAMESPACE_URL, f"{url}#{index}"))
