@@ -40,7 +40,7 @@ No error text repeats a document's text, a metadata value or an embedding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 from ragstore.kit.errors import (
     BodyTooLarge,
@@ -85,19 +85,15 @@ class BatchTooLarge(InvalidDocuments):
         message = f"At most {limit} documents fit in one request; this one has {'more' if count is None else count}"
         super().__init__(message, [FieldError("$.documents", message)])
 
+    @classmethod
+    def by_values(cls, limit: int) -> Self:
+        """The error for more metadata values than one request may write.
 
-class TooManyValues(BatchTooLarge):
-    """More metadata values than one request may write.
-
-    Args:
-        limit: maximum number of metadata values.
-    """
-
-    code = BatchTooLarge.code
-
-    def __init__(self, limit: int) -> None:
+        Args:
+            limit: maximum number of metadata values of all documents together.
+        """
         message = f"The documents of one request must not have more than {limit} metadata values together"
-        InvalidDocuments.__init__(self, message, [FieldError("$.documents", message)])
+        return cls(limit).with_detail(message, [FieldError("$.documents", message)])
 
 
 class InvalidFilter(InvalidRequest):

@@ -14,7 +14,7 @@ import msgspec
 
 from ragstore.api.schemas import NewDocument
 from ragstore.api.split_documents import MAX_DOCUMENT_BYTES, missing_documents, split_documents
-from ragstore.errors import BatchTooLarge, InvalidDocuments, InvalidMetadata, TooManyValues
+from ragstore.errors import BatchTooLarge, InvalidDocuments, InvalidMetadata
 from ragstore.kit.decoding import JSON, Decoder, decoded, decoders
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.time_slices import TimeSlices, run_whole
@@ -131,7 +131,7 @@ def decode_documents(
         The documents, good and bad.
 
     Raises:
-        TooManyValues: they have too many metadata values together.
+        BatchTooLarge: they have too many metadata values together.
     """
     received = ReceivedDocuments(len(documents), size, may_repeat=may_repeat)
     value_count = 0
@@ -143,7 +143,7 @@ def decode_documents(
         else:
             value_count += _receive(received, document, index, generate_id)
         if value_count > MAX_REQUEST_VALUES and not may_repeat:  # a batch of a stream is small
-            raise TooManyValues(MAX_REQUEST_VALUES)
+            raise BatchTooLarge.by_values(MAX_REQUEST_VALUES)
         yield
     return received
 

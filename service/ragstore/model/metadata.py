@@ -33,8 +33,8 @@ collection (measured with 1.5.9; the text and the write token of an add take two
 """
 
 MAX_REQUEST_VALUES: Final = 500_000
-"""Maximum number of metadata values of all documents in a request. Decoded, they take 60 MB. Chroma writes 400,000 in one
-request (measured with 1.5.9)."""
+"""Maximum number of metadata values of all documents in a request. Decoded, they take 60 MB. Chroma writes 400,000 in
+one request (measured with 1.5.9)."""
 
 MAX_COLLECTION_KEYS: Final = 5_000
 """Maximum number of keys in a collection's metadata. Chroma rejects more than 5,461, for the same reason (measured with

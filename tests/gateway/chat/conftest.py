@@ -23,7 +23,11 @@ EXAMPLE: Sequence[Passage] = (
 )
 
 MANUAL: Sequence[Passage] = (
-    ("warranty-1", "The warranty of the kettle lasts three years.", {"url": "https://m.example/warranty", "title": "W"}),
+    (
+        "warranty-1",
+        "The warranty of the kettle lasts three years.",
+        {"url": "https://m.example/warranty", "title": "W"},
+    ),
     ("warranty-2", "The warranty of the kettle excludes limescale.", {"url": "https://m.example/warranty"}),
     ("cleaning", "Clean the kettle with vinegar every month.", {"url": "https://m.example/cleaning"}),
     ("long", "The kettle story. " + "kettle water boils " * 200, {"source": "story.md", "chunk_index": 4}),

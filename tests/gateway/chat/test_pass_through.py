@@ -130,7 +130,9 @@ def test_every_other_path_is_proxied_with_its_method_and_query(
     assert (upstream.last.method, upstream.last.target) == (method, path)
 
 
-@pytest.mark.parametrize("path", ["/v1/files/../../key", "/v1/files/%2e%2e/%2e%2e/key", "/v1/x/%252e%252e/%2e", "/v1/..%5cx"])
+@pytest.mark.parametrize(
+    "path", ["/v1/files/../../key", "/v1/files/%2e%2e/%2e%2e/key", "/v1/x/%252e%252e/%2e", "/v1/..%5cx"]
+)
 def test_a_path_cannot_leave_the_upstreams_base(chat_gateway: Served, upstream: FakeUpstream, path: str) -> None:
     from tests.support.raw_http import connect
 
