@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from chroma_repair.data_lock import DataInUse, lock_data
-from chroma_repair.index_repair import DATABASE, repair
+from chroma_repair.data_lock import DATABASE, DataInUse, lock_data
+from chroma_repair.index_repair import repair
+from chroma_repair.orphans import remove_orphans
 
 FAILED: Final = 1
 """Exit code when the folder cannot be used."""
@@ -38,6 +39,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "chroma-repair")
     try:
         with lock_data(folder):
             results = repair(folder, options.collections)
+            removed = remove_orphans(folder) if options.reclaim else 0
     except DataInUse as error:
         return _fail(str(error))
     except (OSError, sqlite3.Error) as error:
@@ -50,6 +52,8 @@ def main(arguments: Sequence[str] | None = None, program: str = "chroma-repair")
             print(f"{where}: {found.problem or 'repaired; Chroma rebuilds its index when it is next used'}")
     if not results:
         print("No index is damaged")
+    if options.reclaim:
+        print(f"Removed the index folders of {removed} deleted collections")
     return DAMAGED if any(found.problem for found in results) else 0
 
 
@@ -70,6 +74,11 @@ def _parser(program: str) -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="rebuild the index of this collection even if it looks undamaged; may be repeated",
+    )
+    parser.add_argument(
+        "--reclaim",
+        action="store_true",
+        help="also remove the index folders of deleted collections, which Chroma leaves behind",
     )
     return parser
 

@@ -30,6 +30,7 @@ from ragstore.api.routes.stream import stream_documents
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.embedded.backend import EmbeddedBackend
+from ragstore.chroma.embedded.process_memory import MemoryWatch
 from ragstore.chroma.http.backend import HttpBackend
 from ragstore.chroma.layers.circuit_breaker import CircuitBreakerLayer
 from ragstore.chroma.layers.consistent_reads import ConsistentReadLayer
@@ -47,8 +48,10 @@ from ragstore.operations.stream.session import StreamConfig
 from ragstore.settings import PREFIX, Settings
 from ragstore.store.audit import AuditStore
 from ragstore.store.batching.store import BatchingStore
+from ragstore.store.collection_limit import CollectionLimitStore
 from ragstore.store.deadline import DeadlineStore
 from ragstore.store.filter_planning import FilterPlanningStore
+from ragstore.store.index_check import IndexSamplingStore
 from ragstore.store.key_scope import STORE_KEYS, StoreScope, embedded_objection
 from ragstore.store.metrics import MetricsStore
 from ragstore.store.protocol import Store
@@ -82,6 +85,7 @@ def create_backend(settings: Settings, tracing: Tracing | None = None) -> Backen
             settings.chroma_database,
             settings.chroma_timeout_seconds,
             settings.sync_threshold,
+            MemoryWatch(settings.embedded_memory_bytes),
         )
     headers = dict(settings.chroma_headers)
     if settings.chroma_token:
@@ -119,6 +123,8 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     layers.append(MetricsLayer())
     backend = LayeredBackend(create_backend(settings, tracing), layers)
     store: Store = ChromaStore(backend, settings.max_batch_size)
+    if settings.index_sample_every:
+        store = IndexSamplingStore(store, settings.index_sample_every)
     if settings.planning:
         store = FilterPlanningStore(store)
     if settings.coalescing:
@@ -129,7 +135,7 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
             settings.queued_bytes,
             _batch_tracer(tracing),
         )
-    return MetricsStore(DeadlineStore(store))
+    return MetricsStore(DeadlineStore(CollectionLimitStore(store, settings.max_collections)))
 
 
 def _batch_tracer(tracing: Tracing | None) -> BatchTracer | None:

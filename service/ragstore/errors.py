@@ -13,6 +13,7 @@
     ├── BodyTimeout                     408
     ├── Unauthorized                    401
     ├── Forbidden                       403
+    │   └── TooManyCollections          403
     ├── NotFound                        404
     │   ├── CollectionNotFound          404
     │   └── DocumentNotFound            404
@@ -29,6 +30,7 @@
     ├── TooLargeForChroma               413
     └── ChromaError
         ├── ChromaFailed                502
+        │   └── ChromaOutOfFiles        502
         ├── ChromaUnavailable           503, with Retry-After
         └── ChromaTimeout               504
 
@@ -46,6 +48,7 @@ from ragstore.kit.errors import (
     BodyTooLarge,
     Conflict,
     FieldError,
+    Forbidden,
     InvalidRequest,
     NotFound,
     ServiceError,
@@ -106,6 +109,19 @@ class DimensionMismatch(InvalidRequest):
     """An embedding of another dimension than its collection's, or than its neighbours'."""
 
     title = "Dimension mismatch"
+
+
+class TooManyCollections(Forbidden):
+    """The database, or the key, has as many collections as it may have.
+
+    Args:
+        limit: maximum number of collections.
+    """
+
+    title = "Too many collections"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"There are {limit} collections, which is the maximum; delete one first")
 
 
 class CollectionNotFound(NotFound):
@@ -204,6 +220,12 @@ class ChromaError(ServiceError, abstract=True):
 
 class ChromaFailed(ChromaError):
     """Chroma returned an error that says nothing about the request."""
+
+
+class ChromaOutOfFiles(ChromaFailed):
+    """Chroma's process has as many open files as it may have. Each collection in use takes four."""
+
+    title = "Chroma out of files"
 
 
 class ChromaUnavailable(ChromaError):

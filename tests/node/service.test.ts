@@ -223,6 +223,8 @@ test("collections and their metadata", async () => {
     assert.deepEqual([merged.merge, merged.metadata], [true, { language: "en", reviewed: true }]);
     const listed = await client.listCollections({ limit: 1 });
     assert.equal(listed.count, 1);
+    const counted = await client.listCollections({ counts: true });
+    assert.equal(counted.collections.find((collection) => collection.name === name)?.count, 0);
     assert.ok((await client.listCollections()).collections.some((collection) => collection.name === name));
   });
 });

@@ -19,7 +19,8 @@ import pytest
 from click.testing import CliRunner
 
 import chroma_repair
-from chroma_repair.index_repair import ASIDE, DATABASE, RepairResult, repair
+from chroma_repair.data_lock import DATABASE
+from chroma_repair.index_repair import ASIDE, RepairResult, repair
 from chroma_repair.saved_index import IDS_FILE
 from chroma_repair.unclean_shutdown import MARKER_NAME
 from ragstore.cli import main as ragstore

@@ -94,9 +94,9 @@ export class Client {
     });
   }
 
-  /** List collections; all of them without a `limit`. */
+  /** List collections; all of them without a `limit`. Their documents are counted if `counts` is true. */
   async listCollections(
-    page: { limit?: number; offset?: number } = {},
+    page: { limit?: number; offset?: number; counts?: boolean } = {},
     options?: CallOptions,
   ): Promise<CollectionPage> {
     return await this.#transport.send(

@@ -33,7 +33,7 @@ export interface paths {
         };
         /**
          * List collections
-         * @description List collections with their number of documents, by name.
+         * @description List collections by name, with their number of documents if `counts` is true.
          */
         get: operations["listCollections"];
         put?: never;
@@ -374,7 +374,7 @@ export interface components {
             metadata: {
                 [key: string]: string | number | boolean;
             };
-            /** @description Number of documents; null if Chroma fails to count them, as in a damaged collection. */
+            /** @description Number of documents; null if Chroma fails to count them, as in a damaged collection, and in a list without `counts`. */
             count: number | null;
             /** @description Dimension of its embeddings; null until the first document is stored. */
             dimension: number | null;
@@ -407,6 +407,8 @@ export interface components {
              * @enum {unknown}
              */
             distance: "cosine" | "ip" | "l2";
+            /** @description What may lead to incomplete results, and what to do about it; for people. */
+            warnings?: string[];
         };
         /**
          * CollectionDeleted
@@ -618,8 +620,29 @@ export interface components {
             store: "embedded" | "remote";
             /** @description Chroma's version; null if it did not respond. */
             chroma_version: string | null;
-            /** @description Size on disk in bytes, with embedded Chroma. */
+            /** @description Size of embedded Chroma's database in bytes, without its index files. */
             storage_bytes: number | null;
+        };
+        /**
+         * HnswParameters
+         * @description Parameters of Chroma's index. Those that are left out have Chroma's default.
+         */
+        HnswParameters: {
+            /**
+             * @description Candidates that are compared for each new document. Chroma's default is 100.
+             * @default null
+             */
+            ef_construction?: number | null;
+            /**
+             * @description Neighbours of each document in the graph. Chroma's default is 16.
+             * @default null
+             */
+            max_neighbors?: number | null;
+            /**
+             * @description Candidates that are compared in a query. Chroma's default is 100.
+             * @default null
+             */
+            ef_search?: number | null;
         };
         /**
          * Match
@@ -764,6 +787,11 @@ export interface components {
              * @default false
              */
             get_or_create?: boolean;
+            /**
+             * @description Parameters of Chroma's index. They cannot be changed later.
+             * @default null
+             */
+            hnsw?: components["schemas"]["HnswParameters"] | null;
         };
         /**
          * NewDocument
@@ -829,7 +857,7 @@ export interface components {
          * @description The kind of error, for programs. Stable within a major version; more may be added.
          * @enum {string}
          */
-        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_failed" | "chroma_timeout" | "chroma_unavailable" | "collection_exists" | "collection_not_found" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "forbidden" | "head_timeout" | "internal_error" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "stopping" | "too_large_for_chroma" | "unauthorized" | "unsupported_media_type";
+        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_failed" | "chroma_out_of_files" | "chroma_timeout" | "chroma_unavailable" | "collection_exists" | "collection_not_found" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "forbidden" | "head_timeout" | "internal_error" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "stopping" | "too_large_for_chroma" | "too_many_collections" | "unauthorized" | "unsupported_media_type";
         /**
          * QueryRequest
          * @description A similarity query on one collection.
@@ -1181,6 +1209,8 @@ export interface operations {
                 limit?: number;
                 /** @description Number of matches to skip. */
                 offset?: number;
+                /** @description Whether to count the documents of each collection, a call each. */
+                counts?: boolean;
             };
             header?: never;
             path?: never;

@@ -89,6 +89,7 @@ def create_collection(
     embedding_model: str | None,
     distance: Distance | None,
     get_or_create: bool,
+    hnsw: models.HnswParameters | None,
 ) -> Call[models.CollectionCreated]:
     """`POST /collections`."""
     body = _drop_none(
@@ -98,14 +99,15 @@ def create_collection(
         embedding_model=embedding_model,
         distance=distance,
         get_or_create=get_or_create or None,
+        hnsw=hnsw,
     )
     decode = json_decoder(models.CollectionCreated)
     return Call("POST", "/collections", decode, body=encode(body), idempotent=get_or_create)
 
 
-def list_collections(*, limit: int | None, offset: int | None) -> Call[models.CollectionPage]:
+def list_collections(*, limit: int | None, offset: int | None, counts: bool = False) -> Call[models.CollectionPage]:
     """`GET /collections`."""
-    params = _params(limit=limit, offset=offset)
+    params = _params(limit=limit, offset=offset, counts="true" if counts else None)
     return Call("GET", "/collections", json_decoder(models.CollectionPage), params=params)
 
 

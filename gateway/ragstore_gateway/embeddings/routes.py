@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ragstore.kit.decoding import JSON, decoded
 from ragstore.kit.errors import InvalidRequest
+from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore_client.context import estimate_tokens
 from ragstore_gateway.disconnects import CallerLeft, until_disconnect
 from ragstore_gateway.embeddings.embedder import Embedder, Kind, Vectors
@@ -80,7 +81,7 @@ def _operation(kind: type[Struct]) -> dict[str, Any]:
 @post(
     "/embed",
     status_code=200,
-    opt={**READER, "operation": _operation(EmbedRequest)},
+    opt={**READER, **LARGE_BODY, "operation": _operation(EmbedRequest)},
     operation_id="embed",
     summary="Embed texts",
     tags=["embeddings"],
@@ -102,7 +103,7 @@ async def embed(
 @post(
     "/v1/embeddings",
     status_code=200,
-    opt={**READER, "operation": _operation(EmbeddingsRequest)},
+    opt={**READER, **LARGE_BODY, "operation": _operation(EmbeddingsRequest)},
     operation_id="createEmbeddings",
     summary="Embed texts, as OpenAI's API does",
     tags=["embeddings"],

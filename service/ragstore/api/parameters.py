@@ -9,6 +9,7 @@ from litestar import Request
 from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 
+from ragstore.api.raw_paths import split_document_path
 from ragstore.api.schemas import Included
 from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore.kit.numbers import MAX_WHOLE
@@ -101,8 +102,8 @@ def collection(store: StoreDependency, collection_name: PathName) -> str:
 
 def requested_id(collection: CollectionName, request: Request[Any, Any, Any]) -> str:
     """Dependency: the document id at the end of the path, slashes included. It runs after the collection's."""
-    _, _, rest = request.scope["raw_path"].decode("latin-1").partition("/documents/")
-    return decode_path_parameter(rest, "document_id")
+    document_id = split_document_path(request.scope["raw_path"].decode("latin-1"))[1]
+    return decode_path_parameter(document_id, "document_id")
 
 
 def distinct_ids(ids: list[str] | None) -> tuple[str, ...] | None:

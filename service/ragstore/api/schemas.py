@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.kit.schema_marks import schema, whole
-from ragstore.model.collections import Distance
+from ragstore.model.collections import Distance, HnswParameters
 from ragstore.model.metadata import CollectionMetadata, NewMetadataValue, Scalar
 from ragstore.model.names import NAME_PATTERN, NAME_RULES
 from ragstore.model.queries import CollectionError, Match
@@ -71,6 +71,10 @@ class NewCollection(Struct, frozen=True):
         Meta(description="Immutable distance function. Defaults to metadata `hnsw:space`, or to `cosine` without it."),
     ] = None
     get_or_create: Annotated[bool, Meta(description="If the collection exists, return 200 instead of 409.")] = False
+    hnsw: Annotated[
+        HnswParameters | None,
+        Meta(description="Parameters of Chroma's index. They cannot be changed later."),
+    ] = None
 
 
 class MetadataUpdate(Struct, frozen=True):
@@ -86,7 +90,10 @@ class Collection(Struct, frozen=True):
     metadata: Annotated[CollectionMetadata, Meta(description="Its metadata.")]
     count: Annotated[
         Annotated[int, Meta(ge=0)] | None,
-        Meta(description="Number of documents; null if Chroma fails to count them, as in a damaged collection."),
+        Meta(
+            description="Number of documents; null if Chroma fails to count them, as in a damaged collection, and in a "
+            "list without `counts`."
+        ),
     ]
     dimension: Annotated[
         int | None, Meta(description="Dimension of its embeddings; null until the first document is stored.")
@@ -104,6 +111,10 @@ class CollectionCreated(Struct, frozen=True):
         int | None, Meta(description="Dimension of its embeddings; null until the first document is stored.")
     ]
     distance: Annotated[Distance, Meta(description="Its distance function.")]
+    warnings: Annotated[
+        list[str] | UnsetType,
+        Meta(description="What may lead to incomplete results, and what to do about it; for people."),
+    ] = UNSET
 
 
 class CollectionPage(Struct, frozen=True):
@@ -273,7 +284,9 @@ class HealthDetails(Struct, frozen=True):
 
     store: Annotated[Literal["embedded", "remote"], Meta(description="The kind of Chroma in use.")]
     chroma_version: Annotated[str | None, Meta(description="Chroma's version; null if it did not respond.")]
-    storage_bytes: Annotated[int | None, Meta(description="Size on disk in bytes, with embedded Chroma.")]
+    storage_bytes: Annotated[
+        int | None, Meta(description="Size of embedded Chroma's database in bytes, without its index files.")
+    ]
 
 
 class Health(Struct, frozen=True, omit_defaults=True):

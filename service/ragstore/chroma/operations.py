@@ -14,7 +14,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 import msgspec
 
 from ragstore.chroma.records import ChromaFilter, Column, QueryResult, RecordBatch, Records
-from ragstore.model.collections import Collection, Distance, StoreStatus
+from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters, StoreStatus
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.vectors import Matrix
 
@@ -109,6 +109,7 @@ class CreateCollection(_NamedCollection[Collection], frozen=True, eq=False):
 
     metadata: CollectionMetadata
     distance: Distance
+    hnsw: HnswParameters = DEFAULT_HNSW
 
 
 class GetCollection(_NamedCollection[Collection], frozen=True, eq=False):
@@ -155,12 +156,14 @@ class AddRecords(_CollectionById[None], frozen=True, eq=False):
     Attributes:
         records: n records.
         write_tokens: n tokens: the same for records of one add, and used by no other add.
+        may_split: whether a backend may use several transactions if one request to Chroma cannot hold the records.
     """
 
     name = "add"
 
     records: RecordBatch
     write_tokens: list[str]
+    may_split: bool = False
 
     @property
     def size(self) -> int:
@@ -196,11 +199,17 @@ class UndoAdd(_CollectionById[None], frozen=True, eq=False):
 
 
 class UpsertRecords(_CollectionById[None], frozen=True, eq=False):
-    """Write records in one transaction."""
+    """Write records in one transaction.
+
+    Attributes:
+        records: the records.
+        may_split: whether a backend may use several transactions if one request to Chroma cannot hold the records.
+    """
 
     name = "upsert"
 
     records: RecordBatch
+    may_split: bool = False
 
     @property
     def size(self) -> int:

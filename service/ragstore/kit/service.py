@@ -20,10 +20,10 @@ from ragstore.kit.auth.keys import KeyFormat, KeyRing, KeyScope
 from ragstore.kit.auth.middleware import AuthMiddleware
 from ragstore.kit.auth.roles import requires
 from ragstore.kit.byte_budget import ByteBudget
+from ragstore.kit.container_memory import usable_memory_bytes
 from ragstore.kit.errors import Overloaded, ServiceError
 from ragstore.kit.health import health_routes
 from ragstore.kit.logging import configure
-from ragstore.kit.memory_limit import memory_limit
 from ragstore.kit.metrics import rejections, request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.middleware.bodies import BodiesMiddleware
@@ -185,7 +185,7 @@ class Service:
         # The creation time of each series would double the number of series.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the client leaves it untyped
         budget = ByteBudget(
-            settings.max_bytes_in_flight or memory_limit() // MEMORY_SHARE,
+            settings.max_bytes_in_flight or usable_memory_bytes() // MEMORY_SHARE,
             settings.request_timeout_seconds,
             rejections(self.name),
         )

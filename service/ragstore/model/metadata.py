@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Final, TypeAlias
+
+import msgspec
 
 from ragstore.errors import InvalidMetadata
 
@@ -155,3 +158,13 @@ def _validated_list(values: list[Scalar], path: str) -> list[Scalar]:
     if len(kinds) > 1:
         raise InvalidMetadata.at(path, "A metadata list must hold values of one type")
     return values
+
+
+def texts_of(value: MetadataValue | None) -> Iterator[str]:
+    """A value as text, or each item of a list. Numbers and booleans are JSON.
+
+    Args:
+        value: the value of a stored document; None for none.
+    """
+    for item in value if isinstance(value, list) else () if value is None else (value,):
+        yield item if isinstance(item, str) else msgspec.json.encode(item).decode()

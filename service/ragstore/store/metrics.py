@@ -8,7 +8,7 @@ resolved once, when this module is imported: resolving them costs more than incr
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from prometheus_client import Counter, Histogram
@@ -21,16 +21,16 @@ from ragstore.store.layer import StoreLayer, StoreOperation
 
 T = TypeVar("T")
 
-MEASURED_OPERATIONS: Final[tuple[StoreOperation, ...]] = (
-    "write",
-    "delete",
-    "query",
-    "get",
-    "get_ids",
-    "get_metadatas",
-    "count",
-)
-"""Operations of the store that are measured: those on documents."""
+MEASURED_OPERATIONS: Final[Mapping[StoreOperation, str]] = {
+    "write": "write",
+    "delete": "delete",
+    "query": "query",
+    "get": "get",
+    "get_ids": "get_ids",
+    "get_metadata_values": "get_metadatas",
+    "count": "count",
+}
+"""Operations of the store that are measured, those on documents, with their label value, which is public."""
 
 STORE_SECONDS: Final = Histogram(
     "ragstore_store_duration_seconds", "Time of a call to the store, including waits.", ["operation"], buckets=BUCKETS
@@ -43,7 +43,7 @@ QUERIES: Final = Counter("ragstore_queries_total", "Query vectors, with a filter
 class MetricsStore(StoreLayer):
     """A store that measures calls and counts documents; see `Store` for the contract of each method."""
 
-    _seconds: Final = {operation: STORE_SECONDS.labels(operation) for operation in MEASURED_OPERATIONS}
+    _seconds: Final = {operation: STORE_SECONDS.labels(label) for operation, label in MEASURED_OPERATIONS.items()}
     _documents: Final = {kind: DOCUMENTS.labels(kind) for kind in ("add", "upsert")}
     _filtered: Final = QUERIES.labels("yes")
     _unfiltered: Final = QUERIES.labels("no")

@@ -216,7 +216,7 @@ def stats_command(url: str, *, as_json: bool, patience: float) -> None:
 
     async def work() -> Stats:
         async with connect(url, os.environ.get(KEY_VARIABLE, ""), patience) as service:
-            return stats_of(service.address, await service.collections())
+            return stats_of(service.address, await service.collections(counts=True))
 
     found = _run(work(), lambda: "nothing was printed")
     if as_json:

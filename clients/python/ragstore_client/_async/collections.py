@@ -25,6 +25,7 @@ class CollectionCalls(CallSender):
         embedding_model: str | None = None,
         distance: Distance | None = None,
         get_or_create: bool = False,
+        hnsw: models.HnswParameters | None = None,
     ) -> models.CollectionCreated:
         """Create a collection.
 
@@ -35,6 +36,7 @@ class CollectionCalls(CallSender):
             embedding_model: stored as metadata; overrides the same key in `metadata`.
             distance: the distance function; `cosine` when None.
             get_or_create: return an existing collection instead of failing.
+            hnsw: parameters of Chroma's index, for a collection that is created.
 
         Returns:
             The collection.
@@ -51,33 +53,38 @@ class CollectionCalls(CallSender):
                 embedding_model=embedding_model,
                 distance=distance,
                 get_or_create=get_or_create,
+                hnsw=hnsw,
             )
         )
 
-    async def list_collections(self, *, limit: int | None = None, offset: int | None = None) -> models.CollectionPage:
+    async def list_collections(
+        self, *, limit: int | None = None, offset: int | None = None, counts: bool = False
+    ) -> models.CollectionPage:
         """List collections.
 
         Args:
             limit: maximum number of collections; all when None.
             offset: number of collections to skip.
+            counts: whether to count the documents of each collection; without it, each `count` is None.
 
         Returns:
             One page.
         """
-        return await self._send(calls.list_collections(limit=limit, offset=offset))
+        return await self._send(calls.list_collections(limit=limit, offset=offset, counts=counts))
 
-    async def iter_collections(self, *, page_size: int = 100) -> AsyncIterator[models.Collection]:
+    async def iter_collections(self, *, page_size: int = 100, counts: bool = False) -> AsyncIterator[models.Collection]:
         """Iterate over all collections.
 
         Args:
             page_size: number of collections per request.
+            counts: whether to count the documents of each collection; without it, each `count` is None.
 
         Yields:
             Each collection. Collections that are created or deleted during the iteration may shift the pages.
         """
         offset = 0
         while True:
-            page = await self.list_collections(limit=page_size, offset=offset)
+            page = await self.list_collections(limit=page_size, offset=offset, counts=counts)
             if not page.collections:
                 return
             for collection in page.collections:

@@ -26,6 +26,7 @@ class CollectionCalls(CallSender):
         embedding_model: str | None = None,
         distance: Distance | None = None,
         get_or_create: bool = False,
+        hnsw: models.HnswParameters | None = None,
     ) -> models.CollectionCreated:
         """Create a collection.
 
@@ -36,6 +37,7 @@ class CollectionCalls(CallSender):
             embedding_model: stored as metadata; overrides the same key in `metadata`.
             distance: the distance function; `cosine` when None.
             get_or_create: return an existing collection instead of failing.
+            hnsw: parameters of Chroma's index, for a collection that is created.
 
         Returns:
             The collection.
@@ -52,33 +54,38 @@ class CollectionCalls(CallSender):
                 embedding_model=embedding_model,
                 distance=distance,
                 get_or_create=get_or_create,
+                hnsw=hnsw,
             )
         )
 
-    def list_collections(self, *, limit: int | None = None, offset: int | None = None) -> models.CollectionPage:
+    def list_collections(
+        self, *, limit: int | None = None, offset: int | None = None, counts: bool = False
+    ) -> models.CollectionPage:
         """List collections.
 
         Args:
             limit: maximum number of collections; all when None.
             offset: number of collections to skip.
+            counts: whether to count the documents of each collection; without it, each `count` is None.
 
         Returns:
             One page.
         """
-        return self._send(calls.list_collections(limit=limit, offset=offset))
+        return self._send(calls.list_collections(limit=limit, offset=offset, counts=counts))
 
-    def iter_collections(self, *, page_size: int = 100) -> Iterator[models.Collection]:
+    def iter_collections(self, *, page_size: int = 100, counts: bool = False) -> Iterator[models.Collection]:
         """Iterate over all collections.
 
         Args:
             page_size: number of collections per request.
+            counts: whether to count the documents of each collection; without it, each `count` is None.
 
         Yields:
             Each collection. Collections that are created or deleted during the iteration may shift the pages.
         """
         offset = 0
         while True:
-            page = self.list_collections(limit=page_size, offset=offset)
+            page = self.list_collections(limit=page_size, offset=offset, counts=counts)
             if not page.collections:
                 return
             yield from page.collections

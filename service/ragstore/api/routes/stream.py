@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from litestar import Request, Response, post
@@ -62,4 +63,5 @@ async def stream_documents(
     """
     check_ndjson(request.headers.get("content-type", ""))
     await store.get_collection(collection)
-    return StreamResponse(DocumentStream(store, collection, mode, stream_config, decoder.decode_lines))
+    config = replace(stream_config, max_batch_documents=await store.max_batch_size())
+    return StreamResponse(DocumentStream(store, collection, mode, config, decoder.decode_lines))

@@ -14,8 +14,8 @@ from ragstore.kit.auth.keys import KeyFormat, KeysError, append_key, new_key, re
 def key_commands(format_: KeyFormat[Any], variable: str, locate: Callable[[], str]) -> click.Group:
     """The commands, with an option for each field of the service's scope.
 
-    A field is a text, or a tuple of texts. The description of its `msgspec.Meta` is the option's help; `metavar` in
-    `extra` its placeholder.
+    A field is a text, a number, or a tuple of texts. The description of its `msgspec.Meta` is the option's help;
+    `metavar` in `extra` its placeholder.
 
     Args:
         format_: the service.
@@ -102,7 +102,9 @@ def _has_tuple(kind: Any) -> bool:
     return get_origin(kind) is tuple or any(_has_tuple(argument) for argument in get_args(kind))
 
 
-def _cell(value: str | tuple[str, ...] | None) -> str:
+def _cell(value: str | int | tuple[str, ...] | None) -> str:
     if value is None:
         return "*"
-    return (value if isinstance(value, str) else " ".join(value)) or "-"
+    if isinstance(value, tuple):
+        return " ".join(value) or "-"
+    return str(value) or "-"

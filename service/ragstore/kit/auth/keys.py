@@ -129,7 +129,9 @@ def new_key(name: str, format_: KeyFormat[S], **scope: object) -> tuple[str, Key
     entry = {"name": name, "sha256": digest_of(plain.encode()).hex(), "created": datetime.now(UTC).date().isoformat()}
     try:
         checked = msgspec.convert(entry, _Entry)
-        return plain, Key(checked.name, checked.sha256, msgspec.convert(scope, format_.scope), checked.created)
+        return plain, Key(
+            checked.name, checked.sha256, msgspec.convert(scope, format_.scope, strict=False), checked.created
+        )
     except msgspec.ValidationError as error:
         raise KeysError(str(error)) from None
 
