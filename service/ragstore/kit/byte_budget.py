@@ -104,11 +104,21 @@ class ByteBudget:
                 self._waiting.remove(waiter)
                 self._wake()
 
+    async def wait_for_room(self) -> None:
+        """Wait while responses exceed the budget, before a request makes another one.
+
+        Raises:
+            Overloaded: they still exceeded it in the end.
+        """
+        if self._used > self._max_bytes:
+            await self.take(Share(), 0)
+
     def add(self, share: Share, size: int) -> None:
         """Make a share larger, whether there is room or not."""
-        share.size += size
-        self._used += size
-        self._shares.add(share)
+        if size:
+            share.size += size
+            self._used += size
+            self._shares.add(share)
 
     def release(self, share: Share, size: int | None = None) -> None:
         """Give bytes of a share back, and let others have them.

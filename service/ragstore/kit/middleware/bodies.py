@@ -11,8 +11,9 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
 from ragstore.kit.byte_budget import ByteBudget, Share, set_share
-from ragstore.kit.errors import BodyTimeout, BodyTooLarge
+from ragstore.kit.errors import BodyTimeout, BodyTooLarge, Overloaded
 from ragstore.kit.health import UNLIMITED_PATHS
+from ragstore.kit.problems import send_problem
 
 BODY: Final = "body"
 LARGE_BODY: Final[dict[str, Any]] = {BODY: "large"}
@@ -76,6 +77,11 @@ class BodiesMiddleware:
                 response.complete()
                 self._budget.release(response)
 
+        try:
+            await self._budget.wait_for_room()
+        except Overloaded as error:
+            await send_problem(send, error)
+            return
         set_share(self._budget, body.share)
         try:
             await self._app(scope, body.receive, send_counted)
