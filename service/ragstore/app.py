@@ -18,6 +18,7 @@ from prometheus_client import Info
 
 from ragstore import __version__
 from ragstore.api import parameters
+from ragstore.api.decode_documents import DocumentsDecoder
 from ragstore.api.media_types import NegotiatedResponse
 from ragstore.api.openapi import document as openapi
 from ragstore.api.raw_paths import RawPathMiddleware
@@ -50,6 +51,7 @@ from ragstore.store.batching.store import BatchingStore
 from ragstore.store.collection_limit import CollectionLimitStore
 from ragstore.store.deadline import DeadlineStore
 from ragstore.store.filter_planning import FilterPlanningStore
+from ragstore.store.index_check import IndexSamplingStore
 from ragstore.store.key_scope import STORE_KEYS, StoreScope, embedded_objection
 from ragstore.store.metrics import MetricsStore
 from ragstore.store.protocol import Store
@@ -121,6 +123,8 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     layers.append(MetricsLayer())
     backend = LayeredBackend(create_backend(settings, tracing), layers)
     store: Store = ChromaStore(backend, settings.max_batch_size)
+    if settings.index_sample_every:
+        store = IndexSamplingStore(store, settings.index_sample_every)
     if settings.planning:
         store = FilterPlanningStore(store)
     if settings.coalescing:
@@ -166,6 +170,7 @@ def create_litestar(
         return AuditStore(create_store(placed, tracing))
 
     stores = StoreRegistry(create_stack, TenantDatabase(settings.chroma_tenant, settings.chroma_database))
+    decoder = DocumentsDecoder(settings.max_batch_size)
     stream_config = StreamConfig(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
     return SERVICE.litestar(
         [
@@ -190,6 +195,7 @@ def create_litestar(
             else Provide(stores.store_of_key),
             "store_kind": Provide(lambda: settings.store, sync_to_thread=False),
             "collection": Provide(parameters.collection, sync_to_thread=False),
+            "decoder": Provide(lambda: decoder, sync_to_thread=False),
             "stream_config": Provide(lambda: stream_config, sync_to_thread=False),
             "requested_id": Provide(parameters.requested_id, sync_to_thread=False),
         },

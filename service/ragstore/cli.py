@@ -68,8 +68,16 @@ def serve() -> None:
 
 
 @main.command()
-def check() -> None:
-    """Show the settings in force, secrets masked, and whether Chroma is available. Exit code 1 if it is not."""
+@click.option("--index", "collection", metavar="COLLECTION", help="Also measure how many documents its index has lost.")
+@click.option(
+    "--sample", type=click.IntRange(min=1), default=1000, show_default=True, help="Number of documents to look for."
+)
+def check(collection: str | None, sample: int) -> None:
+    """Show the settings in force, secrets masked, and whether Chroma is available. Exit code 1 if it is not.
+
+    With --index, documents are looked for by their own embedding, and the share that Chroma's index does not find is
+    printed. `chroma-repair FOLDER --collection COLLECTION` rebuilds an index.
+    """
     chosen = loaded_settings()
     for name, value in settings.shown(chosen).items():
         click.echo(f"{name}={value}")
@@ -83,6 +91,8 @@ def check() -> None:
         cause = f": {error.cause}" if error.cause else ""
         raise click.ClickException(f"Chroma ({chosen.store}) is not available: {error.detail}{cause}") from None
     click.echo(f"Chroma ({chosen.store}) {status.chroma_version} is available: {status.collections_count} collections")
+    if collection is not None:
+        _check_index(chosen, collection, sample)
 
 
 @main.command("openapi")
@@ -157,3 +167,24 @@ async def _status(chosen: Settings) -> StoreStatus:
         return await store.status()
     finally:
         await store.close()
+
+
+def _check_index(chosen: Settings, collection: str, sample: int) -> None:
+    """Print the share of documents that their own embedding does not find."""
+    from ragstore.app import create_store
+    from ragstore.store.index_check import IndexCheck, check_index
+
+    async def measure() -> IndexCheck:
+        store = create_store(chosen)
+        await store.start()
+        try:
+            return await check_index(store, collection, sample)
+        finally:
+            await store.close()
+
+    try:
+        sampled, lost = asyncio.run(measure())
+    except ServiceError as error:
+        raise click.ClickException(error.detail) from None
+    share = lost / sampled if sampled else 0.0
+    click.echo(f"{collection}: the index lost {lost} of {sampled} sampled documents ({share:.1%})")

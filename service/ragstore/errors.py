@@ -79,13 +79,13 @@ class BatchTooLarge(InvalidDocuments):
 
     Args:
         limit: maximum number of documents.
-        count: number of documents in the request.
+        count: number of documents in the request; None if the rest was not counted.
     """
 
     title = "Invalid documents"
 
-    def __init__(self, limit: int, count: int) -> None:
-        message = f"At most {limit} documents fit in one request; this one has {count}"
+    def __init__(self, limit: int, count: int | None = None) -> None:
+        message = f"At most {limit} documents fit in one request; this one has {'more' if count is None else count}"
         super().__init__(message, [FieldError("$.documents", message)])
 
 

@@ -48,6 +48,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
             is used takes 2.6 MiB of Chroma's memory and four of its open files.
         embedded_memory_bytes: memory of embedded Chroma's process above which it is restarted, so that it unloads the
             collections that are not used; 0 means 60 % of the container's memory limit, and no limit without one.
+        index_sample_every: number of queries after which some documents are looked for by their own embedding, for
+            `ragstore_index_samples_total`; 0 means never.
         queued_writes: maximum number of writes that wait for Chroma; a further one is 503.
         queued_bytes: maximum size in bytes of embeddings and texts that wait for Chroma; what exceeds them is 503.
     """
@@ -67,6 +69,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     planning: bool = True
     max_collections: Count = 10_000
     embedded_memory_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
+    index_sample_every: Annotated[int, msgspec.Meta(ge=0)] = 1000
     queued_writes: Count = 1024
     queued_bytes: Count = 256 * 1024 * 1024
 

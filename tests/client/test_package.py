@@ -100,7 +100,13 @@ def test_every_public_name_has_a_docstring() -> None:
 
 CALLS: list[Call[object]] = [
     _calls.create_collection(
-        "abc", metadata={}, embedding_provider="p", embedding_model="m", distance="l2", get_or_create=True
+        "abc",
+        metadata={},
+        embedding_provider="p",
+        embedding_model="m",
+        distance="l2",
+        get_or_create=True,
+        hnsw=_models.HnswParameters(ef_search=200),
     ),
     _calls.list_collections(limit=1, offset=1, counts=True),
     _calls.get_collection("abc"),

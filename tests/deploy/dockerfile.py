@@ -1,4 +1,4 @@
-"""Reads the Dockerfile, and runs its instructions in a folder, as a container engine would."""
+"""Reads a Dockerfile, and runs its instructions in a folder, as a container engine would."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from pathlib import Path
 from dockerfile_parse import DockerfileParser
 
 ROOT = Path(__file__).resolve().parents[2]
+DOCKERFILE = ROOT / "Dockerfile"
+GATEWAY_DOCKERFILE = ROOT / "gateway/Dockerfile"
 IMAGE_FOLDERS = ("/opt/ragstore", "/build", "/usr/local", "/data")
 """The folders of the image that the Dockerfile names. Each is below the folder of the engine here."""
 
@@ -50,18 +52,18 @@ class Stage:
         return self.values(name)[-1]
 
 
-def instructions() -> list[Instruction]:
-    """The Dockerfile's instructions, without comments."""
-    with (ROOT / "Dockerfile").open() as file:
+def instructions(dockerfile: Path = DOCKERFILE) -> list[Instruction]:
+    """The instructions of a Dockerfile, without comments."""
+    with dockerfile.open() as file:
         structure = DockerfileParser(fileobj=file).structure
     read = [Instruction(found["instruction"], found["value"]) for found in structure]
     return [instruction for instruction in read if instruction.name != "COMMENT"]
 
 
-def arguments() -> dict[str, str]:
+def arguments(dockerfile: Path = DOCKERFILE) -> dict[str, str]:
     """The build arguments before the first stage, with their defaults."""
     found = {}
-    for instruction in instructions():
+    for instruction in instructions(dockerfile):
         if instruction.name == "FROM":
             break
         name, _, default = instruction.value.partition("=")
@@ -69,10 +71,10 @@ def arguments() -> dict[str, str]:
     return found
 
 
-def stages() -> list[Stage]:
-    """The Dockerfile's stages."""
+def stages(dockerfile: Path = DOCKERFILE) -> list[Stage]:
+    """The stages of a Dockerfile."""
     found: list[Stage] = []
-    for instruction in instructions():
+    for instruction in instructions(dockerfile):
         if instruction.name == "FROM":
             base, _, name = instruction.value.partition(" AS ")
             found.append(Stage(base, name))
@@ -96,7 +98,7 @@ class Engine:
 
     Attributes:
         folder: the folder.
-        store: the build argument STORE.
+        store: the build argument STORE, which the gateway's Dockerfile does not have.
         environ: the variables in force.
         workdir: the image's working directory in force.
     """

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from ragstore.settings import Settings, load, unknown
+from ragstore_gateway import settings as gateway_settings
 from tests.deploy.dockerfile import ROOT
 from tests.support.servers import Served, free_port
 
@@ -27,12 +28,30 @@ def bash_check(service: str, inner_port: int, port: int) -> int:
 
 
 def test_its_services_have_the_names_of_the_topology() -> None:
-    assert set(SERVICES) == {"ragstore", "chromadb", "tei-embeddings"}
+    assert set(SERVICES) == {"ragstore", "chromadb", "tei-embeddings", "gateway", "litellm"}
 
 
-def test_the_embeddings_server_starts_only_with_its_profile() -> None:
-    assert {name for name, service in SERVICES.items() if "profiles" in service} == {"tei-embeddings"}
-    assert SERVICES["tei-embeddings"]["profiles"] == ["embeddings"]
+def test_the_embeddings_server_the_gateway_and_its_upstream_start_only_with_a_profile() -> None:
+    profiles = {name: service["profiles"] for name, service in SERVICES.items() if "profiles" in service}
+    assert profiles == {
+        "tei-embeddings": ["embeddings", "gateway"],
+        "gateway": ["gateway"],
+        "litellm": ["gateway"],
+    }
+
+
+def test_the_gateway_uses_the_store_and_the_upstream_of_the_topology() -> None:
+    environ = SERVICES["gateway"]["environment"]
+    settings = gateway_settings.load(environ)
+    store, upstream = urlsplit(environ["RAGSTORE_URL"]), urlsplit(settings.upstream_url)
+    assert (store.hostname, store.port) == ("ragstore", 8080)
+    assert (upstream.hostname, upstream.port, upstream.path) == ("litellm", 4000, "/v1")
+
+
+def test_the_upstream_has_no_version_with_malware() -> None:
+    # Versions 1.82.7 and 1.82.8 of LiteLLM contained a credential stealer (MAL-2026-2144).
+    version = SERVICES["litellm"]["image"].rpartition(":")[2].rstrip("}")
+    assert version not in ("1.82.7", "1.82.8")
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -94,7 +113,7 @@ def test_the_embeddings_server_has_the_port_and_model_of_the_topology() -> None:
 
 def test_only_the_loopback_interface_is_published() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
-    assert ports == ["127.0.0.1:8080:8080"]
+    assert ports == ["127.0.0.1:8080:8080", "127.0.0.1:8090:8090"]
 
 
 def test_requests_in_flight_complete_before_the_container_is_killed() -> None:

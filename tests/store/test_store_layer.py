@@ -37,6 +37,7 @@ WITH_A_NAME: dict[str, Callable[[Store, str], Awaitable[object]]] = {
     "get_metadata_values": lambda store, name: store.get_metadata_values(name, "a"),
     "count": lambda store, name: store.count(name),
     "query": lambda store, name: store.query(name, [make_query(1, 2)]),
+    "query_exact": lambda store, name: store.query_exact(name, [make_query(1, 2)], 10),
     "delete": lambda store, name: store.delete(name, EVERYTHING),
     "delete_collection": lambda store, name: store.delete_collection(name),
 }

@@ -117,3 +117,16 @@ def test_the_liveness_probe_succeeds_while_chroma_is_unavailable(tmp_path: Path)
         unready = httpx.get(f"{served.url}/health/ready")
     assert unready.status_code == 503
     assert unready.json() == {"status": "unready", "error": "Chroma cannot be reached"}
+
+
+def test_check_measures_how_many_documents_an_index_has_lost(tmp_path: Path, chroma: Served) -> None:
+    environ = {"RAGSTORE_CHROMA_URL": chroma.url, "RAGSTORE_CHROMA_DATABASE": "index_check"}
+    with running(start_service(tmp_path, environ)) as service, httpx.Client(base_url=service.url) as http:
+        http.post("/collections", json={"name": "measured"}).raise_for_status()
+        documents = [{"id": str(n), "text": "t", "embedding": [1.0, n]} for n in range(30)]
+        http.post("/collections/measured/documents", json={"documents": documents}).raise_for_status()
+    run = ragstore("check", "--index", "measured", "--sample", "100", folder=tmp_path, **environ)
+    assert run.stdout.splitlines()[-1] == "measured: the index lost 0 of 30 sampled documents (0.0%)"
+    absent = ragstore("check", "--index", "absent", folder=tmp_path, **environ)
+    assert absent.returncode == 1
+    assert absent.stderr.splitlines() == ["Error: Collection 'absent' not found"]

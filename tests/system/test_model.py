@@ -187,7 +187,7 @@ def test_the_service_of_the_model_test_plans_filtered_queries(http: httpx.Client
     before = samples(http)
     body = {"query_embedding": [1, 2], "top_k": 1, "where": {"group": "x"}}
     http.post(f"{path}/query", json=body).raise_for_status()
-    assert grown(before, samples(http), 'ragstore_filtered_queries_total{plan="fetch"}') == 1
+    assert grown(before, samples(http), 'ragstore_filtered_queries_total{plan="exact"}') == 1
 
 
 CLIENTS: Final = 8

@@ -407,6 +407,8 @@ export interface components {
              * @enum {unknown}
              */
             distance: "cosine" | "ip" | "l2";
+            /** @description What may lead to incomplete results, and what to do about it; for people. */
+            warnings?: string[];
         };
         /**
          * CollectionDeleted
@@ -622,6 +624,27 @@ export interface components {
             storage_bytes: number | null;
         };
         /**
+         * HnswParameters
+         * @description Parameters of Chroma's index. Those that are left out have Chroma's default.
+         */
+        HnswParameters: {
+            /**
+             * @description Candidates that are compared for each new document. Chroma's default is 100.
+             * @default null
+             */
+            ef_construction?: number | null;
+            /**
+             * @description Neighbours of each document in the graph. Chroma's default is 16.
+             * @default null
+             */
+            max_neighbors?: number | null;
+            /**
+             * @description Candidates that are compared in a query. Chroma's default is 100.
+             * @default null
+             */
+            ef_search?: number | null;
+        };
+        /**
          * Match
          * @description A document that a query found.
          */
@@ -764,6 +787,11 @@ export interface components {
              * @default false
              */
             get_or_create?: boolean;
+            /**
+             * @description Parameters of Chroma's index. They cannot be changed later.
+             * @default null
+             */
+            hnsw?: components["schemas"]["HnswParameters"] | null;
         };
         /**
          * NewDocument

@@ -18,6 +18,7 @@ export type DocumentPage = Schemas["DocumentPage"];
 export type FieldError = Schemas["FieldError"];
 export type Health = Schemas["Health"];
 export type HealthDetails = Schemas["HealthDetails"];
+export type HnswParameters = Schemas["HnswParameters"];
 export type Match = Schemas["Match"];
 export type MetadataUpdated = Schemas["MetadataUpdated"];
 export type MetadataValues = Schemas["MetadataValues"];

@@ -89,6 +89,7 @@ def create_collection(
     embedding_model: str | None,
     distance: Distance | None,
     get_or_create: bool,
+    hnsw: models.HnswParameters | None,
 ) -> Call[models.CollectionCreated]:
     """`POST /collections`."""
     body = _drop_none(
@@ -98,6 +99,7 @@ def create_collection(
         embedding_model=embedding_model,
         distance=distance,
         get_or_create=get_or_create or None,
+        hnsw=hnsw,
     )
     decode = json_decoder(models.CollectionCreated)
     return Call("POST", "/collections", decode, body=encode(body), idempotent=get_or_create)

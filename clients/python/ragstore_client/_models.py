@@ -99,6 +99,20 @@ class Collection(msgspec.Struct, frozen=True):
     distance: str = "cosine"
 
 
+class HnswParameters(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Parameters of Chroma's index. Those that are None have Chroma's default.
+
+    Attributes:
+        ef_construction: candidates that are compared for each new document.
+        max_neighbors: neighbours of each document in the graph.
+        ef_search: candidates that are compared in a query.
+    """
+
+    ef_construction: int | None = None
+    max_neighbors: int | None = None
+    ef_search: int | None = None
+
+
 class CollectionCreated(msgspec.Struct, frozen=True):
     """A collection that was created, or that existed with `get_or_create`.
 
@@ -108,6 +122,7 @@ class CollectionCreated(msgspec.Struct, frozen=True):
         metadata: its metadata as stored.
         dimension: length of its vectors; None until the first document is stored.
         distance: the distance function: `cosine`, `l2` or `ip`.
+        warnings: what may lead to incomplete results, and what to do about it.
     """
 
     status: str
@@ -115,6 +130,7 @@ class CollectionCreated(msgspec.Struct, frozen=True):
     metadata: StoredMetadata = {}
     dimension: int | None = None
     distance: str = "cosine"
+    warnings: list[str] = []
 
 
 class CollectionPage(msgspec.Struct, frozen=True):

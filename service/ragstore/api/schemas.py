@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.kit.schema_marks import schema, whole
-from ragstore.model.collections import Distance
+from ragstore.model.collections import Distance, HnswParameters
 from ragstore.model.metadata import CollectionMetadata, NewMetadataValue, Scalar
 from ragstore.model.names import NAME_PATTERN, NAME_RULES
 from ragstore.model.queries import CollectionError, Match
@@ -71,6 +71,10 @@ class NewCollection(Struct, frozen=True):
         Meta(description="Immutable distance function. Defaults to metadata `hnsw:space`, or to `cosine` without it."),
     ] = None
     get_or_create: Annotated[bool, Meta(description="If the collection exists, return 200 instead of 409.")] = False
+    hnsw: Annotated[
+        HnswParameters | None,
+        Meta(description="Parameters of Chroma's index. They cannot be changed later."),
+    ] = None
 
 
 class MetadataUpdate(Struct, frozen=True):
@@ -107,6 +111,10 @@ class CollectionCreated(Struct, frozen=True):
         int | None, Meta(description="Dimension of its embeddings; null until the first document is stored.")
     ]
     distance: Annotated[Distance, Meta(description="Its distance function.")]
+    warnings: Annotated[
+        list[str] | UnsetType,
+        Meta(description="What may lead to incomplete results, and what to do about it; for people."),
+    ] = UNSET
 
 
 class CollectionPage(Struct, frozen=True):

@@ -21,12 +21,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import math
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
-
-import numpy as np
 
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.collection_cache import CollectionCache
@@ -45,15 +42,14 @@ from ragstore.chroma.operations import (
     GetStatus,
     GetWriteTokens,
     ListCollections,
-    QueryRecords,
     ReplaceMetadata,
     UndoAdd,
     UpsertRecords,
 )
-from ragstore.chroma.query_groups import group_for_calls
-from ragstore.chroma.records import MAX_FLOAT32, Column, QueryResult, Records
+from ragstore.chroma.records import Column, Records
+from ragstore.chroma.search import CollectionSearch
 from ragstore.chroma.steps import MAX_PAGE, ScanProgress, collect_values, delete_in_steps, delete_lists_in_steps
-from ragstore.chroma.validation import validate_writes
+from ragstore.chroma.validation import validate_writes, warn_of_lengths
 from ragstore.errors import (
     ChromaFailed,
     CollectionNotFound,
@@ -65,7 +61,7 @@ from ragstore.errors import (
 )
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.weak_registry import WeakRegistry
-from ragstore.model.collections import SPACE, Collection, Distance, StoreStatus
+from ragstore.model.collections import DEFAULT_HNSW, SPACE, Collection, Distance, HnswParameters, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
 from ragstore.model.metadata import (
     MAX_COLLECTION_KEYS,
@@ -90,6 +86,7 @@ class ChromaStore:
     def __init__(self, backend: Backend, max_batch_size: int) -> None:
         self.backend = backend
         self._max_batch_size = max_batch_size
+        self._search = CollectionSearch(backend)
         self._locks = WeakRegistry(asyncio.Lock)
         self._cache = CollectionCache(lambda name: backend.call(GetCollection(name)))
         self._scans = ScanProgress()
@@ -112,11 +109,13 @@ class ChromaStore:
 
     # -- collections --------------------------------------------------------------------------
 
-    async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
+    async def create_collection(
+        self, name: str, metadata: CollectionMetadata, distance: Distance, hnsw: HnswParameters = DEFAULT_HNSW
+    ) -> Collection:
         """Create a collection."""
         if name.startswith(LOCK_PREFIX):
             raise InvalidName.at("$.name", f"A collection name must not begin with '{LOCK_PREFIX}'")
-        return self._cache.put(await self.backend.call(CreateCollection(name, metadata, distance)))
+        return self._cache.put(await self.backend.call(CreateCollection(name, metadata, distance, hnsw)))
 
     async def get_collection(self, name: str) -> Collection:
         """Look a collection up, never from the cache."""
@@ -235,11 +234,20 @@ class ChromaStore:
         """Find the nearest documents."""
 
         async def query(collection: Collection) -> CollectionMatches:
-            for query in queries:
-                self._check_dimension(collection, len(query.embedding), "$.query_embedding")
-            if collection.dimension is None:
+            if _is_unwritten(collection, queries):
                 return CollectionMatches(collection, [Matches([], [], [], [], None) for _ in queries])
-            return CollectionMatches(collection, await self._query(collection, queries))
+            return CollectionMatches(collection, await self._search.query(collection, queries))
+
+        return await self._cache.with_collection(name, query)
+
+    async def query_exact(self, name: str, queries: Sequence[Query], max_matches: int) -> CollectionMatches | None:
+        """Find the nearest documents by comparison with every match, if few match."""
+
+        async def query(collection: Collection) -> CollectionMatches | None:
+            if _is_unwritten(collection, queries):
+                return CollectionMatches(collection, [Matches([], [], [], [], None) for _ in queries])
+            found = await self._search.query_exact(collection, queries, max_matches)
+            return None if found is None else CollectionMatches(collection, found)
 
         return await self._cache.with_collection(name, query)
 
@@ -257,6 +265,7 @@ class ChromaStore:
             return errors
         if sum(len(write.batch) for write in valid) > limit:
             return [outcome for write in writes for outcome in await self._write(collection, [write])]
+        warn_of_lengths(collection, valid)
         outcomes: list[ServiceError | None] = []
         for kind, alike in itertools.groupby(valid, key=lambda write: write.kind):
             outcomes += await self._write_alike(collection, kind, list(alike))
@@ -324,25 +333,6 @@ class ChromaStore:
         stored = await self.backend.call(GetWriteTokens(collection.id, ids))
         return {key for key, token in zip(ids, tokens, strict=True) if stored.get(key) == token}
 
-    async def _query(self, collection: Collection, queries: Sequence[Query]) -> list[Matches]:
-        """Execute queries; those with the same filter in one call."""
-        hits: dict[int, Matches] = {}
-        for indexes in group_for_calls(queries):
-            first = queries[indexes[0]]
-            results = await self.backend.call(
-                QueryRecords(
-                    collection.id,
-                    np.stack([queries[index].embedding for index in indexes]),
-                    max(queries[index].top_k for index in indexes),
-                    where=first.condition.chroma_where,
-                    where_document=first.condition.chroma_where_document,
-                    columns=_columns(first.with_embeddings),
-                )
-            )
-            for index, result in zip(indexes, results, strict=True):
-                hits[index] = _hits(result, queries[index].top_k)
-        return [hits[index] for index in range(len(queries))]
-
     async def _delete_lists(self, collection: Collection) -> None:
         """Delete the documents whose metadata holds lists, before their collection is deleted."""
         if collection.dimension is not None:
@@ -375,25 +365,20 @@ class ChromaStore:
             )
         )
 
-    @staticmethod
-    def _check_dimension(collection: Collection, dimension: int, path: str) -> None:
-        if collection.dimension is not None and dimension != collection.dimension:
-            raise wrong_dimension(collection.dimension, dimension, path)
+
+def _is_unwritten(collection: Collection, queries: Sequence[Query]) -> bool:
+    """Whether a collection has had no document yet.
+
+    Raises:
+        DimensionMismatch: a query has another dimension than the collection.
+    """
+    if collection.dimension is None:
+        return True
+    for query in queries:
+        if len(query.embedding) != collection.dimension:
+            raise wrong_dimension(collection.dimension, len(query.embedding), "$.query_embedding")
+    return False
 
 
 def _columns(with_embeddings: bool) -> tuple[Column, ...]:
     return ("documents", "metadatas", "embeddings") if with_embeddings else ("documents", "metadatas")
-
-
-def _hits(found: QueryResult, top_k: int) -> Matches:
-    """The `top_k` nearest hits, with finite distances."""
-    distances = [distance if math.isfinite(distance) else MAX_FLOAT32 for distance in found.distances]
-    order = sorted(range(len(distances)), key=distances.__getitem__)[:top_k]
-    texts, metadatas = found.texts or [], found.metadatas or []
-    return Matches(
-        ids=[found.ids[index] for index in order],
-        texts=[texts[index] for index in order],
-        metadatas=[metadatas[index] for index in order],
-        distances=[distances[index] for index in order],
-        embeddings=None if found.embeddings is None else found.embeddings[order],
-    )

@@ -14,7 +14,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 import msgspec
 
 from ragstore.chroma.records import ChromaFilter, Column, QueryResult, RecordBatch, Records
-from ragstore.model.collections import Collection, Distance, StoreStatus
+from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters, StoreStatus
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.vectors import Matrix
 
@@ -109,6 +109,7 @@ class CreateCollection(_NamedCollection[Collection], frozen=True, eq=False):
 
     metadata: CollectionMetadata
     distance: Distance
+    hnsw: HnswParameters = DEFAULT_HNSW
 
 
 class GetCollection(_NamedCollection[Collection], frozen=True, eq=False):

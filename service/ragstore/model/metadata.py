@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
@@ -62,6 +62,9 @@ def validate_document_metadata(metadata: dict[str, NewMetadataValue] | None, pat
         InvalidMetadata: a key or a value cannot be stored, or there are more than `MAX_VALUES`.
     """
     stored: Metadata = {}
+    if metadata and len(metadata) > MAX_VALUES:
+        metadata = {key: value for key, value in metadata.items() if value is not None}
+        _check_value_count(metadata, path)
     for key, value in (metadata or {}).items():
         if value is None:
             continue
@@ -113,7 +116,7 @@ def too_many_collection_keys(count: int, path: str) -> InvalidMetadata:
     return InvalidMetadata.at(path, f"A collection's metadata has at most {MAX_COLLECTION_KEYS} keys; this has {count}")
 
 
-def _check_value_count(metadata: Metadata, path: str) -> None:
+def _check_value_count(metadata: Mapping[str, NewMetadataValue], path: str) -> None:
     count = len(metadata)
     for value in metadata.values():
         if isinstance(value, list):

@@ -26,6 +26,7 @@ class Query:
         with_embeddings: whether results have their embeddings.
         max_distance: exclude documents with a greater distance.
         min_score: exclude documents with a lower score.
+        may_be_short: whether fewer results than there are matches will do. Otherwise they are completed exactly.
     """
 
     embedding: Vector
@@ -34,6 +35,7 @@ class Query:
     with_embeddings: bool = False
     max_distance: float | None = None
     min_score: float | None = None
+    may_be_short: bool = False
 
 
 FilterKey: TypeAlias = tuple[bytes, bool]

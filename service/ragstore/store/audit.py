@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ragstore.kit import context
 from ragstore.kit.errors import ServiceError
-from ragstore.model.collections import Collection, Distance
+from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters
 from ragstore.model.documents import Selection, Write
 from ragstore.model.metadata import CollectionMetadata, Scalar
 from ragstore.store.layer import StoreLayer
@@ -15,10 +15,12 @@ from ragstore.store.layer import StoreLayer
 class AuditStore(StoreLayer):
     """Records writes and passes every call on. A write is recorded first, since one that fails may have happened."""
 
-    async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
+    async def create_collection(
+        self, name: str, metadata: CollectionMetadata, distance: Distance, hnsw: HnswParameters = DEFAULT_HNSW
+    ) -> Collection:
         """Create a collection."""
         context.record_write(name)
-        return await self._inner.create_collection(name, metadata, distance)
+        return await self._inner.create_collection(name, metadata, distance, hnsw)
 
     async def update_metadata(self, name: str, metadata: dict[str, Scalar | None], *, merge: bool) -> Collection:
         """Replace a collection's metadata or merge into it."""

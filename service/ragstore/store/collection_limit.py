@@ -7,7 +7,7 @@ from typing import Final
 
 from ragstore.errors import CollectionExists, CollectionNotFound, TooManyCollections
 from ragstore.kit import context
-from ragstore.model.collections import Collection, Distance
+from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
@@ -32,7 +32,9 @@ class CollectionLimitStore(StoreLayer):
         self._creating = asyncio.Lock()
         self._room = 0
 
-    async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
+    async def create_collection(
+        self, name: str, metadata: CollectionMetadata, distance: Distance, hnsw: HnswParameters = DEFAULT_HNSW
+    ) -> Collection:
         """Create a collection.
 
         Raises:
@@ -48,7 +50,7 @@ class CollectionLimitStore(StoreLayer):
                     context.record_denied(name)
                     raise TooManyCollections(self._max_collections) from None
                 raise CollectionExists(name)
-            created = await self._inner.create_collection(name, metadata, distance)
+            created = await self._inner.create_collection(name, metadata, distance, hnsw)
             self._room -= 1
             return created
 

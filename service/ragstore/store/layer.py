@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeAlias, TypeVar
 
 from ragstore.kit.errors import ServiceError
-from ragstore.model.collections import Collection, Distance, StoreStatus
+from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
 from ragstore.model.metadata import CollectionMetadata, Scalar
 from ragstore.model.queries import CollectionMatches, Query
@@ -34,6 +34,7 @@ StoreOperation: TypeAlias = Literal[
     "count",
     "delete",
     "query",
+    "query_exact",
 ]
 """A method of `Store` that calls Chroma."""
 
@@ -82,10 +83,12 @@ class StoreLayer:
         """The maximum number of documents in one write."""
         return await self._intercept("max_batch_size", None, self._inner.max_batch_size)
 
-    async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
+    async def create_collection(
+        self, name: str, metadata: CollectionMetadata, distance: Distance, hnsw: HnswParameters = DEFAULT_HNSW
+    ) -> Collection:
         """Create a collection."""
         return await self._intercept(
-            "create_collection", name, lambda: self._inner.create_collection(name, metadata, distance)
+            "create_collection", name, lambda: self._inner.create_collection(name, metadata, distance, hnsw)
         )
 
     async def get_collection(self, name: str) -> Collection:
@@ -149,3 +152,7 @@ class StoreLayer:
     async def query(self, name: str, queries: Sequence[Query]) -> CollectionMatches:
         """Find the nearest documents."""
         return await self._intercept("query", name, lambda: self._inner.query(name, queries))
+
+    async def query_exact(self, name: str, queries: Sequence[Query], max_matches: int) -> CollectionMatches | None:
+        """Find the nearest documents by comparison with every match, if few match."""
+        return await self._intercept("query_exact", name, lambda: self._inner.query_exact(name, queries, max_matches))

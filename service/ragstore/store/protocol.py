@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ragstore.kit.errors import ServiceError
-from ragstore.model.collections import Collection, Distance, StoreStatus
+from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
 from ragstore.model.metadata import CollectionMetadata, Scalar
 from ragstore.model.queries import CollectionMatches, Query
@@ -36,7 +36,9 @@ class Store(Protocol):
     async def max_batch_size(self) -> int:
         """The maximum number of documents in one write: the service's limit or Chroma's, whichever is lower."""
 
-    async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
+    async def create_collection(
+        self, name: str, metadata: CollectionMetadata, distance: Distance, hnsw: HnswParameters = DEFAULT_HNSW
+    ) -> Collection:
         """Create a collection.
 
         Raises:
@@ -112,6 +114,21 @@ class Store(Protocol):
 
         Returns:
             The collection, and the hits of each query.
+
+        Raises:
+            DimensionMismatch: the collection's embeddings have another dimension.
+        """
+
+    async def query_exact(self, name: str, queries: Sequence[Query], max_matches: int) -> CollectionMatches | None:
+        """Find the nearest documents of each query by comparison with every match, if few documents match.
+
+        Args:
+            name: the collection's name.
+            queries: at least one query; all have the same filter, and want the same columns.
+            max_matches: maximum number of matches.
+
+        Returns:
+            As `query`; None if more documents match.
 
         Raises:
             DimensionMismatch: the collection's embeddings have another dimension.

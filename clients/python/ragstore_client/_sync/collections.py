@@ -26,6 +26,7 @@ class CollectionCalls(CallSender):
         embedding_model: str | None = None,
         distance: Distance | None = None,
         get_or_create: bool = False,
+        hnsw: models.HnswParameters | None = None,
     ) -> models.CollectionCreated:
         """Create a collection.
 
@@ -36,6 +37,7 @@ class CollectionCalls(CallSender):
             embedding_model: stored as metadata; overrides the same key in `metadata`.
             distance: the distance function; `cosine` when None.
             get_or_create: return an existing collection instead of failing.
+            hnsw: parameters of Chroma's index, for a collection that is created.
 
         Returns:
             The collection.
@@ -52,6 +54,7 @@ class CollectionCalls(CallSender):
                 embedding_model=embedding_model,
                 distance=distance,
                 get_or_create=get_or_create,
+                hnsw=hnsw,
             )
         )
 

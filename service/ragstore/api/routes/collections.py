@@ -10,6 +10,7 @@ from litestar import Controller, Response, delete, get, post, put
 from litestar.datastructures import ResponseHeader
 from litestar.openapi import ResponseSpec
 from litestar.params import JSONBody, QueryParameter
+from msgspec import UNSET
 
 from ragstore.api.media_types import Decoded, NegotiatedResponse
 from ragstore.api.parameters import CollectionName, Offset, StoreDependency, validate_query_string
@@ -37,6 +38,12 @@ from ragstore.model.metadata import (
 )
 from ragstore.model.names import validate_new_name
 from ragstore.store.protocol import Store
+
+NOT_NORMALISED: Final = (
+    "With the distances 'l2' and 'ip', Chroma's index loses documents whose embeddings differ in length. Normalise the "
+    "embeddings, or use the distance 'cosine' if their length has no meaning"
+)
+"""Warning in the response to a new collection."""
 
 MAX_CONCURRENT_COUNTS: Final = 8
 """Maximum number of collections counted concurrently for one request."""
@@ -78,7 +85,7 @@ class CollectionsController(Controller):
         metadata, distance = metadata_and_distance(data)
         headers = {"Location": f"/collections/{quote(name)}"}
         try:
-            created = await store.create_collection(name, metadata, distance)
+            created = await store.create_collection(name, metadata, distance, data.hnsw or model.DEFAULT_HNSW)
         except CollectionExists:
             if not data.get_or_create:
                 raise
@@ -196,6 +203,7 @@ def _created(collection: model.Collection, status: str) -> CollectionCreated:
         collection.metadata,
         collection.dimension,
         collection.distance,
+        UNSET if collection.distance == "cosine" else [NOT_NORMALISED],
     )
 
 

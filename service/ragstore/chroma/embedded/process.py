@@ -245,7 +245,7 @@ def _get_max_batch_size(operation: GetMaxBatchSize, chroma: _Chroma) -> int:
 
 @_execute.register(CreateCollection)
 def _create_collection(operation: CreateCollection, chroma: _Chroma) -> Collection:
-    configuration = index_configuration(operation.distance, chroma.sync_threshold)
+    configuration = index_configuration(operation.distance, chroma.sync_threshold, operation.hnsw)
     created = chroma.api.create_collection(
         operation.collection_name,
         configuration=configuration,

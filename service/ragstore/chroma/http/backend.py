@@ -136,7 +136,7 @@ async def _create_collection(operation: CreateCollection, backend: HttpBackend) 
     body = {
         "name": operation.collection_name,
         "metadata": operation.metadata or None,
-        "configuration": index_configuration(operation.distance, backend.sync_threshold),
+        "configuration": index_configuration(operation.distance, backend.sync_threshold, operation.hnsw),
     }
     path = backend.connection.collection_path()
     created = await backend.connection.request(

@@ -1,0 +1,89 @@
+"""The rendered manifests of the gateway. `make deploy-check` validates them against Kubernetes' schemas."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, TypeAlias
+
+import pytest
+import yaml
+
+from ragstore_gateway import __version__
+from ragstore_gateway.settings import load
+from scripts.render_manifests import KUBERNETES, kustomize, render
+from tests.deploy.dockerfile import GATEWAY_DOCKERFILE, assignments, stages
+
+Manifest: TypeAlias = dict[str, Any]
+
+IMAGE = stages(GATEWAY_DOCKERFILE)[-1]
+ENVIRON = dict(assignments(IMAGE.value("ENV")))
+
+
+@cache
+def manifests() -> dict[str, Manifest]:
+    """The manifests by kind: there is one of each."""
+    if not kustomize():
+        pytest.skip("kubectl not found, or too old: the manifests cannot be rendered")
+    found: list[Manifest] = list(yaml.safe_load_all(render(KUBERNETES / "gateway")))
+    assert len({manifest["kind"] for manifest in found}) == len(found)
+    return {manifest["kind"]: manifest for manifest in found}
+
+
+def pod() -> Manifest:
+    spec: Manifest = manifests()["Deployment"]["spec"]["template"]["spec"]
+    return spec
+
+
+def container() -> Manifest:
+    (only,) = pod()["containers"]
+    found: Manifest = only
+    return found
+
+
+def test_it_has_what_replicas_need() -> None:
+    assert manifests().keys() == {
+        *("ServiceAccount", "ConfigMap", "Service", "Deployment", "PodDisruptionBudget"),
+        *("NetworkPolicy", "ServiceMonitor"),
+    }
+
+
+def test_all_is_in_the_namespace_of_the_store() -> None:
+    assert {found["metadata"]["namespace"] for found in manifests().values()} == {"ragstore"}
+
+
+def test_the_pod_and_the_container_are_restricted() -> None:
+    security = container()["securityContext"]
+    assert pod()["securityContext"]["runAsNonRoot"] is True
+    assert security["allowPrivilegeEscalation"] is False
+    assert security["readOnlyRootFilesystem"] is True
+    assert security["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_the_user_is_the_image_s() -> None:
+    security = pod()["securityContext"]
+    assert f"{security['runAsUser']}:{security['runAsGroup']}" == IMAGE.value("USER")
+
+
+def test_the_image_has_the_version_of_the_code() -> None:
+    assert container()["image"] == f"ragstore-gateway:{__version__}"
+
+
+def test_the_port_is_the_image_s() -> None:
+    (port,) = container()["ports"]
+    assert str(port["containerPort"]) == ENVIRON["RAGSTORE_GATEWAY_PORT"]
+
+
+def test_its_variables_are_settings() -> None:
+    variables = {entry["name"]: entry["value"] for entry in container()["env"]}
+    load({**manifests()["ConfigMap"]["data"], **variables})
+
+
+def test_a_call_from_the_gateway_reaches_the_store() -> None:
+    policy = manifests()["NetworkPolicy"]["spec"]["egress"]
+    targets = [rule["to"][0].get("podSelector", {}).get("matchLabels", {}) for rule in policy]
+    assert {"app.kubernetes.io/name": "ragstore"} in targets
+
+
+def test_requests_in_flight_complete_before_the_pod_is_killed() -> None:
+    seconds = pod()["terminationGracePeriodSeconds"]
+    assert seconds > container()["lifecycle"]["preStop"]["sleep"]["seconds"] + load({}).shutdown_seconds
