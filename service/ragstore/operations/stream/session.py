@@ -20,7 +20,7 @@ from litestar.types import HTTPReceiveMessage, HTTPResponseBodyEvent, HTTPRespon
 from ragstore.kit import context
 from ragstore.kit.context import renew_deadline
 from ragstore.kit.decoding import NDJSON
-from ragstore.kit.errors import ServiceError, Stopping
+from ragstore.kit.errors import ServiceError, Stopping, Unauthorized
 from ragstore.kit.problems import problem_of
 from ragstore.model.documents import Batch, Write
 from ragstore.model.received_documents import ReceivedDocuments
@@ -65,11 +65,13 @@ class StreamConfig:
         max_batch_documents: maximum number of documents in one write to Chroma.
         max_line_bytes: maximum size of a line.
         stopping: set when the service is stopping.
+        is_authorized: whether the client may still write; a stream outlives the check of its key.
     """
 
     max_batch_documents: int
     max_line_bytes: int
     stopping: threading.Event
+    is_authorized: Callable[[], bool] = lambda: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class DocumentStream:
         self._decode = decode
         self._max_batch_documents = min(MAX_BATCH_DOCUMENTS, config.max_batch_documents)
         self._stopping = config.stopping
+        self._is_authorized = config.is_authorized
         self._lines = LineSplitter(config.max_line_bytes)
         self._id_prefix = f"{uuid4().hex}-"
         self._receiving: asyncio.Task[HTTPReceiveMessage] | None = None
@@ -142,7 +145,7 @@ class DocumentStream:
         try:
             while (numbered := await self._next_batch()) is not None:
                 await self._finish_write()
-                self._check_stopping()
+                self._check_permission()
                 self._writing = asyncio.create_task(self._write(numbered))
         except ServiceError as error:
             failure = error
@@ -202,15 +205,23 @@ class DocumentStream:
         await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if self._writing is not None and self._writing.done():
             await self._finish_write()
-        self._check_stopping()
+        self._check_permission()
         if self._receiving.done():
             message = self._receiving.result()
             self._receiving = None
             self._handle(message)
 
-    def _check_stopping(self) -> None:
+    def _check_permission(self) -> None:
+        """Check whether the stream may go on.
+
+        Raises:
+            Stopping: the service is stopping.
+            Unauthorized: the client's key was removed, or has other rights.
+        """
         if self._stopping.is_set():
             raise Stopping("The service is stopping")
+        if not self._is_authorized():
+            raise Unauthorized("The key is not valid any more")
 
     async def _next_message(self) -> HTTPReceiveMessage:
         return await self._receive()  # type: ignore[return-value]  # a request's messages are of HTTP
