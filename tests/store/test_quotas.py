@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from uuid import uuid4
 
 import numpy as np
@@ -185,10 +186,9 @@ def test_comparisons_are_counted_as_chroma_receives_them() -> None:
 def test_what_exceeds_a_quota_that_is_set_is_not_sent(quota: str) -> None:
     quotas = Quotas.of({quota: 2})
     batch = documents(10, 3)
+    records = RecordBatch(batch.ids, batch.embeddings, batch.texts, [None] * 3)
+    check = partial(quotas.check_filter, {"$and": [{"a": 1}, {"b": 1}, {"c": 1}]}, None)
     with pytest.raises(ServiceError) as error:
-        if quota == "predicates":
-            quotas.check_filter({"$and": [{"a": 1}, {"b": 1}, {"c": 1}]}, None)
-        else:
-            quotas.check_records(RecordBatch(batch.ids, batch.embeddings, batch.texts, [None] * 3))
+        (check if quota == "predicates" else partial(quotas.check_records, records))()
     assert "2" in error.value.detail
     assert error.value.field_errors[0].path.startswith("$.")

@@ -1,4 +1,4 @@
-"""A proxy in front of a Chroma server that has the quotas of Chroma Cloud, and refuses or truncates what exceeds them."""
+"""A proxy in front of a Chroma server with the quotas of Chroma Cloud. It refuses or truncates what exceeds them."""
 
 from __future__ import annotations
 
