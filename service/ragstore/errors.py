@@ -29,6 +29,7 @@
     ├── Overloaded                      503, with Retry-After
     ├── Stopping                        503, with Retry-After
     ├── TooLargeForChroma               413
+    │   └── ChromaQuotaExceeded         413
     └── ChromaError
         ├── ChromaFailed                502
         │   └── ChromaOutOfFiles        502
@@ -43,7 +44,7 @@ No error text repeats a document's text, a metadata value or an embedding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Self
 
 from ragstore.kit.errors import (
     BodyTooLarge,
@@ -88,6 +89,16 @@ class BatchTooLarge(InvalidDocuments):
     def __init__(self, limit: int, count: int | None = None) -> None:
         message = f"At most {limit} documents fit in one request; this one has {'more' if count is None else count}"
         super().__init__(message, [FieldError("$.documents", message)])
+
+    @classmethod
+    def by_values(cls, limit: int) -> Self:
+        """The error for more metadata values than one request may write.
+
+        Args:
+            limit: maximum number of metadata values of all documents together.
+        """
+        message = f"The documents of one request must not have more than {limit} metadata values together"
+        return cls(limit).with_detail(message, [FieldError("$.documents", message)])
 
 
 class InvalidFilter(InvalidRequest):
@@ -222,6 +233,25 @@ class TooLargeForChroma(ServiceError):
 
     status = 413
     title = "Too large for Chroma"
+
+
+class ChromaQuotaExceeded(TooLargeForChroma):
+    """The request exceeds a quota of Chroma, and cannot be split so that it does not. Nothing was written.
+
+    Args:
+        what: what the quota limits.
+        usage: how much of it the request has.
+        limit: the quota.
+        path: JSON path of the field to blame.
+    """
+
+    title = "Chroma's quota exceeded"
+
+    def __init__(self, what: str, usage: int, limit: int, path: str) -> None:
+        message = f"Chroma's quota of {limit} {what} is exceeded: {usage}"
+        super().__init__(message, [FieldError(path, message)])
+        self.what = what
+        self.limit = limit
 
 
 class ChromaError(ServiceError, abstract=True):

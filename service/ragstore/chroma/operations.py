@@ -87,11 +87,17 @@ class _CollectionById(Operation[T_co], Generic[T_co], frozen=True, eq=False):
 
 
 class GetStatus(Operation[StoreStatus], frozen=True, eq=False):
-    """Get Chroma's version and what it holds."""
+    """Get Chroma's version and what it holds.
+
+    Attributes:
+        with_count: whether to count the collections, which takes a Chroma server 0.2 s for 2,000.
+    """
 
     name = "status"
     retryable = False
     is_probe = True
+
+    with_count: bool = True
 
 
 class GetMaxBatchSize(Operation[int], frozen=True, eq=False):
@@ -237,7 +243,12 @@ class UpdateMetadatas(_CollectionById[None], frozen=True, eq=False):
 
 
 class GetRecords(_CollectionById[Records], frozen=True, eq=False):
-    """Read records in insertion order, with the columns that are requested."""
+    """Read records in insertion order, with the columns that are requested.
+
+    Attributes:
+        in_order: whether the order matters. Chroma returns one call's records in order, so it costs something only
+            where one call cannot read them all.
+    """
 
     name = "get"
 
@@ -247,6 +258,7 @@ class GetRecords(_CollectionById[Records], frozen=True, eq=False):
     limit: int | None = None
     offset: int = 0
     columns: tuple[Column, ...] = ()
+    in_order: bool = True
 
     @property
     def size(self) -> int | None:
