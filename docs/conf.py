@@ -4,11 +4,9 @@
 headings.
 """
 
+import importlib
 import re
 
-# autodoc imports a module with `TYPE_CHECKING` set, with which LlamaIndex cannot be imported. Loaded here, they stay.
-import ragstore_client.integrations.langgraph
-import ragstore_client.integrations.llamaindex
 from sphinx.application import Sphinx
 
 from ragstore import __version__
@@ -17,6 +15,9 @@ project = "ragstore"
 author = "the ragstore contributors"
 copyright = author
 release = __version__
+
+# autodoc imports a module with `TYPE_CHECKING` set, and LlamaIndex cannot be imported so. Once loaded, it stays.
+importlib.import_module("ragstore_client.integrations.llamaindex")
 
 extensions = ["myst_parser", "sphinx_copybutton", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
