@@ -38,6 +38,11 @@ def documents(count: int) -> Iterator[NewDocument]:
         yield NewDocument(id=f"d{number}", text="x", embedding=[1.0, float(number)])
 
 
+def forget(ingestion: object) -> None:
+    del ingestion
+    gc.collect()
+
+
 def test_all_documents_are_stored_and_failures_are_counted(client: Client, client_collection: str) -> None:
     mixed = [*documents(6), NewDocument(id="wrong", text="x", embedding=[1.0]), NewDocument(text="x", embedding=[1.0])]
     report = client.ingest_all(client_collection, mixed)
@@ -62,15 +67,13 @@ def test_documents_may_be_mappings(client: Client, client_collection: str) -> No
 
 def test_an_ingestion_that_is_never_iterated_warns() -> None:
     with Client() as client, pytest.warns(RuntimeWarning, match="never iterated"):
-        client.ingest("abc", documents(3))
-        gc.collect()
+        forget(client.ingest("abc", documents(3)))
 
 
 async def test_an_ingestion_that_is_never_iterated_warns_with_asyncio() -> None:
     async with AsyncClient() as client:
         with pytest.warns(RuntimeWarning, match="never iterated"):
-            client.ingest("abc", documents(3))
-            gc.collect()
+            forget(client.ingest("abc", documents(3)))
 
 
 def test_an_iterated_ingestion_does_not_warn(make_client: ClientFactory) -> None:
