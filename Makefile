@@ -115,7 +115,7 @@ node: clients/node/node_modules/.package-lock.json ## build the Node client
 	cd clients/node && npm run --silent build
 
 .PHONY: fuzz
-fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores: make fuzz FUZZ="--seconds 600 --store remote"
+fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores and the gateway: make fuzz FUZZ="--seconds 600 --target remote"
 	$(BIN)/python -m tests.fuzz.campaign $(FUZZ)
 
 .PHONY: soak
@@ -197,13 +197,18 @@ node-check: clients/node/node_modules/.package-lock.json ## check the Node clien
 .PHONY: deploy-check
 deploy-check: $(DEPLOY_VENV)/deploy.stamp ## check the Dockerfile, the compose file and the manifests
 	$(DEPLOY)/hadolint Dockerfile gateway/Dockerfile
-	$(DEPLOY)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
+	$(DEPLOY)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml docker-compose.platform.yml
 	$(DEPLOY)/python -m scripts.render_manifests build/k8s
 	$(DEPLOY)/python scripts/validate_manifests.py build/k8s/*.yaml
 	$(DEPLOY)/python scripts/prometheus_rules.py | diff -u k8s/monitoring/prometheusrule.yaml - || { echo "prometheusrule.yaml is out of date: make generate"; exit 1; }
 	if command -v promtool > /dev/null; then promtool test rules k8s/monitoring/rules.test.yaml; else echo "promtool not found: skipping the tests of the alerts (Debian's package prometheus has it)"; fi
 	if ls build/k8s/plain-* > /dev/null 2>&1; then echo "skipping checkov on the overlays, which were not rendered"; else $(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework kubernetes --directory build/k8s; fi
 	$(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework dockerfile --file Dockerfile gateway/Dockerfile
+
+.PHONY: release
+release: $(VENV)/dev.stamp clients/node/node_modules/.package-lock.json ## build packages, build context, SBOMs and checksums: make release VERSION=0.2.0
+	@test -n "$(VERSION)" || { echo "make release needs VERSION=..."; exit 1; }
+	$(BIN)/python -m scripts.release $(VERSION)
 
 .PHONY: clean
 clean: ## remove everything that the other targets created, except ./data

@@ -22,6 +22,8 @@ CALLERS: Final = frozenset({URL_VARIABLE, KEY_VARIABLE})
 
 ALIASES: Final[Mapping[str, str]] = {
     "LITELLM_BASE": "upstream_url",
+    "EMBEDDER_BASE": "embedding_url",
+    "MODEL_NAME": "embedding_model",
     "ENABLE_RAG": "rag_enabled",
     # Both are the number of passages in a prompt; the second one wins.
     "RAG_TOP_K_MAX": "rag_top_k",
@@ -46,6 +48,23 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         upstream_url: base URL of an OpenAI-compatible API, which ends in `/v1`; empty means that there is no chat.
         upstream_key: key for the upstream.
         upstream_timeout_seconds: longest wait for the first byte of an upstream response, and between two chunks.
+        embedding_provider: provider of embeddings, see [embeddings](embeddings.md); empty means `local`, or `ragproxy`
+            with `EMBEDDER_BASE`.
+        embedding_model: its model; empty means the provider's default. `MODEL_NAME` is read, too.
+        embedding_url: its base URL; empty means the provider's default. `EMBEDDER_BASE` is read, too.
+        embedding_parameters: its further parameters, as a JSON object; secrets are references such as `${env:NAME}`.
+        embedding_timeout_seconds: time limit for the vectors of one request or batch, retries included.
+        embedding_concurrency: maximum number of requests in flight to one provider.
+        embedding_cache_bytes: maximum size of the vectors kept; 0 keeps none.
+        max_embedding_texts: maximum number of texts in one request for embeddings.
+        max_embedding_text_bytes: largest text of a request for embeddings, as UTF-8; a larger one is 400.
+        secrets_path: folder of the files that `${file:PATH}` refers to; empty means that there are none.
+        secret_variables: patterns of the variables that `${env:NAME}` may refer to, separated by commas. Variables that
+            begin with `RAGSTORE_` are never among them.
+        allow_literal_secrets: whether configurations may contain secrets themselves.
+        vault_url: address of the Vault server that `${vault:PATH#FIELD}` refers to; empty means that there is none.
+        vault_token: token for it.
+        vault_mount: path of its key-value engine, version 2.
         forward_key: whether the upstream receives the key that the caller sent, in place of `upstream_key`.
         model: the upstream's model for a `rag/` model that the upstream does not have.
         history: whether a `rag/` model receives the earlier messages of a conversation, or the question only.
@@ -73,6 +92,27 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     upstream_url: Annotated[str, SECRET_USERINFO] = ""
     upstream_key: Annotated[str, SECRET] = ""
     upstream_timeout_seconds: Seconds = 600.0
+    embedding_provider: str = ""
+    embedding_model: str = ""
+    embedding_url: str = ""
+    embedding_parameters: Annotated[dict[str, str | int], SECRET] = {}
+    embedding_timeout_seconds: Seconds = 20.0
+    embedding_concurrency: Count = 4
+    embedding_cache_bytes: Annotated[int, Meta(ge=0)] = 64 * 1024 * 1024
+    max_embedding_texts: Count = 2048
+    max_embedding_text_bytes: Count = 128 * 1024
+    secrets_path: str = ""
+    secret_variables: str = "*"  # noqa: S105  # patterns of names
+    allow_literal_secrets: bool = False
+    vault_url: Annotated[str, SECRET_USERINFO] = ""
+    vault_token: Annotated[str, SECRET] = ""
+    vault_mount: str = "secret"
+
+    @property
+    def provider(self) -> str:
+        """The provider of embeddings in force."""
+        return self.embedding_provider or "local"
+
     forward_key: bool = False
     model: str = ""
     history: Literal["keep", "drop"] = "keep"
@@ -126,6 +166,9 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         if environ.get(alias) and not environ.get(variable(field))
     }
     aliased = {name: environ[alias] for name, alias in aliases.items()}
+    if variable("embedding_url") in aliased and not environ.get(variable("embedding_provider")):
+        # Of the programs that share this variable, it names the embedder service.
+        aliased[variable("embedding_provider")] = "ragproxy"
     try:
         settings = kit_settings.load(Settings, PREFIX, {**environ, **aliased})
     except SettingsError as error:

@@ -194,7 +194,7 @@ def test_listed_collections_have_the_fields_of_a_single_one(http: httpx.Client, 
     create(http, new_name, metadata={"team": "docs"}, distance="l2")
     add(http, new_name, *documents(3))
 
-    listed = {found["name"]: found for found in http.get("/collections").json()["collections"]}
+    listed = {found["name"]: found for found in http.get("/collections?counts=true").json()["collections"]}
 
     assert listed[new_name] == {
         "name": new_name,
@@ -204,6 +204,17 @@ def test_listed_collections_have_the_fields_of_a_single_one(http: httpx.Client, 
         "distance": "l2",
     }
     assert listed[new_name] == http.get(f"/collections/{new_name}").json()
+
+
+def test_documents_are_counted_in_a_list_only_on_request(http: httpx.Client, new_name: str) -> None:
+    create(http, new_name)
+    add(http, new_name, *documents(3))
+
+    def count(query: str) -> object:
+        listed = http.get(f"/collections{query}").raise_for_status().json()["collections"]
+        return next(found["count"] for found in listed if found["name"] == new_name)
+
+    assert [count(query) for query in ("", "?counts=false", "?counts=true")] == [None, None, 3]
 
 
 def test_pages_of_collections_add_up_to_the_whole_list(http: httpx.Client, three: list[str]) -> None:
@@ -321,3 +332,31 @@ def test_nothing_of_a_deleted_collection_shows_in_another(http: httpx.Client, ne
 
     listed = http.get(documents_path(new_name)).json()["documents"]
     assert listed == [{"id": "a", "text": "new", "metadata": {}}]
+
+
+def test_a_collection_may_be_created_with_parameters_of_its_index(http: httpx.Client, name: str) -> None:
+    hnsw = {"ef_construction": 200, "max_neighbors": 32, "ef_search": 150}
+    response = http.post("/collections", json={"name": name, "hnsw": hnsw})
+    assert response.status_code == 201
+    documents = [{"id": str(n), "text": "t", "embedding": [1.0, n]} for n in range(3)]
+    assert http.post(f"/collections/{name}/documents", json={"documents": documents}).status_code == 201
+    assert http.delete(f"/collections/{name}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "hnsw", [{"max_neighbors": 1}, {"max_neighbors": 257}, {"ef_search": 0}, {"ef_construction": "many"}, [1]], ids=str
+)
+def test_parameters_of_the_index_beyond_their_bounds_are_rejected(http: httpx.Client, name: str, hnsw: object) -> None:
+    response = http.post("/collections", json={"name": name, "hnsw": hnsw})
+    assert response.status_code == 400
+    assert response.json()["errors"][0]["path"].startswith("$.hnsw")
+    assert http.get(f"/collections/{name}").status_code == 404
+
+
+@pytest.mark.parametrize(("distance", "warnings"), [("cosine", 0), ("l2", 1), ("ip", 1)])
+def test_a_new_collection_whose_index_may_lose_documents_has_a_warning(
+    http: httpx.Client, name: str, distance: str, warnings: int
+) -> None:
+    response = http.post("/collections", json={"name": name, "distance": distance})
+    assert len(response.json().get("warnings", [])) == warnings
+    http.delete(f"/collections/{name}")

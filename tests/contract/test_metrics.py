@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from ragstore.kit.auth.keys import append_key, new_key
+from ragstore.store.filter_planning import MAX_EXACT_MATCHES
 from ragstore.store.key_scope import STORE_KEYS
 from tests.support.documents import document
 from tests.support.metric_samples import grown, samples
@@ -106,13 +107,14 @@ def test_documents_deleted_are_counted(http: httpx.Client, collection: str) -> N
 
 def test_time_in_chroma_is_reported_by_operation(http: httpx.Client, collection: str) -> None:
     before = samples(http)
-    http.put(f"/collections/{collection}/documents", json=documents("a", "b"))
+    http.put(f"/collections/{collection}/documents", json=documents(*(str(number) for number in range(40))))
+    http.post(f"/collections/{collection}/query", json={"query_embedding": [1, 2]})
     http.post(f"/collections/{collection}/query", json={"query_embedding": [1, 2]})
     after = samples(http)
     for operation in ("upsert", "query"):
         count = f'ragstore_chroma_duration_seconds_count{{operation="{operation}"}}'
         seconds = f'ragstore_chroma_duration_seconds_sum{{operation="{operation}"}}'
-        assert grown(before, after, count) == 1
+        assert grown(before, after, count) == {"upsert": 1, "query": 2}[operation]
         assert grown(before, after, seconds) > 0
     assert after["ragstore_chroma_calls_in_progress"] == 0
 
@@ -120,20 +122,21 @@ def test_time_in_chroma_is_reported_by_operation(http: httpx.Client, collection:
 @pytest.mark.parametrize(
     ("where", "plan"),
     [
+        ({"where": {"kind": "none"}}, "exact"),
         ({"where": {"kind": "common"}}, "fetch"),
-        ({"where": {"kind": "none"}}, "fell_back"),
+        ({"where": {"kind": "far"}}, "fell_back"),
         ({"where": {"kind": "rare"}}, "widened"),
-        ({"where_document": {"$contains": "some"}}, "unplanned"),
+        ({"where_document": {"$contains": "text"}}, "unplanned"),
     ],
-    ids=["fetch", "fell_back", "widened", "unplanned"],
+    ids=["exact", "fetch", "fell_back", "widened", "unplanned"],
 )
 def test_filtered_queries_are_counted_by_how_they_were_planned(
     http: httpx.Client, collection: str, where: dict[str, object], plan: str
 ) -> None:
-    # The eight rare ones are among the 50 nearest, and not among the first 20.
-    kinds = ["rare" if 25 <= number < 33 else "common" for number in range(300)]
+    # Eight rare ones are among the 50 nearest, and one among the first 20. More match than are compared exactly.
+    kinds = ["rare" if number == 0 or 25 <= number < 33 else "common" for number in range(300)]
+    kinds += ["common"] * MAX_EXACT_MATCHES + ["far", "rare"] * (MAX_EXACT_MATCHES + 1)
     added = [document(str(index), embedding=(1.0, index / 100), kind=kind) for index, kind in enumerate(kinds)]
-    added[0]["metadata"]["kind"] = "rare"
     http.put(f"/collections/{collection}/documents", json={"documents": added}).raise_for_status()
     before = samples(http)
     http.post(f"/collections/{collection}/query", json={"query_embedding": [1, 0], **where}).raise_for_status()

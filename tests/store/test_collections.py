@@ -33,7 +33,7 @@ EVERY_CALL: dict[str, Callable[[Store, str], Awaitable[object]]] = {
     "add": lambda store, name: add_documents(store, name, batch("a")),
     "upsert": lambda store, name: upsert_documents(store, name, batch("a")),
     "get": lambda store, name: store.get(name, EVERYTHING),
-    "get_metadatas": lambda store, name: store.get_metadatas(name, EVERYTHING, limit=1, offset=0),
+    "get_metadata_values": lambda store, name: store.get_metadata_values(name, "a"),
     "count": lambda store, name: store.count(name),
     "count_filtered": lambda store, name: store.count(name, of_where({"a": 1})),
     "delete": lambda store, name: store.delete(name, EVERYTHING),

@@ -13,7 +13,8 @@ from ragstore.model.documents import Batch
 from ragstore.model.filters.condition import KEY_BYTES
 from ragstore.model.metadata import Metadata
 from ragstore.model.queries import CollectionMatches, Matches, Query
-from ragstore.store.filter_planning import EXPLORE_EVERY, MAX_FILTERS, MAX_NEIGHBOURS, FilterPlanningStore
+from ragstore.store.filter_planning import MAX_FILTERS, FilterPlanningStore
+from ragstore.store.filter_stats import EXPLORE_EVERY, MAX_NEIGHBOURS
 from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, batch_of, make_query, upsert_documents
@@ -33,7 +34,7 @@ def inner(bare: Store) -> FakeClockStore:
 @pytest.fixture
 def store(inner: FakeClockStore) -> FilterPlanningStore:
     """A planning store without statistics."""
-    return FilterPlanningStore(inner, lambda: inner.now)
+    return FilterPlanningStore(inner, lambda: inner.now, is_exact=False)
 
 
 def _points() -> Batch:
@@ -343,7 +344,7 @@ class EmptyStore(StoreLayer):
 
 
 async def test_statistics_are_kept_of_the_most_recent_filters_only(bare: Store) -> None:
-    store = FilterPlanningStore(EmptyStore(bare))
+    store = FilterPlanningStore(EmptyStore(bare), is_exact=False)
     conditions = [near(1, {"n": number}).condition for number in range(MAX_FILTERS + 5)]
     for condition in conditions:
         await store.query("points", [replace(near(1, None), condition=condition)])
@@ -351,6 +352,6 @@ async def test_statistics_are_kept_of_the_most_recent_filters_only(bare: Store) 
 
 
 async def test_the_size_of_the_statistics_does_not_depend_on_the_size_of_the_filter(bare: Store) -> None:
-    store = FilterPlanningStore(EmptyStore(bare))
+    store = FilterPlanningStore(EmptyStore(bare), is_exact=False)
     await store.query("points", [near(1, {"n": {"$in": [*range(5000)]}})])
     assert [len(key) for _, (key, _) in store.stats] == [KEY_BYTES]

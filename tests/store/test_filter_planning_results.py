@@ -71,7 +71,7 @@ async def clusters(bare: Store) -> str:
 def experienced(bare: Store) -> tuple[FilterPlanningStore, FakeClockStore]:
     """A planning store that is kept from example to example, so that it has statistics."""
     inner = FakeClockStore(bare)
-    return FilterPlanningStore(inner, lambda: inner.now), inner
+    return FilterPlanningStore(inner, lambda: inner.now, is_exact=False), inner
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -100,7 +100,7 @@ async def test_results_are_complete_match_the_filter_and_are_sorted(
 def store(bare: Store) -> FilterPlanningStore:
     """A planning store without statistics."""
     inner = FakeClockStore(bare)
-    return FilterPlanningStore(inner, lambda: inner.now)
+    return FilterPlanningStore(inner, lambda: inner.now, is_exact=False)
 
 
 @pytest.fixture(scope="module")

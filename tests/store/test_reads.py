@@ -42,7 +42,6 @@ async def test_a_selection_selects_in_insertion_order(
     assert found.metadatas == [SHELVES[int(index)] for index in ids]
     assert found.embeddings is None
     assert await store.count(store_collection, selection) == len(ids)
-    assert await store.get_metadatas(store_collection, selection, limit=100, offset=0) == found.metadatas
 
 
 @pytest.mark.parametrize(("selection", "ids"), SELECTIONS)
@@ -55,12 +54,7 @@ async def test_pages_put_together_are_the_whole(
     ]
     assert [name for page in pages for name in page.ids] == ids
     assert all(len(page.ids) == 2 for page in pages[: len(ids) // 2])
-    metadatas = [
-        metadata
-        for offset in range(0, len(ids) + 2, 2)
-        for metadata in await store.get_metadatas(store_collection, selection, limit=2, offset=offset)
-    ]
-    assert metadatas == [SHELVES[int(index)] for index in ids]
+    assert [metadata for page in pages for metadata in page.metadatas] == [SHELVES[int(index)] for index in ids]
 
 
 async def test_insertion_order_outlives_replacing_and_deleting(store: Store, store_collection: str) -> None:
@@ -80,7 +74,7 @@ async def test_an_empty_collection_has_nothing_to_read(
     assert found.embeddings is not None
     assert len(found.embeddings) == 0
     assert await store.count(store_collection, selection) == 0
-    assert await store.get_metadatas(store_collection, selection, limit=10, offset=0) == []
+    assert await store.get_metadata_values(store_collection, "a") == set()
 
 
 async def test_an_offset_beyond_the_end_finds_nothing(store: Store, store_collection: str) -> None:

@@ -51,12 +51,28 @@ def test_an_invalid_setting_fails_the_start_with_one_line_that_names_it(tmp_path
 
 
 def test_check_prints_the_settings_and_that_embedded_chroma_is_available(tmp_path: Path) -> None:
+    with running(start_service(tmp_path)):
+        pass
     run = ragstore("check", folder=tmp_path, RAGSTORE_LOG_LEVEL="debug")
     assert run.returncode == 0
     assert "RAGSTORE_PORT=8080" in run.stdout
     assert "RAGSTORE_LOG_LEVEL=debug" in run.stdout
     assert "Chroma (embedded)" in run.stdout
     assert "is available" in run.stdout
+
+
+def test_check_does_not_create_a_folder_that_does_not_exist(tmp_path: Path) -> None:
+    run = ragstore("check", folder=tmp_path, RAGSTORE_DATA_PATH="mistyped")
+    assert run.returncode == 0
+    assert "has no data in mistyped yet: the first start creates it" in run.stdout
+    assert not (tmp_path / "mistyped").exists()
+
+
+def test_check_fails_for_a_folder_that_cannot_be_created(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    run = ragstore("check", folder=tmp_path, RAGSTORE_DATA_PATH="file/data")
+    assert run.returncode == 1
+    assert "RAGSTORE_DATA_PATH cannot be used" in run.stderr
 
 
 def test_check_masks_secrets(tmp_path: Path, chroma: Served) -> None:
@@ -117,3 +133,16 @@ def test_the_liveness_probe_succeeds_while_chroma_is_unavailable(tmp_path: Path)
         unready = httpx.get(f"{served.url}/health/ready")
     assert unready.status_code == 503
     assert unready.json() == {"status": "unready", "error": "Chroma cannot be reached"}
+
+
+def test_check_measures_how_many_documents_an_index_has_lost(tmp_path: Path, chroma: Served) -> None:
+    environ = {"RAGSTORE_CHROMA_URL": chroma.url, "RAGSTORE_CHROMA_DATABASE": "index_check"}
+    with running(start_service(tmp_path, environ)) as service, httpx.Client(base_url=service.url) as http:
+        http.post("/collections", json={"name": "measured"}).raise_for_status()
+        documents = [{"id": str(n), "text": "t", "embedding": [1.0, n]} for n in range(30)]
+        http.post("/collections/measured/documents", json={"documents": documents}).raise_for_status()
+    run = ragstore("check", "--index", "measured", "--sample", "100", folder=tmp_path, **environ)
+    assert run.stdout.splitlines()[-1] == "measured: the index lost 0 of 30 sampled documents (0.0%)"
+    absent = ragstore("check", "--index", "absent", folder=tmp_path, **environ)
+    assert absent.returncode == 1
+    assert absent.stderr.splitlines() == ["Error: Collection 'absent' not found"]

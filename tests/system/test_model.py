@@ -155,7 +155,7 @@ class Service(RuleBasedStateMachine):
 
     @rule()
     def list_collections(self) -> None:
-        listed = self.send("GET", "/collections").json()["collections"]
+        listed = self.send("GET", "/collections?counts=true").json()["collections"]
         counts = {one["name"]: one["count"] for one in listed if one["name"] in NAMES}
         assert counts == {name: len(held) for name, held in self.model.items()}
 
@@ -187,7 +187,7 @@ def test_the_service_of_the_model_test_plans_filtered_queries(http: httpx.Client
     before = samples(http)
     body = {"query_embedding": [1, 2], "top_k": 1, "where": {"group": "x"}}
     http.post(f"{path}/query", json=body).raise_for_status()
-    assert grown(before, samples(http), 'ragstore_filtered_queries_total{plan="fetch"}') == 1
+    assert grown(before, samples(http), 'ragstore_filtered_queries_total{plan="exact"}') == 1
 
 
 CLIENTS: Final = 8

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from litestar import Request, Router, get, post, route
+from litestar import Request, Router, delete, get, post, route
 from litestar.di import NamedDependency
-from litestar.openapi import ResponseSpec
 from litestar.params import SkipValidation
-from litestar.types import ASGIApp
+from litestar.types import ASGIApp, ControllerRouterHandler
 
+from ragstore.kit.errors import BodyTimeout, BodyTooLarge, NotFound, UnsupportedMediaType
+from ragstore.kit.middleware.bodies import LARGE_BODY
+from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.chat.calls import Call, completion_call, upstream_target
 from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.model_calls import ListModels, model_call
+from ragstore_gateway.errors import (
+    ModelNotFound,
+    NotConfigured,
+    RetrievalFailed,
+    UpstreamFailed,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
 from ragstore_gateway.keys import ADMIN, READER
-from ragstore_gateway.openai_errors import OPENAI_EXCEPTION_HANDLERS, OpenAIErrorBody
-from ragstore_gateway.openapi import OPERATION, PROBLEMS
+from ragstore_gateway.openapi import OPERATION
 from ragstore_gateway.settings import Settings
 
 ChatDependency = SkipValidation[NamedDependency[Chat]]
@@ -26,10 +35,9 @@ INFERENCE: Final = ("completions", "responses", "messages", "moderations", "rera
 INFERENCE_FOLDERS: Final = ("audio", "images")
 """The same for all paths below."""
 
-_STATUSES: Final[tuple[int, ...]] = (400, 401, 403, 404, 408, 413, 415, 429, 500, 502, 503, 504)
-_ERRORS: Final[dict[int, ResponseSpec]] = {
-    status: ResponseSpec(OpenAIErrorBody, description=PROBLEMS[status], generate_examples=False) for status in _STATUSES
-}
+UPSTREAM_ERRORS: Final = (NotConfigured, UpstreamUnreachable, UpstreamTimeout, UpstreamFailed, NotFound)
+CHAT_ERRORS: Final = (*UPSTREAM_ERRORS, RetrievalFailed, ModelNotFound, BodyTimeout, BodyTooLarge, UnsupportedMediaType)
+
 _OBJECT: Final = {"type": "object", "additionalProperties": True}
 _MESSAGE: Final = {"type": "object", "required": ["role"], "properties": {"role": {"type": "string"}}}
 _COMPLETION: Final[dict[str, Any]] = {
@@ -64,6 +72,11 @@ _COMPLETION: Final[dict[str, Any]] = {
         }
     },
 }
+_PASSED: Final = {
+    "responses": {
+        "200": {"description": "The upstream's response.", "content": {"application/json": {"schema": _OBJECT}}}
+    }
+}
 _MODELS: Final = {
     "responses": {"200": {"description": "The models.", "content": {"application/json": {"schema": _OBJECT}}}}
 }
@@ -71,12 +84,11 @@ _MODELS: Final = {
 
 @post(
     "/v1/chat/completions",
-    opt={**READER, OPERATION: _COMPLETION},
+    opt={**READER, **LARGE_BODY, ERRORS: CHAT_ERRORS, OPERATION: _COMPLETION},
     operation_id="createChatCompletion",
     summary="Create a chat completion",
     tags=["chat"],
     status_code=200,
-    responses=_ERRORS,
 )
 async def create_chat_completion(request: Request[Any, Any, Any], chat: ChatDependency) -> ASGIApp:
     """A chat completion, as in OpenAI's API.
@@ -89,11 +101,10 @@ async def create_chat_completion(request: Request[Any, Any, Any], chat: ChatDepe
 
 @get(
     "/v1/models",
-    opt={**READER, OPERATION: _MODELS},
+    opt={**READER, ERRORS: UPSTREAM_ERRORS, OPERATION: _MODELS},
     operation_id="listModels",
     summary="List models",
     tags=["chat"],
-    responses=_ERRORS,
     sync_to_thread=False,
 )
 def list_models(request: Request[Any, Any, Any], chat: ChatDependency) -> ASGIApp:
@@ -103,16 +114,42 @@ def list_models(request: Request[Any, Any, Any], chat: ChatDependency) -> ASGIAp
 
 @get(
     "/v1/models/{path:path}",
-    opt={**READER, OPERATION: _MODELS},
+    opt={**READER, ERRORS: UPSTREAM_ERRORS, OPERATION: _MODELS},
     operation_id="getModel",
     summary="Get a model",
     tags=["chat"],
-    responses=_ERRORS,
     sync_to_thread=False,
 )
 def get_model(request: Request[Any, Any, Any], chat: ChatDependency) -> ASGIApp:
     """One model. Names may contain slashes."""
     return model_call(chat, upstream_target(request.scope))
+
+
+@get(
+    "/v1/chat/completions",
+    opt={**ADMIN, ERRORS: UPSTREAM_ERRORS, OPERATION: _PASSED},
+    operation_id="listChatCompletions",
+    summary="List stored chat completions",
+    tags=["chat"],
+    sync_to_thread=False,
+)
+def list_chat_completions(request: Request[Any, Any, Any], chat: ChatDependency) -> ASGIApp:
+    """The completions that the upstream stores for the gateway's key."""
+    return Call(chat, "GET", upstream_target(request.scope), b"")
+
+
+@delete(
+    "/v1/models/{path:path}",
+    opt={**ADMIN, ERRORS: UPSTREAM_ERRORS, OPERATION: _PASSED},
+    operation_id="deleteModel",
+    summary="Delete a model of the upstream",
+    tags=["chat"],
+    status_code=200,
+    sync_to_thread=False,
+)
+def delete_model(request: Request[Any, Any, Any], chat: ChatDependency) -> ASGIApp:
+    """Delete a fine-tuned model."""
+    return Call(chat, "DELETE", upstream_target(request.scope), b"")
 
 
 async def _pass_through(request: Request[Any, Any, Any], chat: ChatDependency) -> ASGIApp:
@@ -125,7 +162,7 @@ def _proxied(role: dict[str, Any], methods: tuple[str, ...], paths: list[str]) -
     return route(
         [f"/v1/{path}" for path in paths],
         http_method=methods,  # type: ignore[arg-type]  # Litestar's type is a list of its own enum
-        opt=role,
+        opt={**role, **LARGE_BODY},
         include_in_schema=False,
         status_code=200,
     )(_pass_through)
@@ -134,18 +171,19 @@ def _proxied(role: dict[str, Any], methods: tuple[str, ...], paths: list[str]) -
 _BELOW: Final = "{path:path}"
 
 
-def chat_routes(settings: Settings) -> Router:
-    """The routes of chat.
+def chat_routes(settings: Settings, *others_below_v1: ControllerRouterHandler) -> Router:
+    """The routes below `/v1`.
 
     What belongs to the upstream's account and not to one caller, such as files, batches and stored completions, needs
     an admin key: the upstream knows the gateway's key only.
 
     Args:
         settings: the settings.
+        others_below_v1: further handlers of paths below `/v1`. Litestar accepts several handlers of a path in one
+            router only.
     """
     # Litestar's routing does not go back from a known first segment, so each has its own paths.
     inference = [*INFERENCE, *(f"{folder}/{_BELOW}" for folder in INFERENCE_FOLDERS)]
-    others = ["chat/completions", "embeddings", *inference]
     below = ["", "chat/", "chat/completions/", "embeddings/", *(f"{name}/" for name in INFERENCE)]
     return Router(
         "",
@@ -153,11 +191,12 @@ def chat_routes(settings: Settings) -> Router:
             create_chat_completion,
             list_models,
             get_model,
+            list_chat_completions,
+            delete_model,
+            *others_below_v1,
             _proxied(READER, ("POST",), inference),
-            _proxied(ADMIN, ("GET", "PUT", "PATCH", "DELETE"), others),
-            _proxied(ADMIN, ("POST", "PUT", "PATCH", "DELETE"), ["models", f"models/{_BELOW}"]),
+            _proxied(ADMIN, ("GET", "PUT", "PATCH", "DELETE"), inference),
             _proxied(ADMIN, ("GET", "POST", "PUT", "PATCH", "DELETE"), [f"{start}{_BELOW}" for start in below]),
         ],
-        exception_handlers=OPENAI_EXCEPTION_HANDLERS,
         request_max_body_size=settings.chat_max_body_bytes,
     )

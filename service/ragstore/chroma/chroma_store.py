@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import math
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
@@ -31,49 +30,62 @@ import numpy as np
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.collection_cache import CollectionCache
 from ragstore.chroma.errors import StaleCollectionId, wrong_dimension
-from ragstore.chroma.merging import merge
+from ragstore.chroma.first_write import LOCK_PREFIX, first_write
+from ragstore.chroma.merging import ids_of, merge
+from ragstore.chroma.metadata_merging import update_metadatas
 from ragstore.chroma.operations import (
     AddRecords,
     CountCollections,
     CountRecords,
     CreateCollection,
     DeleteCollection,
-    DeleteRecords,
     GetCollection,
     GetMaxBatchSize,
     GetRecords,
     GetStatus,
     GetWriteTokens,
     ListCollections,
-    QueryRecords,
     ReplaceMetadata,
     UndoAdd,
     UpsertRecords,
 )
-from ragstore.chroma.query_groups import group_for_calls
-from ragstore.chroma.records import MAX_FLOAT32, Column, QueryResult, Records
-from ragstore.chroma.validation import validate_writes
+from ragstore.chroma.records import Column, Records
+from ragstore.chroma.search import CollectionSearch
+from ragstore.chroma.steps import (
+    MAX_PAGE,
+    ScanProgress,
+    collect_values,
+    delete_in_steps,
+    delete_lists_in_steps,
+    replacement_steps,
+)
+from ragstore.chroma.validation import validate_writes, warn_of_lengths
 from ragstore.errors import (
     ChromaFailed,
     CollectionNotFound,
     DimensionMismatch,
     DocumentsExist,
+    InvalidDocuments,
     InvalidMetadata,
+    InvalidName,
     TooLargeForChroma,
 )
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.weak_registry import WeakRegistry
-from ragstore.model.collections import SPACE, Collection, Distance, StoreStatus
+from ragstore.model.collections import DEFAULT_HNSW, SPACE, Collection, Distance, HnswParameters, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
 from ragstore.model.metadata import (
     MAX_COLLECTION_KEYS,
     CollectionMetadata,
     Metadata,
     Scalar,
+    texts_of,
     too_many_collection_keys,
     without_nulls,
 )
+from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Matches, Query
+from ragstore.model.vectors import LOST_NORM, has_lost_norm
 
 
 class ChromaStore:
@@ -87,8 +99,10 @@ class ChromaStore:
     def __init__(self, backend: Backend, max_batch_size: int) -> None:
         self.backend = backend
         self._max_batch_size = max_batch_size
+        self._search = CollectionSearch(backend)
         self._locks = WeakRegistry(asyncio.Lock)
         self._cache = CollectionCache(lambda name: backend.call(GetCollection(name)))
+        self._scans = ScanProgress()
 
     async def start(self) -> None:
         """Start. Does not wait for Chroma."""
@@ -98,15 +112,23 @@ class ChromaStore:
         """Close the connection to Chroma."""
         await self.backend.close()
 
-    async def status(self) -> StoreStatus:
+    async def status(self, *, with_count: bool = True) -> StoreStatus:
         """Get Chroma's status."""
-        return await self.backend.call(GetStatus())
+        return await self.backend.call(GetStatus(with_count))
+
+    async def max_batch_size(self) -> int:
+        """Get the maximum number of documents in one write: the service's limit or Chroma's, whichever is lower."""
+        return min(self._max_batch_size, await self.backend.call(GetMaxBatchSize()))
 
     # -- collections --------------------------------------------------------------------------
 
-    async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
+    async def create_collection(
+        self, name: str, metadata: CollectionMetadata, distance: Distance, hnsw: HnswParameters = DEFAULT_HNSW
+    ) -> Collection:
         """Create a collection."""
-        return self._cache.put(await self.backend.call(CreateCollection(name, metadata, distance)))
+        if name.startswith(LOCK_PREFIX):
+            raise InvalidName.at("$.name", f"A collection name must not begin with '{LOCK_PREFIX}'")
+        return self._cache.put(await self.backend.call(CreateCollection(name, metadata, distance, hnsw)))
 
     async def get_collection(self, name: str) -> Collection:
         """Look a collection up, never from the cache."""
@@ -114,7 +136,8 @@ class ChromaStore:
 
     async def list_collections(self, limit: int | None, offset: int) -> list[Collection]:
         """List collections by name."""
-        collections = await self.backend.call(ListCollections())
+        listed = await self.backend.call(ListCollections())
+        collections = [collection for collection in listed if not collection.name.startswith(LOCK_PREFIX)]
         collections.sort(key=lambda collection: collection.name)
         return collections[offset:] if limit is None else collections[offset : offset + limit]
 
@@ -154,8 +177,28 @@ class ChromaStore:
 
     async def write(self, name: str, writes: Sequence[Write]) -> list[ServiceError | None]:
         """Execute several writes as one; each has its own outcome."""
+
+        async def write(collection: Collection) -> list[ServiceError | None]:
+            try:
+                async with first_write(self.backend, collection, self.get_collection) as current:
+                    return await self._write(current, writes)
+            finally:
+                self._scans.forget(collection.id)
+
         async with self._locks.get(name):
-            return await self._cache.with_collection(name, lambda collection: self._write(collection, writes))
+            return await self._cache.with_collection(name, write)
+
+    async def update_documents(self, name: str, updates: Sequence[MetadataUpdates]) -> list[ServiceError | None]:
+        """Execute several updates of metadata as one; each has its own outcome."""
+
+        async def update(collection: Collection) -> list[ServiceError | None]:
+            try:
+                return await update_metadatas(self.backend, collection, updates, await self.max_batch_size())
+            finally:
+                self._scans.forget(collection.id)
+
+        async with self._locks.get(name):
+            return await self._cache.with_collection(name, update)
 
     async def get(
         self,
@@ -179,14 +222,16 @@ class ChromaStore:
         """Read the ids of all selected documents, in insertion order."""
         return await self._cache.with_collection(name, lambda collection: self._matching(collection, selection))
 
-    async def get_metadatas(self, name: str, selection: Selection, *, limit: int, offset: int) -> list[Metadata]:
-        """Read only the documents' metadata, in insertion order."""
+    async def get_metadata_values(self, name: str, key: str) -> set[str]:
+        """Get the distinct values of a metadata key, as text."""
 
-        async def read(collection: Collection) -> list[Metadata]:
-            found = await self._read(collection, selection, limit=limit, offset=offset, columns=("metadatas",))
-            return found.metadatas or []
+        async def collect(collection: Collection) -> set[str]:
+            size = min(MAX_PAGE, await self.max_batch_size())
+            return await collect_values(
+                self.backend, collection.id, size, self._scans, key, lambda metadata: texts_of(metadata.get(key))
+            )
 
-        return await self._cache.with_collection(name, read)
+        return await self._cache.with_collection(name, collect)
 
     async def count(self, name: str, selection: Selection = EVERYTHING) -> int:
         """Count the selected documents, exactly."""
@@ -202,9 +247,10 @@ class ChromaStore:
         """Delete documents."""
 
         async def delete(collection: Collection) -> int:
-            found = await self._matching(collection, selection)
-            await self._delete(collection, found)
-            return len(found)
+            try:
+                return await delete_in_steps(self.backend, collection.id, selection, await self.max_batch_size())
+            finally:
+                self._scans.forget(collection.id)
 
         async with self._locks.get(name):
             return await self._cache.with_collection(name, delete)
@@ -213,18 +259,27 @@ class ChromaStore:
         """Find the nearest documents."""
 
         async def query(collection: Collection) -> CollectionMatches:
-            for query in queries:
-                self._check_dimension(collection, len(query.embedding), "$.query_embedding")
-            if collection.dimension is None:
+            if _is_unwritten(collection, queries):
                 return CollectionMatches(collection, [Matches([], [], [], [], None) for _ in queries])
-            return CollectionMatches(collection, await self._query(collection, queries))
+            return CollectionMatches(collection, await self._search.query(collection, queries))
+
+        return await self._cache.with_collection(name, query)
+
+    async def query_exact(self, name: str, queries: Sequence[Query], max_matches: int) -> CollectionMatches | None:
+        """Find the nearest documents by comparison with every match, if few match."""
+
+        async def query(collection: Collection) -> CollectionMatches | None:
+            if _is_unwritten(collection, queries):
+                return CollectionMatches(collection, [Matches([], [], [], [], None) for _ in queries])
+            found = await self._search.query_exact(collection, queries, max_matches)
+            return None if found is None else CollectionMatches(collection, found)
 
         return await self._cache.with_collection(name, query)
 
     # -- implementation -----------------------------------------------------------------------
 
     async def _write(self, collection: Collection, writes: Sequence[Write]) -> list[ServiceError | None]:
-        limit = min(self._max_batch_size, await self.backend.call(GetMaxBatchSize()))
+        limit = await self.max_batch_size()
         errors = validate_writes(collection, writes, limit)
         if any(isinstance(error, DimensionMismatch) for error in errors):
             fresh = await self.get_collection(collection.name)
@@ -235,6 +290,7 @@ class ChromaStore:
             return errors
         if sum(len(write.batch) for write in valid) > limit:
             return [outcome for write in writes for outcome in await self._write(collection, [write])]
+        warn_of_lengths(collection, valid)
         outcomes: list[ServiceError | None] = []
         for kind, alike in itertools.groupby(valid, key=lambda write: write.kind):
             outcomes += await self._write_alike(collection, kind, list(alike))
@@ -253,12 +309,12 @@ class ChromaStore:
             return [outcome for write in writes for outcome in await self._write_alike(collection, kind, [write])]
 
     async def _upsert(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
-        """Execute upserts as one."""
-        present = await self.backend.call(GetRecords(collection.id, _ids_of(writes), columns=("metadatas",)))
+        present = await self.backend.call(GetRecords(collection.id, ids_of(writes), columns=("metadatas",)))
         before = dict(zip(present.ids, present.metadatas or [], strict=True))
         merged = merge(collection.name, writes, before)
         if merged.records.ids:
-            await self.backend.call(UpsertRecords(collection.id, merged.records))
+            for records in replacement_steps(merged.records, len(before), self.backend):
+                await self.backend.call(UpsertRecords(collection.id, records, may_split=len(writes) == 1))
         return merged.outcomes
 
     async def _add(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
@@ -270,7 +326,7 @@ class ChromaStore:
             return outcomes
         token_of = {key: write.write_token for write in accepted for key in write.batch.ids}
         tokens = [token_of[key] for key in merged.records.ids]
-        await self.backend.call(AddRecords(collection.id, merged.records, tokens))
+        await self.backend.call(AddRecords(collection.id, merged.records, tokens, may_split=len(writes) == 1))
         added = await self._added(collection, merged.records.ids, tokens)
         for index, write in enumerate(writes):
             ids = write.batch.ids
@@ -290,7 +346,7 @@ class ChromaStore:
         looked_up = [write for write in writes if len(write.batch) > 1 or not self.backend.has_conditional_add]
         if not looked_up:
             return {}
-        present = await self.backend.call(GetWriteTokens(collection.id, _ids_of(looked_up)))
+        present = await self.backend.call(GetWriteTokens(collection.id, ids_of(looked_up)))
         # A record with a token of these writes is from an earlier attempt whose response was lost.
         own = {write.write_token for write in writes}
         return {key: {} for key, token in present.items() if token not in own}
@@ -302,47 +358,13 @@ class ChromaStore:
         stored = await self.backend.call(GetWriteTokens(collection.id, ids))
         return {key for key, token in zip(ids, tokens, strict=True) if stored.get(key) == token}
 
-    async def _query(self, collection: Collection, queries: Sequence[Query]) -> list[Matches]:
-        """Execute queries; those with the same filter in one call."""
-        hits: dict[int, Matches] = {}
-        for indexes in group_for_calls(queries):
-            first = queries[indexes[0]]
-            results = await self.backend.call(
-                QueryRecords(
-                    collection.id,
-                    np.stack([queries[index].embedding for index in indexes]),
-                    max(queries[index].top_k for index in indexes),
-                    where=first.condition.chroma_where,
-                    where_document=first.condition.chroma_where_document,
-                    columns=_columns(first.with_embeddings),
-                )
-            )
-            for index, result in zip(indexes, results, strict=True):
-                hits[index] = _hits(result, queries[index].top_k)
-        return [hits[index] for index in range(len(queries))]
-
     async def _delete_lists(self, collection: Collection) -> None:
         """Delete the documents whose metadata holds lists, before their collection is deleted."""
-        if collection.dimension is None:
-            return
-        listed: list[str] = []
-        size = await self.backend.call(GetMaxBatchSize())
-        for offset in itertools.count(0, size):
-            page = await self.backend.call(GetRecords(collection.id, limit=size, offset=offset, columns=("metadatas",)))
-            for document_id, metadata in zip(page.ids, page.metadatas or [], strict=True):
-                if any(isinstance(value, list) for value in metadata.values()):
-                    listed.append(document_id)
-            if len(page.ids) < size:
-                break
-        await self._delete(collection, listed)
-
-    async def _delete(self, collection: Collection, ids: list[str]) -> None:
-        size = await self.backend.call(GetMaxBatchSize())
-        for start in range(0, len(ids), size):
-            await self.backend.call(DeleteRecords(collection.id, ids[start : start + size]))
+        if collection.dimension is not None:
+            size = min(MAX_PAGE, await self.max_batch_size())
+            await delete_lists_in_steps(self.backend, collection.id, size, self._scans)
 
     async def _matching(self, collection: Collection, selection: Selection) -> list[str]:
-        """Ids of the selected documents."""
         return (await self._read(collection, selection)).ids
 
     async def _read(
@@ -367,30 +389,23 @@ class ChromaStore:
             )
         )
 
-    @staticmethod
-    def _check_dimension(collection: Collection, dimension: int, path: str) -> None:
-        if collection.dimension is not None and dimension != collection.dimension:
-            raise wrong_dimension(collection.dimension, dimension, path)
 
+def _is_unwritten(collection: Collection, queries: Sequence[Query]) -> bool:
+    """Whether a collection has had no document yet.
 
-def _ids_of(writes: Sequence[Write]) -> list[str]:
-    """The distinct ids of some writes."""
-    return list(dict.fromkeys(document_id for write in writes for document_id in write.batch.ids))
+    Raises:
+        DimensionMismatch: a query has another dimension than the collection.
+        InvalidDocuments: Chroma cannot compute the cosine distance of a query.
+    """
+    if collection.dimension is None:
+        return True
+    for query in queries:
+        if len(query.embedding) != collection.dimension:
+            raise wrong_dimension(collection.dimension, len(query.embedding), "$.query_embedding")
+        if collection.distance == "cosine" and has_lost_norm(query.embedding[np.newaxis])[0]:
+            raise InvalidDocuments.at("$.query_embedding", LOST_NORM)
+    return False
 
 
 def _columns(with_embeddings: bool) -> tuple[Column, ...]:
     return ("documents", "metadatas", "embeddings") if with_embeddings else ("documents", "metadatas")
-
-
-def _hits(found: QueryResult, top_k: int) -> Matches:
-    """The `top_k` nearest hits, with finite distances."""
-    distances = [distance if math.isfinite(distance) else MAX_FLOAT32 for distance in found.distances]
-    order = sorted(range(len(distances)), key=distances.__getitem__)[:top_k]
-    texts, metadatas = found.texts or [], found.metadatas or []
-    return Matches(
-        ids=[found.ids[index] for index in order],
-        texts=[texts[index] for index in order],
-        metadatas=[metadatas[index] for index in order],
-        distances=[distances[index] for index in order],
-        embeddings=None if found.embeddings is None else found.embeddings[order],
-    )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ragstore.model.collections import DISTANCES, SPACE, Distance
+import msgspec
+
+from ragstore.model.collections import DEFAULT_HNSW, DISTANCES, SPACE, Distance, HnswParameters
 from ragstore.model.metadata import CollectionMetadata
 
 SYNC_THRESHOLD: Final = 1000
@@ -15,17 +17,20 @@ EMPTY_METADATA: Final[Mapping[str, None]] = {"ragstore": None}
 """Replaces all metadata by none. Chroma rejects `{}`, and stores nothing for a null (measured with 1.5.9)."""
 
 
-def index_configuration(distance: Distance, sync_threshold: int) -> dict[str, dict[str, object]]:
+def index_configuration(
+    distance: Distance, sync_threshold: int, hnsw: HnswParameters = DEFAULT_HNSW
+) -> dict[str, dict[str, object]]:
     """The configuration of a new collection's index.
 
     Args:
         distance: the distance.
         sync_threshold: writes after which the index is saved; distributed Chroma ignores it.
+        hnsw: further parameters of the index.
 
     Returns:
         Chroma's `configuration`. Settings that have Chroma's default are left out.
     """
-    index: dict[str, object] = {"space": distance}
+    index: dict[str, object] = {"space": distance, **msgspec.to_builtins(hnsw)}
     if sync_threshold != SYNC_THRESHOLD:
         # Chroma requires a batch size of at most the sync threshold; 100 is its default.
         index |= {"sync_threshold": sync_threshold, "batch_size": min(100, sync_threshold)}

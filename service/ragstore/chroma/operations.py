@@ -13,8 +13,8 @@ from typing import ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
-from ragstore.chroma.records import ChromaFilter, Column, QueryResult, RecordBatch, Records
-from ragstore.model.collections import Collection, Distance, StoreStatus
+from ragstore.chroma.records import ChromaFilter, Column, QueryResult, RecordBatch, Records, UpsertMetadata
+from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters, StoreStatus
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.vectors import Matrix
 
@@ -87,11 +87,17 @@ class _CollectionById(Operation[T_co], Generic[T_co], frozen=True, eq=False):
 
 
 class GetStatus(Operation[StoreStatus], frozen=True, eq=False):
-    """Get Chroma's version and what it holds."""
+    """Get Chroma's version and what it holds.
+
+    Attributes:
+        with_count: whether to count the collections, which takes a Chroma server 0.2 s for 2,000.
+    """
 
     name = "status"
     retryable = False
     is_probe = True
+
+    with_count: bool = True
 
 
 class GetMaxBatchSize(Operation[int], frozen=True, eq=False):
@@ -109,6 +115,7 @@ class CreateCollection(_NamedCollection[Collection], frozen=True, eq=False):
 
     metadata: CollectionMetadata
     distance: Distance
+    hnsw: HnswParameters = DEFAULT_HNSW
 
 
 class GetCollection(_NamedCollection[Collection], frozen=True, eq=False):
@@ -155,12 +162,14 @@ class AddRecords(_CollectionById[None], frozen=True, eq=False):
     Attributes:
         records: n records.
         write_tokens: n tokens: the same for records of one add, and used by no other add.
+        may_split: whether a backend may use several transactions if one request to Chroma cannot hold the records.
     """
 
     name = "add"
 
     records: RecordBatch
     write_tokens: list[str]
+    may_split: bool = False
 
     @property
     def size(self) -> int:
@@ -196,16 +205,41 @@ class UndoAdd(_CollectionById[None], frozen=True, eq=False):
 
 
 class UpsertRecords(_CollectionById[None], frozen=True, eq=False):
-    """Write records in one transaction."""
+    """Write records in one transaction.
+
+    Attributes:
+        records: the records.
+        may_split: whether a backend may use several transactions if one request to Chroma cannot hold the records.
+    """
 
     name = "upsert"
 
     records: RecordBatch
+    may_split: bool = False
 
     @property
     def size(self) -> int:
         """Number of records."""
         return len(self.records.ids)
+
+
+class UpdateMetadatas(_CollectionById[None], frozen=True, eq=False):
+    """Change the metadata of records in one transaction, and nothing else. Ids that do not exist are ignored.
+
+    Attributes:
+        ids: n ids.
+        metadatas: n metadatas, which Chroma merges: null removes a key.
+    """
+
+    name = "update"
+
+    ids: list[str]
+    metadatas: list[UpsertMetadata]
+
+    @property
+    def size(self) -> int:
+        """Number of records."""
+        return len(self.ids)
 
 
 class GetRecords(_CollectionById[Records], frozen=True, eq=False):
@@ -285,6 +319,7 @@ OPERATIONS: Final[tuple[type[Operation[object]], ...]] = (
     GetWriteTokens,
     UndoAdd,
     UpsertRecords,
+    UpdateMetadatas,
     GetRecords,
     CountRecords,
     DeleteRecords,

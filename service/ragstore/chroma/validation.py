@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
+import structlog
 
 from ragstore.chroma.errors import wrong_dimension
 from ragstore.errors import BatchTooLarge, DimensionMismatch, InvalidDocuments
@@ -13,6 +15,11 @@ from ragstore.model.collections import Collection
 from ragstore.model.documents import Batch, Write
 from ragstore.model.received_documents import Fault, embedding_path, rejection
 from ragstore.model.vectors import LOST_NORM, Matrix, has_lost_norm
+
+_log = structlog.get_logger(__name__)
+
+MAX_DEVIATION: Final = 0.01
+"""Maximum difference of a norm from 1 that counts as normalised: float16 and int8 embeddings are within it."""
 
 
 def validate_writes(collection: Collection, writes: Sequence[Write], limit: int) -> list[ServiceError | None]:
@@ -34,6 +41,27 @@ def validate_writes(collection: Collection, writes: Sequence[Write], limit: int)
             dimension = write.batch.dimension
         errors.append(error)
     return errors
+
+
+def warn_of_lengths(collection: Collection, writes: Sequence[Write]) -> None:
+    """Log a warning if the first embeddings of an `l2` or `ip` collection are not normalised.
+
+    Args:
+        collection: the collection before the writes.
+        writes: the writes.
+    """
+    if collection.dimension is not None or collection.distance == "cosine":
+        return
+    for write in writes:
+        squares = np.einsum("ij,ij->i", write.batch.embeddings, write.batch.embeddings, dtype=np.float64)
+        if (np.abs(np.sqrt(squares) - 1) > MAX_DEVIATION).any():
+            _log.warning(
+                "embeddings are not normalised",
+                collection=collection.name,
+                distance=collection.distance,
+                advice="Chroma's index loses documents; normalise the embeddings, or use the distance cosine",
+            )
+            return
 
 
 def _error_in(collection: Collection, batch: Batch, dimension: int | None, limit: int) -> ServiceError | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -14,6 +14,27 @@ DISTANCES: Final[dict[object, Distance]] = {"cosine": "cosine", "l2": "l2", "ip"
 
 SPACE: Final = "hnsw:space"
 """The metadata key with which older Chroma clients choose the distance function."""
+
+
+class HnswParameters(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Parameters of Chroma's index. Those that are left out have Chroma's default."""
+
+    ef_construction: Annotated[
+        Annotated[int, msgspec.Meta(ge=10, le=2000)] | None,
+        msgspec.Meta(description="Candidates that are compared for each new document. Chroma's default is 100."),
+    ] = None
+    max_neighbors: Annotated[
+        Annotated[int, msgspec.Meta(ge=2, le=256)] | None,
+        msgspec.Meta(description="Neighbours of each document in the graph. Chroma's default is 16."),
+    ] = None
+    ef_search: Annotated[
+        Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None,
+        msgspec.Meta(description="Candidates that are compared in a query. Chroma's default is 100."),
+    ] = None
+
+
+DEFAULT_HNSW: Final = HnswParameters()
+"""Chroma's defaults."""
 
 
 class Collection(msgspec.Struct, frozen=True):
@@ -42,11 +63,11 @@ class StoreStatus(msgspec.Struct, frozen=True):
     Attributes:
         kind: `embedded` or `remote`.
         chroma_version: version of Chroma.
-        collections_count: number of collections.
+        collections_count: number of collections; None if they were not counted.
         storage_bytes: size on disk, with embedded Chroma.
     """
 
     kind: str
     chroma_version: str
-    collections_count: int
+    collections_count: int | None
     storage_bytes: int | None = None

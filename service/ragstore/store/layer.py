@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeAlias, TypeVar
 
 from ragstore.kit.errors import ServiceError
-from ragstore.model.collections import Collection, Distance, StoreStatus
+from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
-from ragstore.model.metadata import CollectionMetadata, Metadata, Scalar
+from ragstore.model.metadata import CollectionMetadata, Scalar
+from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
 from ragstore.store.protocol import Store
 
@@ -20,6 +21,7 @@ T = TypeVar("T")
 
 StoreOperation: TypeAlias = Literal[
     "status",
+    "max_batch_size",
     "create_collection",
     "get_collection",
     "list_collections",
@@ -27,12 +29,14 @@ StoreOperation: TypeAlias = Literal[
     "update_metadata",
     "delete_collection",
     "write",
+    "update_documents",
     "get",
     "get_ids",
-    "get_metadatas",
+    "get_metadata_values",
     "count",
     "delete",
     "query",
+    "query_exact",
 ]
 """A method of `Store` that calls Chroma."""
 
@@ -73,14 +77,20 @@ class StoreLayer:
         """Close the connection to Chroma."""
         await self._inner.close()
 
-    async def status(self) -> StoreStatus:
-        """Check Chroma's health."""
-        return await self._intercept("status", None, self._inner.status)
+    async def status(self, *, with_count: bool = True) -> StoreStatus:
+        """Check Chroma's health, and count its collections if `with_count`."""
+        return await self._intercept("status", None, lambda: self._inner.status(with_count=with_count))
 
-    async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
+    async def max_batch_size(self) -> int:
+        """The maximum number of documents in one write."""
+        return await self._intercept("max_batch_size", None, self._inner.max_batch_size)
+
+    async def create_collection(
+        self, name: str, metadata: CollectionMetadata, distance: Distance, hnsw: HnswParameters = DEFAULT_HNSW
+    ) -> Collection:
         """Create a collection."""
         return await self._intercept(
-            "create_collection", name, lambda: self._inner.create_collection(name, metadata, distance)
+            "create_collection", name, lambda: self._inner.create_collection(name, metadata, distance, hnsw)
         )
 
     async def get_collection(self, name: str) -> Collection:
@@ -109,6 +119,10 @@ class StoreLayer:
         """Write several batches, each with an outcome of its own."""
         return await self._intercept("write", name, lambda: self._inner.write(name, writes))
 
+    async def update_documents(self, name: str, updates: Sequence[MetadataUpdates]) -> list[ServiceError | None]:
+        """Change metadata of documents several times, each with an outcome of its own."""
+        return await self._intercept("update_documents", name, lambda: self._inner.update_documents(name, updates))
+
     async def get(
         self,
         name: str,
@@ -129,11 +143,9 @@ class StoreLayer:
         """Read the ids of the selected documents, in insertion order."""
         return await self._intercept("get_ids", name, lambda: self._inner.get_ids(name, selection))
 
-    async def get_metadatas(self, name: str, selection: Selection, *, limit: int, offset: int) -> list[Metadata]:
-        """Read only the metadata of documents, in insertion order."""
-        return await self._intercept(
-            "get_metadatas", name, lambda: self._inner.get_metadatas(name, selection, limit=limit, offset=offset)
-        )
+    async def get_metadata_values(self, name: str, key: str) -> set[str]:
+        """Get the distinct values of a metadata key, as text."""
+        return await self._intercept("get_metadata_values", name, lambda: self._inner.get_metadata_values(name, key))
 
     async def count(self, name: str, selection: Selection = EVERYTHING) -> int:
         """The exact number of selected documents."""
@@ -146,3 +158,7 @@ class StoreLayer:
     async def query(self, name: str, queries: Sequence[Query]) -> CollectionMatches:
         """Find the nearest documents."""
         return await self._intercept("query", name, lambda: self._inner.query(name, queries))
+
+    async def query_exact(self, name: str, queries: Sequence[Query], max_matches: int) -> CollectionMatches | None:
+        """Find the nearest documents by comparison with every match, if few match."""
+        return await self._intercept("query_exact", name, lambda: self._inner.query_exact(name, queries, max_matches))

@@ -8,7 +8,7 @@ resolved once, when this module is imported: resolving them costs more than incr
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from prometheus_client import Counter, Histogram
@@ -16,21 +16,23 @@ from prometheus_client import Counter, Histogram
 from ragstore.kit.deferred_metrics import BUCKETS, record
 from ragstore.kit.errors import ServiceError
 from ragstore.model.documents import Selection, Write
+from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
 from ragstore.store.layer import StoreLayer, StoreOperation
 
 T = TypeVar("T")
 
-MEASURED_OPERATIONS: Final[tuple[StoreOperation, ...]] = (
-    "write",
-    "delete",
-    "query",
-    "get",
-    "get_ids",
-    "get_metadatas",
-    "count",
-)
-"""Operations of the store that are measured: those on documents."""
+MEASURED_OPERATIONS: Final[Mapping[StoreOperation, str]] = {
+    "write": "write",
+    "update_documents": "update_documents",
+    "delete": "delete",
+    "query": "query",
+    "get": "get",
+    "get_ids": "get_ids",
+    "get_metadata_values": "get_metadatas",
+    "count": "count",
+}
+"""Operations of the store that are measured, those on documents, with their label value, which is public."""
 
 STORE_SECONDS: Final = Histogram(
     "ragstore_store_duration_seconds", "Time of a call to the store, including waits.", ["operation"], buckets=BUCKETS
@@ -43,8 +45,8 @@ QUERIES: Final = Counter("ragstore_queries_total", "Query vectors, with a filter
 class MetricsStore(StoreLayer):
     """A store that measures calls and counts documents; see `Store` for the contract of each method."""
 
-    _seconds: Final = {operation: STORE_SECONDS.labels(operation) for operation in MEASURED_OPERATIONS}
-    _documents: Final = {kind: DOCUMENTS.labels(kind) for kind in ("add", "upsert")}
+    _seconds: Final = {operation: STORE_SECONDS.labels(label) for operation, label in MEASURED_OPERATIONS.items()}
+    _documents: Final = {kind: DOCUMENTS.labels(kind) for kind in ("add", "upsert", "update")}
     _filtered: Final = QUERIES.labels("yes")
     _unfiltered: Final = QUERIES.labels("no")
 
@@ -65,6 +67,14 @@ class MetricsStore(StoreLayer):
         for write, outcome in zip(writes, outcomes, strict=True):
             if outcome is None:
                 record(self._documents[write.kind].inc, len(write.batch))
+        return outcomes
+
+    async def update_documents(self, name: str, updates: Sequence[MetadataUpdates]) -> list[ServiceError | None]:
+        """Change metadata of documents several times, each with an outcome of its own."""
+        outcomes = await super().update_documents(name, updates)
+        for update, outcome in zip(updates, outcomes, strict=True):
+            if outcome is None:
+                record(self._documents["update"].inc, len(update))
         return outcomes
 
     async def delete(self, name: str, selection: Selection) -> int:

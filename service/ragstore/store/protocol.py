@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ragstore.kit.errors import ServiceError
-from ragstore.model.collections import Collection, Distance, StoreStatus
+from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
-from ragstore.model.metadata import CollectionMetadata, Metadata, Scalar
+from ragstore.model.metadata import CollectionMetadata, Scalar
+from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
 
 
@@ -30,10 +31,15 @@ class Store(Protocol):
     async def close(self) -> None:
         """Wait for the requests in progress and close the connection to Chroma."""
 
-    async def status(self) -> StoreStatus:
-        """Check Chroma's health."""
+    async def status(self, *, with_count: bool = True) -> StoreStatus:
+        """Check Chroma's health, and count its collections if `with_count`."""
 
-    async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
+    async def max_batch_size(self) -> int:
+        """The maximum number of documents in one write: the service's limit or Chroma's, whichever is lower."""
+
+    async def create_collection(
+        self, name: str, metadata: CollectionMetadata, distance: Distance, hnsw: HnswParameters = DEFAULT_HNSW
+    ) -> Collection:
         """Create a collection.
 
         Raises:
@@ -69,6 +75,15 @@ class Store(Protocol):
             An outcome for each: the error that writing it alone would raise, or None.
         """
 
+    async def update_documents(self, name: str, updates: Sequence[MetadataUpdates]) -> list[ServiceError | None]:
+        """Change metadata of documents several times, as if one after the other.
+
+        An update that names a document that does not exist changes nothing, and does not affect the others.
+
+        Returns:
+            An outcome for each, as of `write`.
+        """
+
     async def get(
         self,
         name: str,
@@ -83,14 +98,18 @@ class Store(Protocol):
     async def get_ids(self, name: str, selection: Selection) -> list[str]:
         """Read the ids of the selected documents, in insertion order."""
 
-    async def get_metadatas(self, name: str, selection: Selection, *, limit: int, offset: int) -> list[Metadata]:
-        """Read only the metadata of documents, in insertion order."""
+    async def get_metadata_values(self, name: str, key: str) -> set[str]:
+        """Get the distinct values of a metadata key as text; numbers and booleans are JSON, items of lists separate.
+
+        It reads all metadata in steps. A call that is cancelled is continued by the next one, unless documents were
+        written or deleted through this store in the meantime.
+        """
 
     async def count(self, name: str, selection: Selection = EVERYTHING) -> int:
         """The exact number of selected documents."""
 
     async def delete(self, name: str, selection: Selection) -> int:
-        """Delete documents.
+        """Delete documents, in steps of `max_batch_size`. If one fails, the earlier ones are done.
 
         Returns:
             The number of documents that were deleted.
@@ -105,6 +124,21 @@ class Store(Protocol):
 
         Returns:
             The collection, and the hits of each query.
+
+        Raises:
+            DimensionMismatch: the collection's embeddings have another dimension.
+        """
+
+    async def query_exact(self, name: str, queries: Sequence[Query], max_matches: int) -> CollectionMatches | None:
+        """Find the nearest documents of each query by comparison with every match, if few documents match.
+
+        Args:
+            name: the collection's name.
+            queries: at least one query; all have the same filter, and want the same columns.
+            max_matches: maximum number of matches.
+
+        Returns:
+            As `query`; None if more documents match.
 
         Raises:
             DimensionMismatch: the collection's embeddings have another dimension.

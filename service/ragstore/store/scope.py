@@ -10,7 +10,7 @@ from typing import TypeVar
 from ragstore.errors import CollectionNotFound
 from ragstore.kit import context
 from ragstore.kit.errors import Forbidden
-from ragstore.model.collections import Collection, Distance, StoreStatus
+from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters, StoreStatus
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.store.layer import StoreLayer, StoreOperation
 from ragstore.store.protocol import Store
@@ -43,12 +43,15 @@ class ScopedStore(StoreLayer):
             raise CollectionNotFound(name)
         return await call()
 
-    async def status(self) -> StoreStatus:
+    async def status(self, *, with_count: bool = True) -> StoreStatus:
         """Check Chroma's health. The size of the data is left out: it includes other keys' collections."""
-        status = await self._inner.status()
-        return StoreStatus(status.kind, status.chroma_version, await self.count_collections())
+        status = await self._inner.status(with_count=False)
+        count = await self.count_collections() if with_count else None
+        return StoreStatus(status.kind, status.chroma_version, count)
 
-    async def create_collection(self, name: str, metadata: CollectionMetadata, distance: Distance) -> Collection:
+    async def create_collection(
+        self, name: str, metadata: CollectionMetadata, distance: Distance, hnsw: HnswParameters = DEFAULT_HNSW
+    ) -> Collection:
         """Create a collection.
 
         Raises:
@@ -57,7 +60,7 @@ class ScopedStore(StoreLayer):
         if not self._matches(name):
             context.record_denied(name)
             raise Forbidden("The key may not create a collection of this name")
-        return await self._inner.create_collection(name, metadata, distance)
+        return await self._inner.create_collection(name, metadata, distance, hnsw)
 
     async def list_collections(self, limit: int | None, offset: int) -> list[Collection]:
         """List collections by name."""

@@ -10,9 +10,10 @@ from litestar import Controller, Response, delete, get, post, put
 from litestar.datastructures import ResponseHeader
 from litestar.openapi import ResponseSpec
 from litestar.params import JSONBody, QueryParameter
+from msgspec import UNSET
 
 from ragstore.api.media_types import Decoded, NegotiatedResponse
-from ragstore.api.parameters import MAX_OFFSET, CollectionName, Offset, StoreDependency, validate_query_string
+from ragstore.api.parameters import CollectionName, Offset, StoreDependency, validate_query_string
 from ragstore.api.roles import ADMIN, READER, WRITER
 from ragstore.api.route_options import store_errors
 from ragstore.api.schemas import (
@@ -36,8 +37,13 @@ from ragstore.model.metadata import (
     without_nulls,
 )
 from ragstore.model.names import validate_new_name
-from ragstore.operations.metadata_values import distinct_values
 from ragstore.store.protocol import Store
+
+NOT_NORMALISED: Final = (
+    "With the distances 'l2' and 'ip', Chroma's index loses documents whose embeddings differ in length. Normalise the "
+    "embeddings, or use the distance 'cosine' if their length has no meaning"
+)
+"""Warning in the response to a new collection."""
 
 MAX_CONCURRENT_COUNTS: Final = 8
 """Maximum number of collections counted concurrently for one request."""
@@ -79,7 +85,7 @@ class CollectionsController(Controller):
         metadata, distance = metadata_and_distance(data)
         headers = {"Location": f"/collections/{quote(name)}"}
         try:
-            created = await store.create_collection(name, metadata, distance)
+            created = await store.create_collection(name, metadata, distance, data.hnsw or model.DEFAULT_HNSW)
         except CollectionExists:
             if not data.get_or_create:
                 raise
@@ -96,10 +102,15 @@ class CollectionsController(Controller):
             QueryParameter(ge=1, le=MAX_WHOLE, description="Maximum number of collections on the page; all if absent."),
         ] = MAX_WHOLE,
         offset: Offset = 0,
+        counts: Annotated[
+            bool, QueryParameter(description="Whether to count the documents of each collection, a call each.")
+        ] = False,
     ) -> CollectionPage:
-        """List collections with their number of documents, by name."""
-        window = (None if limit == MAX_WHOLE else min(limit, MAX_OFFSET), min(offset, MAX_OFFSET))
-        page, total = await asyncio.gather(store.list_collections(*window), store.count_collections())
+        """List collections by name, with their number of documents if `counts` is true."""
+        everything = await store.list_collections(None, 0)
+        page, total = everything[offset : offset + limit], len(everything)
+        if not counts:
+            return CollectionPage([_with_count(collection, None) for collection in page], len(page), total)
         semaphore = asyncio.Semaphore(MAX_CONCURRENT_COUNTS)
         counted = await asyncio.gather(*(_counted(store, collection, semaphore) for collection in page))
         collections = [collection for collection in counted if collection is not None]
@@ -158,7 +169,7 @@ class CollectionsController(Controller):
         ] = MAX_WHOLE,
     ) -> MetadataValues:
         """List the distinct values of a metadata field as text, sorted."""
-        values = (await distinct_values(store, collection, field))[:limit]
+        values = sorted(await store.get_metadata_values(collection, field))[:limit]
         return MetadataValues(field, values, len(values))
 
 
@@ -192,6 +203,7 @@ def _created(collection: model.Collection, status: str) -> CollectionCreated:
         collection.metadata,
         collection.dimension,
         collection.distance,
+        UNSET if collection.distance == "cosine" else [NOT_NORMALISED],
     )
 
 

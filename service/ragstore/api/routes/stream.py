@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from litestar import Request, Response, post
@@ -10,13 +10,14 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter, SkipValidation
 from litestar.types import ASGIApp
 
-from ragstore.api.decode_documents import decode_documents
+from ragstore.api.decode_documents import DocumentsDecoder
 from ragstore.api.parameters import CollectionName, StoreDependency, validate_query_string
 from ragstore.api.roles import WRITER
 from ragstore.api.route_options import store_errors
 from ragstore.errors import CollectionNotFound, DocumentsExist
-from ragstore.kit.decoding import JSON, NDJSON, check_ndjson
-from ragstore.model.received_documents import ReceivedDocuments
+from ragstore.kit.auth.keys import KeyRing
+from ragstore.kit.decoding import NDJSON, check_ndjson
+from ragstore.kit.middleware.bodies import STREAMED_BODY
 from ragstore.operations.stream.session import DocumentStream, Mode, StreamConfig
 
 
@@ -38,7 +39,7 @@ class StreamResponse(Response[None]):
     media_type=NDJSON,
     request_max_body_size=None,
     before_request=validate_query_string,
-    opt={**WRITER, **store_errors(CollectionNotFound, DocumentsExist)},
+    opt={**WRITER, **STREAMED_BODY, **store_errors(CollectionNotFound, DocumentsExist)},
     operation_id="streamDocuments",
     summary="Store a stream of documents",
     tags=["documents"],
@@ -47,7 +48,9 @@ async def stream_documents(
     request: Request[Any, Any, Any],
     store: StoreDependency,
     collection: CollectionName,
+    decoder: SkipValidation[NamedDependency[DocumentsDecoder]],
     stream_config: SkipValidation[NamedDependency[StreamConfig]],
+    key_ring: SkipValidation[NamedDependency[KeyRing[Any] | None]],
     mode: Annotated[
         Mode,
         QueryParameter(description="`add`: an existing id ends the stream. `upsert`: existing documents are replaced."),
@@ -62,8 +65,10 @@ async def stream_documents(
     """
     check_ndjson(request.headers.get("content-type", ""))
     await store.get_collection(collection)
-    return StreamResponse(DocumentStream(store, collection, mode, stream_config, _decode_lines))
-
-
-def _decode_lines(lines: Sequence[bytes], generate_id: Callable[[int], str]) -> ReceivedDocuments:
-    return decode_documents(lines, JSON, generate_id, subject="line", may_repeat=True)
+    key, keys = request.scope.get("user"), key_ring
+    config = replace(
+        stream_config,
+        max_batch_documents=await store.max_batch_size(),
+        is_authorized=lambda: keys is None or key is None or keys.is_current(key),
+    )
+    return StreamResponse(DocumentStream(store, collection, mode, config, decoder.decode_lines))

@@ -7,12 +7,13 @@ bytes.
 
 from __future__ import annotations
 
-import asyncio
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, TypeVar, cast
 
 from ragstore.chroma.collection_config import EMPTY_METADATA, SYNC_THRESHOLD, index_configuration
+from ragstore.chroma.http.bodies import split_columns
 from ragstore.chroma.http.connection import ChromaConnection
 from ragstore.chroma.http.responses import (
     CollectionResponse,
@@ -41,10 +42,12 @@ from ragstore.chroma.operations import (
     QueryRecords,
     ReplaceMetadata,
     UndoAdd,
+    UpdateMetadatas,
     UpsertRecords,
 )
 from ragstore.chroma.records import QueryResult, RecordBatch, Records, query_results, to_matrix, to_metadatas, to_texts
-from ragstore.errors import ChromaFailed
+from ragstore.errors import ChromaFailed, TooLargeForChroma
+from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import Collection, StoreStatus
 from ragstore.model.vectors import to_bytes
 
@@ -117,9 +120,8 @@ async def _execute(operation: Operation[object], backend: HttpBackend) -> object
 
 @_execute.register(GetStatus)
 async def _get_status(operation: GetStatus, backend: HttpBackend) -> StoreStatus:
-    version, count = await asyncio.gather(
-        backend.connection.request(str, "GET", "/version"), backend.call(CountCollections())
-    )
+    version = await backend.connection.request(str, "GET", "/version")
+    count = await backend.call(CountCollections()) if operation.with_count else None
     return StoreStatus("remote", version, count)
 
 
@@ -133,7 +135,7 @@ async def _create_collection(operation: CreateCollection, backend: HttpBackend) 
     body = {
         "name": operation.collection_name,
         "metadata": operation.metadata or None,
-        "configuration": index_configuration(operation.distance, backend.sync_threshold),
+        "configuration": index_configuration(operation.distance, backend.sync_threshold, operation.hnsw),
     }
     path = backend.connection.collection_path()
     created = await backend.connection.request(
@@ -180,7 +182,7 @@ async def _post(backend: HttpBackend, kind: type[T], collection_id: str, verb: s
     return await backend.connection.request(kind, "POST", backend.connection.collection_path(collection_id, verb), body)
 
 
-async def _record_columns(backend: HttpBackend, records: RecordBatch) -> dict[str, object]:
+async def _record_columns(backend: HttpBackend, records: RecordBatch) -> dict[str, Sequence[object]]:
     """The body of a write."""
     # msgspec encodes bytes as base64, which Chroma reads unless its preflight says otherwise.
     preflight = await backend.connection.preflight()
@@ -189,11 +191,38 @@ async def _record_columns(backend: HttpBackend, records: RecordBatch) -> dict[st
     return {"ids": records.ids, "embeddings": rows, "documents": records.texts, "metadatas": records.metadatas}
 
 
+async def _write(
+    backend: HttpBackend, operation: AddRecords | UpsertRecords, columns: dict[str, Sequence[object]]
+) -> None:
+    """Send a write in one request. If it exceeds the server's limit and may be split, send several.
+
+    Nothing is sent if one record is too large by itself. An add that fails after its first request is undone, as far as
+    the server responds; an upsert remains in part.
+    """
+    try:
+        await _post(backend, EmptyResponse, operation.collection_id, operation.name, columns)
+        return
+    except TooLargeForChroma:
+        if not operation.may_split:
+            raise
+    sent = 0
+    for chunk in split_columns(columns):
+        try:
+            await _post(backend, EmptyResponse, operation.collection_id, operation.name, chunk)
+        except ServiceError:
+            if sent and isinstance(operation, AddRecords):
+                undo = UndoAdd(operation.collection_id, operation.records.ids[:sent], operation.write_tokens[0])
+                with suppress(ServiceError):
+                    await backend.call(undo)
+            raise
+        sent += len(chunk["ids"])
+
+
 @_execute.register(AddRecords)
 async def _add_records(operation: AddRecords, backend: HttpBackend) -> None:
     """The write tokens are stored in the records' `uris`, which nothing else here uses."""
-    body = {**await _record_columns(backend, operation.records), "uris": operation.write_tokens}
-    await _post(backend, EmptyResponse, operation.collection_id, "add", body)
+    columns = await _record_columns(backend, operation.records)
+    await _write(backend, operation, {**columns, "uris": operation.write_tokens})
 
 
 @_execute.register(GetWriteTokens)
@@ -213,8 +242,13 @@ async def _undo_add(operation: UndoAdd, backend: HttpBackend) -> None:
 
 @_execute.register(UpsertRecords)
 async def _upsert_records(operation: UpsertRecords, backend: HttpBackend) -> None:
-    body = await _record_columns(backend, operation.records)
-    await _post(backend, EmptyResponse, operation.collection_id, "upsert", body)
+    await _write(backend, operation, await _record_columns(backend, operation.records))
+
+
+@_execute.register(UpdateMetadatas)
+async def _update_metadatas(operation: UpdateMetadatas, backend: HttpBackend) -> None:
+    body = {"ids": operation.ids, "metadatas": operation.metadatas}
+    await _post(backend, EmptyResponse, operation.collection_id, "update", body)
 
 
 @_execute.register(GetRecords)

@@ -1,0 +1,221 @@
+"""`ExactSearch`: nearest documents by comparison with every match, without Chroma's index.
+
+Chroma's HNSW graph loses documents: embeddings with `l2` or `ip` and differing lengths, many equal embeddings, or
+documents that were replaced. No query finds them, not even their own embedding with a filter on their own id (measured
+with 1.5.9: up to 356 of 500 documents). A get finds all of them. So the matches' embeddings are read and compared here.
+
+The result is read last, as a whole, and its distances are computed from what that read returned. A result is therefore
+consistent, whatever is written while the search runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ragstore.chroma.backend import Backend
+from ragstore.chroma.operations import CountRecords, GetRecords
+from ragstore.chroma.records import Column, Records
+from ragstore.model.collections import Collection
+from ragstore.model.distances import distances_to
+from ragstore.model.filters.condition import Condition
+from ragstore.model.queries import Matches, Query
+from ragstore.model.vectors import Vector
+
+CHUNK_VALUES: Final = 256_000
+"""Maximum numbers of the embeddings that one call reads: 667 embeddings of 384. Decoding them takes 17 ms, in which the
+event loop does nothing else."""
+
+MAX_CHUNK: Final = 2000
+"""Maximum embeddings that one call reads."""
+
+ONE_CALL_VALUES: Final = 7_680
+"""Below this, texts and metadata are read with the embeddings: 20 documents with embeddings of 384. Above it, reading
+those of the results by a second call is faster, and the texts of all matches may be large."""
+
+VALUES_OF_TEXT: Final = 64
+"""A text of 600 characters and its metadata cost as much time as this many numbers."""
+
+MAX_ATTEMPTS: Final = 3
+"""How often a search is repeated because a result was changed or deleted before it was read."""
+
+_ALL: Final[tuple[Column, ...]] = ("documents", "metadatas", "embeddings")
+
+
+@dataclass(slots=True)
+class _Nearest:
+    """The nearest documents of one query so far.
+
+    Attributes:
+        query: the query.
+        ids: their ids, nearest first; documents at the same distance in insertion order.
+        distances: their distances.
+    """
+
+    query: Query
+    ids: list[str]
+    distances: Vector
+
+    def add(self, ids: list[str], distances: Vector) -> None:
+        """Compare with further documents, which were inserted later."""
+        merged = np.concatenate([self.distances, distances])
+        order = np.argsort(merged, kind="stable")[: self.query.top_k]
+        known = len(self.ids)
+        self.ids = [self.ids[index] if index < known else ids[index - known] for index in order.tolist()]
+        self.distances = merged[order]
+
+
+class ExactSearch:
+    """Searches collections by comparison.
+
+    Args:
+        backend: Chroma.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def nearest_of_few(
+        self, collection: Collection, queries: Sequence[Query], max_matches: int
+    ) -> list[Matches] | None:
+        """The nearest documents of each query, if few documents match.
+
+        Args:
+            collection: the collection, which has a dimension.
+            queries: queries that have one filter.
+            max_matches: maximum number of matches.
+
+        Returns:
+            The results of each query; None if more documents match.
+        """
+        condition = queries[0].condition
+        dimension = collection.dimension or 1
+        # A text filter is expensive, so it runs only once.
+        values = max_matches * (dimension + VALUES_OF_TEXT)
+        in_one_call = values <= ONE_CALL_VALUES or condition.where_document is not None
+        columns: tuple[Column, ...] = _ALL if in_one_call else ("embeddings",)
+        for _ in range(MAX_ATTEMPTS):
+            found = await self._backend.call(_get(collection, condition, limit=max_matches + 1, columns=columns))
+            if len(found.ids) > max_matches:
+                return None
+            if in_one_call:
+                break
+            nearest = _nothing_yet(queries)
+            _compare(nearest, found, collection)
+            chosen = await self._read(collection, condition, nearest)
+            if chosen is not None:
+                found = chosen
+                break
+        else:
+            found = await self._backend.call(_get(collection, condition, limit=max_matches, columns=_ALL))
+        return [_matches(query, found, collection) for query in queries]
+
+    async def ids_or_count(self, collection: Collection, condition: Condition) -> list[str] | int:
+        """The matches' ids; without a filter only their number, which Chroma returns faster."""
+        if condition.is_none:
+            return await self._backend.call(CountRecords(collection.id))
+        return (await self._backend.call(_get(collection, condition))).ids
+
+    async def nearest(self, collection: Collection, queries: Sequence[Query], ids: list[str] | None) -> list[Matches]:
+        """The nearest documents of each query, by comparison with all matches, chunk by chunk.
+
+        Args:
+            collection: the collection, which has a dimension.
+            queries: queries that have one filter.
+            ids: ids of the matches; None if they are to be read.
+        """
+        condition = queries[0].condition
+        nearest: list[_Nearest] = []
+        for _ in range(MAX_ATTEMPTS):
+            if ids is None:
+                ids = (await self._backend.call(_get(collection, condition))).ids
+            nearest = _nothing_yet(queries)
+            for chunk in _chunks(ids, collection.dimension or 1):
+                found = await self._backend.call(GetRecords(collection.id, chunk, columns=("embeddings",)))
+                _compare(nearest, found, collection)
+            chosen = await self._read(collection, condition, nearest)
+            if chosen is not None:
+                return [_matches(query, chosen, collection) for query in queries]
+            ids = None
+        # Writes overtake the search. What is there of the last candidates is the result.
+        candidates = list(dict.fromkeys(key for each in nearest for key in each.ids))
+        found = await self._backend.call(_get(collection, condition, candidates, columns=_ALL))
+        return [_matches(query, found, collection) for query in queries]
+
+    async def _read(self, collection: Collection, condition: Condition, nearest: list[_Nearest]) -> Records | None:
+        """Read the nearest documents of all queries.
+
+        Returns:
+            The documents; None if one of them was deleted, replaced, or does not match any more.
+        """
+        distances: dict[str, list[tuple[Query, float]]] = {}
+        for each in nearest:
+            for key, distance in zip(each.ids, each.distances.tolist(), strict=True):
+                distances.setdefault(key, []).append((each.query, distance))
+        if not distances:
+            return Records([], [], [], np.empty((0, 0), dtype=np.float32))
+        chosen = await self._backend.call(_get(collection, condition, list(distances), columns=_ALL))
+        if len(chosen.ids) < len(distances) or chosen.embeddings is None:
+            return None
+        for key, embedding in zip(chosen.ids, chosen.embeddings, strict=True):
+            for query, distance in distances[key]:
+                now = distances_to(embedding[np.newaxis], query.embedding, collection.distance)
+                if float(now[0]) != distance:
+                    return None
+        return chosen
+
+
+def _nothing_yet(queries: Sequence[Query]) -> list[_Nearest]:
+    return [_Nearest(query, [], np.empty(0, dtype=np.float32)) for query in queries]
+
+
+def _get(
+    collection: Collection,
+    condition: Condition,
+    ids: list[str] | None = None,
+    *,
+    limit: int | None = None,
+    columns: tuple[Column, ...] = (),
+) -> GetRecords:
+    return GetRecords(
+        collection.id,
+        ids,
+        where=condition.chroma_where,
+        where_document=condition.chroma_where_document,
+        limit=limit,
+        columns=columns,
+    )
+
+
+def _chunks(ids: list[str], dimension: int) -> Iterator[list[str]]:
+    size = max(1, min(MAX_CHUNK, CHUNK_VALUES // dimension))
+    for start in range(0, len(ids), size):
+        yield ids[start : start + size]
+
+
+def _compare(nearest: list[_Nearest], found: Records, collection: Collection) -> None:
+    """Compare documents with each query."""
+    if found.embeddings is None or not found.ids:
+        return
+    for each in nearest:
+        each.add(found.ids, distances_to(found.embeddings, each.query.embedding, collection.distance))
+
+
+def _matches(query: Query, found: Records, collection: Collection) -> Matches:
+    """The `top_k` nearest of documents that were read with all columns."""
+    texts, metadatas = found.texts or [], found.metadatas or []
+    if found.embeddings is None or not found.ids:
+        return Matches([], [], [], [], None)
+    distances = distances_to(found.embeddings, query.embedding, collection.distance)
+    order = np.argsort(distances, kind="stable")[: query.top_k]
+    indexes = order.tolist()
+    return Matches(
+        [found.ids[index] for index in indexes],
+        [texts[index] for index in indexes],
+        [metadatas[index] for index in indexes],
+        [float(distances[index]) for index in indexes],
+        found.embeddings[order] if query.with_embeddings else None,
+    )

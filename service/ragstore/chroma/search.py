@@ -1,0 +1,113 @@
+"""`CollectionSearch`: queries of a collection, by Chroma's index and, where that returns too few results, exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from prometheus_client import Counter
+
+from ragstore.chroma.backend import Backend
+from ragstore.chroma.exact_search import ExactSearch
+from ragstore.chroma.operations import QueryRecords
+from ragstore.chroma.query_groups import group_for_calls
+from ragstore.chroma.records import MAX_FLOAT32, Column, QueryResult
+from ragstore.kit.deferred_metrics import record
+from ragstore.model.collections import Collection
+from ragstore.model.queries import Matches, Query
+
+COMPLETED: Final = Counter(
+    "ragstore_completed_queries_total",
+    "Query vectors for which Chroma's index found fewer documents than match, so that all matches were compared.",
+)
+
+
+class CollectionSearch:
+    """Searches collections.
+
+    Args:
+        backend: Chroma.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._exact = ExactSearch(backend)
+
+    async def query(self, collection: Collection, queries: Sequence[Query]) -> list[Matches]:
+        """The nearest documents of each query; `min(top_k, matching documents)` of them.
+
+        Queries with the same filter are one call.
+        """
+        hits: dict[int, Matches] = {}
+        for indexes in group_for_calls(queries):
+            first = queries[indexes[0]]
+            results = await self._backend.call(
+                QueryRecords(
+                    collection.id,
+                    np.stack([queries[index].embedding for index in indexes]),
+                    max(queries[index].top_k for index in indexes),
+                    where=first.condition.chroma_where,
+                    where_document=first.condition.chroma_where_document,
+                    columns=_columns(first.with_embeddings),
+                )
+            )
+            for index, result in zip(indexes, results, strict=True):
+                hits[index] = _hits(result, queries[index].top_k)
+            short = [index for index in indexes if _is_short(queries[index], hits[index])]
+            if short:
+                hits |= await self._complete(collection, {index: queries[index] for index in short}, hits)
+        return [hits[index] for index in range(len(queries))]
+
+    async def query_exact(
+        self, collection: Collection, queries: Sequence[Query], max_matches: int
+    ) -> list[Matches] | None:
+        """The nearest documents of each query, by comparison with every match.
+
+        Args:
+            collection: the collection.
+            queries: queries that have one filter.
+            max_matches: maximum number of matches.
+
+        Returns:
+            The results of each query; None if more documents match.
+        """
+        return await self._exact.nearest_of_few(collection, queries, max_matches)
+
+    async def _complete(
+        self, collection: Collection, queries: dict[int, Query], hits: dict[int, Matches]
+    ) -> dict[int, Matches]:
+        """The complete results of those queries whose results are fewer than `top_k` although more documents match."""
+        condition = next(iter(queries.values())).condition
+        ids = await self._exact.ids_or_count(collection, condition)
+        total = ids if isinstance(ids, int) else len(ids)
+        lacking = {index: query for index, query in queries.items() if len(hits[index].ids) < min(query.top_k, total)}
+        if not lacking:
+            return {}
+        record(COMPLETED.inc, len(lacking))
+        known = None if isinstance(ids, int) else ids
+        complete = await self._exact.nearest(collection, list(lacking.values()), known)
+        return dict(zip(lacking, complete, strict=True))
+
+
+def _is_short(query: Query, hits: Matches) -> bool:
+    return len(hits.ids) < query.top_k and not query.may_be_short
+
+
+def _columns(with_embeddings: bool) -> tuple[Column, ...]:
+    return ("documents", "metadatas", "embeddings") if with_embeddings else ("documents", "metadatas")
+
+
+def _hits(found: QueryResult, top_k: int) -> Matches:
+    """The `top_k` nearest hits, with finite distances."""
+    distances = [distance if math.isfinite(distance) else MAX_FLOAT32 for distance in found.distances]
+    order = sorted(range(len(distances)), key=distances.__getitem__)[:top_k]
+    texts, metadatas = found.texts or [], found.metadatas or []
+    return Matches(
+        ids=[found.ids[index] for index in order],
+        texts=[texts[index] for index in order],
+        metadatas=[metadatas[index] for index in order],
+        distances=[distances[index] for index in order],
+        embeddings=None if found.embeddings is None else found.embeddings[order],
+    )

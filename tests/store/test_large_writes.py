@@ -1,0 +1,98 @@
+"""Writes that are larger than a Chroma server accepts in one request: 40 MiB."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Literal
+from uuid import uuid4
+
+import pytest
+
+from ragstore.chroma.backend import Backend
+from ragstore.errors import ChromaFailed, TooLargeForChroma
+from ragstore.model.documents import EVERYTHING, Write
+from ragstore.store.protocol import Store, write_batch
+from tests.support.factories import add_documents, batch, of_ids
+from tests.support.fake_servers import between, listening, with_content
+from tests.support.servers import Served
+from tests.support.stores import StoreLocation, exact, http_backend
+
+
+@asynccontextmanager
+async def started(backend: Backend) -> AsyncIterator[Store]:
+    """A running store over a backend."""
+    store = exact(backend)
+    await store.start()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@pytest.mark.parametrize("kind", ["add", "upsert"])
+async def test_a_write_that_is_too_large_for_one_request_to_a_chroma_server_is_sent_in_several(
+    kind: Literal["add", "upsert"], chroma: Served, name: str
+) -> None:
+    """A server accepts bodies of 40 MiB."""
+    requests: list[tuple[str, bytes]] = []
+    async with listening(between(chroma.url, requests)) as url, started(http_backend(url, "store_tests")) as store:
+        await store.create_collection(name, {}, "l2")
+        await write_batch(store, name, Write(kind, batch(*"abcd", text="x" * (15 * 2**20))))
+        assert [head.split()[1].rpartition("/")[2] for head, body in requests if len(body) > 2**20] == [kind, kind]
+        assert await store.get_ids(name, EVERYTHING) == [*"abcd"]
+        assert (await store.get(name, of_ids("d"), with_embeddings=True)).embeddings.tolist() == [[4, 1]]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("kind", ["add", "upsert"])
+async def test_nothing_is_written_if_one_document_of_a_write_is_too_large_for_a_chroma_server(
+    kind: Literal["add", "upsert"], chroma: Served, name: str
+) -> None:
+    async with started(http_backend(chroma.url, "store_tests")) as store:
+        await store.create_collection(name, {}, "l2")
+        documents = batch(*"ab", text="x")
+        documents.texts[1] = "x" * (41 * 2**20)
+        with pytest.raises(TooLargeForChroma):
+            await write_batch(store, name, Write(kind, documents))
+        assert await store.count(name) == 0
+
+
+async def test_an_add_of_several_requests_is_undone_if_one_of_them_fails(chroma: Served, name: str) -> None:
+    added: list[bytes] = []
+
+    def fail_second(head: str, response: str, content: bytes) -> tuple[str, bytes]:
+        if "/add " not in head or len(added) > 1:
+            return response, content
+        added.append(content)
+        if len(added) < 2:
+            return response, content
+        error = b'{"error":"InternalError","message":"disk full"}'
+        _, failed = with_content(response, content, error)
+        return f"HTTP/1.1 500 Internal Server Error\r\ncontent-length: {len(error)}\r\n\r\n", failed
+
+    async with (
+        listening(between(chroma.url, [], change=fail_second)) as url,
+        started(http_backend(url, "store_tests")) as store,
+    ):
+        await store.create_collection(name, {}, "l2")
+        with pytest.raises(ChromaFailed):
+            await add_documents(store, name, batch(*"ab", text="x" * (25 * 2**20)))
+        # The proxy has passed the second request on, so its document remains; the first request's is removed.
+        assert await store.get_ids(name, EVERYTHING) == ["b"]
+
+
+async def test_a_write_that_a_chroma_server_does_not_accept_is_rejected_and_writes_nothing(
+    location: StoreLocation,
+) -> None:
+    """A server accepts bodies of 40 MiB. Writes that are larger together are executed one by one."""
+    store = exact(http_backend(location.chroma_url, location.database))
+    await store.start()
+    name = f"t-{uuid4().hex}"
+    await store.create_collection(name, {}, "l2")
+    large = [Write("upsert", batch(document_id, text="x" * (15 * 2**20))) for document_id in "abc"]
+    outcomes = await store.write(name, [*large, Write("upsert", batch("d", text="x" * (41 * 2**20)))])
+    assert outcomes[:3] == [None, None, None]
+    assert isinstance(outcomes[3], TooLargeForChroma)
+    assert sorted(await store.get_ids(name, EVERYTHING)) == ["a", "b", "c"]
+    await store.delete_collection(name)
+    await store.close()

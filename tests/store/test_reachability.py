@@ -1,0 +1,232 @@
+"""Every stored document is found, also where Chroma's index has lost it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from ragstore.chroma.operations import GetRecords, Operation, QueryRecords
+from ragstore.model.collections import Distance
+from ragstore.model.distances import distances_to
+from ragstore.model.documents import Batch
+from ragstore.model.filters.condition import Condition
+from ragstore.model.queries import Query
+from ragstore.model.vectors import Matrix
+from ragstore.store.filter_planning import (
+    MAX_EXACT_VALUES,
+    SMALL_COLLECTION_VALUES,
+    FilterPlanningStore,
+)
+from ragstore.store.protocol import Store
+from tests.support.factories import add_documents, of_ids, upsert_documents
+from tests.support.spies import SpyBackend
+
+DIMENSION = 384
+COUNT = 250
+SAMPLE = range(0, COUNT, 5)
+
+
+def varying_lengths(count: int, seed: int) -> Matrix:
+    """Random directions with lengths that vary by 30 %, of which Chroma's index loses half with `l2`."""
+    generator = np.random.default_rng(seed)
+    directions = generator.normal(size=(count, DIMENSION))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    return (directions * generator.lognormal(0, 0.3, (count, 1))).astype(np.float32)
+
+
+def many_equal(count: int, seed: int) -> Matrix:
+    """Random embeddings of which seven in eight are equal."""
+    generator = np.random.default_rng(seed)
+    rows = generator.normal(size=(count, DIMENSION)).astype(np.float32)
+    rows[generator.random(count) < 7 / 8] = rows[0]
+    return rows
+
+
+def documents_of(rows: Matrix) -> Batch:
+    """Documents with these embeddings; `one` is unique, `few` selects a twentieth, `half` a half."""
+    ids = [str(row) for row in range(len(rows))]
+    return Batch(
+        ids,
+        [f"text of {key}" for key in ids],
+        [{"one": key, "few": row % 20 == 0, "half": row % 2 == 0} for row, key in enumerate(ids)],
+        rows,
+    )
+
+
+LOST: dict[str, tuple[Distance, list[Matrix]]] = {
+    "l2, lengths vary": ("l2", [varying_lengths(COUNT, 1)]),
+    "l2, replaced": ("l2", [varying_lengths(COUNT, seed) for seed in (2, 3)]),
+    "ip, replaced": ("ip", [varying_lengths(COUNT, seed) for seed in (5, 6)]),
+    "cosine, many equal": ("cosine", [many_equal(COUNT, 8)]),
+}
+
+
+@pytest.fixture(scope="module", params=LOST)
+async def lost(request: pytest.FixtureRequest, store: Store) -> AsyncIterator[tuple[str, Distance, Matrix]]:
+    """A collection of which Chroma's index loses documents, its distance, and its embeddings."""
+    distance, rounds = LOST[request.param]
+    name = f"t-{uuid4().hex}"
+    await store.create_collection(name, {}, distance)
+    for rows in rounds:
+        await upsert_documents(store, name, documents_of(rows))
+    yield name, distance, rounds[-1]
+    await store.delete_collection(name)
+
+
+async def test_every_document_is_found_by_its_own_embedding_and_a_filter_on_it(
+    store: Store, lost: tuple[str, Distance, Matrix]
+) -> None:
+    name, _, rows = lost
+    for row in SAMPLE:
+        found = await store.query(name, [Query(rows[row], 1, Condition.parse({"one": str(row)}))])
+        assert found.matches[0].ids == [str(row)]
+
+
+async def test_a_query_returns_as_many_documents_as_match_up_to_top_k(
+    store: Store, lost: tuple[str, Distance, Matrix]
+) -> None:
+    name, _, rows = lost
+    everything = (await store.query(name, [Query(rows[0], 1000)])).matches[0]
+    assert sorted(everything.ids, key=int) == [str(row) for row in range(COUNT)]
+    half = (await store.query(name, [Query(rows[0], 1000, Condition.parse({"half": True}))])).matches[0]
+    assert sorted(half.ids, key=int) == [str(row) for row in range(0, COUNT, 2)]
+    text = Condition.parse(None, {"$contains": "text"})
+    assert len((await store.query(name, [Query(rows[0], 200, text)])).matches[0].ids) == 200
+
+
+async def test_completed_results_are_those_of_numpy(store: Store, lost: tuple[str, Distance, Matrix]) -> None:
+    name, distance, rows = lost
+    queries = [Query(varying_lengths(1, seed)[0], COUNT, with_embeddings=True) for seed in (20, 21)]
+    found = await store.query(name, queries)
+    for query, hits in zip(queries, found.matches, strict=True):
+        expected = distances_to(rows, query.embedding, distance)
+        assert hits.distances == pytest.approx(np.sort(expected).tolist(), rel=1e-4, abs=1e-5)
+        assert [float(expected[int(key)]) for key in hits.ids] == pytest.approx(hits.distances, rel=1e-4, abs=1e-5)
+        assert hits.texts == [f"text of {key}" for key in hits.ids]
+        assert hits.metadatas == [documents_of(rows).metadatas[int(key)] for key in hits.ids]
+        assert hits.embeddings is not None
+        assert hits.embeddings.shape == rows.shape
+
+
+@pytest.mark.parametrize("text_given", [None, {"$contains": "text"}])
+async def test_a_filter_that_few_documents_match_returns_the_nearest_of_them(
+    store: Store, lost: tuple[str, Distance, Matrix], text_given: dict[str, object] | None
+) -> None:
+    """The stores without a planner complete short results only."""
+    name, distance, rows = lost
+    condition = Condition.parse({"few": True}, text_given)
+    planned = FilterPlanningStore(store)
+    for seed in range(30, 40):
+        embedding = varying_lengths(1, seed)[0]
+        expected = np.sort(distances_to(rows[::20], embedding, distance))[:5]
+        hits = (await planned.query(name, [Query(embedding, 5, condition)])).matches[0]
+        assert hits.distances == pytest.approx(expected.tolist(), rel=1e-5, abs=1e-6)
+
+
+# -- plans ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def bare_collection(bare: Store) -> AsyncIterator[str]:
+    """A new, empty collection of the innermost store, with the distance l2."""
+    name = f"t-{uuid4().hex}"
+    await bare.create_collection(name, {}, "l2")
+    yield name
+    await bare.delete_collection(name)
+
+
+def _reads(backend: SpyBackend) -> list[Operation[object]]:
+    """The reads and queries so far."""
+    return [operation for operation in backend.operations if isinstance(operation, (GetRecords, QueryRecords))]
+
+
+async def test_the_usual_query_costs_no_further_call(
+    bare: Store, spy_backend: SpyBackend, bare_collection: str
+) -> None:
+    rows = varying_lengths(60, 9)
+    await add_documents(bare, bare_collection, documents_of(rows))
+    spy_backend.operations.clear()
+    await bare.query(bare_collection, [Query(rows[0], 1), Query(rows[1], 3)])
+    assert [type(operation) for operation in _reads(spy_backend)] == [QueryRecords]
+
+
+async def test_a_large_match_is_compared_in_chunks(bare: Store, spy_backend: SpyBackend, bare_collection: str) -> None:
+    rows = np.tile(varying_lengths(250, 10), (1, 8))
+    rows[:, 0] += np.arange(250)
+    await add_documents(bare, bare_collection, documents_of(rows))
+    spy_backend.operations.clear()
+    hits = (await bare.query(bare_collection, [Query(rows[0], 250)])).matches[0]
+    assert len(hits.ids) == 250
+    sizes = [operation.size for operation in _reads(spy_backend) if isinstance(operation, GetRecords)]
+    assert sizes in ([], [None, 83, 83, 83, 1, 250])
+
+
+async def test_more_matches_than_the_limit_are_not_compared(
+    bare: Store, spy_backend: SpyBackend, bare_collection: str
+) -> None:
+    few = MAX_EXACT_VALUES // DIMENSION
+    rows = varying_lengths(few + 1, 11)
+    await add_documents(bare, bare_collection, documents_of(rows))
+    planned = FilterPlanningStore(bare)
+    exact = {"one": {"$ne": "0"}}
+    too_many = {"one": {"$ne": "none"}}
+    spy_backend.operations.clear()
+    for _ in range(2):
+        await planned.query(bare_collection, [Query(rows[0], 3, Condition.parse(exact))])
+    assert {type(operation) for operation in _reads(spy_backend)} == {GetRecords}
+    await planned.query(bare_collection, [Query(rows[0], 3, Condition.parse(too_many))])
+    spy_backend.operations.clear()
+    await planned.query(bare_collection, [Query(rows[0], 3, Condition.parse(too_many))])
+    assert [type(operation) for operation in _reads(spy_backend)] == [QueryRecords]
+
+
+async def test_a_filter_is_exact_again_after_a_deletion(
+    bare: Store, spy_backend: SpyBackend, bare_collection: str
+) -> None:
+    rows = varying_lengths(MAX_EXACT_VALUES // DIMENSION + 1, 12)
+    await add_documents(bare, bare_collection, documents_of(rows))
+    planned = FilterPlanningStore(bare)
+    query = Query(rows[0], 3, Condition.parse({"one": {"$ne": "none"}}))
+    await planned.query(bare_collection, [query])
+    await planned.delete(bare_collection, of_ids("1"))
+    spy_backend.operations.clear()
+    await planned.query(bare_collection, [query])
+    assert QueryRecords not in [type(operation) for operation in _reads(spy_backend)]
+
+
+async def test_a_small_collection_is_compared_without_a_filter(
+    bare: Store, spy_backend: SpyBackend, bare_collection: str
+) -> None:
+    small = SMALL_COLLECTION_VALUES // DIMENSION
+    rows = varying_lengths(small + 1, 13)
+    planned = FilterPlanningStore(bare)
+    await add_documents(bare, bare_collection, documents_of(rows[:small]))
+    spy_backend.operations.clear()
+    hits = (await planned.query(bare_collection, [Query(rows[3], 2)])).matches[0]
+    assert hits.ids[0] == "3"
+    assert [type(operation) for operation in _reads(spy_backend)] == [GetRecords]
+    await upsert_documents(bare, bare_collection, documents_of(rows))
+    await planned.query(bare_collection, [Query(rows[3], 2)])
+    spy_backend.operations.clear()
+    await planned.query(bare_collection, [Query(rows[3], 2)])
+    assert [type(operation) for operation in _reads(spy_backend)] == [QueryRecords]
+
+
+@pytest.mark.parametrize("distance", ["cosine", "l2", "ip"])
+async def test_exact_distances_are_chromas(store: Store, distance: Distance) -> None:
+    name = f"t-{uuid4().hex}"
+    await store.create_collection(name, {}, distance)
+    rows = np.concatenate([varying_lengths(40, 14), np.zeros((1, DIMENSION), dtype=np.float32)])
+    await add_documents(store, name, documents_of(rows))
+    condition = Condition.parse({"one": {"$ne": "none"}})
+    query = Query(varying_lengths(1, 15)[0], 41, condition)
+    exact = await store.query_exact(name, [query], 100)
+    assert exact is not None
+    approximate = await store.query(name, [Query(query.embedding, 10)])
+    of = dict(zip(exact.matches[0].ids, exact.matches[0].distances, strict=True))
+    for key, other in zip(approximate.matches[0].ids, approximate.matches[0].distances, strict=True):
+        assert of[key] == pytest.approx(other, rel=1e-5, abs=1e-6)
+    await store.delete_collection(name)
