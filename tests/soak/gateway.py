@@ -2,7 +2,7 @@
 
 `make soak-gateway SOAK="--minutes 10"` runs this. Every question has a number of its own, which the upstream repeats.
 The books say what each call must return, that the upstream received each question at most once, and that each request
-whose caller left was cancelled. After each round, without load, the gateway's memory, open files and threads are measured.
+whose caller left was cancelled. After each round, without load, memory, open files and threads are measured.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ BEHAVIOURS: Final[dict[str, Callable[[Exchange], Awaitable[None]]]] = {
 
 
 class Books:
-    """What was sent and what came back.
+    """The calls, their results, and the requests that the upstream received.
 
     Attributes:
         statuses: number of calls by kind and result.
