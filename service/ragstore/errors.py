@@ -29,6 +29,7 @@
     ├── Overloaded                      503, with Retry-After
     ├── Stopping                        503, with Retry-After
     ├── TooLargeForChroma               413
+    │   └── ChromaQuotaExceeded         413
     └── ChromaError
         ├── ChromaFailed                502
         │   └── ChromaOutOfFiles        502
@@ -232,6 +233,25 @@ class TooLargeForChroma(ServiceError):
 
     status = 413
     title = "Too large for Chroma"
+
+
+class ChromaQuotaExceeded(TooLargeForChroma):
+    """The request exceeds a quota of Chroma, and cannot be split so that it does not. Nothing was written.
+
+    Args:
+        what: what the quota limits.
+        usage: how much of it the request has.
+        limit: the quota.
+        path: JSON path of the field to blame.
+    """
+
+    title = "Chroma's quota exceeded"
+
+    def __init__(self, what: str, usage: int, limit: int, path: str) -> None:
+        message = f"Chroma's quota of {limit} {what} is exceeded: {usage}"
+        super().__init__(message, [FieldError(path, message)])
+        self.what = what
+        self.limit = limit
 
 
 class ChromaError(ServiceError, abstract=True):

@@ -61,6 +61,7 @@ from ragstore.chroma.steps import (
 )
 from ragstore.chroma.validation import validate_writes, warn_of_lengths
 from ragstore.errors import (
+    BatchTooLarge,
     ChromaFailed,
     CollectionNotFound,
     DimensionMismatch,
@@ -305,11 +306,15 @@ class ChromaStore:
             return await (self._add if kind == "add" else self._upsert)(collection, writes)
         except TooLargeForChroma as error:
             if len(writes) == 1:
-                return [error]
+                count, limit = len(writes[0].batch), await self.max_batch_size()
+                return [error if count <= limit else BatchTooLarge(limit, count)]
             return [outcome for write in writes for outcome in await self._write_alike(collection, kind, [write])]
 
     async def _upsert(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
-        present = await self.backend.call(GetRecords(collection.id, ids_of(writes), columns=("metadatas",)))
+        """Execute upserts as one."""
+        present = await self.backend.call(
+            GetRecords(collection.id, ids_of(writes), columns=("metadatas",), in_order=False)
+        )
         before = dict(zip(present.ids, present.metadatas or [], strict=True))
         merged = merge(collection.name, writes, before)
         if merged.records.ids:

@@ -243,7 +243,12 @@ class UpdateMetadatas(_CollectionById[None], frozen=True, eq=False):
 
 
 class GetRecords(_CollectionById[Records], frozen=True, eq=False):
-    """Read records in insertion order, with the columns that are requested."""
+    """Read records in insertion order, with the columns that are requested.
+
+    Attributes:
+        in_order: whether the order matters. Chroma returns one call's records in order, so it costs something only
+            where one call cannot read them all.
+    """
 
     name = "get"
 
@@ -253,6 +258,7 @@ class GetRecords(_CollectionById[Records], frozen=True, eq=False):
     limit: int | None = None
     offset: int = 0
     columns: tuple[Column, ...] = ()
+    in_order: bool = True
 
     @property
     def size(self) -> int | None:
