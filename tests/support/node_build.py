@@ -18,7 +18,6 @@ _SOURCES: Final = (
     "clients/node/package.json",
     "clients/node/tsconfig.json",
     "clients/node/tsconfig.cjs.json",
-    "tests/node",
 )
 
 
@@ -51,5 +50,6 @@ def build() -> None:
 
 def _newest() -> float:
     """Modification time of the newest source."""
-    files = [file for name in _SOURCES for file in [ROOT / name, *(ROOT / name).rglob("*.ts*")]]
+    files = [file for name in _SOURCES for file in [ROOT / name, *(ROOT / name).rglob("*")]]
+    files += (ROOT / "tests" / "node").glob("*.ts*")
     return max(file.stat().st_mtime for file in files if file.is_file())

@@ -89,7 +89,7 @@ export class Client {
     const client = new Client(this.baseUrl, { ...this.#options, ...options, headers });
     const { authorization } = this.#settings.headers;
     if (options.apiKey === undefined && authorization !== undefined) {
-      client.#settings.headers["authorization"] = authorization;
+      client.#settings.headers.authorization = authorization;
     }
     return client;
   }

@@ -56,7 +56,7 @@ export async function createCollection(
     ifExists: true,
   });
   const { ifExists, ...collection } = own;
-  if (ifExists !== undefined && ifExists !== "use") {
+  if (ifExists !== undefined && (ifExists as string) !== "use") {
     throw new InvalidInput("ifExists must be 'use'");
   }
   checkMetadata(collection.metadata, "$.metadata");
@@ -74,8 +74,8 @@ export async function createCollection(
 
 function checkSame(existing: CollectionCreated, { distance, embeddingModel, embeddingProvider, metadata }: NewCollection): void {
   const wanted = {
-    embedding_model: embeddingModel ?? metadata?.["embedding_model"],
-    embedding_provider: embeddingProvider ?? metadata?.["embedding_provider"],
+    embedding_model: embeddingModel ?? metadata?.embedding_model,
+    embedding_provider: embeddingProvider ?? metadata?.embedding_provider,
   };
   const differences = Object.entries(wanted)
     .filter(([key, value]) => typeof value === "string" && existing.metadata[key] !== value)

@@ -44,6 +44,7 @@ export class Core {
 }
 
 /** A body of the contract from options with the names of JavaScript. */
+// eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- the caller names the contract's type
 export function wireBody<T>(options: object): T {
   return snakeKeys(options) as T;
 }

@@ -43,7 +43,7 @@ export class RagstoreError extends Error {
   /** The call's URL, without user, password and query string. */
   url = "";
   /** What was stored before this error ended an `ingestAll`. */
-  report: IngestionReport | undefined;
+  declare report?: IngestionReport;
 
   override get name(): string {
     return this.constructor.name;

@@ -68,7 +68,7 @@ export function parseRetries(retries: Retries | undefined): Partial<RetryPolicy>
     }
     return { attempts: retries + 1 };
   }
-  if (typeof retries !== "object" || (retries as unknown) === null) {
+  if (!(retries instanceof Object)) {
     throw new InvalidConfiguration("retries must be a number of retries or a policy");
   }
   for (const [name, value] of Object.entries(retries) as [string, unknown][]) {

@@ -46,7 +46,7 @@ export function failureOf(error: unknown): Failure {
   if (code in NO_CONNECTION) {
     return { ErrorClass: ConnectFailed, reason: `${NO_CONNECTION[code] ?? code} (${code})`, permanent: false };
   }
-  if (CERTIFICATE.test(code) || /invalid peer certificate/.test(message)) {
+  if (CERTIFICATE.test(code) || message.includes("invalid peer certificate")) {
     const reason = `the TLS certificate was not accepted: ${message || code}`;
     return { ErrorClass: ConnectFailed, reason, permanent: true };
   }
@@ -57,7 +57,7 @@ export function failureOf(error: unknown): Failure {
     return { ErrorClass: ConnectFailed, reason: "fetch blocks this port", permanent: true };
   }
   // Deno has no codes; it says which part of the client failed.
-  if (/client error \(Connect\)/.test(message)) {
+  if (message.includes("client error (Connect)")) {
     return { ErrorClass: ConnectFailed, reason: denoReason(message), permanent: /certificate|tls/i.test(message) };
   }
   const reason = code in BROKEN ? `${BROKEN[code] ?? code} (${code})` : `the connection broke${code && ` (${code})`}`;

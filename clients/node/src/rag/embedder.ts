@@ -69,8 +69,8 @@ export class EmbeddingsClient implements Embedder {
    * @throws EmbeddingFailed if the server returned no usable vector in time.
    */
   async embed(text: string, options: EmbedOptions): Promise<Float32Array> {
-    const [vector] = await this.embedMany([text], options);
-    return vector as Float32Array;
+    const [vector = new Float32Array()] = await this.embedMany([text], options);
+    return vector;
   }
 
   /**
