@@ -75,7 +75,7 @@ describe("5,000 documents", () => {
   });
 
   test("embeddings are returned as they were sent", async () => {
-    const { embedding } = await client.getDocument(name, "handbook:chunk:17", { include: ["embedding"] });
+    const { embedding } = await client.getDocument(name, "handbook:chunk:17", { includeEmbeddings: true });
     assert.equal(embedding?.length, DIMENSION);
     // With the cosine distance, Chroma stores unit vectors: the last bit may differ.
     assert.ok(vector(17).every((value, index) => Math.abs(value - (embedding[index] ?? 9)) < 1e-6));
@@ -118,7 +118,7 @@ describe("5,000 documents", () => {
     const second = await client.listDocuments(name, { limit: 10, offset: 10 });
     assert.deepEqual([second.count, second.total], [10, COUNT]);
     assert.equal(second.documents[0]?.id, "handbook:chunk:10");
-    const uncounted = await client.listDocuments(name, { limit: 1, total: false, include: ["embedding"] });
+    const uncounted = await client.listDocuments(name, { limit: 1, total: false, includeEmbeddings: true });
     assert.equal(uncounted.total, null);
     assert.equal(uncounted.documents[0]?.embedding?.length, DIMENSION);
     const all = await collect(client.iterDocuments(name, { where: { draft: true }, pageSize: 700, offset: 1 }));
@@ -141,7 +141,7 @@ describe("5,000 documents", () => {
       topK: 10,
       where: { layer: "section", page_number: { $lt: 50 } },
       whereDocument: { $contains: "handbook" },
-      include: ["embedding"],
+      includeEmbeddings: true,
     });
     assert.equal(filtered.count, 10);
     for (const { metadata, embedding } of filtered.results) {
@@ -227,8 +227,11 @@ test("a collection's handle has its calls", async () => {
     assert.equal((await handle.getDocument("handbook:chunk:3")).id, "handbook:chunk:3");
     assert.equal((await handle.query(vector(3, 4), { topK: 1 })).results[0]?.id, "handbook:chunk:3");
     assert.deepEqual((await handle.metadataValues("layer")).values, ["chunk", "section"]);
-    assert.equal((await handle.updateMetadata({ edition: 2 }, { merge: true })).metadata.edition, 2);
+    assert.equal((await handle.updateMetadata({ edition: 2 })).metadata.edition, 2);
+    assert.equal((await handle.updateDocuments({ "handbook:chunk:3": { page_number: 7 } })).count, 1);
+    assert.equal(await handle.documentExists("handbook:chunk:3"), true);
     assert.equal((await handle.deleteDocuments({ ids: ["handbook:chunk:3"] })).count, 1);
+    assert.equal(await handle.documentExists("handbook:chunk:3"), false);
     assert.equal((await handle.empty()).countDeleted, 29);
   } finally {
     await handle.delete();
@@ -241,7 +244,7 @@ test("documents by their ids, however many, in their order", async () => {
   await withCollection(client, async (name) => {
     await client.ingestAll(name, documents(1300, 2));
     const ids = Array.from({ length: 1300 }, (_, number) => `handbook:chunk:${1299 - number}`);
-    const found = await client.getDocuments(name, [...ids, "missing"], { include: ["embedding"] });
+    const found = await client.getDocuments(name, [...ids, "missing"], { includeEmbeddings: true });
     assert.deepEqual(
       found.map(({ id }) => id),
       ids,
@@ -249,6 +252,42 @@ test("documents by their ids, however many, in their order", async () => {
     assert.equal(found[0]?.embedding?.length, 2);
     assert.equal((await client.listDocuments(name, { ids: ids.slice(0, 300) })).count, 300);
     assert.equal((await client.listDocuments(name, { limit: 1200 })).count, 1200);
+  });
+});
+
+test("the metadata of documents are changed, and nothing else", async () => {
+  await withCollection(client, async (name) => {
+    const id = "handbook:chunk:1";
+    await client.upsertDocuments(name, documents(3, 4));
+    const before = await client.getDocument(name, id, { includeEmbeddings: true });
+    const merged = await client.updateDocuments(name, { [id]: { draft: null, edition: 2 } });
+    assert.deepEqual([merged.count, merged.mode], [1, "merge"]);
+    const metadata = { layer: "chunk", page_number: 1, edition: 2 };
+    assert.deepEqual(await client.getDocument(name, id, { includeEmbeddings: true }), { ...before, metadata });
+    await client.updateDocuments(name, new Map([[id, { edition: 3 }]]), { replace: true });
+    assert.deepEqual((await client.getDocument(name, id)).metadata, { edition: 3 });
+    const missing = await rejection(client.updateDocuments(name, { [id]: { edition: 4 }, none: {} }), NotFound);
+    assert.equal(missing.code, "documents_not_found");
+    const wrong = await rejection(client.updateDocuments(name, { [id]: { edition: Number.NaN } }), InvalidInput);
+    assert.match(wrong.message, /\$\.documents\[0\]\.metadata\.edition$/);
+    assert.deepEqual((await client.getDocument(name, id)).metadata, { edition: 3 });
+  });
+});
+
+test("texts are left out on request", async () => {
+  await withCollection(client, async (name) => {
+    await client.upsertDocuments(name, documents(3, 4));
+    const without = { includeTexts: false };
+    const found = [
+      ...(await client.listDocuments(name, without)).documents,
+      ...(await client.listDocuments(name, { ...without, where: { draft: true } })).documents,
+      ...(await collect(client.iterDocuments(name, without))),
+      ...(await client.getDocuments(name, ["handbook:chunk:1"], without)),
+      ...(await client.query(name, vector(1, 4), without)).results,
+      ...(await client.queryCollections([name], vector(1, 4), without)).results,
+    ];
+    assert.equal(found.length, 3 + 2 + 3 + 1 + 3 + 3);
+    assert.ok(found.every(({ text }) => text === ""));
   });
 });
 
@@ -299,9 +338,9 @@ test("collections and their metadata", async () => {
   await withCollection(client, async (name) => {
     const created = await client.createCollection(name, { getOrCreate: true });
     assert.equal(created.status, "exists");
-    const replaced = await client.updateCollectionMetadata(name, { language: "en", edition: 2 });
+    const replaced = await client.updateCollectionMetadata(name, { language: "en", edition: 2 }, { merge: false });
     assert.deepEqual([replaced.merge, replaced.metadata], [false, { language: "en", edition: 2 }]);
-    const merged = await client.updateCollectionMetadata(name, { edition: null, reviewed: true }, { merge: true });
+    const merged = await client.updateCollectionMetadata(name, { edition: null, reviewed: true });
     assert.deepEqual([merged.merge, merged.metadata], [true, { language: "en", reviewed: true }]);
     const listed = await client.listCollections({ limit: 1 });
     assert.equal(listed.count, 1);
@@ -317,6 +356,7 @@ test("service info and health", async () => {
   assert.equal((await client.ready()).status, "ready");
   assert.equal((await client.live()).status, "alive");
   assert.match(await client.metrics(), /^# HELP /m);
+  assert.match(await client.openapi(), /^\{/);
 });
 
 describe("errors of the contract", () => {

@@ -112,7 +112,9 @@ def test_jest_loads_the_client(project: Path) -> None:
     folder = project / "jest"
     folder.mkdir()
     shutil.copy(ECOSYSTEM / "types" / "client.test.js", folder)
-    (folder / "package.json").write_text(json.dumps({"jest": {"testEnvironment": str(TOOLS / "jest-environment-node")}}))
+    (folder / "package.json").write_text(
+        json.dumps({"jest": {"testEnvironment": str(TOOLS / "jest-environment-node")}})
+    )
     run(str(TOOLS / ".bin" / "jest"), "--rootDir", str(folder), "--ci", "--watchman=false", "--no-cache", cwd=folder)
 
 

@@ -148,7 +148,7 @@ export async function updateCollectionMetadata(
 ): Promise<MetadataUpdated> {
   const { call, own } = parseOptions<{ merge?: boolean | undefined }>("updateCollectionMetadata", options, { merge: true });
   checkMetadata(metadata, "$.metadata");
-  const params = { path: collectionPath(name), query: { merge: own.merge ?? false } };
+  const params = { path: collectionPath(name), query: { merge: own.merge ?? true } };
   return await core.send(
     (api, init) => api.PUT("/collections/{collection_name}/metadata", { ...init, params, body: { metadata } }),
     call,
