@@ -21,11 +21,16 @@ _SOURCES: Final = (
 )
 
 
-def run(*command: str, cwd: Path = CLIENT, **environ: str) -> str:
-    """Run a command in the client's folder, or in another one, and return its output. It must succeed."""
+def run(*command: str, **environ: str) -> str:
+    """Run a command in the client's folder and return its output. It must succeed."""
+    return run_in(CLIENT, *command, **environ)
+
+
+def run_in(folder: Path, *command: str, **environ: str) -> str:
+    """Run a command in a folder and return its output. It must succeed."""
     completed = subprocess.run(
         command,
-        cwd=cwd,
+        cwd=folder,
         env={**os.environ, **environ},
         stdin=subprocess.DEVNULL,
         capture_output=True,

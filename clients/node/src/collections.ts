@@ -20,7 +20,7 @@ import type {
 
 const HNSW: Names<HnswParameters> = { efConstruction: true, maxNeighbors: true, efSearch: true };
 
-/** Which collections are listed. */
+/** The page of collections to list. */
 export interface ListCollectionsOptions {
   /** Maximum number of collections; all by default. */
   limit?: number | undefined;

@@ -32,7 +32,7 @@ const SELECTION: Names<Selection> = { ids: true, where: true, whereDocument: tru
 
 const INCLUDE: Names<IncludeOptions> = { includeEmbeddings: true, includeTexts: true };
 
-/** Which parts of a document are returned. */
+/** The parts of a document that are returned. */
 export type GetDocumentOptions = Pick<IncludeOptions, "includeEmbeddings">;
 
 /** How documents are updated. */

@@ -42,7 +42,7 @@ export class RagstoreError extends Error {
   method = "";
   /** The call's URL, without user, password and query string. */
   url = "";
-  /** What was stored before this error ended an `ingestAll`. */
+  /** The report of the `ingestAll` that this error ended. */
   declare report?: IngestionReport;
 
   override get name(): string {

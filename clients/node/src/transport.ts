@@ -32,7 +32,7 @@ export interface AttemptResult<T> {
   response: Response;
 }
 
-/** What one attempt is made with. */
+/** The means of one attempt. */
 export interface AttemptInit {
   signal: AbortSignal;
   fetch: Fetch;

@@ -30,7 +30,7 @@ const CERTIFICATE = /CERT|UNABLE_TO_|SELF_SIGNED|HOSTNAME_MISMATCH|ERR_TLS_CERT_
 /** Codes of handshakes that failed, as with a server that does not speak TLS. Nothing was sent before they ended. */
 const HANDSHAKE = /^(?:EPROTO|ERR_SSL_(?:WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|UNSUPPORTED_PROTOCOL|SSLV3_ALERT_HANDSHAKE_FAILURE|TLSV1_ALERT.*|HTTP_REQUEST))$/;
 
-/** What happened to a request that got no response. */
+/** The failure of a request that got no response. */
 export interface Failure {
   ErrorClass: typeof TransportError;
   reason: string;

@@ -84,7 +84,7 @@ export type Selection = WithWhere<
   }
 >;
 
-/** Which parts of the documents are returned. */
+/** The parts of documents that are returned. */
 export interface IncludeOptions {
   /** Return the embeddings: false by default. */
   includeEmbeddings?: boolean | undefined;
@@ -94,7 +94,7 @@ export interface IncludeOptions {
 
 type CamelFilter = Options<CamelKeys<Schemas["DocumentFilter"]>>;
 
-/** Which documents to list, and how. */
+/** The documents to list, and how. */
 export type DocumentFilter = Selection & IncludeOptions & Pick<CamelFilter, "offset" | "total"> & {
   /**
    * Maximum number of documents: 100 by default, or with `ids` all of them. More than 1,000 are fetched in several
@@ -103,7 +103,7 @@ export type DocumentFilter = Selection & IncludeOptions & Pick<CamelFilter, "off
   limit?: number | undefined;
 };
 
-/** Which documents to iterate over, and how. */
+/** The documents to iterate over, and how. */
 export type IterateOptions = Selection & IncludeOptions & Pick<CamelFilter, "offset"> & {
   /** Maximum number of documents; all by default. */
   limit?: number | undefined;

@@ -7,7 +7,7 @@ import { type Fetch, plainAttempt, Transport } from "../transport.js";
 import type { Embedding } from "../types.js";
 import { DEFAULT_EMBEDDINGS_URL } from "./config.js";
 
-/** What a text is embedded with. */
+/** How a text is embedded. */
 export interface EmbedOptions {
   /** Name of the model that the searched collections were embedded with. */
   model: string;
