@@ -141,7 +141,7 @@ def test_a_line_of_a_stream_beyond_8_mib_is_named(caller: httpx.Client) -> None:
 
     response = caller.post(f"{documents_path('bombed')}/stream", content=iter([line]))
 
-    assert "must not be larger than 8388608 bytes" in problem_of(response, 400)["detail"]
+    assert problem_of(response, 413)["detail"] == "A line must not be larger than 8388608 bytes: line 1"
 
 
 def test_the_documents_of_a_request_are_counted_before_they_are_decoded(caller: httpx.Client) -> None:
