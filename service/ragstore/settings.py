@@ -30,7 +30,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
 
     Attributes:
         keys_file: file of the keys that callers need, made by `ragstore keys new`; empty means that they need none.
-        data_path: folder of embedded Chroma; not used when `chroma_url` is set.
+        data_path: folder of embedded Chroma; not used when `RAGSTORE_CHROMA_URL` is set.
         chroma_url: address of a Chroma server (`http://` or `https://`); empty means embedded Chroma.
         chroma_tenant: Chroma tenant.
         chroma_database: Chroma database.

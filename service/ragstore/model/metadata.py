@@ -87,6 +87,32 @@ def validate_document_metadata(metadata: dict[str, NewMetadataValue] | None, pat
     return stored
 
 
+def validate_metadata_patch(metadata: dict[str, NewMetadataValue], path: str) -> dict[str, MetadataValue | None]:
+    """Validate new metadata of a stored document. Nulls remain, since they remove a key.
+
+    Args:
+        metadata: the metadata of the request.
+        path: its JSON path, for errors.
+
+    Raises:
+        InvalidMetadata: a key or a value cannot be stored, or there are more than `MAX_VALUES`.
+    """
+    removed: dict[str, MetadataValue | None] = {}
+    for key, value in metadata.items():
+        if value is None:
+            _check_key(key, path)
+            removed[key] = None
+    return {**removed, **validate_document_metadata(metadata, path)}
+
+
+def value_count_error(count: int) -> str:
+    """Why a document cannot have so many metadata values; empty if it can."""
+    if count <= MAX_VALUES:
+        return ""
+    message = f"A document has at most {MAX_VALUES} metadata values, keys and list members together"
+    return f"{message}; this one has {count}"
+
+
 def validate_collection_metadata(metadata: dict[str, Scalar | None] | None, path: str) -> dict[str, Scalar | None]:
     """Validate a collection's metadata. Nulls remain, since a merge gives them a meaning.
 
@@ -126,9 +152,8 @@ def too_many_collection_keys(count: int, path: str) -> InvalidMetadata:
 
 
 def _check_value_count(count: int, path: str) -> None:
-    if count > MAX_VALUES:
-        message = f"A document has at most {MAX_VALUES} metadata values, keys and list members together"
-        raise InvalidMetadata.at(path, f"{message}; this one has {count}")
+    if message := value_count_error(count):
+        raise InvalidMetadata.at(path, message)
 
 
 def _check_key(key: str, path: str) -> None:

@@ -21,6 +21,7 @@ import hashlib
 import hmac
 import os
 import secrets
+import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -183,6 +184,9 @@ def read_keys(path: str, format_: KeyFormat[S]) -> list[Key[S]]:
         KeysError: the file cannot be read, a line is not valid, or a name or a hash is repeated.
     """
     try:
+        if Path(path).exists() and not Path(path).is_file():
+            # Reading a pipe would never end.
+            raise KeysError(f"{path}: it is not a file")
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
@@ -227,6 +231,51 @@ def append_key(path: str, key: Key[S], format_: KeyFormat[S]) -> None:
         raise KeysError(f"{path}: {error.strerror}") from None
 
 
+def remove_key(path: str, name: str, format_: KeyFormat[S]) -> None:
+    """Remove a key from a file, whose other lines stay as they are.
+
+    The file is replaced by a complete one with the same permissions: a running service never reads a part of it.
+
+    Args:
+        path: the file.
+        name: the key's name.
+        format_: the service that reads the file.
+
+    Raises:
+        KeysError: the file cannot be read or written, is not valid, or has no key of that name.
+    """
+    if not any(key.name == name for key in read_keys(path, format_)):
+        raise KeysError(f"{path}: there is no key of the name '{name}'")
+    target = Path(path).resolve()
+    kept = [line for line in target.read_text(encoding="utf-8").splitlines(keepends=True) if _name_of(line) != name]
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        status = target.stat()
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.writelines(kept)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, stat.S_IMODE(status.st_mode))
+        if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+            os.chown(temporary, status.st_uid, status.st_gid)
+        temporary.replace(target)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise KeysError(f"{path}: {error.strerror}") from None
+
+
+class _Named(msgspec.Struct):
+    """The name in a line of a file of keys."""
+
+    name: str
+
+
+def _name_of(line: str) -> str:
+    """The name of the key in a line; empty for a comment or an empty line."""
+    return "" if not line.strip() or line.lstrip().startswith("#") else msgspec.json.decode(line, type=_Named).name
+
+
 def _accept(_: object) -> str:
     return ""
 
@@ -252,6 +301,10 @@ class KeyRing(Generic[S]):
 
     def __len__(self) -> int:
         return len(self._keys)
+
+    def is_current(self, key: Key[S]) -> bool:
+        """Whether a key that was found before is still in force, with the same rights."""
+        return self._keys.get(bytes.fromhex(key.sha256), (b"", None))[1] == key
 
     def find(self, plain: bytes) -> Key[S] | None:
         """Look a key up.
@@ -313,4 +366,7 @@ class KeyRing(Generic[S]):
             objection = "" if key.scope is None else self._objection(key.scope)
             if objection:
                 raise KeysError(f"{self._path}: the key '{key.name}' {objection}")
+        if not keys:
+            # More likely cut off than meant: it would lock all callers out.
+            raise KeysError(f"{self._path}: there is no key in it")
         return {bytes.fromhex(key.sha256): (bytes.fromhex(key.sha256), key) for key in keys}

@@ -21,7 +21,7 @@ from ragstore.kit import context
 from ragstore.kit.byte_budget import hold, shrink
 from ragstore.kit.context import renew_deadline
 from ragstore.kit.decoding import NDJSON
-from ragstore.kit.errors import ServiceError, Stopping
+from ragstore.kit.errors import ServiceError, Stopping, Unauthorized
 from ragstore.kit.middleware.bodies import FREE_BYTES
 from ragstore.kit.problems import problem_of
 from ragstore.model.documents import Batch, Write
@@ -67,11 +67,13 @@ class StreamConfig:
         max_batch_documents: maximum number of documents in one write to Chroma.
         max_line_bytes: maximum size of a line.
         stopping: set when the service is stopping.
+        is_authorized: whether the client may still write; a stream outlives the check of its key.
     """
 
     max_batch_documents: int
     max_line_bytes: int
     stopping: threading.Event
+    is_authorized: Callable[[], bool] = lambda: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ class DocumentStream:
         self._decode = decode
         self._max_batch_documents = min(MAX_BATCH_DOCUMENTS, config.max_batch_documents)
         self._stopping = config.stopping
+        self._is_authorized = config.is_authorized
         self._lines = LineSplitter(config.max_line_bytes)
         self._id_prefix = f"{uuid4().hex}-"
         self._receiving: asyncio.Task[HTTPReceiveMessage] | None = None
@@ -152,7 +155,7 @@ class DocumentStream:
         try:
             while (numbered := await self._next_batch()) is not None:
                 await self._finish_write()
-                self._check_stopping()
+                self._check_permission()
                 self._writing = asyncio.create_task(self._write(numbered))
         except ServiceError as error:
             failure = error
@@ -213,7 +216,7 @@ class DocumentStream:
         await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if self._writing is not None and self._writing.done():
             await self._finish_write()
-        self._check_stopping()
+        self._check_permission()
         if self._receiving.done():
             message = self._receiving.result()
             self._receiving = None
@@ -228,9 +231,17 @@ class DocumentStream:
         held = self._lines.held_bytes + self._gathered_bytes
         return held if held > FREE_BYTES else 0
 
-    def _check_stopping(self) -> None:
+    def _check_permission(self) -> None:
+        """Check whether the stream may go on.
+
+        Raises:
+            Stopping: the service is stopping.
+            Unauthorized: the client's key was removed, or has other rights.
+        """
         if self._stopping.is_set():
             raise Stopping("The service is stopping")
+        if not self._is_authorized():
+            raise Unauthorized("The key is not valid any more")
 
     async def _next_message(self) -> HTTPReceiveMessage:
         return await self._receive()  # type: ignore[return-value]  # a request's messages are of HTTP
