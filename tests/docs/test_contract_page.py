@@ -10,8 +10,8 @@ import pytest
 
 from ragstore import errors
 from ragstore.api import parameters, schemas, split_documents
-from ragstore.kit.errors import error_classes
 from ragstore.kit import value_count
+from ragstore.kit.errors import error_classes
 from ragstore.model import metadata
 from ragstore.model.filters import grammar, where, where_document
 from ragstore.settings import Settings

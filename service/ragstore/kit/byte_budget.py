@@ -153,7 +153,7 @@ class ByteBudget:
             self._sweeping = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
 
     def _sweep(self) -> None:
-        """Take their shares from the slowest transfers, as many as the first request that waits needs."""
+        """Take their shares from the slowest transfers, until the first request that waits fits."""
         self._sweeping = None
         now = asyncio.get_running_loop().time()
         paces: list[tuple[float, Share]] = []
