@@ -116,6 +116,10 @@ fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores and the gateway: ma
 soak: $(VENV)/dev.stamp ## run a mixed load with faults and check for leaks: make soak SOAK="--minutes 30 --store remote"
 	$(BIN)/python -m tests.soak $(SOAK)
 
+.PHONY: hostile
+hostile: $(VENV)/dev.stamp ## run hostile callers against a service under a memory limit: make hostile HOSTILE="--seconds 600"
+	$(BIN)/python -m tests.hostile.campaign $(HOSTILE)
+
 .PHONY: bench
 bench: $(VENV)/dev.stamp ## compare with direct calls to Chroma (needs wrk): make bench BENCH="--vectors FILE"
 	@command -v wrk > /dev/null || { echo "make bench needs wrk (Debian package wrk)"; exit 1; }
