@@ -51,7 +51,7 @@ WEAPONS: Final = (
 
 @dataclass
 class Findings:
-    """What the campaign found.
+    """Findings of the campaign.
 
     Attributes:
         calls: number of responses by status, per area.

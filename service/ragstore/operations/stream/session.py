@@ -212,7 +212,7 @@ class DocumentStream:
             self._handle(message)
 
     def _check_permission(self) -> None:
-        """Check whether the stream may go on.
+        """Check whether the stream may continue.
 
         Raises:
             Stopping: the service is stopping.
