@@ -11,6 +11,7 @@ from typing import Final
 
 from chroma_repair.data_lock import DATABASE, DataInUse, lock_data
 from chroma_repair.index_repair import repair
+from chroma_repair.open_files import users_of
 from chroma_repair.orphans import remove_orphans
 
 FAILED: Final = 1
@@ -38,6 +39,9 @@ def main(arguments: Sequence[str] | None = None, program: str = "chroma-repair")
         return 0
     try:
         with lock_data(folder):
+            if not options.is_stopped and (users := users_of(folder)):
+                named = ", ".join(f"{user.name} (process {user.process_id})" for user in users)
+                return _fail(f"{folder} is in use by {named}: stop it first")
             results = repair(folder, options.collections)
             removed = remove_orphans(folder) if options.reclaim else 0
     except DataInUse as error:
@@ -74,6 +78,12 @@ def _parser(program: str) -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="rebuild the index of this collection even if it looks undamaged; may be repeated",
+    )
+    parser.add_argument(
+        "--chroma-is-stopped",
+        dest="is_stopped",
+        action="store_true",
+        help="repair also if another process has a file of the folder open, such as a backup program",
     )
     parser.add_argument(
         "--reclaim",

@@ -36,7 +36,9 @@ from ragstore.chroma.layers.circuit_breaker import CircuitBreakerLayer
 from ragstore.chroma.layers.consistent_reads import ConsistentReadLayer
 from ragstore.chroma.layers.layered_backend import BackendLayer, LayeredBackend
 from ragstore.chroma.layers.metrics import MetricsLayer
+from ragstore.chroma.layers.quotas import QuotaLayer
 from ragstore.chroma.layers.retries import RetryLayer
+from ragstore.chroma.quotas import Quotas
 from ragstore.errors import ChromaTimeout
 from ragstore.kit.auth.keys import KeyRing
 from ragstore.kit.auth.middleware import TRUSTED
@@ -114,7 +116,9 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
         The store, not started yet.
     """
     # Embedded Chroma executes one call at a time, so no write overlaps a read.
-    layers: list[BackendLayer] = [ConsistentReadLayer()] if settings.store == "remote" else []
+    layers: list[BackendLayer] = []
+    if settings.store == "remote":
+        layers = [QuotaLayer(Quotas.of(settings.chroma_quotas)), ConsistentReadLayer()]
     layers += [CircuitBreakerLayer(), RetryLayer(settings.chroma_timeout_seconds)]
     if tracing is not None:
         from ragstore.chroma.layers.tracing import TracingLayer

@@ -16,7 +16,8 @@
     │   └── TooManyCollections          403
     ├── NotFound                        404
     │   ├── CollectionNotFound          404
-    │   └── DocumentNotFound            404
+    │   ├── DocumentNotFound            404
+    │   └── DocumentsNotFound           404
     ├── MethodNotAllowed                405
     ├── Conflict                        409
     │   ├── CollectionExists            409
@@ -28,6 +29,7 @@
     ├── Overloaded                      503, with Retry-After
     ├── Stopping                        503, with Retry-After
     ├── TooLargeForChroma               413
+    │   └── ChromaQuotaExceeded         413
     └── ChromaError
         ├── ChromaFailed                502
         │   └── ChromaOutOfFiles        502
@@ -42,7 +44,7 @@ No error text repeats a document's text, a metadata value or an embedding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Final, Self
 
 from ragstore.kit.errors import (
     BodyTooLarge,
@@ -87,6 +89,16 @@ class BatchTooLarge(InvalidDocuments):
     def __init__(self, limit: int, count: int | None = None) -> None:
         message = f"At most {limit} documents fit in one request; this one has {'more' if count is None else count}"
         super().__init__(message, [FieldError("$.documents", message)])
+
+    @classmethod
+    def by_values(cls, limit: int) -> Self:
+        """The error for more metadata values than one request may write.
+
+        Args:
+            limit: maximum number of metadata values of all documents together.
+        """
+        message = f"The documents of one request must not have more than {limit} metadata values together"
+        return cls(limit).with_detail(message, [FieldError("$.documents", message)])
 
 
 class InvalidFilter(InvalidRequest):
@@ -142,6 +154,24 @@ class DocumentNotFound(NotFound):
         super().__init__(f"Document '{document_id}' not found in collection '{collection}'")
 
 
+class DocumentsNotFound(NotFound):
+    """Some ids of an update do not exist.
+
+    Args:
+        collection: the collection's name.
+        ids: the ids that do not exist, in the order of the request.
+        indexes: their indexes in the request.
+    """
+
+    title = "Documents not found"
+
+    def __init__(self, collection: str, ids: Sequence[str], indexes: Sequence[int]) -> None:
+        super().__init__(
+            f"Documents not found in collection '{collection}': {_named(ids)}",
+            [FieldError(f"$.documents[{index}].id", "There is no document with this id") for index in indexes],
+        )
+
+
 class CollectionExists(Conflict):
     """A collection of that name exists.
 
@@ -166,17 +196,21 @@ class DocumentsExist(Conflict):
 
     title = "Documents exist"
 
-    NAMED_IN_DETAIL: ClassVar[int] = 20
-
     def __init__(self, collection: str, ids: Sequence[str], indexes: Sequence[int] = ()) -> None:
-        named = ", ".join(f"'{taken}'" for taken in ids[: self.NAMED_IN_DETAIL])
-        rest = len(ids) - self.NAMED_IN_DETAIL
-        more = f" and {rest} more" if rest > 0 else ""
         super().__init__(
-            f"Documents already exist in collection '{collection}': {named}{more}",
+            f"Documents already exist in collection '{collection}': {_named(ids)}",
             [FieldError(f"$.documents[{index}].id", "This id is taken") for index in indexes],
         )
         self.ids = tuple(ids)
+
+
+_NAMED_IN_DETAIL: Final = 20
+
+
+def _named(ids: Sequence[str]) -> str:
+    named = ", ".join(f"'{each}'" for each in ids[:_NAMED_IN_DETAIL])
+    rest = len(ids) - _NAMED_IN_DETAIL
+    return f"{named} and {rest} more" if rest > 0 else named
 
 
 class LineTooLarge(BodyTooLarge):
@@ -199,6 +233,25 @@ class TooLargeForChroma(ServiceError):
 
     status = 413
     title = "Too large for Chroma"
+
+
+class ChromaQuotaExceeded(TooLargeForChroma):
+    """The request exceeds a quota of Chroma, and cannot be split so that it does not. Nothing was written.
+
+    Args:
+        what: what the quota limits.
+        usage: how much of it the request has.
+        limit: the quota.
+        path: JSON path of the field to blame.
+    """
+
+    title = "Chroma's quota exceeded"
+
+    def __init__(self, what: str, usage: int, limit: int, path: str) -> None:
+        message = f"Chroma's quota of {limit} {what} is exceeded: {usage}"
+        super().__init__(message, [FieldError(path, message)])
+        self.what = what
+        self.limit = limit
 
 
 class ChromaError(ServiceError, abstract=True):

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ragstore.chroma.collection_config import SYNC_THRESHOLD
+from ragstore.chroma.quotas import QUOTAS
 from ragstore.kit import settings as kit_settings
 from ragstore.kit.settings import SECRET, SECRET_USERINFO, Count, Seconds, ServerSettings, SettingsError
 
@@ -30,7 +31,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
 
     Attributes:
         keys_file: file of the keys that callers need, made by `ragstore keys new`; empty means that they need none.
-        data_path: folder of embedded Chroma; not used when `chroma_url` is set.
+        data_path: folder of embedded Chroma; not used when `RAGSTORE_CHROMA_URL` is set.
         chroma_url: address of a Chroma server (`http://` or `https://`); empty means embedded Chroma.
         chroma_tenant: Chroma tenant.
         chroma_database: Chroma database.
@@ -39,6 +40,9 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         chroma_ca_file: file of certificate authorities to trust for an `https://` Chroma; empty means the system's.
         chroma_timeout_seconds: longest wait for one response of Chroma.
         chroma_connections: maximum number of connections to a Chroma server.
+        chroma_quotas: quotas of Chroma, as a JSON object. `write` and `read` are maximum numbers of records, `ids` of
+            ids, `predicates` of comparisons in a filter; `text_bytes` and `id_bytes` are maximum sizes. The first three
+            are learned from Chroma's refusals if they are not set.
         max_batch_size: maximum number of documents in one write; Chroma's own limit applies where it is lower.
         sync_threshold: writes to a collection after which Chroma saves its index; for collections that are created from
             then on. Lower values make single writes faster, and make it more likely that a kill interrupts a save.
@@ -63,6 +67,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     chroma_ca_file: str = ""
     chroma_timeout_seconds: Seconds = 30.0
     chroma_connections: Count = 64
+    chroma_quotas: dict[str, Count] = {}
     max_batch_size: Count = 5461
     sync_threshold: Annotated[int, msgspec.Meta(ge=3)] = SYNC_THRESHOLD
     coalescing: bool = True
@@ -124,5 +129,9 @@ def _check(settings: Settings) -> None:
             raise SettingsError(f"{variable('chroma_url')} is wrong: it must be an http:// or https:// address")
     if settings.chroma_ca_file and not Path(settings.chroma_ca_file).is_file():
         raise SettingsError(f"{variable('chroma_ca_file')} is wrong: there is no such file")
+    if wrong := settings.chroma_quotas.keys() - set(QUOTAS):
+        raise SettingsError(
+            f"{variable('chroma_quotas')} is wrong: there is no quota {sorted(wrong)[0]!r}, but {', '.join(QUOTAS)}"
+        )
     if any("\n" in text or "\r" in text for pair in settings.chroma_headers.items() for text in pair):
         raise SettingsError(f"{variable('chroma_headers')} is wrong: a header must not hold a line break")

@@ -1,4 +1,4 @@
-"""What the page of the Python client needs around it."""
+"""The environment of the Python client's page."""
 
 from __future__ import annotations
 

@@ -112,6 +112,14 @@ def test_every_file_of_the_documentation_page_comes_from_the_service(anonymous: 
         assert_security_headers(response.headers)
 
 
+@pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/docs"])
+def test_head_is_get_without_a_body_on_probes_and_the_page(anonymous: httpx.Client, path: str) -> None:
+    response, full = anonymous.head(path), anonymous.get(path)
+    assert (response.status_code, response.content) == (200, b"")
+    assert response.headers["content-type"] == full.headers["content-type"]
+    assert response.headers["content-length"] == full.headers["content-length"]
+
+
 def test_the_openapi_document_names_no_host(anonymous: httpx.Client) -> None:
     assert anonymous.get("/openapi.json").json()["servers"] == [{"url": "/"}]
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from typing import Final
 from uuid import uuid4
 
 import pytest
 
 from ragstore.store.protocol import Store
+from tests.support.quota_proxy import quota_proxy
 from tests.support.servers import Served
 from tests.support.spies import SpyBackend, SpyStore
-from tests.support.stores import STORES, TENANT, StoreLocation, exact
+from tests.support.stores import STORES, TENANT, StoreLocation, exact, stack
 
 
 @pytest.fixture(scope="session")
@@ -19,13 +23,22 @@ def location(chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> StoreL
     return StoreLocation(tmp_path_factory.mktemp("stores"), chroma.url, "store_tests")
 
 
-@pytest.fixture(scope="session", params=STORES)
+QUOTA_STORES: Final = ("refusing", "truncating")
+"""Stores behind a proxy with quotas: they take the place of all others if the variable `QUOTA_STORES` is set."""
+
+
+@pytest.fixture(scope="session", params=QUOTA_STORES if os.environ.get("QUOTA_STORES") else STORES)
 async def store(request: pytest.FixtureRequest, location: StoreLocation) -> AsyncIterator[Store]:
     """A running store, of every kind."""
-    store = STORES[request.param](location)
-    await store.start()
-    yield store
-    await store.close()
+    with ExitStack() as proxies:
+        if request.param in QUOTA_STORES:
+            url, _ = proxies.enter_context(quota_proxy(location.chroma_url, request.param))
+            store = stack(location, url, connections=5)
+        else:
+            store = STORES[request.param](location)
+        await store.start()
+        yield store
+        await store.close()
 
 
 @pytest.fixture(scope="session")

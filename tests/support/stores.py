@@ -58,13 +58,15 @@ def with_retries(backend: Backend) -> LayeredBackend:
     return LayeredBackend(backend, [RetryLayer(30)])
 
 
-def _stack(location: StoreLocation, url: str) -> Store:
+def stack(location: StoreLocation, url: str, connections: int = 64) -> Store:
+    """The store with all its layers."""
     return create_store(
         Settings(
             data_path=str(location.folder / "stack"),
             chroma_url=url,
             chroma_tenant=TENANT,
             chroma_database=location.database,
+            chroma_connections=connections,
             max_batch_size=MAX_BATCH_SIZE,
         )
     )
@@ -75,6 +77,6 @@ Factory = Callable[[StoreLocation], Store]
 STORES: Final[dict[str, Factory]] = {
     "embedded": lambda location: exact(embedded_backend(location.folder / "embedded")),
     "remote": lambda location: exact(http_backend(location.chroma_url, location.database)),
-    "stack-embedded": lambda location: _stack(location, ""),
-    "stack-remote": lambda location: _stack(location, location.chroma_url),
+    "stack-embedded": lambda location: stack(location, ""),
+    "stack-remote": lambda location: stack(location, location.chroma_url),
 }

@@ -26,6 +26,7 @@ def parse_query(request: QueryBase) -> Query:
         with_embeddings=bool(request.include),
         max_distance=_bound(request.max_distance, "$.max_distance"),
         min_score=_bound(request.min_score, "$.min_score"),
+        with_texts="text" not in request.exclude,
     )
 
 

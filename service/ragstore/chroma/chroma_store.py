@@ -32,6 +32,7 @@ from ragstore.chroma.collection_cache import CollectionCache
 from ragstore.chroma.errors import StaleCollectionId, wrong_dimension
 from ragstore.chroma.first_write import LOCK_PREFIX, first_write
 from ragstore.chroma.merging import ids_of, merge
+from ragstore.chroma.metadata_merging import update_metadatas
 from ragstore.chroma.operations import (
     AddRecords,
     CountCollections,
@@ -60,6 +61,7 @@ from ragstore.chroma.steps import (
 )
 from ragstore.chroma.validation import validate_writes, warn_of_lengths
 from ragstore.errors import (
+    BatchTooLarge,
     ChromaFailed,
     CollectionNotFound,
     DimensionMismatch,
@@ -82,6 +84,7 @@ from ragstore.model.metadata import (
     too_many_collection_keys,
     without_nulls,
 )
+from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Matches, Query
 from ragstore.model.vectors import LOST_NORM, has_lost_norm
 
@@ -185,6 +188,18 @@ class ChromaStore:
 
         async with self._locks.get(name):
             return await self._cache.with_collection(name, write)
+
+    async def update_documents(self, name: str, updates: Sequence[MetadataUpdates]) -> list[ServiceError | None]:
+        """Execute several updates of metadata as one; each has its own outcome."""
+
+        async def update(collection: Collection) -> list[ServiceError | None]:
+            try:
+                return await update_metadatas(self.backend, collection, updates, await self.max_batch_size())
+            finally:
+                self._scans.forget(collection.id)
+
+        async with self._locks.get(name):
+            return await self._cache.with_collection(name, update)
 
     async def get(
         self,
@@ -291,12 +306,15 @@ class ChromaStore:
             return await (self._add if kind == "add" else self._upsert)(collection, writes)
         except TooLargeForChroma as error:
             if len(writes) == 1:
-                return [error]
+                count, limit = len(writes[0].batch), await self.max_batch_size()
+                return [error if count <= limit else BatchTooLarge(limit, count)]
             return [outcome for write in writes for outcome in await self._write_alike(collection, kind, [write])]
 
     async def _upsert(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
         """Execute upserts as one."""
-        present = await self.backend.call(GetRecords(collection.id, ids_of(writes), columns=("metadatas",)))
+        present = await self.backend.call(
+            GetRecords(collection.id, ids_of(writes), columns=("metadatas",), in_order=False)
+        )
         before = dict(zip(present.ids, present.metadatas or [], strict=True))
         merged = merge(collection.name, writes, before)
         if merged.records.ids:
@@ -352,7 +370,6 @@ class ChromaStore:
             await delete_lists_in_steps(self.backend, collection.id, size, self._scans)
 
     async def _matching(self, collection: Collection, selection: Selection) -> list[str]:
-        """Ids of the selected documents."""
         return (await self._read(collection, selection)).ids
 
     async def _read(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ragstore.chroma.quotas import refusal
 from ragstore.errors import (
     ChromaFailed,
     ChromaOutOfFiles,
@@ -59,6 +60,8 @@ def translate_error(kind: str, text: str, *, collection_name: str = "") -> Servi
     Returns:
         The error to raise.
     """
+    if quota := refusal(text):
+        return quota
     if text.endswith("already exists"):
         return CollectionExists(collection_name)
     if kind == "NotFoundError" or HALF_DELETED in text:

@@ -134,7 +134,9 @@ class ExactSearch:
                 ids = (await self._backend.call(_get(collection, condition))).ids
             nearest = _nothing_yet(queries)
             for chunk in _chunks(ids, collection.dimension or 1):
-                found = await self._backend.call(GetRecords(collection.id, chunk, columns=("embeddings",)))
+                found = await self._backend.call(
+                    GetRecords(collection.id, chunk, columns=("embeddings",), in_order=False)
+                )
                 _compare(nearest, found, collection)
             chosen = await self._read(collection, condition, nearest)
             if chosen is not None:

@@ -36,7 +36,7 @@ from ragstore.model.filters.condition import NO_CONDITION
 from ragstore.model.filters.grammar import Combination
 from ragstore.model.filters.where import Where
 from ragstore.model.queries import CollectionMatches, FilterKey, Matches, Query, group_by_filter
-from ragstore.store.filter_stats import MAX_NEIGHBOURS, FilterStats
+from ragstore.store.filter_stats import MAX_NEIGHBOURS, NOT_EXACT, FilterStats
 from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
 
@@ -82,7 +82,8 @@ MAX_SHARED_READS: Final = 4
 
 SMALL_COLLECTION_VALUES: Final = 6_144
 """Maximum numbers of the embeddings of a collection that is searched exactly without a filter: 16 documents with
-embeddings of 384. With these, both ways take 1.5 to 2 ms; with 50, Chroma takes 1.8 ms and reading them 4.2 ms."""
+embeddings of 384. With these, both ways take 1.5 to 2 ms; with 50, Chroma takes 1.8 ms and reading them 4.2 ms. So few
+matches of a filter are read by one call, with their texts."""
 
 MAX_SMALL_COLLECTION: Final = 32
 """Maximum number of documents of such a collection, whatever their dimension."""
@@ -151,28 +152,38 @@ class FilterPlanningStore(StoreLayer):
         if deleted:
             for (collection, _), stats in self._stats.items():
                 if collection == name:
-                    stats.is_few = None
+                    stats.exact_level = 0
         return deleted
 
     async def _query_group(self, name: str, key: FilterKey, queries: list[Query]) -> CollectionMatches:
         """Run queries that have one filter, or none."""
         known = self._stats.get((name, key))
-        is_overflow = False
-        max_matches = _max_exact_matches(queries) if self._is_exact else 0
-        if max_matches and not queries[0].may_be_short and (known is None or known.is_exact_due):
-            found = await self._inner.query_exact(name, queries, max_matches)
-            if found is not None:
-                self._stats_of(name, key, found.collection.id).is_few = True
-                record(_PLANS[Plan.EXACT].inc, 0 if queries[0].condition.is_none else len(queries))
-                return found
-            is_overflow = True
+        found = await self._query_exact(name, key, queries, known)
+        if found is not None:
+            return found
         is_planned = _is_planned(queries[0])
         found = await (self._query_planned(name, key, queries) if is_planned else self._pass(name, queries))
-        if is_overflow:
-            self._stats_of(name, key, found.collection.id).is_few = False
-        if known is not None and not is_planned:
-            known.queries += 1
+        stats = self._stats_of(name, key, found.collection.id)
+        if self._is_exact:
+            stats.exact_level = NOT_EXACT
+        if not is_planned:
+            stats.queries += 1
         return found
+
+    async def _query_exact(
+        self, name: str, key: FilterKey, queries: list[Query], known: FilterStats | None
+    ) -> CollectionMatches | None:
+        """Run queries exactly, if few documents match."""
+        if not self._is_exact or queries[0].may_be_short:
+            return None
+        limits = _exact_limits(queries)
+        for level in range(known.next_exact_level if known else 0, NOT_EXACT):
+            found = await self._inner.query_exact(name, queries, limits[level]) if limits[level] else None
+            if found is not None:
+                self._stats_of(name, key, found.collection.id).exact_level = level
+                record(_PLANS[Plan.EXACT].inc, 0 if queries[0].condition.is_none else len(queries))
+                return found
+        return None
 
     async def _pass(self, name: str, queries: list[Query]) -> CollectionMatches:
         """Pass queries on that have no filter, or one that cannot be applied here."""
@@ -260,16 +271,17 @@ class FilterPlanningStore(StoreLayer):
         return stats
 
 
-def _max_exact_matches(queries: Sequence[Query]) -> int:
-    """Maximum number of matches of an exact query.
+def _exact_limits(queries: Sequence[Query]) -> tuple[int, int]:
+    """Maximum numbers of matches of exact queries, the one to try first at the index 0.
 
     Args:
         queries: queries that have one filter, or none.
     """
     dimension = len(queries[0].embedding)
+    small = min(MAX_SMALL_COLLECTION, SMALL_COLLECTION_VALUES // dimension)
     if queries[0].condition.is_none:
-        return min(MAX_SMALL_COLLECTION, SMALL_COLLECTION_VALUES // dimension)
-    return min(MAX_EXACT_MATCHES, min(len(queries), MAX_SHARED_READS) * MAX_EXACT_VALUES // dimension)
+        return small, 0
+    return small, min(MAX_EXACT_MATCHES, min(len(queries), MAX_SHARED_READS) * MAX_EXACT_VALUES // dimension)
 
 
 def _is_planned(query: Query) -> bool:

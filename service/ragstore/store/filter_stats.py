@@ -16,6 +16,9 @@ MAX_NEIGHBOURS: Final = 250
 """Maximum number of neighbours of a post-filtered query, unless `top_k` is larger. More cost more than Chroma's
 filter."""
 
+NOT_EXACT: Final = 2
+"""The level of filters that many documents match."""
+
 EXPLORE_EVERY: Final = 200
 """Each 200th query of a plan uses the strategy that seems slower, to learn whether it still is."""
 
@@ -37,19 +40,20 @@ class FilterStats:
         match_rate: fraction of the requested neighbours that match; None before the first post-filtered query.
         seconds: time per query, by strategy.
         queries: number of queries so far.
-        is_few: whether few documents match, so that queries are exact; None if that is not known.
+        exact_level: index of the limit of matches with which an exact query is tried; `NOT_EXACT` if more match.
     """
 
     collection_id: str
     match_rate: float | None
     seconds: dict[FilterStrategy, float]
     queries: int = 0
-    is_few: bool | None = None
+    exact_level: int = 0
 
     @property
-    def is_exact_due(self) -> bool:
-        """Whether the next query tries the exact strategy."""
-        return self.is_few is not False or (self.queries + EXPLORE_EVERY // 2) % EXPLORE_EVERY == 0
+    def next_exact_level(self) -> int:
+        """The level of the next exact query; `NOT_EXACT` for none. Now and then it is tried again."""
+        is_due = (self.queries + EXPLORE_EVERY // 2) % EXPLORE_EVERY == 0
+        return 0 if is_due else self.exact_level
 
     def next_strategy(self) -> FilterStrategy:
         """Choose the strategy of the next query."""

@@ -17,6 +17,7 @@ from ragstore.api.route_options import store_errors
 from ragstore.errors import CollectionNotFound, DocumentsExist
 from ragstore.kit.auth.keys import KeyRing
 from ragstore.kit.decoding import NDJSON, check_ndjson
+from ragstore.kit.middleware.bodies import STREAMED_BODY
 from ragstore.operations.stream.session import DocumentStream, Mode, StreamConfig
 
 
@@ -38,7 +39,7 @@ class StreamResponse(Response[None]):
     media_type=NDJSON,
     request_max_body_size=None,
     before_request=validate_query_string,
-    opt={**WRITER, **store_errors(CollectionNotFound, DocumentsExist)},
+    opt={**WRITER, **STREAMED_BODY, **store_errors(CollectionNotFound, DocumentsExist)},
     operation_id="streamDocuments",
     summary="Store a stream of documents",
     tags=["documents"],

@@ -45,6 +45,7 @@ from ragstore.chroma.operations import (
     QueryRecords,
     ReplaceMetadata,
     UndoAdd,
+    UpdateMetadatas,
     UpsertRecords,
 )
 from ragstore.chroma.records import QueryResult, RecordBatch, Records, query_results, to_matrix, to_metadatas, to_texts
@@ -321,6 +322,11 @@ def _get_write_tokens(operation: GetWriteTokens, chroma: _Chroma) -> dict[str, s
 @_execute.register(UpsertRecords)
 def _upsert_records(operation: UpsertRecords, chroma: _Chroma) -> None:
     _write(chroma, operation.collection_id, operation.records, None)
+
+
+@_execute.register(UpdateMetadatas)
+def _update_metadatas(operation: UpdateMetadatas, chroma: _Chroma) -> None:
+    chroma.api._update(UUID(operation.collection_id), ids=operation.ids, metadatas=operation.metadatas, **chroma.scope)
 
 
 @_execute.register(DeleteRecords)

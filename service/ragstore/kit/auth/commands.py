@@ -1,4 +1,4 @@
-"""The `keys` commands of a service: make keys, and list them."""
+"""The `keys` commands of a service: create, remove and list keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args, get_origin
 import click
 import msgspec
 
-from ragstore.kit.auth.keys import KeyFormat, KeysError, append_key, new_key, read_keys
+from ragstore.kit.auth.keys import KeyFormat, KeysError, append_key, new_key, read_keys, remove_key
 
 
 def key_commands(format_: KeyFormat[Any], variable: str, locate: Callable[[], str]) -> click.Group:
@@ -36,7 +36,7 @@ def key_commands(format_: KeyFormat[Any], variable: str, locate: Callable[[], st
 
     @click.group("keys")
     def keys() -> None:
-        """Make and list the keys that callers send."""
+        """Create, remove and list the keys that callers send."""
 
     @keys.command("new")
     @click.argument("name")
@@ -55,6 +55,19 @@ def key_commands(format_: KeyFormat[Any], variable: str, locate: Callable[[], st
         click.echo(plain)
 
     new.params[2:2] = _scope_options(format_)
+
+    @keys.command("remove")
+    @click.argument("name")
+    @file_option
+    def remove(name: str, path: str) -> None:
+        """Remove the key NAME from the file, whose permissions stay.
+
+        A running service rejects it within two seconds.
+        """
+        try:
+            remove_key(path_or_setting(path), name, format_)
+        except KeysError as error:
+            raise click.ClickException(str(error)) from None
 
     @keys.command("list")
     @file_option

@@ -28,6 +28,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from ragstore.model.filters import grammar
+from ragstore.model.filters.compaction import compact
 from ragstore.model.filters.grammar import Combination, Filter, FilterErrors, FilterParser, combine
 from ragstore.model.metadata import MAX_INT, MIN_INT, MetadataValue, Scalar, is_reserved
 
@@ -184,7 +185,7 @@ def _comparable(value: int | float, operand: int | float) -> tuple[int | float, 
 
 def to_chroma(where: Where) -> dict[str, object]:
     """Translate a filter to Chroma's language, so that Chroma selects the same documents."""
-    return grammar.to_chroma(where, _comparison_to_chroma)
+    return compact(grammar.to_chroma(where, _comparison_to_chroma))
 
 
 def _comparison_to_chroma(comparison: Comparison) -> dict[str, object]:
