@@ -127,6 +127,10 @@ fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores and the gateway: ma
 soak: $(VENV)/dev.stamp ## run a mixed load with faults and check for leaks: make soak SOAK="--minutes 30 --store remote"
 	$(BIN)/python -m tests.soak $(SOAK)
 
+.PHONY: hostile
+hostile: $(VENV)/dev.stamp ## run hostile callers against a service under a memory limit: make hostile HOSTILE="--seconds 600"
+	$(BIN)/python -m tests.hostile.campaign $(HOSTILE)
+
 $(LITELLM_VENV)/litellm.stamp: requirements/litellm.txt | $(BIN)/python
 	$(PYTHON) -m venv --clear $(LITELLM_VENV)
 	$(LITELLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/litellm.txt
