@@ -2,8 +2,8 @@
 
     python -m benchmarks.model_server PORT
 
-`stream: true` gets a stream of events. In the model's name `NAME-EVENTS-MILLISECONDS`, the last two parts are their
-number and the time between them.
+`stream: true` gets a stream of events, each with the time at which it was sent. In the model's name
+`NAME-EVENTS-MILLISECONDS`, the last two parts are their number and the time between them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+import time
 from typing import Final, cast
 
 import uvloop
@@ -33,7 +34,7 @@ def event(number: int) -> bytes:
     """An event of a stream, as a chunk of HTTP."""
     data = (
         b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,'
-        b'"delta":{"content":" tea %d"},"finish_reason":null}]}\n\n' % number
+        b'"delta":{"content":" tea %d"},"finish_reason":null}],"sent_ns":%d}\n\n' % (number, time.monotonic_ns())
     )
     return b"%x\r\n%b\r\n" % (len(data), data)
 
@@ -53,7 +54,7 @@ class ModelServer(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._input = b""
-        self._transport: asyncio.WriteTransport | None = None
+        self._transport: asyncio.WriteTransport
         self._tasks: set[asyncio.Task[None]] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -74,7 +75,6 @@ class ModelServer(asyncio.Protocol):
             self._respond(head, body)
 
     def _respond(self, head: bytes, body: bytes) -> None:
-        assert self._transport is not None
         if head.startswith(b"GET"):
             self._transport.write(_MODELS_RESPONSE)
         elif _STREAM.search(body):
@@ -88,7 +88,6 @@ class ModelServer(asyncio.Protocol):
             self._transport.write(_COMPLETION_RESPONSE)
 
     async def _stream(self, events: int, gap: float) -> None:
-        assert self._transport is not None
         self._transport.write(STREAM_HEAD)
         for number in range(events):
             self._transport.write(event(number))

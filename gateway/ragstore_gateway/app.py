@@ -24,7 +24,6 @@ from ragstore_gateway.chat.forwarding import UpstreamForwarder
 from ragstore_gateway.chat.routes import chat_routes
 from ragstore_gateway.connections import Connections
 from ragstore_gateway.embeddings import builtin
-from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
 from ragstore_gateway.embeddings.routes import create_embeddings as create_embeddings_route
 from ragstore_gateway.embeddings.routes import embed
@@ -43,7 +42,7 @@ _log = structlog.get_logger(__name__)
 
 
 def create_secrets(settings: Settings, connections: Connections) -> SecretReferences:
-    """What resolves references to secrets.
+    """The resolver of references to secrets.
 
     Args:
         settings: the settings.
@@ -60,7 +59,7 @@ def create_secrets(settings: Settings, connections: Connections) -> SecretRefere
 
 
 def create_embeddings(settings: Settings) -> Embeddings:
-    """What makes embedders, with the default that the settings choose.
+    """The factory of embedders, with the default that the settings choose.
 
     Args:
         settings: the settings.
@@ -83,11 +82,6 @@ def create_embeddings(settings: Settings) -> Embeddings:
             f"The provider of embeddings, {settings.provider}, cannot be used: {error.detail}"
         ) from None
     return embeddings
-
-
-def create_embedder(settings: Settings) -> Embedder:
-    """The embedder that the settings choose; see `create_embeddings`."""
-    return create_embeddings(settings).default
 
 
 def key_ring(settings: Settings) -> KeyRing[GatewayScope] | None:

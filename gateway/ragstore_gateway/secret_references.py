@@ -123,7 +123,7 @@ class SecretReferences:
 
     Args:
         sources: the sources by scheme. A scheme without a source is known but not configured.
-        allow_literals: whether a secret may stand in a configuration itself.
+        allow_literals: whether a configuration may contain a secret itself.
     """
 
     def __init__(self, sources: Mapping[str, SecretSource], *, allow_literals: bool = False) -> None:

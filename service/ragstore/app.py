@@ -196,6 +196,7 @@ def create_litestar(
             "store_kind": Provide(lambda: settings.store, sync_to_thread=False),
             "collection": Provide(parameters.collection, sync_to_thread=False),
             "decoder": Provide(lambda: decoder, sync_to_thread=False),
+            "key_ring": Provide(lambda: keys, sync_to_thread=False),
             "stream_config": Provide(lambda: stream_config, sync_to_thread=False),
             "requested_id": Provide(parameters.requested_id, sync_to_thread=False),
         },

@@ -16,7 +16,8 @@
     │   └── TooManyCollections          403
     ├── NotFound                        404
     │   ├── CollectionNotFound          404
-    │   └── DocumentNotFound            404
+    │   ├── DocumentNotFound            404
+    │   └── DocumentsNotFound           404
     ├── MethodNotAllowed                405
     ├── Conflict                        409
     │   ├── CollectionExists            409
@@ -42,7 +43,7 @@ No error text repeats a document's text, a metadata value or an embedding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Final, Self
 
 from ragstore.kit.errors import (
     BodyTooLarge,
@@ -87,6 +88,16 @@ class BatchTooLarge(InvalidDocuments):
     def __init__(self, limit: int, count: int | None = None) -> None:
         message = f"At most {limit} documents fit in one request; this one has {'more' if count is None else count}"
         super().__init__(message, [FieldError("$.documents", message)])
+
+    @classmethod
+    def by_values(cls, limit: int) -> Self:
+        """The error for more metadata values than one request may write.
+
+        Args:
+            limit: maximum number of metadata values of all documents together.
+        """
+        message = f"The documents of one request must not have more than {limit} metadata values together"
+        return cls(limit).with_detail(message, [FieldError("$.documents", message)])
 
 
 class InvalidFilter(InvalidRequest):
@@ -142,6 +153,24 @@ class DocumentNotFound(NotFound):
         super().__init__(f"Document '{document_id}' not found in collection '{collection}'")
 
 
+class DocumentsNotFound(NotFound):
+    """Some ids of an update do not exist.
+
+    Args:
+        collection: the collection's name.
+        ids: the ids that do not exist, in the order of the request.
+        indexes: their indexes in the request.
+    """
+
+    title = "Documents not found"
+
+    def __init__(self, collection: str, ids: Sequence[str], indexes: Sequence[int]) -> None:
+        super().__init__(
+            f"Documents not found in collection '{collection}': {_named(ids)}",
+            [FieldError(f"$.documents[{index}].id", "There is no document with this id") for index in indexes],
+        )
+
+
 class CollectionExists(Conflict):
     """A collection of that name exists.
 
@@ -166,17 +195,21 @@ class DocumentsExist(Conflict):
 
     title = "Documents exist"
 
-    NAMED_IN_DETAIL: ClassVar[int] = 20
-
     def __init__(self, collection: str, ids: Sequence[str], indexes: Sequence[int] = ()) -> None:
-        named = ", ".join(f"'{taken}'" for taken in ids[: self.NAMED_IN_DETAIL])
-        rest = len(ids) - self.NAMED_IN_DETAIL
-        more = f" and {rest} more" if rest > 0 else ""
         super().__init__(
-            f"Documents already exist in collection '{collection}': {named}{more}",
+            f"Documents already exist in collection '{collection}': {_named(ids)}",
             [FieldError(f"$.documents[{index}].id", "This id is taken") for index in indexes],
         )
         self.ids = tuple(ids)
+
+
+_NAMED_IN_DETAIL: Final = 20
+
+
+def _named(ids: Sequence[str]) -> str:
+    named = ", ".join(f"'{each}'" for each in ids[:_NAMED_IN_DETAIL])
+    rest = len(ids) - _NAMED_IN_DETAIL
+    return f"{named} and {rest} more" if rest > 0 else named
 
 
 class LineTooLarge(BodyTooLarge):

@@ -107,5 +107,5 @@ def test_info_health_and_probes_are_returned(client: Client) -> None:
 
 def test_openapi_docs_and_metrics_are_texts(client: Client) -> None:
     assert '"openapi"' in client.openapi()
-    assert "<html" in client.docs().lower()
+    assert "<html" in client.api_docs().lower()
     assert "# HELP" in client.metrics()

@@ -123,7 +123,8 @@ CALLS: list[Call[object]] = [
         offset=1,
         total=False,
     ),
-    _calls.get_document("abc", "a:b/c"),
+    _calls.get_document("abc", "a:b/c", include_embeddings=True),
+    _calls.update_documents("abc", {"a": {"n": 1}}, replace=False),
     _calls.delete_documents("abc", ids=["a"], where={"a": 1}),
     _calls.empty_collection("abc"),
     _calls.query(

@@ -119,9 +119,9 @@ def completion(content: str = "Tea is a drink.", model: str = "m", **more: Any) 
     }
 
 
-def delta(content: str | None, model: str = "m", finish: str | None = None, **more: Any) -> bytes:
+def delta(content: str | None, model: str = "m", finish: str | None = None, *, role: str = "", **more: Any) -> bytes:
     """An event of a stream."""
-    own = {} if content is None else {"content": content}
+    own = {**({"role": role} if role else {}), **({} if content is None else {"content": content})}
     body = {
         "id": "chatcmpl-1",
         "object": "chat.completion.chunk",
@@ -153,6 +153,7 @@ def stream_of(*texts: str) -> Behaviour:
 
     async def behave(exchange: Exchange) -> None:
         await exchange.begin_stream()
+        await exchange.chunk(delta("", exchange.request.model, role="assistant"))
         for text in texts:
             await exchange.chunk(delta(text, exchange.request.model))
         await exchange.chunk(delta(None, exchange.request.model, "stop"))
@@ -185,7 +186,7 @@ async def hang(exchange: Exchange) -> None:
     await exchange.until_closed()
 
 
-MODELS = ("m", "local/phi3-en", "openai/gpt-x", "fallback", "deep/a/b")
+MODELS = ("m", "local/phi3-en", "openai/gpt-x", "fallback", "cited", "tools", "limited", "broken", "deep/a/b")
 
 
 class FakeUpstream:

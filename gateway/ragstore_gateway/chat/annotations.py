@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Annotated, Final, Literal
 
@@ -10,7 +11,8 @@ from msgspec import Meta, Struct
 from ragstore_client.context import Citation, ContextPassage
 
 _TITLES: Final = ("title", "document_name", "file_name", "source")
-_SCHEMES: Final = ("http://", "https://")
+_WEB: Final = re.compile(r"https?://", re.IGNORECASE)
+_SCHEME: Final = re.compile(r"[\s\x00-\x1f]*[a-z][a-z0-9+.-]*\s*:", re.IGNORECASE)
 
 
 class UrlCitation(Struct, frozen=True):
@@ -48,9 +50,10 @@ def annotations_of(citations: Iterable[Citation]) -> list[Annotation]:
 
 
 def _url(passage: ContextPassage) -> str:
-    url = passage.metadata.get("url")
+    names = (passage.metadata.get("url"), passage.citation, passage.id)
+    texts = [name for name in names if isinstance(name, str) and name.strip()]
     # A client makes a link of it: `javascript:` and the like are not passed on.
-    return url if isinstance(url, str) and url.lower().startswith(_SCHEMES) else passage.citation
+    return next((text for text in texts if _WEB.match(text) or not _SCHEME.match(text)), f"source-{passage.number}")
 
 
 def _title(passage: ContextPassage) -> str:

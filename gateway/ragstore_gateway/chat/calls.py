@@ -19,12 +19,12 @@ from ragstore_gateway.chat.body import RAG_PREFIX, Head, encode_raw, read_fields
 from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.completion import completed
 from ragstore_gateway.chat.conversation import read_conversation
-from ragstore_gateway.chat.disconnect import CallerWatch
 from ragstore_gateway.chat.event_stream import EventStream
 from ragstore_gateway.chat.headers import request_headers, response_headers
 from ragstore_gateway.chat.quotas import BYTES_PER_TOKEN, UsageMeter
 from ragstore_gateway.chat.rag_models import Augmentation
 from ragstore_gateway.chat.relay import is_event_stream, relay
+from ragstore_gateway.disconnect import CallerWatch
 from ragstore_gateway.errors import RetrievalFailed, UpstreamFailed, UpstreamTimeout
 
 CHAT_PATH: Final = "/chat/completions"

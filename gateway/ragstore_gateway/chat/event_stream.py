@@ -138,8 +138,7 @@ class EventStream:
     def finish(self) -> bytes:
         """What is sent after the last byte of the upstream, when that came in order."""
         rest, self._buffer = self._buffer, b""
-        events = b"".join(self._event(rest, b"")) if rest else b""
-        return events if self.complete else events + b"".join(self._end())
+        return b"".join(self._event(rest, b"")) if rest else b""
 
     def _event(self, event: bytes, end: bytes) -> Iterator[bytes]:
         lines = list(_DATA.finditer(event))

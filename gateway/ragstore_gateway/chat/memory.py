@@ -47,7 +47,7 @@ _log = structlog.get_logger(__name__)
 
 
 class CollectionsMissing(RagstoreError):
-    """None of the collections exists yet."""
+    """A collection does not exist yet, and the others have no passage."""
 
 
 class MemorySource:
@@ -87,6 +87,8 @@ class MemorySource:
         except PartialSearch as error:
             if set(error.errors) != _MISSING:
                 raise PartialSearch(self._cut(error.passages), error.reason, error.errors) from None
+            if not error.passages:
+                raise CollectionsMissing("some of the collections do not exist, and the others have nothing") from None
             found = error.passages
         return self._cut(found)
 

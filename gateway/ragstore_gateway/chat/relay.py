@@ -11,9 +11,9 @@ import structlog
 from litestar.types import Scope, Send
 
 from ragstore_gateway.chat import metrics
-from ragstore_gateway.chat.disconnect import CallerWatch
 from ragstore_gateway.chat.error_format import FROM_UPSTREAM
 from ragstore_gateway.chat.quotas import UsageMeter
+from ragstore_gateway.disconnect import CallerWatch
 from ragstore_gateway.errors import UpstreamFailed, UpstreamTimeout
 from ragstore_gateway.openai_errors import encode_openai_error
 

@@ -10,6 +10,7 @@ from litestar.params import SkipValidation
 from litestar.types import ASGIApp, ControllerRouterHandler
 
 from ragstore.kit.errors import BodyTimeout, BodyTooLarge, NotFound, UnsupportedMediaType
+from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.chat.calls import Call, completion_call, upstream_target
 from ragstore_gateway.chat.chat import Chat
@@ -83,7 +84,7 @@ _MODELS: Final = {
 
 @post(
     "/v1/chat/completions",
-    opt={**READER, ERRORS: CHAT_ERRORS, OPERATION: _COMPLETION},
+    opt={**READER, **LARGE_BODY, ERRORS: CHAT_ERRORS, OPERATION: _COMPLETION},
     operation_id="createChatCompletion",
     summary="Create a chat completion",
     tags=["chat"],
@@ -161,7 +162,7 @@ def _proxied(role: dict[str, Any], methods: tuple[str, ...], paths: list[str]) -
     return route(
         [f"/v1/{path}" for path in paths],
         http_method=methods,  # type: ignore[arg-type]  # Litestar's type is a list of its own enum
-        opt=role,
+        opt={**role, **LARGE_BODY},
         include_in_schema=False,
         status_code=200,
     )(_pass_through)

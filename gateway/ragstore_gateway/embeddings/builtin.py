@@ -35,7 +35,7 @@ DIMENSIONS: Final = (256, 128, 64)
 """The dimensions that the model was trained for: a vector may be cut to the first components."""
 
 LIMITS: Final = "English; word vectors without word order; 256 dimensions; see docs/embeddings.md for its quality"
-"""What a reader of the log should know."""
+"""The limits of the model, for the log."""
 
 MAX_BATCH: Final = 256
 """Number of texts that are tokenized together: it bounds the memory for tokens."""
@@ -99,10 +99,11 @@ class BuiltinEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
         """Embed texts; see `Embedder`. Queries and documents are embedded alike."""
-        vectors = await asyncio.to_thread(self._embed, list(texts))
+        vectors = await asyncio.to_thread(self.vectors, list(texts))
         return normalized(vectors) if normalize else vectors
 
-    def _embed(self, texts: list[str]) -> Vectors:
+    def vectors(self, texts: list[str]) -> Vectors:
+        """The vectors as the model gives them, computed in this thread."""
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for begin in range(0, len(texts), MAX_BATCH):
             batch = texts[begin : begin + MAX_BATCH]

@@ -89,7 +89,7 @@ PROVIDERS: Final[dict[str, tuple[type[ProviderParameters], Callable[[Any, Secret
     "tei": (TeiParameters, TeiProvider),
     "ragproxy": (RagproxyParameters, RagproxyProvider),
 }
-"""The providers: their parameters, and what makes one of them."""
+"""The providers: the struct of their parameters, and their class."""
 
 
 @dataclass(frozen=True)
@@ -270,7 +270,7 @@ def _prefixes(parameters: LocalParameters) -> Any:
 
 
 def _identity(provider: str, parameters: ProviderParameters) -> bytes:
-    """What distinguishes the vectors of a configuration. References to secrets are part of it, secrets are not."""
+    """The identity of a configuration's vectors. References to secrets are part of it, secrets are not."""
     return provider.encode() + b"\0" + msgspec.json.encode(parameters)
 
 

@@ -31,12 +31,13 @@ class LocalEmbedder:
         self._prefixes = prefixes
         self._lock = threading.Lock()
         self._model: Any = None
+        self._dimension: int | None = None
         self.name = f"local/{model}"
 
     @property
     def dimension(self) -> int | None:
         """The number of components of each vector; None until the model is loaded."""
-        return None if self._model is None else int(self._model.get_sentence_embedding_dimension())
+        return self._dimension
 
     def load(self) -> Any:
         """The model, loaded now if it is not loaded.
@@ -58,6 +59,8 @@ class LocalEmbedder:
 
                 try:
                     self._model = SentenceTransformer(self._model_name)
+                    # Not by its method, whose name has changed between versions.
+                    self._dimension = int(self._model.encode(["dimension"], show_progress_bar=False).shape[1])
                 except Exception as error:  # noqa: BLE001  # a hub, a file, a format: it raises what its libraries raise
                     _log.warning("model cannot be loaded", model=self._model_name, error=type(error).__name__)
                     raise ModelUnavailable(

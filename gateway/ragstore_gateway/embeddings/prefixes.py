@@ -13,7 +13,7 @@ from ragstore_gateway.embeddings.embedder import Kind
 
 
 class Prefixes(NamedTuple):
-    """What precedes each text.
+    """The texts that precede queries and documents.
 
     Attributes:
         query: precedes a query.

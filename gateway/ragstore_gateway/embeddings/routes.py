@@ -15,8 +15,10 @@ from msgspec import Struct
 
 from ragstore.kit.decoding import JSON, decoded
 from ragstore.kit.errors import InvalidRequest
+from ragstore.kit.middleware.bodies import LARGE_BODY
+from ragstore.kit.openapi import ERRORS, without_marks
 from ragstore_client.context import estimate_tokens
-from ragstore_gateway.disconnects import CallerLeft, until_disconnect
+from ragstore_gateway.disconnect import CallerWatch
 from ragstore_gateway.embeddings.embedder import Embedder, Kind, Vectors
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.embeddings.schemas import (
@@ -27,18 +29,24 @@ from ragstore_gateway.embeddings.schemas import (
     EmbedRequest,
     EmbedResponse,
 )
-from ragstore_gateway.errors import ModelNotFound
+from ragstore_gateway.errors import (
+    EmbeddingFailed,
+    EmbeddingRateLimited,
+    EmbeddingTimeout,
+    ModelNotFound,
+    ModelUnavailable,
+    SecretUnavailable,
+)
 from ragstore_gateway.keys import READER
+from ragstore_gateway.openapi import OPERATION
 from ragstore_gateway.settings import Settings
-
-CALLER_LEFT: Final = 499
-"""Status in metrics of a request whose caller left. Nobody reads the response."""
 
 TOKENS_REJECTED: Final = (
     "Arrays of tokens are not supported, because they depend on a tokenizer: send texts "
     "(check_embedding_ctx_length=False in LangChain's OpenAIEmbeddings)"
 )
 MAX_SHOWN_NAME: Final = 100
+EMBEDDING_ERRORS: Final = (EmbeddingFailed, EmbeddingRateLimited, EmbeddingTimeout, ModelUnavailable, SecretUnavailable)
 
 
 class EmbeddingsUpstream(Protocol):
@@ -73,14 +81,14 @@ _embeddings: Final = msgspec.json.Decoder(EmbeddingsRequest)
 def _operation(kind: type[Struct]) -> dict[str, Any]:
     """The part of an operation that the handler's signature does not express: its body is read by hand."""
     schema = msgspec.json.schema(kind)
-    inline = schema["$defs"][kind.__name__]
+    inline = without_marks(schema["$defs"][kind.__name__])
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": inline}}}}
 
 
 @post(
     "/embed",
     status_code=200,
-    opt={**READER, "operation": _operation(EmbedRequest)},
+    opt={**READER, **LARGE_BODY, ERRORS: EMBEDDING_ERRORS, OPERATION: _operation(EmbedRequest)},
     operation_id="embed",
     summary="Embed texts",
     tags=["embeddings"],
@@ -91,18 +99,15 @@ async def embed(
     """Embed texts with the gateway's model."""
     body = decoded(_embed, await request.body(), JSON)
     _check(body.inputs, "$.inputs", settings)
-    try:
-        work = embeddings.default.embed(body.inputs, body.kind, normalize=body.normalize)
-        vectors = await until_disconnect(request, work)
-    except CallerLeft:
-        return Response(None, status_code=CALLER_LEFT)  # type: ignore[arg-type]  # nobody reads it
+    async with CallerWatch(request.receive):
+        vectors = await embeddings.default.embed(body.inputs, body.kind, normalize=body.normalize)
     return Response(EmbedResponse(vectors.tolist(), body.normalize, vectors.shape[1]))
 
 
 @post(
     "/v1/embeddings",
     status_code=200,
-    opt={**READER, "operation": _operation(EmbeddingsRequest)},
+    opt={**READER, **LARGE_BODY, ERRORS: (*EMBEDDING_ERRORS, ModelNotFound), OPERATION: _operation(EmbeddingsRequest)},
     operation_id="createEmbeddings",
     summary="Embed texts, as OpenAI's API does",
     tags=["embeddings"],
@@ -127,10 +132,8 @@ async def create_embeddings(
     if body.dimensions is not None:
         embedder = embeddings.named(model, body.dimensions) or embedder
     kind: Kind = "query" if body.input_type == "query" else "document"
-    try:
-        vectors = await until_disconnect(request, embedder.embed(texts, kind))
-    except CallerLeft:
-        return Response(None, status_code=CALLER_LEFT)  # type: ignore[arg-type]  # nobody reads it
+    async with CallerWatch(request.receive):
+        vectors = await embedder.embed(texts, kind)
     tokens = sum(map(estimate_tokens, texts))
     return Response(
         EmbeddingsResponse(

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
+from ragstore.kit.schema_marks import EXACTLY
 from ragstore_gateway.embeddings.embedder import Kind
+
+_TEXT: Final = {"type": "string", "pattern": r"\S"}
+_TEXTS: Final = {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 2048}
 
 
 class EmbedRequest(Struct, frozen=True):
     """The body of `POST /embed`."""
 
-    inputs: Annotated[list[str], Meta(min_length=1, description="The texts. None is empty.")]
+    inputs: Annotated[
+        list[str], Meta(min_length=1, description="The texts. None is empty.", extra_json_schema={"items": _TEXT})
+    ]
     normalize: Annotated[bool, Meta(description="Whether to scale the vectors to length 1.")] = True
     kind: Annotated[
-        Kind, Meta(description="What the texts are; some models embed questions and passages differently.")
+        Kind, Meta(description="Kind of the texts; some models embed questions and passages differently.")
     ] = "document"
 
 
@@ -32,7 +38,15 @@ class EmbeddingsRequest(Struct, frozen=True):
 
     input: Annotated[
         str | list[str | int | list[int]],
-        Meta(description="A text, or a list of texts. Arrays of tokens are rejected: send texts."),
+        Meta(
+            description="A text, or a list of texts. Arrays of tokens are rejected: send texts.",
+            extra_json_schema={
+                EXACTLY: {
+                    "description": "A text, or a list of texts. Arrays of tokens are rejected: send texts.",
+                    "anyOf": [_TEXT, _TEXTS],
+                }
+            },
+        ),
     ]
     model: Annotated[str, Meta(description="The model; empty for the gateway's own.")] = ""
     encoding_format: Annotated[
@@ -41,7 +55,7 @@ class EmbeddingsRequest(Struct, frozen=True):
     dimensions: Annotated[int | None, Meta(description="The dimension, where the model has a choice of them.")] = None
     input_type: Annotated[
         Literal["query", "document", "passage"] | None,
-        Meta(description="Not in OpenAI's API: what the texts are. Without it they are documents."),
+        Meta(description="Not in OpenAI's API: kind of the texts. Without it they are documents."),
     ] = None
 
 

@@ -10,7 +10,7 @@ from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 
 from ragstore.api.raw_paths import split_document_path
-from ragstore.api.schemas import Included
+from ragstore.api.schemas import Excluded, Included
 from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.model.names import NAME_PATTERN, validate_name
@@ -54,6 +54,7 @@ Offset: TypeAlias = Annotated[int, QueryParameter(ge=0, le=MAX_WHOLE, descriptio
 Include: TypeAlias = Annotated[
     list[Included] | None, QueryParameter(description="`embedding`: return the documents' embeddings.")
 ]
+Exclude: TypeAlias = Annotated[list[Excluded] | None, QueryParameter(description="`text`: return empty texts.")]
 Total: TypeAlias = Annotated[bool, QueryParameter(description="Whether to count all matches.")]
 
 

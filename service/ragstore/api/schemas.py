@@ -50,6 +50,7 @@ CollectionMetadataField: TypeAlias = Annotated[
 WhereField: TypeAlias = Annotated[object, schema("Where", optional=True)]
 WhereDocumentField: TypeAlias = Annotated[object, schema("WhereDocument", optional=True)]
 Included: TypeAlias = Literal["embedding"]
+Excluded: TypeAlias = Literal["text"]
 
 
 # -- collections ------------------------------------------------------------------------------
@@ -179,6 +180,37 @@ class WriteResult(Struct, frozen=True):
     ids: Annotated[list[str], Meta(description="Their ids, in the order of the request.")]
 
 
+class DocumentUpdate(Struct, frozen=True, forbid_unknown_fields=True):
+    """New metadata of a stored document. Its text and its embedding stay as they are."""
+
+    id: DocumentId
+    metadata: Annotated[dict[str, NewMetadataValue], schema("DocumentMetadata")]
+
+
+class DocumentUpdates(Struct, frozen=True, forbid_unknown_fields=True):
+    """New metadata of documents. If one is invalid or does not exist, none is changed."""
+
+    documents: Annotated[
+        list[DocumentUpdate], Meta(min_length=1, description="At most 5,461 by default, with distinct ids.")
+    ]
+    mode: Annotated[
+        Literal["merge", "replace"],
+        Meta(
+            description="`merge`: keys that are not named stay, and null removes a key (RFC 7396). "
+            "`replace`: keys that are not named are removed, and null means absent."
+        ),
+    ]
+
+
+class DocumentsUpdated(Struct, frozen=True):
+    """The result of changing the metadata of documents."""
+
+    status: Literal["updated"]
+    collection: Annotated[str, Meta(description="The collection.")]
+    count: Annotated[int, Meta(description="Number of documents.", ge=1)]
+    mode: Annotated[Literal["merge", "replace"], Meta(description="As in the request.")]
+
+
 class DocumentFilter(Struct, frozen=True):
     """The documents to list. An absent field does not restrict them."""
 
@@ -188,6 +220,7 @@ class DocumentFilter(Struct, frozen=True):
     limit: PageLimit = 100
     offset: PageOffset = 0
     include: Annotated[list[Included], Meta(description="`embedding`: return the documents' embeddings.")] = []
+    exclude: Annotated[list[Excluded], Meta(description="`text`: return empty texts.")] = []
     total: Annotated[bool, Meta(description="Whether to count all matches.")] = True
 
 
@@ -227,6 +260,7 @@ class QueryBase(Struct, frozen=True, kw_only=True):
     max_distance: Annotated[float | None, Meta(description="Exclude matches with a greater distance.")] = None
     min_score: Annotated[float | None, Meta(description="Exclude matches with a lower score.")] = None
     include: Annotated[list[Included], Meta(description="`embedding`: return the matches' embeddings.")] = []
+    exclude: Annotated[list[Excluded], Meta(description="`text`: return empty texts.")] = []
 
 
 class QueryRequest(QueryBase, frozen=True, kw_only=True):

@@ -25,11 +25,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
 
+import numpy as np
+
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.collection_cache import CollectionCache
 from ragstore.chroma.errors import StaleCollectionId, wrong_dimension
 from ragstore.chroma.first_write import LOCK_PREFIX, first_write
 from ragstore.chroma.merging import ids_of, merge
+from ragstore.chroma.metadata_merging import update_metadatas
 from ragstore.chroma.operations import (
     AddRecords,
     CountCollections,
@@ -48,13 +51,21 @@ from ragstore.chroma.operations import (
 )
 from ragstore.chroma.records import Column, Records
 from ragstore.chroma.search import CollectionSearch
-from ragstore.chroma.steps import MAX_PAGE, ScanProgress, collect_values, delete_in_steps, delete_lists_in_steps
+from ragstore.chroma.steps import (
+    MAX_PAGE,
+    ScanProgress,
+    collect_values,
+    delete_in_steps,
+    delete_lists_in_steps,
+    replacement_steps,
+)
 from ragstore.chroma.validation import validate_writes, warn_of_lengths
 from ragstore.errors import (
     ChromaFailed,
     CollectionNotFound,
     DimensionMismatch,
     DocumentsExist,
+    InvalidDocuments,
     InvalidMetadata,
     InvalidName,
     TooLargeForChroma,
@@ -72,7 +83,9 @@ from ragstore.model.metadata import (
     too_many_collection_keys,
     without_nulls,
 )
+from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Matches, Query
+from ragstore.model.vectors import LOST_NORM, has_lost_norm
 
 
 class ChromaStore:
@@ -99,9 +112,9 @@ class ChromaStore:
         """Close the connection to Chroma."""
         await self.backend.close()
 
-    async def status(self) -> StoreStatus:
+    async def status(self, *, with_count: bool = True) -> StoreStatus:
         """Get Chroma's status."""
-        return await self.backend.call(GetStatus())
+        return await self.backend.call(GetStatus(with_count))
 
     async def max_batch_size(self) -> int:
         """Get the maximum number of documents in one write: the service's limit or Chroma's, whichever is lower."""
@@ -174,6 +187,18 @@ class ChromaStore:
 
         async with self._locks.get(name):
             return await self._cache.with_collection(name, write)
+
+    async def update_documents(self, name: str, updates: Sequence[MetadataUpdates]) -> list[ServiceError | None]:
+        """Execute several updates of metadata as one; each has its own outcome."""
+
+        async def update(collection: Collection) -> list[ServiceError | None]:
+            try:
+                return await update_metadatas(self.backend, collection, updates, await self.max_batch_size())
+            finally:
+                self._scans.forget(collection.id)
+
+        async with self._locks.get(name):
+            return await self._cache.with_collection(name, update)
 
     async def get(
         self,
@@ -284,12 +309,12 @@ class ChromaStore:
             return [outcome for write in writes for outcome in await self._write_alike(collection, kind, [write])]
 
     async def _upsert(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
-        """Execute upserts as one."""
         present = await self.backend.call(GetRecords(collection.id, ids_of(writes), columns=("metadatas",)))
         before = dict(zip(present.ids, present.metadatas or [], strict=True))
         merged = merge(collection.name, writes, before)
         if merged.records.ids:
-            await self.backend.call(UpsertRecords(collection.id, merged.records, may_split=len(writes) == 1))
+            for records in replacement_steps(merged.records, len(before), self.backend):
+                await self.backend.call(UpsertRecords(collection.id, records, may_split=len(writes) == 1))
         return merged.outcomes
 
     async def _add(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
@@ -340,7 +365,6 @@ class ChromaStore:
             await delete_lists_in_steps(self.backend, collection.id, size, self._scans)
 
     async def _matching(self, collection: Collection, selection: Selection) -> list[str]:
-        """Ids of the selected documents."""
         return (await self._read(collection, selection)).ids
 
     async def _read(
@@ -371,12 +395,15 @@ def _is_unwritten(collection: Collection, queries: Sequence[Query]) -> bool:
 
     Raises:
         DimensionMismatch: a query has another dimension than the collection.
+        InvalidDocuments: Chroma cannot compute the cosine distance of a query.
     """
     if collection.dimension is None:
         return True
     for query in queries:
         if len(query.embedding) != collection.dimension:
             raise wrong_dimension(collection.dimension, len(query.embedding), "$.query_embedding")
+        if collection.distance == "cosine" and has_lost_norm(query.embedding[np.newaxis])[0]:
+            raise InvalidDocuments.at("$.query_embedding", LOST_NORM)
     return False
 
 

@@ -83,6 +83,8 @@ async def _acquire(backend: Backend, lock: str, collection: Collection, look_up:
     owner: CollectionMetadata = {"owner": uuid4().hex}
     holder, since, lost = "", 0.0, 0
     while True:
+        if lost:
+            await asyncio.sleep(POLL_SECONDS)
         try:
             await backend.call(CreateCollection(lock, owner, "l2"))
             return True

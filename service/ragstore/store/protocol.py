@@ -14,6 +14,7 @@ from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
 from ragstore.model.metadata import CollectionMetadata, Scalar
+from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
 
 
@@ -30,8 +31,8 @@ class Store(Protocol):
     async def close(self) -> None:
         """Wait for the requests in progress and close the connection to Chroma."""
 
-    async def status(self) -> StoreStatus:
-        """Check Chroma's health."""
+    async def status(self, *, with_count: bool = True) -> StoreStatus:
+        """Check Chroma's health, and count its collections if `with_count`."""
 
     async def max_batch_size(self) -> int:
         """The maximum number of documents in one write: the service's limit or Chroma's, whichever is lower."""
@@ -72,6 +73,15 @@ class Store(Protocol):
 
         Returns:
             An outcome for each: the error that writing it alone would raise, or None.
+        """
+
+    async def update_documents(self, name: str, updates: Sequence[MetadataUpdates]) -> list[ServiceError | None]:
+        """Change metadata of documents several times, as if one after the other.
+
+        An update that names a document that does not exist changes nothing, and does not affect the others.
+
+        Returns:
+            An outcome for each, as of `write`.
         """
 
     async def get(

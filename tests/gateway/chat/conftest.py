@@ -97,6 +97,50 @@ def manual_gateway(
         yield served
 
 
+@pytest.fixture(scope="session")
+def fresh_gateway(
+    upstream: FakeUpstream, chat_gateway: Served, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    """A gateway whose collections do not exist, with the callers' keys forwarded and without a key of its own."""
+    environ = {
+        "RAGSTORE_URL": chat_gateway.url,
+        "RAGSTORE_GATEWAY_UPSTREAM_URL": upstream.url,
+        "RAGSTORE_GATEWAY_FORWARD_KEY": "true",
+        "RAGSTORE_GATEWAY_RAG_COLLECTIONS": "absent, also-absent",
+        "RAGSTORE_GATEWAY_RAG_ANNOTATIONS": "false",
+    }
+    with running(start_gateway(tmp_path_factory.mktemp("fresh"), environ)) as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def disabled_gateway(
+    upstream: FakeUpstream, chat_gateway: Served, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    """A gateway that retrieves nothing."""
+    environ = {
+        "RAGSTORE_URL": chat_gateway.url,
+        "RAGSTORE_GATEWAY_UPSTREAM_URL": upstream.url,
+        "ENABLE_RAG": "false",
+    }
+    with running(start_gateway(tmp_path_factory.mktemp("disabled"), environ)) as served:
+        yield served
+
+
+@pytest.fixture
+def fresh(fresh_gateway: Served) -> Iterator[httpx.Client]:
+    """A plain HTTP client on the gateway without collections."""
+    with httpx.Client(base_url=fresh_gateway.url, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+def disabled(disabled_gateway: Served) -> Iterator[httpx.Client]:
+    """A plain HTTP client on the gateway that retrieves nothing."""
+    with httpx.Client(base_url=disabled_gateway.url, timeout=30) as client:
+        yield client
+
+
 @pytest.fixture
 def http(chat_gateway: Served) -> Iterator[httpx.Client]:
     """A plain HTTP client on the gateway."""

@@ -9,10 +9,13 @@ import httpx
 import pytest
 
 from tests.support.fake_upstream import DONE, Exchange, FakeUpstream, delta, responding
-from tests.support.raw_http import read_all
+from tests.support.raw_http import connect, read_all
 from tests.support.servers import Served
 
-ODD = b'{ "model" :"m",\n"unknown_field": {"a":  1.50, "b": 1e999, "c": "\\ud83d\\ude00"}, "n": 123456789012345678901234567890,\t"messages": [] }'
+ODD = (
+    b'{ "model" :"m",\n"unknown_field": {"a":  1.50, "b": 1e999, "c": "\\ud83d\\ude00"}, '
+    b'"n": 123456789012345678901234567890,\t"messages": [] }'
+)
 
 
 def chat(http: httpx.Client, body: bytes, **headers: str) -> httpx.Response:
@@ -134,8 +137,6 @@ def test_every_other_path_is_proxied_with_its_method_and_query(
     "path", ["/v1/files/../../key", "/v1/files/%2e%2e/%2e%2e/key", "/v1/x/%252e%252e/%2e", "/v1/..%5cx"]
 )
 def test_a_path_cannot_leave_the_upstreams_base(chat_gateway: Served, upstream: FakeUpstream, path: str) -> None:
-    from tests.support.raw_http import connect
-
     before = len(upstream.requests)
     with connect(chat_gateway) as connection:
         connection.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())

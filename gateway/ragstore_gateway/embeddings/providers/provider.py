@@ -22,7 +22,7 @@ MAX_TOKENS_BYTES: Final = 250_000
 
 
 class Parameters(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What every provider's parameters have in common: nothing."""
+    """Base of the parameters of a provider."""
 
 
 class GarbledResponse(Exception):

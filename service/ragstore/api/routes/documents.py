@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, TypeAlias
 
-from litestar import Controller, Request, Response, delete, get, post, put
+from litestar import Controller, Request, Response, delete, get, patch, post, put
 from litestar.di import NamedDependency
 from litestar.exceptions import ValidationException
 from litestar.params import JSONBody, PathParameter, SkipValidation
@@ -16,6 +16,7 @@ from ragstore.api.parameters import (
     MAX_OFFSET,
     MAX_PAGE,
     CollectionName,
+    Exclude,
     Ids,
     Include,
     Limit,
@@ -29,16 +30,26 @@ from ragstore.api.parameters import (
 )
 from ragstore.api.roles import READER, WRITER
 from ragstore.api.route_options import store_errors
-from ragstore.api.schemas import DeleteAllResult, DeleteRequest, DeleteResult, DocumentFilter, WriteResult
+from ragstore.api.schemas import (
+    DeleteAllResult,
+    DeleteRequest,
+    DeleteResult,
+    DocumentFilter,
+    DocumentsUpdated,
+    DocumentUpdates,
+    WriteResult,
+)
 from ragstore.api.split_documents import missing_documents
-from ragstore.errors import CollectionNotFound, DocumentNotFound, DocumentsExist
+from ragstore.errors import CollectionNotFound, DocumentNotFound, DocumentsExist, DocumentsNotFound
 from ragstore.kit.errors import FieldError, InvalidRequest
+from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.numbers import whole_number
 from ragstore.kit.problems import from_service_error, from_validation_exception, invalid_parameters
 from ragstore.model.documents import EVERYTHING, Document, DocumentPage, Selection, Write
 from ragstore.model.filters.condition import Condition
 from ragstore.operations.check_documents import checked_batch
 from ragstore.operations.list_documents import Page, list_page, to_documents
+from ragstore.operations.update_documents import update_metadata
 from ragstore.store.protocol import Store, write_batch
 
 DecoderDependency: TypeAlias = SkipValidation[NamedDependency[DocumentsDecoder]]
@@ -66,7 +77,7 @@ class DocumentsController(Controller):
         dto=DocumentsDTO,
         return_dto=None,
         exception_handlers={ValidationException: documents_required},
-        opt={**WRITER, **store_errors(CollectionNotFound, DocumentsExist)},
+        opt={**WRITER, **LARGE_BODY, **store_errors(CollectionNotFound, DocumentsExist)},
         operation_id="addDocuments",
         summary="Add documents",
     )
@@ -89,7 +100,7 @@ class DocumentsController(Controller):
         dto=DocumentsDTO,
         return_dto=None,
         exception_handlers={ValidationException: documents_required},
-        opt=WRITER,
+        opt={**WRITER, **LARGE_BODY},
         operation_id="upsertDocuments",
         summary="Add or replace documents",
     )
@@ -108,6 +119,25 @@ class DocumentsController(Controller):
         await write_batch(store, collection, Write("upsert", batch))
         return WriteResult("upserted", collection, len(batch), batch.ids)
 
+    @patch(
+        dto=Decoded[DocumentUpdates],
+        return_dto=None,
+        exception_handlers={ValidationException: documents_required},
+        opt={**WRITER, **store_errors(CollectionNotFound, DocumentsNotFound)},
+        operation_id="updateDocuments",
+        summary="Change the metadata of documents",
+    )
+    async def update(
+        self, store: StoreDependency, collection: CollectionName, data: JSONBody[DocumentUpdates]
+    ) -> DocumentsUpdated:
+        """Change the metadata of stored documents, all or none. Their texts and embeddings stay as they are.
+
+        A document that does not exist fails with 404, and nothing is changed. The operation is idempotent.
+        """
+        updates = [(update.id, update.metadata) for update in data.documents]
+        await update_metadata(store, collection, data.mode, updates)
+        return DocumentsUpdated("updated", collection, len(updates), data.mode)
+
     @get(operation_id="listDocuments", summary="List documents")
     async def list_matching(
         self,
@@ -119,11 +149,12 @@ class DocumentsController(Controller):
         limit: Limit = 100,
         offset: Offset = 0,
         include: Include = None,
+        exclude: Exclude = None,
         total: Total = True,
     ) -> DocumentPage:
         """List documents in insertion order, with the exact number of all matches."""
         selection = Selection(distinct_ids(ids), Condition.parse_text(where, where_document))
-        page = Page(min(limit, MAX_PAGE), min(offset, MAX_OFFSET), bool(include), total)
+        page = Page(min(limit, MAX_PAGE), min(offset, MAX_OFFSET), bool(include), total, not exclude)
         return await list_page(store, collection, selection, page)
 
     @post(
@@ -144,6 +175,7 @@ class DocumentsController(Controller):
             min(whole_number(data.offset, "$.offset"), MAX_OFFSET),
             bool(data.include),
             data.total,
+            not data.exclude,
         )
         return await list_page(store, collection, selection, page)
 

@@ -7,7 +7,6 @@ bytes.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -43,6 +42,7 @@ from ragstore.chroma.operations import (
     QueryRecords,
     ReplaceMetadata,
     UndoAdd,
+    UpdateMetadatas,
     UpsertRecords,
 )
 from ragstore.chroma.records import QueryResult, RecordBatch, Records, query_results, to_matrix, to_metadatas, to_texts
@@ -120,9 +120,8 @@ async def _execute(operation: Operation[object], backend: HttpBackend) -> object
 
 @_execute.register(GetStatus)
 async def _get_status(operation: GetStatus, backend: HttpBackend) -> StoreStatus:
-    version, count = await asyncio.gather(
-        backend.connection.request(str, "GET", "/version"), backend.call(CountCollections())
-    )
+    version = await backend.connection.request(str, "GET", "/version")
+    count = await backend.call(CountCollections()) if operation.with_count else None
     return StoreStatus("remote", version, count)
 
 
@@ -244,6 +243,12 @@ async def _undo_add(operation: UndoAdd, backend: HttpBackend) -> None:
 @_execute.register(UpsertRecords)
 async def _upsert_records(operation: UpsertRecords, backend: HttpBackend) -> None:
     await _write(backend, operation, await _record_columns(backend, operation.records))
+
+
+@_execute.register(UpdateMetadatas)
+async def _update_metadatas(operation: UpdateMetadatas, backend: HttpBackend) -> None:
+    body = {"ids": operation.ids, "metadatas": operation.metadatas}
+    await _post(backend, EmptyResponse, operation.collection_id, "update", body)
 
 
 @_execute.register(GetRecords)

@@ -5,6 +5,7 @@ Needs the extra `langchain`; nothing else of the package imports this module.
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Iterable, Sequence
 from typing import TypeVar, cast
@@ -119,7 +120,7 @@ class RagstoreVectorStore(VectorStore):
     ) -> list[tuple[Document, float]]:
         """Find the texts nearest to a query, with their scores: cosine similarities, higher is nearer."""
         matches = self._search(self._embedding.embed_query(query), k, filter)
-        return [(_to_document(match), match.score or 0.0) for match in matches]
+        return [(_to_document(match), 0.0 if math.isnan(match.score) else match.score) for match in matches]
 
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = 4, *, filter: Where | None = None, **_: object

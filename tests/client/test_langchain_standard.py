@@ -1,10 +1,4 @@
-"""LangChain's standard tests of vector stores and retrievers, over the real service.
-
-    python -m pytest tests/client/langchain_standard.py
-
-pytest does not collect this file by default: `langchain-tests` brings eight plugins, under which the other tests should
-not run.
-"""
+"""LangChain's standard tests of vector stores and retrievers, over the real service."""
 
 from __future__ import annotations
 
@@ -17,11 +11,11 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests, Vector
 
 from ragstore_client import Client, NewDocument
 from ragstore_client.context import ClientSource, ContextBuilder, ContextSettings
-from ragstore_client.langchain import RagstoreContextRetriever, RagstoreVectorStore
+from ragstore_client.integrations.langchain import RagstoreContextRetriever, RagstoreVectorStore
 from tests.client.fake_servers import vector_of
 
 
-class TestRagstoreVectorStore(VectorStoreIntegrationTests):  # type: ignore[misc]  # not installed with the other tests
+class TestRagstoreVectorStore(VectorStoreIntegrationTests):
     @pytest.fixture
     def vectorstore(self, store: Client) -> Iterator[VectorStore]:
         name = f"langchain_{uuid4()}"
@@ -40,7 +34,7 @@ def animals(store: Client) -> Iterator[str]:
     store.delete_collection(name)
 
 
-class TestRagstoreContextRetriever(RetrieversIntegrationTests):  # type: ignore[misc]  # as above
+class TestRagstoreContextRetriever(RetrieversIntegrationTests):
     @pytest.fixture(autouse=True)
     def _source(self, store: Client, animals: str) -> None:
         source = ClientSource(store, vector_of, collections=[animals])
