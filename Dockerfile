@@ -5,7 +5,7 @@
 #
 # Both contain the extras `tracing` and `transfer`; the second also contains `embedded`.
 # A digest is more exact than a tag: use --build-arg PYTHON_IMAGE=python@sha256:... if your registry has one.
-ARG PYTHON_IMAGE=python:3.11.14-slim-bookworm
+ARG PYTHON_IMAGE=python:3.13.18-slim-trixie
 ARG STORE=remote
 
 # -- build: only /opt/ragstore gets into the image ---------------------------------------------
@@ -29,22 +29,9 @@ RUN python -m pip wheel --no-build-isolation --no-deps --wheel-dir dist . ./clie
 
 # -- the image ---------------------------------------------------------------------------------
 FROM ${PYTHON_IMAGE}
-ARG PYTHON_IMAGE
-ARG STORE
-ARG VERSION=0.2.0
-ARG REVISION=unknown
-ARG CREATED=unknown
-LABEL org.opencontainers.image.title="ragstore" \
-      org.opencontainers.image.description="Stores documents with pre-computed embeddings in ChromaDB and finds them again." \
-      org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}" \
-      org.opencontainers.image.created="${CREATED}" \
-      org.opencontainers.image.base.name="${PYTHON_IMAGE}" \
-      ragstore.store="${STORE}"
 # Package installers are of no use here, except to an intruder.
 RUN python -m pip uninstall --yes --root-user-action ignore setuptools wheel pip \
- && rm -rf /usr/local/lib/python3.11/ensurepip
+ && rm -rf /usr/local/lib/python3*/ensurepip
 # A numeric user, so that Kubernetes' runAsNonRoot can check it. /data is for embedded Chroma: mount a volume there.
 RUN groupadd --gid 65532 ragstore \
  && useradd --uid 65532 --gid 65532 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin ragstore \
@@ -65,5 +52,19 @@ STOPSIGNAL SIGTERM
 # http.client, not urllib.request, which would use a proxy from the environment.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
   CMD ["python", "-c", "import http.client, os, sys; c = http.client.HTTPConnection('127.0.0.1', int(os.environ['RAGSTORE_PORT']), timeout=2); c.request('GET', '/health/live'); sys.exit(c.getresponse().status != 200)"]
+# Last, so that another revision rebuilds no layer before.
+ARG PYTHON_IMAGE
+ARG STORE
+ARG VERSION=0.2.0
+ARG REVISION=unknown
+ARG CREATED=unknown
+LABEL org.opencontainers.image.title="ragstore" \
+      org.opencontainers.image.description="Stores documents with pre-computed embeddings in ChromaDB and finds them again." \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.base.name="${PYTHON_IMAGE}" \
+      ragstore.store="${STORE}"
 # The exec form: the service itself is process 1 and receives the signals.
 CMD ["ragstore", "serve"]

@@ -10,6 +10,7 @@ BIN := $(VENV)/bin
 DEPLOY_VENV ?= .venv-deploy
 DEPLOY := $(DEPLOY_VENV)/bin
 AUDIT_VENV ?= .venv-audit
+LITELLM_VENV ?= .venv-litellm
 # Tests spend much of their time waiting for processes: two workers keep two cores busy, three took longer.
 JOBS ?= 2
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -53,12 +54,16 @@ node_modules/.package-lock.json: package.json package-lock.json
 	npm ci --silent --no-audit --no-fund
 	@touch $@
 
+tests/gateway/node/node_modules/.package-lock.json: tests/gateway/node/package.json tests/gateway/node/package-lock.json
+	cd tests/gateway/node && npm ci --silent --ignore-scripts
+	@touch $@
+
 clients/node/node_modules/.package-lock.json: clients/node/package.json clients/node/package-lock.json
 	cd clients/node && npm ci --silent --ignore-scripts
 	@touch $@
 
 .PHONY: environments
-environments: $(VENV)/docs.stamp $(DEPLOY_VENV)/deploy.stamp $(AUDIT_VENV)/audit.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json ## install everything that checks and tests need; -j installs concurrently
+environments: $(VENV)/docs.stamp $(DEPLOY_VENV)/deploy.stamp $(AUDIT_VENV)/audit.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json tests/gateway/node/node_modules/.package-lock.json ## install everything that checks and tests need; -j installs concurrently
 
 UV ?= uv
 # The client is installed from this tree.
@@ -79,6 +84,7 @@ lock: ## pin new dependencies, with hashes (needs uv); LOCK=--upgrade pins the n
 	$(UV_COMPILE) $(LOCK) --group docs -c requirements/dev.txt -o requirements/docs.txt
 	$(UV_COMPILE) $(LOCK) --group audit -o requirements/audit.txt
 	$(UV_COMPILE) $(LOCK) --group deploy -o requirements/deploy.txt
+	$(UV_COMPILE) $(LOCK) --group litellm -o requirements/litellm.txt
 
 # -- use ----------------------------------------------------------------------------------------
 
@@ -97,7 +103,7 @@ demo: $(VENV)/dev.stamp ## ingest the example handbook into a running service an
 # -- development --------------------------------------------------------------------------------
 
 .PHONY: test
-test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp clients/node/node_modules/.package-lock.json ## run all tests; make test TESTS=tests/unit runs some
+test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp clients/node/node_modules/.package-lock.json tests/gateway/node/node_modules/.package-lock.json ## run all tests; make test TESTS=tests/unit runs some
 	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile $(TESTS)
 
 .PHONY: test-fast
@@ -109,12 +115,30 @@ node: clients/node/node_modules/.package-lock.json ## build the Node client
 	cd clients/node && npm run --silent build
 
 .PHONY: fuzz
-fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores: make fuzz FUZZ="--seconds 600 --store remote"
+fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores and the gateway: make fuzz FUZZ="--seconds 600 --target remote"
 	$(BIN)/python -m tests.fuzz.campaign $(FUZZ)
 
 .PHONY: soak
 soak: $(VENV)/dev.stamp ## run a mixed load with faults and check for leaks: make soak SOAK="--minutes 30 --store remote"
 	$(BIN)/python -m tests.soak $(SOAK)
+
+$(LITELLM_VENV)/litellm.stamp: requirements/litellm.txt | $(BIN)/python
+	$(PYTHON) -m venv --clear $(LITELLM_VENV)
+	$(LITELLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/litellm.txt
+	@touch $@
+
+.PHONY: litellm
+litellm: $(VENV)/dev.stamp $(LITELLM_VENV)/litellm.stamp ## test the gateway in front of a real LiteLLM proxy (576 MB, in an environment of its own)
+	LITELLM=$(LITELLM_VENV)/bin/litellm $(BIN)/pytest tests/gateway/litellm_upstream.py
+
+.PHONY: soak-gateway
+soak-gateway: $(VENV)/dev.stamp ## run a mixed load with faults on the gateway's chat: make soak-gateway SOAK="--minutes 10"
+	$(BIN)/python -m tests.soak.gateway $(SOAK)
+
+.PHONY: bench-gateway
+bench-gateway: $(VENV)/dev.stamp ## measure the gateway's chat (needs wrk): make bench-gateway BENCH="--litellm .venv-litellm/bin/litellm"
+	@command -v wrk > /dev/null || { echo "make bench-gateway needs wrk (Debian package wrk)"; exit 1; }
+	$(BIN)/python -m benchmarks.gateway $(BENCH)
 
 .PHONY: bench
 bench: $(VENV)/dev.stamp ## compare with direct calls to Chroma (needs wrk): make bench BENCH="--vectors FILE"
@@ -173,7 +197,7 @@ node-check: clients/node/node_modules/.package-lock.json ## check the Node clien
 .PHONY: deploy-check
 deploy-check: $(DEPLOY_VENV)/deploy.stamp ## check the Dockerfile, the compose file and the manifests
 	$(DEPLOY)/hadolint Dockerfile gateway/Dockerfile
-	$(DEPLOY)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
+	$(DEPLOY)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml docker-compose.platform.yml
 	$(DEPLOY)/python -m scripts.render_manifests build/k8s
 	$(DEPLOY)/python scripts/validate_manifests.py build/k8s/*.yaml
 	$(DEPLOY)/python scripts/prometheus_rules.py | diff -u k8s/monitoring/prometheusrule.yaml - || { echo "prometheusrule.yaml is out of date: make generate"; exit 1; }
@@ -181,6 +205,11 @@ deploy-check: $(DEPLOY_VENV)/deploy.stamp ## check the Dockerfile, the compose f
 	if ls build/k8s/plain-* > /dev/null 2>&1; then echo "skipping checkov on the overlays, which were not rendered"; else $(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework kubernetes --directory build/k8s; fi
 	$(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework dockerfile --file Dockerfile gateway/Dockerfile
 
+.PHONY: release
+release: $(VENV)/dev.stamp clients/node/node_modules/.package-lock.json ## build packages, build context, SBOMs and checksums: make release VERSION=0.2.0
+	@test -n "$(VERSION)" || { echo "make release needs VERSION=..."; exit 1; }
+	$(BIN)/python -m scripts.release $(VERSION)
+
 .PHONY: clean
 clean: ## remove everything that the other targets created, except ./data
-	rm -rf $(VENV) $(DEPLOY_VENV) $(AUDIT_VENV) build node_modules clients/node/{node_modules,dist,build} .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis
+	rm -rf $(VENV) $(DEPLOY_VENV) $(AUDIT_VENV) $(LITELLM_VENV) build node_modules tests/gateway/node/node_modules clients/node/{node_modules,dist,build} .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis

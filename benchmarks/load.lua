@@ -1,5 +1,5 @@
 -- Sends the bodies of a file in turn, and prints one line of JSON at the end.
--- Arguments: the file (one body per line), the method. Each @ID@ in a body is replaced by a unique id.
+-- Arguments: the file (one body per line), the method, a key or nothing. Each @ID@ in a body is replaced by a unique id.
 
 local thread_count = 0
 
@@ -17,6 +17,9 @@ function init(arguments)
   sent = 0
   run = tostring(os.time()) .. "-" .. tostring(math.random(1000000))
   headers = { ["Content-Type"] = "application/json" }
+  if arguments[3] then
+    headers["Authorization"] = "Bearer " .. arguments[3]
+  end
 end
 
 function request()

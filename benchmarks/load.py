@@ -19,12 +19,14 @@ class Work:
         bodies: file of request bodies, one per line.
         method: HTTP method.
         clients: number of concurrent requests.
+        key: sent as a bearer token; empty for none.
     """
 
     url: str
     bodies: Path
     method: str
     clients: int
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,13 @@ class Measured:
     Attributes:
         rate: responses per second.
         p50_ms: median response time in milliseconds.
+        p99_ms: 99th percentile of the response time in milliseconds.
         failures: number of unsuccessful responses, and of requests without a response.
     """
 
     rate: float
     p50_ms: float
+    p99_ms: float
     failures: int
 
 
@@ -56,10 +60,11 @@ def load(work: Work, seconds: float) -> Measured:
         [
             *("wrk", "--threads", "1", "--connections", str(work.clients), "--duration", f"{seconds:g}s"),
             *("--timeout", "30s", "--script", str(SCRIPT), work.url, "--", str(work.bodies), work.method),
+            *([work.key] if work.key else []),
         ],
         capture_output=True,
         text=True,
         check=True,
     )
     summary = json.loads(run.stdout.strip().splitlines()[-1])
-    return Measured(summary["requests"] / summary["seconds"], summary["p50_ms"], summary["failures"])
+    return Measured(summary["requests"] / summary["seconds"], summary["p50_ms"], summary["p99_ms"], summary["failures"])

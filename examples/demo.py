@@ -105,12 +105,12 @@ def connect(url: str, api_key: str | None) -> httpx.Client:
     )
 
 
-def create_collection(client: httpx.Client) -> None:
+def create_collection(client: httpx.Client, collection: str) -> None:
     """Create the collection, or keep the existing one."""
     client.post(
         "/collections",
         json={
-            "name": COLLECTION,
+            "name": collection,
             "metadata": {"title": "Property management handbook"},
             "embedding_model": "all-MiniLM-L6-v2",
             "distance": "cosine",
@@ -119,7 +119,7 @@ def create_collection(client: httpx.Client) -> None:
     )
 
 
-def ingest(client: httpx.Client, passages: Sequence[EmbeddedDocument]) -> int:
+def ingest(client: httpx.Client, collection: str, passages: Sequence[EmbeddedDocument]) -> int:
     """Upsert the passages batch by batch.
 
     Returns:
@@ -127,34 +127,35 @@ def ingest(client: httpx.Client, passages: Sequence[EmbeddedDocument]) -> int:
     """
     batches = [passages[i : i + BATCH_SIZE] for i in range(0, len(passages), BATCH_SIZE)]
     for batch in batches:
-        client.put(f"/collections/{COLLECTION}/documents", json={"documents": batch})
+        client.put(f"/collections/{collection}/documents", json={"documents": batch})
     return len(batches)
 
 
-def list_documents(client: httpx.Client, where: Where, limit: int = 100) -> Page:
+def list_documents(client: httpx.Client, collection: str, where: Where, limit: int = 100) -> Page:
     """List the documents that match a filter, in insertion order.
 
     Args:
         client: A client of the service.
+        collection: Name of the collection.
         where: Metadata fields and their required values; several fields mean AND.
         limit: Maximum number of documents to return; ``total`` counts the others, too.
     """
     response = client.get(
-        f"/collections/{COLLECTION}/documents",
+        f"/collections/{collection}/documents",
         params={"where": json.dumps(where), "limit": limit},
     )
     page: Page = response.json()
     return page
 
 
-def find_nearest(client: httpx.Client, question: Question) -> list[Result]:
+def find_nearest(client: httpx.Client, collection: str, question: Question) -> list[Result]:
     """Find the chunks nearest to a question.
 
     Returns:
         Up to ``TOP_K`` results, nearest first.
     """
     response = client.post(
-        f"/collections/{COLLECTION}/query",
+        f"/collections/{collection}/query",
         json={
             "query_embedding": question["embedding"],
             "top_k": TOP_K,
@@ -165,13 +166,13 @@ def find_nearest(client: httpx.Client, question: Question) -> list[Result]:
     return results
 
 
-def expand_to_section(client: httpx.Client, chunk: Document) -> list[Document]:
+def expand_to_section(client: httpx.Client, collection: str, chunk: Document) -> list[Document]:
     """Read the whole section of a chunk.
 
     Returns:
         The chunk and its siblings, those of the same ``section_id``, in reading order.
     """
-    siblings = list_documents(client, {"section_id": chunk["metadata"]["section_id"], "layer": "chunk"})
+    siblings = list_documents(client, collection, {"section_id": chunk["metadata"]["section_id"], "layer": "chunk"})
     return sorted(siblings["documents"], key=lambda sibling: sibling["metadata"]["chunk_index"])
 
 
@@ -187,17 +188,17 @@ def rank(question: Question, results: Sequence[Result]) -> int | None:
     return None
 
 
-def print_layers(client: httpx.Client) -> None:
+def print_layers(client: httpx.Client, collection: str) -> None:
     """Print the number of passages in each layer."""
     for layer in LAYERS:
-        total = list_documents(client, {"layer": layer}, limit=1)["total"]
+        total = list_documents(client, collection, {"layer": layer}, limit=1)["total"]
         print(f"  layer = {layer:<9} {total:>4}")
 
 
-def print_contents(client: httpx.Client, first_page: int, last_page: int) -> None:
+def print_contents(client: httpx.Client, collection: str, first_page: int, last_page: int) -> None:
     """Print the headings of the sections that start on some pages."""
     pages = {"$gte": first_page, "$lte": last_page}
-    sections = list_documents(client, {"layer": "section", "page_number": pages})
+    sections = list_documents(client, collection, {"layer": "section", "page_number": pages})
     print(f"\n  layer = section and {first_page} <= page_number <= {last_page}")
     for section in sections["documents"]:
         metadata = section["metadata"]
@@ -245,7 +246,7 @@ def location(document: Document) -> str:
     return f"{heading}, page {metadata['page_number']}"
 
 
-def run(client: httpx.Client) -> None:
+def run(client: httpx.Client, collection: str) -> None:
     """Run the whole demo.
 
     Raises:
@@ -253,17 +254,17 @@ def run(client: httpx.Client) -> None:
     """
     passages, questions = read_passages(), read_questions()
 
-    create_collection(client)
-    requests = ingest(client, passages)
-    print_heading(f'1. Ingest into the collection "{COLLECTION}"')
+    create_collection(client, collection)
+    requests = ingest(client, collection, passages)
+    print_heading(f'1. Ingest into the collection "{collection}"')
     print(f"  {len(passages)} passages upserted in {requests} requests")
 
     print_heading("2. List by filter")
-    print_layers(client)
-    print_contents(client, first_page=11, last_page=12)
+    print_layers(client, collection)
+    print_contents(client, collection, first_page=11, last_page=12)
 
     print_heading("3. Query")
-    results = {question["id"]: find_nearest(client, question) for question in questions}
+    results = {question["id"]: find_nearest(client, collection, question) for question in questions}
     ranks = {question["id"]: rank(question, results[question["id"]]) for question in questions}
     for question in questions:
         print_result(question, results[question["id"]], ranks[question["id"]])
@@ -273,7 +274,7 @@ def run(client: httpx.Client) -> None:
     nearest = results[EXPANDED][0]
     print_wrapped(f"Q: {question['text']}", indent=0)
     print(f"  section_id = {nearest['metadata']['section_id']}, found by {nearest['id']}")
-    print_section(expand_to_section(client, nearest))
+    print_section(expand_to_section(client, collection, nearest))
 
     first = sum(position == 1 for position in ranks.values())
     print(f"\n{first} of {len(questions)} questions found their section first")
@@ -296,12 +297,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=os.environ.get("RAGSTORE_API_KEY"),
         help="sent as a bearer token (default: RAGSTORE_API_KEY, if set)",
     )
+    parser.add_argument(
+        "--collection", default=COLLECTION, metavar="NAME", help="collection to ingest into (default: %(default)s)"
+    )
     options = parser.parse_args(arguments)
     try:
         with connect(options.url, options.api_key) as client:
-            run(client)
+            run(client, options.collection)
     except httpx.HTTPStatusError as error:
         print(f"error: {_reason(error.response)}", file=sys.stderr)
+        if _code(error.response) == "dimension_mismatch":
+            print(
+                f"The collection '{options.collection}' has embeddings of another model. "
+                "Another name keeps them apart: --collection handbook-demo",
+                file=sys.stderr,
+            )
         return 1
     except (httpx.RequestError, httpx.InvalidURL) as error:
         print(f"error: no response from {options.url} ({error}); is it running?", file=sys.stderr)
@@ -318,6 +328,14 @@ def _raise_for_status(response: httpx.Response) -> None:
     if response.is_error:
         response.read()  # a hook receives the response before its body, which contains the reason
     response.raise_for_status()
+
+
+def _code(response: httpx.Response) -> str:
+    """The `code` of a problem document; empty when the response is none."""
+    try:
+        return str(response.json()["code"])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def _reason(response: httpx.Response) -> str:

@@ -23,6 +23,7 @@ ROWS: Final = (
     ("stores", "AuditStore", "adds every write to the audit record"),
     ("stores", "MetricsStore", "counts and times the calls of the routes"),
     ("stores", "DeadlineStore", "ends a call when the request's deadline expires"),
+    ("stores", "CollectionLimitStore", "rejects collections beyond the maximum"),
     ("stores", "BatchingStore", "joins concurrent requests into batches"),
     ("stores", "FilterPlanningStore", "pre-filter or post-filter for a filtered query"),
     ("stores", "ChromaStore", "implements the contract on top of Chroma"),

@@ -36,6 +36,9 @@ NAMES = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
     "aclose": "close",
+    "__aiter__": "__iter__",
+    "__anext__": "__next__",
+    "anext": "next",
 }
 """Further names lose their prefix: `AsyncX` becomes `X`."""
 
@@ -44,15 +47,16 @@ PASSAGES = {
     "A typed client of one ragstore service, for asyncio. Tasks of one event loop may share it.": (
         "A typed client of one ragstore service. Threads may share it."
     ),
-    "timeout: total time limit of one attempt, in seconds.": (
+    "timeout: total time limit of one attempt, in seconds. An `httpx.Timeout` limits its steps; None is no limit.": (
         "timeout: time limit in seconds for each step of an attempt: to connect, to send, to wait for the response.\n"
-        "            The body must be complete within this time after the attempt began, or after those steps if later."
+        "            The body must be complete within this time after the attempt began, or after those steps if later.\n"
+        "            An `httpx.Timeout` limits the steps one by one; None is no limit."
     ),
     "any iterable, or asynchronous iterable, of documents.": "any iterable of documents.",
 }
 """Documentation that applies to one client only. Each passage must occur in the source."""
 
-_NAME = re.compile(r"\b(_async|__aenter__|__aexit__|aclose|Async(?=[A-Z])\w+)\b")
+_NAME = re.compile(r"\b(_async|__aenter__|__aexit__|aclose|__aiter__|__anext__|anext|Async(?=[A-Z])\w+)\b")
 
 
 def generate(path: Path) -> str:

@@ -1,19 +1,23 @@
-"""Generate the metrics table of docs/monitoring.md from the code: `python -m scripts.metrics_table`."""
+"""Generate the metrics tables of the documentation from the code: `python -m scripts.metrics_table`."""
 
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from prometheus_client import REGISTRY
 
 import ragstore.app  # declares the service's metrics
+import ragstore_gateway.app  # declares the gateway's
 from ragstore.chroma.embedded import process_metrics
 from ragstore.kit.metrics import dropped_lines, rejections
+from scripts.settings_table import replace_table
 
-PAGE = Path(__file__).resolve().parents[1] / "docs/monitoring.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+GATEWAY = ragstore_gateway.app.SERVICE.name
+SERVICES = (ragstore.app.SERVICE.name, GATEWAY)
+PAGES = {ragstore.app.SERVICE.name: DOCS / "monitoring.md", GATEWAY: DOCS / "gateway.md"}
 HEAD = "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n"
 
 
@@ -37,22 +41,32 @@ class Exported:
 SUFFIXES = {"counter": "_total", "info": "_info"}
 
 
-def exported() -> list[Exported]:
-    """All metrics of ragstore, sorted by name."""
+def exported(service: str = ragstore.app.SERVICE.name) -> list[Exported]:
+    """All metrics of a service, sorted by name.
+
+    Args:
+        service: one of `SERVICES`.
+    """
     # The kit declares these when logging is configured and when the middleware is created.
-    dropped_lines(ragstore.app.SERVICE.name)
-    rejections(ragstore.app.SERVICE.name)
+    for name in SERVICES:
+        dropped_lines(name)
+        rejections(name)
     # These are exported while embedded Chroma runs.
     process_metrics.watch_process(os.getpid())
     process_metrics.watch_folder("/")
     found = {}
     for collector in set(REGISTRY._collector_to_names):
         for family in collector.collect():
-            if family.name.startswith("ragstore_"):
+            if _service_of(family.name) == service:
                 name = family.name + SUFFIXES.get(family.type, "")
                 labels = tuple(getattr(collector, "_labelnames", ())) or _undeclared_labels(name)
                 found[name] = Exported(name, family.type, labels, family.documentation)
     return [found[name] for name in sorted(found)]
+
+
+def _service_of(metric: str) -> str:
+    """The service that exports a metric; empty for a metric of Python or Prometheus."""
+    return max((name for name in SERVICES if metric.startswith(f"{name}_")), key=len, default="")
 
 
 def _undeclared_labels(name: str) -> tuple[str, ...]:
@@ -60,9 +74,9 @@ def _undeclared_labels(name: str) -> tuple[str, ...]:
     return ("version", "store", "python") if name == "ragstore_build_info" else ()
 
 
-def table() -> str:
-    """Build the table."""
-    return HEAD + "".join(_row(metric) for metric in exported())
+def table(service: str = ragstore.app.SERVICE.name) -> str:
+    """Build the table of a service."""
+    return HEAD + "".join(_row(metric) for metric in exported(service))
 
 
 def _row(metric: Exported) -> str:
@@ -71,9 +85,9 @@ def _row(metric: Exported) -> str:
 
 
 def main() -> None:
-    """Replace the table in the page."""
-    text = PAGE.read_text()
-    PAGE.write_text(re.sub(re.escape(HEAD) + r"(?:\|.*\n)*", lambda _: table(), text))
+    """Replace the tables in the pages."""
+    for service, page in PAGES.items():
+        replace_table(page, HEAD, table(service))
 
 
 if __name__ == "__main__":

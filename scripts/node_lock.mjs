@@ -1,7 +1,8 @@
-// Removes the fields of package-lock.json that contain host names; npm does not need them.
+// Removes the fields of a package-lock.json that contain host names; npm does not need them.
 import { readFileSync, writeFileSync } from "node:fs";
 
-const file = new URL("../clients/node/package-lock.json", import.meta.url);
+const folder = process.argv[2] ?? "clients/node";
+const file = new URL(`../${folder}/package-lock.json`, import.meta.url);
 const lock = JSON.parse(readFileSync(file, "utf8"));
 for (const entry of Object.values(lock.packages)) {
   delete entry.funding;

@@ -58,9 +58,10 @@ def rendered_folders() -> list[Path]:
 def plain_manifests() -> list[Path]:
     """The sources that are complete manifests: what the kustomizations list as resources, without their patches."""
     found: list[Path] = []
-    for folder in (KUBERNETES / "base", *rendered_folders()):
+    components = sorted((KUBERNETES / "components").iterdir())
+    for folder in (KUBERNETES / "base", *components, *rendered_folders()):
         kustomization: dict[str, Any] = yaml.safe_load((folder / "kustomization.yaml").read_text())
-        found += [folder / name for name in kustomization["resources"] if (folder / name).is_file()]
+        found += [folder / name for name in kustomization.get("resources", []) if (folder / name).is_file()]
     return found
 
 

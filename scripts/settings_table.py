@@ -1,4 +1,4 @@
-"""Generate the settings table of docs/operating.md from the code: `python -m scripts.settings_table`."""
+"""Generate the settings tables of the documentation from the code: `python -m scripts.settings_table`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ import msgspec
 
 from ragstore.kit.settings import variable
 from ragstore.settings import PREFIX, Settings
+from ragstore_gateway import settings as gateway
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "operating.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGES: tuple[tuple[str, type[msgspec.Struct], str], ...] = (
+    ("operating.md", Settings, PREFIX),
+    ("gateway.md", gateway.Settings, gateway.PREFIX),
+)
+"""Each page with the struct of its table, and the prefix of its variables."""
+
 HEAD = "| variable | default | meaning |\n| --- | --- | --- |\n"
 
 
@@ -38,10 +45,21 @@ def _shown(default: object) -> str:
     return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 
 
+def replace_table(page: Path, head: str, rows: str) -> None:
+    """Replace the table of a page.
+
+    Args:
+        page: the page.
+        head: the first lines of the table, by which it is found.
+        rows: the whole table.
+    """
+    page.write_text(re.sub(re.escape(head) + r"(?:\|.*\n)*", lambda _: rows, page.read_text()))
+
+
 def main() -> None:
-    """Replace the table in the page."""
-    text = PAGE.read_text()
-    PAGE.write_text(re.sub(re.escape(HEAD) + r"(?:\|.*\n)*", lambda _: table(), text))
+    """Replace the tables in the pages."""
+    for name, kind, prefix in PAGES:
+        replace_table(DOCS / name, HEAD, table(kind, prefix))
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ PROCESS_FIXTURES = frozenset(
         "keyed",
         "archive_store",
         "gateway",
+        "chat_gateway",
     }
 )
 """Fixtures that start a process. Each other one that does so depends on one of these."""

@@ -5,37 +5,83 @@ from __future__ import annotations
 import threading
 from typing import Final
 
+import structlog
 from litestar import Litestar
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.types import ASGIApp
 
 from ragstore.kit.auth.keys import KeyRing
+from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.service import Service
+from ragstore.kit.settings import SettingsError
 from ragstore_gateway import __version__, openapi
-from ragstore_gateway.embeddings.builtin import BuiltinEmbedder
-from ragstore_gateway.embeddings.embedder import Embedder
+from ragstore_gateway.chat.chat import Chat
+from ragstore_gateway.chat.error_format import OpenAIErrorsMiddleware
+from ragstore_gateway.chat.forwarding import UpstreamForwarder
+from ragstore_gateway.chat.routes import chat_routes
+from ragstore_gateway.connections import Connections
+from ragstore_gateway.embeddings import builtin
+from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
+from ragstore_gateway.embeddings.routes import create_embeddings as create_embeddings_route
+from ragstore_gateway.embeddings.routes import embed
+from ragstore_gateway.errors import ModelUnavailable
 from ragstore_gateway.health import health, live, ready
 from ragstore_gateway.keys import GATEWAY_KEYS, GatewayScope
+from ragstore_gateway.secret_references import EnvironmentSource, FileSource, SecretReferences, SecretSource
 from ragstore_gateway.settings import PREFIX, Settings
 from ragstore_gateway.store import Store
+from ragstore_gateway.vault import VaultSource
 
 SERVICE: Final = Service("ragstore_gateway", __version__, PREFIX, backend="upstream")
 METRICS: Final = request_metrics(SERVICE.name)
 
+_log = structlog.get_logger(__name__)
 
-def create_embedder(settings: Settings) -> Embedder:
-    """The embedder that the settings choose.
+
+def create_secrets(settings: Settings, connections: Connections) -> SecretReferences:
+    """The resolver of references to secrets.
+
+    Args:
+        settings: the settings.
+        connections: the pool for a Vault server.
+    """
+    variables = tuple(each.strip() for each in settings.secret_variables.split(",") if each.strip())
+    sources: dict[str, SecretSource] = {"env": EnvironmentSource(variables)}
+    if settings.secrets_path:
+        sources["file"] = FileSource(settings.secrets_path)
+    if settings.vault_url:
+        vault = VaultSource(connections, settings.vault_url, settings.vault_token, settings.vault_mount)
+        sources |= {"vault": vault, "eddivault": vault}
+    return SecretReferences(sources, allow_literals=settings.allow_literal_secrets)
+
+
+def create_embeddings(settings: Settings) -> Embeddings:
+    """The factory of embedders, with the default that the settings choose.
 
     Args:
         settings: the settings.
 
     Raises:
         ModelDamaged: the files of the built-in model cannot be used.
+        SettingsError: the provider's parameters are not valid, or a local model cannot be loaded.
     """
-    return BuiltinEmbedder()
+    connections = Connections()
+    limits = EmbeddingLimits(
+        settings.embedding_concurrency, settings.embedding_timeout_seconds, settings.embedding_cache_bytes
+    )
+    embeddings = Embeddings(create_secrets(settings, connections), connections, limits)
+    own = {"model": settings.embedding_model, "baseUrl": settings.embedding_url}
+    given = {name: value for name, value in own.items() if value}
+    try:
+        embeddings.set_default(settings.provider, {**given, **settings.embedding_parameters})
+    except (InvalidRequest, ModelUnavailable) as error:
+        raise SettingsError(
+            f"The provider of embeddings, {settings.provider}, cannot be used: {error.detail}"
+        ) from None
+    return embeddings
 
 
 def key_ring(settings: Settings) -> KeyRing[GatewayScope] | None:
@@ -50,29 +96,34 @@ def key_ring(settings: Settings) -> KeyRing[GatewayScope] | None:
     return KeyRing(settings.keys_file, GATEWAY_KEYS) if settings.keys_file else None
 
 
-def create_litestar(settings: Settings, store: Store, embedder: Embedder) -> Litestar:
+def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) -> Litestar:
     """The Litestar application, without the contract of a store in this process.
 
     Args:
         settings: the settings.
         store: the store, which the application starts and stops.
-        embedder: embeds questions and documents.
+        embeddings: embeds questions and documents.
 
     Raises:
         KeysError: the file of keys cannot be used.
     """
     keys = key_ring(settings)
+    chat = Chat(settings, store, embeddings.default)
+    forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
     return SERVICE.litestar(
-        [health, live, ready, openapi.openapi_document],
+        [health, live, ready, openapi.openapi_document, embed, chat_routes(settings, create_embeddings_route)],
         settings,
         GATEWAY_KEYS.roles,
         keys=keys,
         tracing=SERVICE.tracing(),
-        lifespan=[store.running],
+        lifespan=[store.running, embeddings.running, chat.running],
         dependencies={
             "settings": Provide(lambda: settings, sync_to_thread=False),
             "store": Provide(lambda: store, sync_to_thread=False),
-            "embedder": Provide(lambda: embedder, sync_to_thread=False),
+            "embeddings": Provide(lambda: embeddings, sync_to_thread=False),
+            "embedder": Provide(lambda: embeddings.default, sync_to_thread=False),
+            "embeddings_upstream": Provide(lambda: forwarder, sync_to_thread=False),
+            "chat": Provide(lambda: chat, sync_to_thread=False),
         },
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
         plugins=[openapi.RecordedStructs()],
@@ -93,9 +144,14 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
     Raises:
         KeysError: the file of keys cannot be used.
         ModelDamaged: the files of the built-in model cannot be used.
-        SettingsError: a setting of the store in this process is not valid.
+        SettingsError: a setting of the store in this process, or of the provider of embeddings, is not valid.
     """
     stopping = stopping or threading.Event()
     store = Store.from_env(settings, stopping)
-    litestar = create_litestar(settings, store, create_embedder(settings))
-    return store.mounted(SERVICE.wrapped(AllowHeaderMiddleware(litestar), settings, stopping))
+    embeddings = create_embeddings(settings)
+    default = embeddings.default
+    limits = builtin.LIMITS if default.name == builtin.NAME else None
+    _log.info("embedding model", model=default.name, dimension=default.dimension, limits=limits)
+    litestar = create_litestar(settings, store, embeddings)
+    wrapped = SERVICE.wrapped(AllowHeaderMiddleware(litestar), settings, stopping)
+    return store.mounted(OpenAIErrorsMiddleware(wrapped))

@@ -67,14 +67,14 @@ def check() -> None:
 @main.command("openapi")
 def print_openapi() -> None:
     """Print the OpenAPI document."""
-    from ragstore_gateway.app import create_embedder, create_litestar
+    from ragstore_gateway.app import create_embeddings, create_litestar
     from ragstore_gateway.openapi import document
     from ragstore_gateway.store import Store
 
     defaults = Settings()
     # A remote store, so that none is opened; nothing is sent to it.
     store = Store(defaults, threading.Event(), "http://127.0.0.1:8080")
-    click.echo(document(create_litestar(defaults, store, create_embedder(defaults))), nl=False)
+    click.echo(document(create_litestar(defaults, store, create_embeddings(defaults))), nl=False)
 
 
 main.add_command(ingest)

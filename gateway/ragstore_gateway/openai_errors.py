@@ -1,27 +1,18 @@
-"""Errors in the shape of OpenAI's API, for every route below `/v1`.
+"""Errors in the shape of OpenAI's API, for every path below `/v1`.
 
-A route sets `exception_handlers=OPENAI_EXCEPTION_HANDLERS`. Only the encoding differs from that of other routes: the
-message and the `code` are those of the problem document.
+Only the encoding differs from that of other paths: the message and the `code` are those of the problem document.
+`OpenAIErrorsMiddleware` changes the responses.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
-from litestar import Request, Response
-from litestar.exceptions import HTTPException, ValidationException
-from litestar.types import ExceptionHandlersMap
 from msgspec import Meta, Struct
 
 from ragstore.kit.errors import ServiceError
-from ragstore.kit.problems import (
-    Problem,
-    from_http_exception,
-    from_unhandled,
-    from_validation_exception,
-    problem_of,
-)
+from ragstore.kit.problems import Problem, problem_of
 
 _TYPES: Final = {
     401: "authentication_error",
@@ -62,42 +53,3 @@ def openai_error(problem: Problem) -> OpenAIErrorBody:
 def encode_openai_error(error: ServiceError) -> bytes:
     """One of the service's errors, as the body of a response."""
     return msgspec.json.encode(openai_error(problem_of(error)))
-
-
-def _encoded(problem: Response[bytes]) -> Response[bytes]:
-    """The response with a problem document, in OpenAI's shape, with the same headers."""
-    body = openai_error(msgspec.json.decode(problem.content, type=Problem))
-    return Response(
-        msgspec.json.encode(body),
-        status_code=problem.status_code,
-        media_type="application/json",
-        headers={name: value for name, value in problem.headers.items() if name.lower() != "content-type"},
-    )
-
-
-def from_service_error(_: Request[Any, Any, Any], error: ServiceError) -> Response[bytes]:
-    """The response to one of the service's own errors."""
-    return Response(
-        encode_openai_error(error), status_code=error.status, media_type="application/json", headers=error.headers
-    )
-
-
-def _from_validation(request: Request[Any, Any, Any], error: ValidationException) -> Response[bytes]:
-    return _encoded(from_validation_exception(request, error))
-
-
-def _from_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
-    return _encoded(from_http_exception(request, error))
-
-
-def _from_unhandled(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    return _encoded(from_unhandled(request, error))
-
-
-OPENAI_EXCEPTION_HANDLERS: Final[ExceptionHandlersMap] = {
-    ServiceError: from_service_error,
-    ValidationException: _from_validation,
-    HTTPException: _from_http,
-    Exception: _from_unhandled,
-}
-"""For a route or a router of Litestar."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from litestar import Litestar, Request, Router, get
+from litestar import Litestar, Request, get
 from litestar.openapi.config import OpenAPIConfig
-from litestar.openapi.plugins import SwaggerRenderPlugin
 from litestar.openapi.spec import License, Schema, Server, Tag
 from litestar.typing import FieldDefinition
 
 from ragstore.kit.auth.roles import PUBLIC
+from ragstore.kit.docs.page import DocsPage, docs_router
 from ragstore.kit.errors import FieldError, error_classes
-from ragstore.kit.middleware.security_headers import with_policy
 from ragstore.kit.openapi import (
     METHODS,
     REF,
@@ -24,6 +24,7 @@ from ragstore.kit.openapi import (
     problem_code,
     problem_responses,
     problem_statuses,
+    ref,
     routes_by_operation,
     security_schemes,
     without_marks,
@@ -32,6 +33,7 @@ from ragstore.kit.openapi import (
 from ragstore.kit.problems import Problem
 from ragstore.kit.schema_marks import PROBLEM_CODE
 from ragstore_gateway import __version__
+from ragstore_gateway.openai_errors import OpenAIErrorBody
 
 if TYPE_CHECKING:
     from litestar._openapi.schema_generation import SchemaCreator
@@ -56,6 +58,9 @@ response has an `X-Request-ID`, which repeats the request's own if it has one.
 
 If the gateway has keys, a request needs one, as `Authorization: Bearer` or as `X-API-Key`. A reader chats and searches.
 A writer also ingests documents. An admin also configures."""
+
+OPENAI_PATHS: Final = "/v1/"
+"""Begins the paths whose errors are in OpenAI's shape."""
 
 PROBLEMS: Final[dict[int, str]] = {
     400: "The request is invalid. Nothing was changed.",
@@ -93,14 +98,6 @@ class RecordedStructs(StructSchemas):
         return super().to_openapi_schema(field_definition, schema_creator)
 
 
-class Docs(SwaggerRenderPlugin):
-    """Swagger UI over the completed document."""
-
-    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
-        """Render the page."""
-        return super().render(request, _complete(request.app, openapi_schema))
-
-
 def config() -> OpenAPIConfig:
     """Litestar's OpenAPI configuration."""
     return OpenAPIConfig(
@@ -114,10 +111,8 @@ def config() -> OpenAPIConfig:
             Tag(name="embeddings", description="Vectors of texts."),
             Tag(name="service", description="Service info and health."),
         ],
-        openapi_router=Router(
-            "/docs", route_handlers=[], include_in_schema=False, opt=PUBLIC, after_request=with_policy
-        ),
-        render_plugins=[Docs(path="/")],
+        openapi_router=docs_router(),
+        render_plugins=[DocsPage("ragstore-gateway")],
         use_handler_docstrings=True,
     )
 
@@ -143,13 +138,15 @@ def _complete(app: Litestar, draft: dict[str, Any]) -> JsonSchema:
         "securitySchemes": SECURITY_SCHEMES,
     }
     routes = dict(routes_by_operation(app))
-    for path_item in completed["paths"].values():
+    for path, path_item in completed["paths"].items():
+        errors = "OpenAIError" if path.startswith(OPENAI_PATHS) else "Problem"
         for method in METHODS:
             if method in path_item:
-                _complete_operation(path_item[method], routes[path_item[method]["operationId"]])
+                _complete_operation(path_item[method], routes[path_item[method]["operationId"]], errors)
     completed["paths"] = dict(sorted(completed["paths"].items()))
     text = json.dumps(completed["paths"])
-    used = {name: part for name, part in problem_responses(PROBLEMS) if f'/responses/{name}"' in text}
+    responses = {**dict(problem_responses(PROBLEMS)), **dict(_openai_responses())}
+    used = {name: part for name, part in responses.items() if f'/responses/{name}"' in text}
     completed["components"]["responses"] = used
     return completed
 
@@ -157,17 +154,31 @@ def _complete(app: Litestar, draft: dict[str, Any]) -> JsonSchema:
 def _schemas(app: Litestar) -> JsonSchema:
     """All schemas of the document, by name."""
     recorded = app.plugins.get(RecordedStructs).structs.values()
-    _, derived = msgspec.json.schema_components([Problem, FieldError, *recorded], ref_template=REF)
+    _, derived = msgspec.json.schema_components([Problem, FieldError, OpenAIErrorBody, *recorded], ref_template=REF)
     codes = sorted({kind.code for kind in error_classes("ragstore_gateway.errors") if not kind.abstract})
     written = {PROBLEM_CODE: problem_code(codes), **app.state.get(COMPONENTS, {})}
     return dict(sorted({**{name: without_marks(schema) for name, schema in derived.items()}, **written}.items()))
 
 
-def _complete_operation(operation: JsonSchema, route: HTTPRouteHandler) -> None:
+def _openai_responses() -> Iterator[tuple[str, JsonSchema]]:
+    """The response component of each problem status in OpenAI's shape, with its name."""
+    for name, response in problem_responses(PROBLEMS):
+        content = {"application/json": {"schema": ref(OpenAIErrorBody.__name__)}}
+        yield name.replace("Problem", "OpenAIError"), {**response, "content": content}
+
+
+def _complete_operation(operation: JsonSchema, route: HTTPRouteHandler, errors: str) -> None:
+    """Complete an operation of Litestar's draft.
+
+    Args:
+        operation: the operation.
+        route: its route.
+        errors: beginning of the names of its error responses.
+    """
     written = _written(route)
     has_body = "requestBody" in operation or "requestBody" in written
     problems = {
-        str(status): {"$ref": f"#/components/responses/Problem{status}"}
+        str(status): {"$ref": f"#/components/responses/{errors}{status}"}
         for status in problem_statuses(route, has_body=has_body)
     }
     declared = {str(status) for status in route.responses or {}}

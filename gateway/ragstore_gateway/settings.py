@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
+
+from msgspec import Meta
 
 from ragstore import settings as store_settings
 from ragstore.kit import settings as kit_settings
-from ragstore.kit.settings import SECRET, SECRET_USERINFO, Port, Seconds, ServerSettings, SettingsError
+from ragstore.kit.settings import SECRET, SECRET_USERINFO, Count, Port, Seconds, ServerSettings, SettingsError
 
 PREFIX: Final = "RAGSTORE_GATEWAY_"
 
@@ -20,6 +22,20 @@ CALLERS: Final = frozenset({URL_VARIABLE, KEY_VARIABLE})
 
 ALIASES: Final[Mapping[str, str]] = {
     "LITELLM_BASE": "upstream_url",
+    "EMBEDDER_BASE": "embedding_url",
+    "MODEL_NAME": "embedding_model",
+    "ENABLE_RAG": "rag_enabled",
+    # Both are the number of passages in a prompt; the second one wins.
+    "RAG_TOP_K_MAX": "rag_top_k",
+    "QDRANT_TOP_K": "rag_top_k",
+    "MMR_LAMBDA": "rag_diversity",
+    "RAG_MAX_SOURCES": "rag_max_sources",
+    "RAG_MAX_CHARS": "rag_max_characters",
+    "RAG_TOKEN_BUDGET": "rag_token_budget",
+    "RAG_SIMILARITY_THRESHOLD": "rag_similarity_threshold",
+    "RAG_CACHE_TTL_SECONDS": "rag_cache_ttl_seconds",
+    "RAG_TIMEOUT_SECONDS": "rag_timeout_seconds",
+    "RAG_DEBUG_MODE": "rag_debug",
 }
 """Variables of other programs that are read, too, with the field that they set. The gateway's own variable wins."""
 
@@ -32,6 +48,43 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         upstream_url: base URL of an OpenAI-compatible API, which ends in `/v1`; empty means that there is no chat.
         upstream_key: key for the upstream.
         upstream_timeout_seconds: longest wait for the first byte of an upstream response, and between two chunks.
+        embedding_provider: provider of embeddings, see [embeddings](embeddings.md); empty means `local`, or `ragproxy`
+            with `EMBEDDER_BASE`.
+        embedding_model: its model; empty means the provider's default. `MODEL_NAME` is read, too.
+        embedding_url: its base URL; empty means the provider's default. `EMBEDDER_BASE` is read, too.
+        embedding_parameters: its further parameters, as a JSON object; secrets are references such as `${env:NAME}`.
+        embedding_timeout_seconds: time limit for the vectors of one request or batch, retries included.
+        embedding_concurrency: maximum number of requests in flight to one provider.
+        embedding_cache_bytes: maximum size of the vectors kept; 0 keeps none.
+        max_embedding_texts: maximum number of texts in one request for embeddings.
+        max_embedding_text_bytes: largest text of a request for embeddings, as UTF-8; a larger one is 400.
+        secrets_path: folder of the files that `${file:PATH}` refers to; empty means that there are none.
+        secret_variables: patterns of the variables that `${env:NAME}` may refer to, separated by commas. Variables that
+            begin with `RAGSTORE_` are never among them.
+        allow_literal_secrets: whether configurations may contain secrets themselves.
+        vault_url: address of the Vault server that `${vault:PATH#FIELD}` refers to; empty means that there is none.
+        vault_token: token for it.
+        vault_mount: path of its key-value engine, version 2.
+        forward_key: whether the upstream receives the key that the caller sent, in place of `upstream_key`.
+        model: the upstream's model for a `rag/` model that the upstream does not have.
+        history: whether a `rag/` model receives the earlier messages of a conversation, or the question only.
+        on_retrieval_failure: whether a chat continues without context when retrieval fails, or is 503.
+        rag_enabled: whether `rag/` models retrieve anything.
+        rag_collections: the collections that `rag/` models search, separated by commas.
+        rag_top_k: number of passages in a prompt. Three times as many are fetched.
+        rag_diversity: weight of diversity in maximal marginal relevance, 0 to 1.
+        rag_max_sources: maximum number of different sources in a prompt.
+        rag_max_characters: maximum number of characters of a passage; a longer one is cut.
+        rag_token_budget: maximum number of tokens of the passages of a prompt.
+        rag_similarity_threshold: minimum cosine similarity of a passage.
+        rag_timeout_seconds: time limit of retrieval, embedding included.
+        rag_cache_ttl_seconds: how long the passages of a question are cached; 0 disables the cache.
+        rag_debug: whether responses of `rag/` models show which passages were used. It shows ids and metadata.
+        rag_annotations: whether responses of `rag/` models contain OpenAI's annotations of cited sources.
+        chat_max_body_bytes: largest body of a request to the upstream; a larger one is 413.
+        chat_tokens_per_minute: tokens a minute for each key, or for all callers without keys; 0 means no limit.
+        chat_max_streams: maximum number of concurrent streams of each key, or of all callers without keys; 0 means no
+            limit.
     """
 
     port: Port = 8090
@@ -39,6 +92,51 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     upstream_url: Annotated[str, SECRET_USERINFO] = ""
     upstream_key: Annotated[str, SECRET] = ""
     upstream_timeout_seconds: Seconds = 600.0
+    embedding_provider: str = ""
+    embedding_model: str = ""
+    embedding_url: str = ""
+    embedding_parameters: Annotated[dict[str, str | int], SECRET] = {}
+    embedding_timeout_seconds: Seconds = 20.0
+    embedding_concurrency: Count = 4
+    embedding_cache_bytes: Annotated[int, Meta(ge=0)] = 64 * 1024 * 1024
+    max_embedding_texts: Count = 2048
+    max_embedding_text_bytes: Count = 128 * 1024
+    secrets_path: str = ""
+    secret_variables: str = "*"  # noqa: S105  # patterns of names
+    allow_literal_secrets: bool = False
+    vault_url: Annotated[str, SECRET_USERINFO] = ""
+    vault_token: Annotated[str, SECRET] = ""
+    vault_mount: str = "secret"
+
+    @property
+    def provider(self) -> str:
+        """The provider of embeddings in force."""
+        return self.embedding_provider or "local"
+
+    forward_key: bool = False
+    model: str = ""
+    history: Literal["keep", "drop"] = "keep"
+    on_retrieval_failure: Literal["continue", "fail"] = "continue"
+    rag_enabled: bool = True
+    rag_collections: str = "memory"
+    rag_top_k: Annotated[int, Meta(ge=1, le=333)] = 5
+    rag_diversity: Annotated[float, Meta(ge=0, le=1)] = 0.7
+    rag_max_sources: Count = 5
+    rag_max_characters: Count = 1200
+    rag_token_budget: Annotated[int, Meta(ge=0)] = 50_000
+    rag_similarity_threshold: Annotated[float, Meta(ge=-1, le=1)] = -1.0
+    rag_timeout_seconds: Annotated[float, Meta(gt=0, le=3600)] = 6.0
+    rag_cache_ttl_seconds: Annotated[float, Meta(ge=0)] = 0.0
+    rag_debug: bool = False
+    rag_annotations: bool = True
+    chat_max_body_bytes: Count = 32 * 1024 * 1024
+    chat_tokens_per_minute: Annotated[int, Meta(ge=0)] = 0
+    chat_max_streams: Annotated[int, Meta(ge=0)] = 0
+
+    @property
+    def collections(self) -> list[str]:
+        """The collections that `rag/` models search."""
+        return [name.strip() for name in self.rag_collections.split(",") if name.strip()]
 
 
 def variable(field: str) -> str:
@@ -62,12 +160,20 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     unknown = kit_settings.unknown(Settings, PREFIX, CALLERS, environ)
     if unknown:
         raise SettingsError(f"{unknown[0]} is set, but is not a setting of the gateway")
-    aliased = {
-        variable(field): environ[alias]
+    aliases = {
+        variable(field): alias
         for alias, field in ALIASES.items()
         if environ.get(alias) and not environ.get(variable(field))
     }
-    settings = kit_settings.load(Settings, PREFIX, {**environ, **aliased})
+    aliased = {name: environ[alias] for name, alias in aliases.items()}
+    if variable("embedding_url") in aliased and not environ.get(variable("embedding_provider")):
+        # Of the programs that share this variable, it names the embedder service.
+        aliased[variable("embedding_provider")] = "ragproxy"
+    try:
+        settings = kit_settings.load(Settings, PREFIX, {**environ, **aliased})
+    except SettingsError as error:
+        name, is_, reason = str(error).partition(" is ")
+        raise SettingsError(f"{aliases.get(name, name)}{is_}{reason}") from None
     _check(settings)
     return settings
 

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from chroma_repair.data_lock import DataInUse, lock_data
-from chroma_repair.index_repair import DATABASE, repair
+from chroma_repair.data_lock import DATABASE, DataInUse, lock_data
+from chroma_repair.index_repair import repair
+from chroma_repair.open_files import users_of
+from chroma_repair.orphans import remove_orphans
 
 FAILED: Final = 1
 """Exit code when the folder cannot be used."""
@@ -37,7 +39,11 @@ def main(arguments: Sequence[str] | None = None, program: str = "chroma-repair")
         return 0
     try:
         with lock_data(folder):
+            if not options.is_stopped and (users := users_of(folder)):
+                named = ", ".join(f"{user.name} (process {user.process_id})" for user in users)
+                return _fail(f"{folder} is in use by {named}: stop it first")
             results = repair(folder, options.collections)
+            removed = remove_orphans(folder) if options.reclaim else 0
     except DataInUse as error:
         return _fail(str(error))
     except (OSError, sqlite3.Error) as error:
@@ -50,6 +56,8 @@ def main(arguments: Sequence[str] | None = None, program: str = "chroma-repair")
             print(f"{where}: {found.problem or 'repaired; Chroma rebuilds its index when it is next used'}")
     if not results:
         print("No index is damaged")
+    if options.reclaim:
+        print(f"Removed the index folders of {removed} deleted collections")
     return DAMAGED if any(found.problem for found in results) else 0
 
 
@@ -70,6 +78,17 @@ def _parser(program: str) -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="rebuild the index of this collection even if it looks undamaged; may be repeated",
+    )
+    parser.add_argument(
+        "--chroma-is-stopped",
+        dest="is_stopped",
+        action="store_true",
+        help="repair also if another process has a file of the folder open, such as a backup program",
+    )
+    parser.add_argument(
+        "--reclaim",
+        action="store_true",
+        help="also remove the index folders of deleted collections, which Chroma leaves behind",
     )
     return parser
 

@@ -7,6 +7,9 @@ from typing import Final
 
 from filelock import FileLock, Timeout
 
+DATABASE: Final = "chroma.sqlite3"
+"""Chroma's database, in its data folder."""
+
 LOCK_NAME: Final = ".ragstore.lock"
 LOCK_SECONDS: Final = 5.0
 """How long to wait for the previous process: one that was killed still finishes its write."""

@@ -30,12 +30,12 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
+from chroma_repair.data_lock import DATABASE
 from chroma_repair.missing_entries import MissingEntries, missing_entries
 from chroma_repair.poisoned_log import remove_poison
 from chroma_repair.saved_index import read_index
 from chroma_repair.segments import ADD, DELETE, NotRepairable, Segment, configuration, segments
 
-DATABASE: Final = "chroma.sqlite3"
 ASIDE: Final = ".damaged"
 """Suffix of an index's folder while its log is being completed. An interrupted repair continues from that folder."""
 

@@ -18,6 +18,7 @@ from prometheus_client import Info
 
 from ragstore import __version__
 from ragstore.api import parameters
+from ragstore.api.decode_documents import DocumentsDecoder
 from ragstore.api.media_types import NegotiatedResponse
 from ragstore.api.openapi import document as openapi
 from ragstore.api.raw_paths import RawPathMiddleware
@@ -29,6 +30,7 @@ from ragstore.api.routes.stream import stream_documents
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.embedded.backend import EmbeddedBackend
+from ragstore.chroma.embedded.process_memory import MemoryWatch
 from ragstore.chroma.http.backend import HttpBackend
 from ragstore.chroma.layers.circuit_breaker import CircuitBreakerLayer
 from ragstore.chroma.layers.consistent_reads import ConsistentReadLayer
@@ -48,6 +50,7 @@ from ragstore.operations.stream.session import StreamConfig
 from ragstore.settings import PREFIX, Settings
 from ragstore.store.audit import AuditStore
 from ragstore.store.batching.store import BatchingStore
+from ragstore.store.collection_limit import CollectionLimitStore
 from ragstore.store.deadline import DeadlineStore
 from ragstore.store.filter_planning import FilterPlanningStore
 from ragstore.store.index_check import IndexSamplingStore
@@ -84,6 +87,7 @@ def create_backend(settings: Settings, tracing: Tracing | None = None) -> Backen
             settings.chroma_database,
             settings.chroma_timeout_seconds,
             settings.sync_threshold,
+            MemoryWatch(settings.embedded_memory_bytes),
         )
     headers = dict(settings.chroma_headers)
     if settings.chroma_token:
@@ -135,7 +139,7 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
             settings.queued_bytes,
             _batch_tracer(tracing),
         )
-    return MetricsStore(DeadlineStore(store))
+    return MetricsStore(DeadlineStore(CollectionLimitStore(store, settings.max_collections)))
 
 
 def _batch_tracer(tracing: Tracing | None) -> BatchTracer | None:
@@ -170,6 +174,7 @@ def create_litestar(
         return AuditStore(create_store(placed, tracing))
 
     stores = StoreRegistry(create_stack, TenantDatabase(settings.chroma_tenant, settings.chroma_database))
+    decoder = DocumentsDecoder(settings.max_batch_size)
     stream_config = StreamConfig(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
     return SERVICE.litestar(
         [
@@ -194,6 +199,7 @@ def create_litestar(
             else Provide(stores.store_of_key),
             "store_kind": Provide(lambda: settings.store, sync_to_thread=False),
             "collection": Provide(parameters.collection, sync_to_thread=False),
+            "decoder": Provide(lambda: decoder, sync_to_thread=False),
             "stream_config": Provide(lambda: stream_config, sync_to_thread=False),
             "requested_id": Provide(parameters.requested_id, sync_to_thread=False),
         },

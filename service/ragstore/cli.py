@@ -41,13 +41,19 @@ def loaded_settings() -> Settings:
 def main() -> None:
     """Store documents with pre-computed embeddings in ChromaDB and find them again.
 
-    Settings come from RAGSTORE_* variables; `ragstore check` shows them.
+    Settings come from RAGSTORE_* variables; `ragstore check` shows them. For completion in bash:
+    eval "$(_RAGSTORE_COMPLETE=bash_source ragstore)"
     """
 
 
 @main.command()
 def serve() -> None:
-    """Run the service."""
+    """Run the service.
+
+    Its settings are RAGSTORE_* variables: RAGSTORE_PORT, RAGSTORE_DATA_PATH, RAGSTORE_CHROMA_URL, RAGSTORE_KEYS_FILE and
+    others. `ragstore check` lists all of them with their values. The exit code is 0 after SIGTERM or SIGINT, and 1 if the
+    service cannot start.
+    """
     from ragstore.app import METRICS, SERVICE, create_app
     from ragstore.kit.server.runner import run
 
@@ -75,6 +81,8 @@ def serve() -> None:
 def check(collection: str | None, sample: int) -> None:
     """Show the settings in force, secrets masked, and whether Chroma is available. Exit code 1 if it is not.
 
+    The last line has the cause then. A data folder that does not exist is not created.
+
     With --index, documents are looked for by their own embedding, and the share that Chroma's index does not find is
     printed. `chroma-repair FOLDER --collection COLLECTION` rebuilds an index.
     """
@@ -85,6 +93,11 @@ def check(collection: str | None, sample: int) -> None:
         click.echo(f"{name} is set, but is not a setting of ragstore")
     _check_keys(chosen)
     _require_extras(chosen)
+    if chosen.store == "embedded" and not Path(chosen.data_path, "chroma.sqlite3").exists():
+        _check_new_folder(chosen.data_path)
+        if collection is not None:
+            raise click.ClickException(f"There is no collection '{collection}'")
+        return
     try:
         status = asyncio.run(_status(chosen))
     except ServiceError as error:
@@ -123,6 +136,15 @@ def _location(chosen: Settings) -> dict[str, str]:
     if chosen.store == "remote":
         return {"chroma": without_userinfo(chosen.chroma_url)}
     return {"data": str(Path(chosen.data_path).resolve())}
+
+
+def _check_new_folder(path: str) -> None:
+    """Say that a data folder has no data yet. Opening it would create a misspelt one."""
+    folder = Path(path).absolute()
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise click.ClickException(f"RAGSTORE_DATA_PATH cannot be used: {existing} is not a folder that can be written")
+    click.echo(f"Chroma (embedded) has no data in {path} yet: the first start creates it")
 
 
 def _check_keys(chosen: Settings) -> None:

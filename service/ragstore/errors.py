@@ -13,9 +13,11 @@
     ├── BodyTimeout                     408
     ├── Unauthorized                    401
     ├── Forbidden                       403
+    │   └── TooManyCollections          403
     ├── NotFound                        404
     │   ├── CollectionNotFound          404
-    │   └── DocumentNotFound            404
+    │   ├── DocumentNotFound            404
+    │   └── DocumentsNotFound           404
     ├── MethodNotAllowed                405
     ├── Conflict                        409
     │   ├── CollectionExists            409
@@ -30,6 +32,7 @@
     │   └── ChromaQuotaExceeded         413
     └── ChromaError
         ├── ChromaFailed                502
+        │   └── ChromaOutOfFiles        502
         ├── ChromaUnavailable           503, with Retry-After
         └── ChromaTimeout               504
 
@@ -41,12 +44,13 @@ No error text repeats a document's text, a metadata value or an embedding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from ragstore.kit.errors import (
     BodyTooLarge,
     Conflict,
     FieldError,
+    Forbidden,
     InvalidRequest,
     NotFound,
     ServiceError,
@@ -77,13 +81,13 @@ class BatchTooLarge(InvalidDocuments):
 
     Args:
         limit: maximum number of documents.
-        count: number of documents in the request.
+        count: number of documents in the request; None if the rest was not counted.
     """
 
     title = "Invalid documents"
 
-    def __init__(self, limit: int, count: int) -> None:
-        message = f"At most {limit} documents fit in one request; this one has {count}"
+    def __init__(self, limit: int, count: int | None = None) -> None:
+        message = f"At most {limit} documents fit in one request; this one has {'more' if count is None else count}"
         super().__init__(message, [FieldError("$.documents", message)])
 
 
@@ -97,6 +101,19 @@ class DimensionMismatch(InvalidRequest):
     """An embedding of another dimension than its collection's, or than its neighbours'."""
 
     title = "Dimension mismatch"
+
+
+class TooManyCollections(Forbidden):
+    """The database, or the key, has as many collections as it may have.
+
+    Args:
+        limit: maximum number of collections.
+    """
+
+    title = "Too many collections"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"There are {limit} collections, which is the maximum; delete one first")
 
 
 class CollectionNotFound(NotFound):
@@ -127,6 +144,24 @@ class DocumentNotFound(NotFound):
         super().__init__(f"Document '{document_id}' not found in collection '{collection}'")
 
 
+class DocumentsNotFound(NotFound):
+    """Some ids of an update do not exist.
+
+    Args:
+        collection: the collection's name.
+        ids: the ids that do not exist, in the order of the request.
+        indexes: their indexes in the request.
+    """
+
+    title = "Documents not found"
+
+    def __init__(self, collection: str, ids: Sequence[str], indexes: Sequence[int]) -> None:
+        super().__init__(
+            f"Documents not found in collection '{collection}': {_named(ids)}",
+            [FieldError(f"$.documents[{index}].id", "There is no document with this id") for index in indexes],
+        )
+
+
 class CollectionExists(Conflict):
     """A collection of that name exists.
 
@@ -151,17 +186,21 @@ class DocumentsExist(Conflict):
 
     title = "Documents exist"
 
-    NAMED_IN_DETAIL: ClassVar[int] = 20
-
     def __init__(self, collection: str, ids: Sequence[str], indexes: Sequence[int] = ()) -> None:
-        named = ", ".join(f"'{taken}'" for taken in ids[: self.NAMED_IN_DETAIL])
-        rest = len(ids) - self.NAMED_IN_DETAIL
-        more = f" and {rest} more" if rest > 0 else ""
         super().__init__(
-            f"Documents already exist in collection '{collection}': {named}{more}",
+            f"Documents already exist in collection '{collection}': {_named(ids)}",
             [FieldError(f"$.documents[{index}].id", "This id is taken") for index in indexes],
         )
         self.ids = tuple(ids)
+
+
+_NAMED_IN_DETAIL: Final = 20
+
+
+def _named(ids: Sequence[str]) -> str:
+    named = ", ".join(f"'{each}'" for each in ids[:_NAMED_IN_DETAIL])
+    rest = len(ids) - _NAMED_IN_DETAIL
+    return f"{named} and {rest} more" if rest > 0 else named
 
 
 class LineTooLarge(BodyTooLarge):
@@ -214,6 +253,12 @@ class ChromaError(ServiceError, abstract=True):
 
 class ChromaFailed(ChromaError):
     """Chroma returned an error that says nothing about the request."""
+
+
+class ChromaOutOfFiles(ChromaFailed):
+    """Chroma's process has as many open files as it may have. Each collection in use takes four."""
+
+    title = "Chroma out of files"
 
 
 class ChromaUnavailable(ChromaError):

@@ -31,7 +31,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
 
     Attributes:
         keys_file: file of the keys that callers need, made by `ragstore keys new`; empty means that they need none.
-        data_path: folder of embedded Chroma; not used when `chroma_url` is set.
+        data_path: folder of embedded Chroma; not used when `RAGSTORE_CHROMA_URL` is set.
         chroma_url: address of a Chroma server (`http://` or `https://`); empty means embedded Chroma.
         chroma_tenant: Chroma tenant.
         chroma_database: Chroma database.
@@ -48,6 +48,10 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
             then on. Lower values make single writes faster, and make it more likely that a kill interrupts a save.
         coalescing: whether requests that wait at the same time leave for Chroma as one.
         planning: whether a filtered query may be sent without its filter, which is then applied here.
+        max_collections: maximum number of collections in a database of Chroma; creating another one is 403. Each that
+            is used takes 2.6 MiB of Chroma's memory and four of its open files.
+        embedded_memory_bytes: memory of embedded Chroma's process above which it is restarted, so that it unloads the
+            collections that are not used; 0 means 60 % of the container's memory limit, and no limit without one.
         index_sample_every: number of queries after which some documents are looked for by their own embedding, for
             `ragstore_index_samples_total`; 0 means never.
         queued_writes: maximum number of writes that wait for Chroma; a further one is 503.
@@ -68,6 +72,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     sync_threshold: Annotated[int, msgspec.Meta(ge=3)] = SYNC_THRESHOLD
     coalescing: bool = True
     planning: bool = True
+    max_collections: Count = 10_000
+    embedded_memory_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
     index_sample_every: Annotated[int, msgspec.Meta(ge=0)] = 1000
     queued_writes: Count = 1024
     queued_bytes: Count = 256 * 1024 * 1024

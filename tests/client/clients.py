@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from threading import Thread
 from typing import TypeVar
 
@@ -36,7 +36,7 @@ class BlockingAsyncClient:
 
         def call(*args: object, **named: object) -> object:
             result = method(*args, **named)
-            return self._iterate(result) if isinstance(result, AsyncGenerator) else self._run(result)
+            return self._iterate(result) if isinstance(result, AsyncIterator) else self._run(result)
 
         return call
 
@@ -54,12 +54,16 @@ class BlockingAsyncClient:
     def _run(self, coroutine: Coroutine[object, object, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
-    def _iterate(self, generator: AsyncGenerator[object, None]) -> Iterator[object]:
+    def _iterate(self, generator: AsyncIterator[object]) -> Iterator[object]:
         try:
             while True:
                 try:
-                    yield self._run(anext(generator))
+                    yield self._run(_next(generator))
                 except StopAsyncIteration:
                     return
         finally:
-            self._run(generator.aclose())
+            self._run(generator.aclose())  # type: ignore[attr-defined]  # iterations and ingestions have it
+
+
+async def _next(iterator: AsyncIterator[object]) -> object:
+    return await anext(iterator)

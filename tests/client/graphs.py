@@ -14,7 +14,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
 
-from ragstore_client.langgraph import build_tools, inject_rag_context
+from ragstore_client.integrations.langgraph import build_tools, inject_rag_context
 
 Graph = CompiledStateGraph[MessagesState, None, MessagesState, MessagesState]
 

@@ -61,6 +61,9 @@ def test_collections_come_in_pages(client: Client, store: Client, archive_name: 
     assert (page.count, len(page.collections)) == (2, 2)
     assert page.total >= 5
     assert {each.name for each in client.iter_collections(page_size=2)} >= set(names)
+    assert {each.count for each in client.list_collections().collections} == {None}
+    counts = {each.name: each.count for each in client.iter_collections(page_size=2, counts=True)}
+    assert [counts[each] for each in names] == [0] * 5
     for each in names:
         store.delete_collection(each)
 
@@ -104,5 +107,5 @@ def test_info_health_and_probes_are_returned(client: Client) -> None:
 
 def test_openapi_docs_and_metrics_are_texts(client: Client) -> None:
     assert '"openapi"' in client.openapi()
-    assert "<html" in client.docs().lower()
+    assert "<html" in client.api_docs().lower()
     assert "# HELP" in client.metrics()

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 
 import pytest
 
-from ragstore_client import EmbeddingCache, EmbeddingFailed, EmbeddingsClient, InvalidConfiguration
+from ragstore_client import (
+    ConnectFailed,
+    EmbeddingCache,
+    EmbeddingFailed,
+    EmbeddingsClient,
+    InvalidConfiguration,
+    PayloadTooLarge,
+    RagArchiveConfig,
+    RagConfig,
+    Retriever,
+)
 from tests.client.corpus import CANARY_KEY, CANARY_QUERY
-from tests.client.fake_servers import FakeEmbeddings, LocalServer, vector_of
+from tests.client.fake_servers import FakeEmbeddings, LocalServer, Response, scripted_server, vector_of
 from tests.support.servers import free_port
 
 MODEL = "jinaai/jina-embeddings-v2-base-de"
@@ -126,3 +137,71 @@ async def test_a_failure_is_not_cached(
         await cache.embed(embedder, "a", model=MODEL)
     endpoint.fault = ""
     assert len(await cache.embed(embedder, "a", model=MODEL)) == 64
+
+
+@pytest.mark.parametrize("suffix", ["", "/", "/v1", "/v1/", "/v1/embeddings"])
+async def test_a_url_may_end_where_other_clients_expect_it(
+    embeddings: tuple[FakeEmbeddings, LocalServer], suffix: str
+) -> None:
+    embedder = EmbeddingsClient(embeddings[1].url + suffix)
+    assert (await embedder.embed("a", model=MODEL)).tolist() == pytest.approx(vector_of("a"))
+    assert embedder.connection == embeddings[1].url
+
+
+@pytest.mark.parametrize("body", [[[1.0, 2.0]], {"vectors": [[1.0, 2.0]], "normalize": True, "dim": 2}])
+async def test_the_embed_calls_of_tei_and_of_servers_of_one_model_are_spoken(body: object) -> None:
+    with scripted_server(Response(200, body)) as server:
+        vector = await EmbeddingsClient(f"{server.url}/embed").embed("a", model="any")
+    assert vector.tolist() == [1.0, 2.0]
+    assert server.requests[0].path == "/embed"
+    assert json.loads(server.requests[0].body) == {"inputs": ["a"], "normalize": True}
+
+
+async def test_a_failed_embedding_says_where_with_which_model_and_why(
+    embedder: EmbeddingsClient, endpoint: FakeEmbeddings
+) -> None:
+    endpoint.fault = "413"
+    with pytest.raises(EmbeddingFailed) as caught:
+        await embedder.embed("a", model=MODEL)
+    where = f"{embedder.connection}/v1/embeddings, model '{MODEL}'"
+    assert str(caught.value) == f"{where}: HTTP 413 Request Entity Too Large"
+    assert isinstance(caught.value.__cause__, PayloadTooLarge)
+    port = free_port()
+    with pytest.raises(EmbeddingFailed, match="connection refused") as refused:
+        await EmbeddingsClient(f"http://127.0.0.1:{port}").embed("a", model=MODEL)
+    assert isinstance(refused.value.__cause__, ConnectFailed)
+
+
+class Unloaded:
+    """An embedder with a problem of its own."""
+
+    connection = "unloaded"
+
+    def embed(self, text: str, *, model: str) -> list[float]:
+        raise ValueError(f"model {model!r} is not loaded")
+
+
+def test_the_message_of_an_embedder_survives(caplog: pytest.LogCaptureFixture) -> None:
+    archive = RagArchiveConfig(name="a", collection_name="repo_a", embedding_model="m")
+    retriever = Retriever(RagConfig(archives=[archive]), embedder=Unloaded())
+    with pytest.raises(EmbeddingFailed, match="with m: ValueError: model 'm' is not loaded") as caught:
+        retriever.search("Wo ist die Heizung?")
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert "model 'm' is not loaded" in caplog.text
+
+
+class Talkative:
+    """An embedder whose error repeats the query."""
+
+    connection = "talkative"
+
+    async def embed(self, text: str, *, model: str) -> list[float]:
+        raise ValueError(f"cannot embed {text}")
+
+
+def test_a_message_that_repeats_the_query_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    archive = RagArchiveConfig(name="a", collection_name="repo_a", embedding_model="m")
+    retriever = Retriever(RagConfig(archives=[archive]), embedder=Talkative())
+    with pytest.raises(EmbeddingFailed, match="cannot embed"):
+        retriever.search(f"Wo ist {CANARY_QUERY}?")
+    assert "failed: ValueError" in caplog.text

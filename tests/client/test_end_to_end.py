@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import MessagesState
 
 from ragstore_client import AsyncClient, EmbeddingsClient, NewDocument, RagSettings, Retriever, extract_rag_config
-from ragstore_client.langgraph import append_archive_prompt
+from ragstore_client.integrations.langgraph import append_archive_prompt
 from tests.client.corpus import HANDBOOK
 from tests.client.fake_servers import FakeEmbeddings, LocalServer
 from tests.client.graphs import tool_graph

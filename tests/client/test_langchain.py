@@ -8,7 +8,7 @@ from langchain_core.embeddings import Embeddings
 
 from ragstore_client import Client, InvalidConfiguration, InvalidInput
 from ragstore_client.context import AsyncContextBuilder, ClientSource, ContextBuilder, ContextSettings
-from ragstore_client.langchain import RagstoreContextRetriever, RagstoreVectorStore
+from ragstore_client.integrations.langchain import RagstoreContextRetriever, RagstoreVectorStore
 from tests.client.fake_servers import vector_of
 from tests.support.servers import free_port
 

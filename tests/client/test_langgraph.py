@@ -10,11 +10,28 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
 
-from ragstore_client import EmbeddingCache, InvalidConfiguration, RagArchiveConfig, RagConfig
-from ragstore_client.langgraph import build_tools, create_archive_search_tool, inject_rag_context
+from ragstore_client import (
+    EmbeddingCache,
+    InvalidConfiguration,
+    NewDocument,
+    RagArchiveConfig,
+    RagConfig,
+    RagSettings,
+    Retriever,
+)
+from ragstore_client.context import Archives, ArchiveSource, ContextBuilder, ContextSettings
+from ragstore_client.integrations.langgraph import (
+    RagState,
+    build_tools,
+    check,
+    create_archive_search_tool,
+    create_context_node,
+    inject_rag_context,
+)
 from tests.client.corpus import CANARY_QUERY, CANARY_TEXT, chunk
-from tests.client.fake_servers import FakeEmbeddings, LocalServer
+from tests.client.fake_servers import FakeEmbeddings, LocalServer, Response, scripted_server, vector_of
 from tests.client.graphs import Graph, ScriptedModel, context_graph, tool_graph
 from tests.support.servers import free_port
 
@@ -26,7 +43,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch, embeddings: tuple[FakeEmbeddin
     """The runtime's environment names the embeddings endpoint."""
     monkeypatch.setenv("DOCPROC_TEI_EMBEDDINGS_URL", embeddings[1].url)
     monkeypatch.setenv("RAG_EMBED_TIMEOUT_SECONDS", "3")
-    monkeypatch.setattr("ragstore_client.langgraph.shared_cache", EmbeddingCache())
+    monkeypatch.setattr("ragstore_client.integrations._archive_tool.shared_cache", EmbeddingCache())
 
 
 def configured(*archives: RagArchiveConfig) -> RunnableConfig:
@@ -88,7 +105,7 @@ def test_the_threads_archives_replace_the_assistants(handbook: RagArchiveConfig)
     assistant: Graph = tool_graph().with_config(configured(unreachable_archive(), handbook))
     assert "Handbuch" in str(assistant.invoke(question())["messages"][2].content)
     off = assistant.invoke(question(), configured(unreachable_archive()))["messages"]
-    assert off[2].content == "Keine Archive verfügbar."
+    assert off[2].content == "Keine Archive verfügbar.\n\nNicht durchsucht: Fern (nicht erreichbar)."
 
 
 @pytest.mark.parametrize(
@@ -138,8 +155,8 @@ def test_the_tool_returns_at_most_20_chunks(
     ("fault", "archives", "text"),
     [
         ("500", "handbook", "Archivsuche fehlgeschlagen"),
-        ("", "away", "Keine Archive verfügbar."),
-        ("", "missing", "Keine Archive verfügbar."),
+        ("", "away", "Keine Archive verfügbar.\n\nNicht durchsucht: Fern (nicht erreichbar)."),
+        ("", "missing", "Keine Archive verfügbar.\n\nNicht durchsucht: a (nicht vorhanden)."),
         ("", "none", "Keine Archive verfügbar."),
         ("", "nothing in this layer", "Keine relevanten Dokumente gefunden."),
     ],
@@ -229,3 +246,160 @@ async def test_a_follow_up_is_searched_by_its_topic(
         result = await graph.compile().ainvoke(state, configured(handbook))
     assert "follow-up (contextualized topic)" in caplog.text
     assert "[1] Archiv: Handbuch (Ebene: chunk, Seite: 4, Abschnitt: Reinigung)" in result["messages"][1].content
+
+
+@pytest.mark.parametrize(
+    ("arguments", "passages"),
+    [
+        ({"query": "Heizung", "top_k": "2"}, 2),
+        ({"query": "Heizung", "top_k": "2.0"}, 2),
+        ({"query": "Heizung", "top_k": 2.0}, 2),
+        ({"query": "Heizung", "top_k": None}, 3),
+        ({"query": "Heizung", "top_k": "many"}, 3),
+        ({"query": "Heizung", "top_k": float("nan")}, 3),
+        ({"query": "Heizung", "top_k": {"limit": 2}}, 3),
+        ({"query": "Heizung", "top_k": -5}, 1),
+        ({"query": "Heizung", "archive": "Handbuch", "k": 1}, 3),
+        ({"query": ["Heizung", "Herbst"]}, 3),
+        ({"query": 5}, 3),
+        ({"query": None}, 0),
+        ({"query": "  "}, 0),
+        ({}, 0),
+        ({"top_k": 2}, 0),
+        ({"text": "Heizung"}, 0),
+    ],
+    ids=str,
+)
+async def test_wrong_arguments_of_a_tool_call_never_end_a_graph(
+    handbook: RagArchiveConfig, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, object], passages: int
+) -> None:
+    monkeypatch.setenv("RAG_DEFAULT_TOP_K", "3")
+    node = ToolNode(build_tools(configured(handbook)))
+    call = AIMessage("", tool_calls=[{"name": "search_archives", "args": arguments, "id": "call-1"}])
+    graph = StateGraph(MessagesState)
+    graph.add_node("act", node)
+    graph.add_edge(START, "act")
+    graph.add_edge("act", END)
+    for state in (graph.compile().invoke({"messages": [call]}), await graph.compile().ainvoke({"messages": [call]})):
+        message = state["messages"][-1]
+        assert isinstance(message, ToolMessage)
+        assert str(message.content).count("Archiv: ") == passages
+        if not passages:
+            assert str(message.content).startswith("Das Argument query fehlt.")
+
+
+def test_the_schema_of_the_tool_has_descriptions_and_limits(handbook: RagArchiveConfig) -> None:
+    schema = create_archive_search_tool(RagConfig(archives=[handbook])).get_input_jsonschema()
+    assert schema["required"] == ["query"]
+    assert schema["properties"]["query"]["description"]
+    top_k = schema["properties"]["top_k"]
+    assert (top_k["type"], top_k["minimum"], top_k["maximum"], top_k["default"]) == ("integer", 1, 20, 5)
+
+
+def test_the_program_receives_the_hits(handbook: RagArchiveConfig) -> None:
+    tool = create_archive_search_tool(RagConfig(archives=[handbook, unreachable_archive()]))
+    message = tool.invoke({"type": "tool_call", "name": tool.name, "id": "1", "args": {"query": "Heizung", "top_k": 2}})
+    first, second = message.artifact["hits"]
+    assert (first["citation"], second["citation"]) == ("[1]", "[2]")
+    assert (first["archive"], first["collection"]) == ("Handbuch", handbook.collection_name)
+    assert first["score"] >= second["score"]
+    assert first["text"] in message.content
+    assert first["metadata"]["section_heading"] == "Heizung"
+    assert message.artifact["not_searched"] == [{"archive": "Fern", "collection": "repo_x", "reason": "unreachable"}]
+
+
+def test_the_model_is_told_which_archives_were_not_searched(
+    handbook: RagArchiveConfig, make_archive: Callable[..., RagArchiveConfig]
+) -> None:
+    empty = make_archive()
+    missing = RagArchiveConfig(name="Alt", collection_name="repo_nowhere", chromadb_url=handbook.chromadb_url)
+    partial = create_archive_search_tool(RagConfig(archives=[handbook, unreachable_archive(), missing]))
+    found = partial.invoke({"query": "Heizung"})
+    assert found.startswith("[1] Archiv: Handbuch")
+    assert "\n\nNicht durchsucht: " in found
+    assert "Fern (nicht erreichbar)" in found
+    assert "Alt (nicht vorhanden)" in found
+    assert create_archive_search_tool(RagConfig(archives=[empty]), language="en").invoke({"query": "x"}) == (
+        "No relevant documents found."
+    )
+    unsure = create_archive_search_tool(RagConfig(archives=[empty, missing]), language="en").invoke({"query": "x"})
+    assert unsure == (
+        "No relevant documents found in the archives that could be searched.\n\nNot searched: Alt (does not exist)."
+    )
+
+
+def test_a_refused_key_is_not_reported_as_nothing_found(settings: RagSettings) -> None:
+    refusal = Response(401, {"title": "Unauthorized", "status": 401, "code": "unauthorized", "detail": "no"})
+    with scripted_server(refusal) as server:
+        archive = RagArchiveConfig(name="Akten", collection_name="repo_x", chromadb_url=server.url)
+        tool = create_archive_search_tool(RagConfig(archives=[archive]), settings=settings)
+        assert (
+            tool.invoke({"query": "x"}) == "Archivsuche fehlgeschlagen\n\nNicht durchsucht: Akten (Zugriff verweigert)."
+        )
+
+
+class OwnEmbedder:
+    """An embedder of the runtime's own, with a plain function."""
+
+    connection = "own"
+
+    def embed(self, text: str, *, model: str) -> list[float]:
+        return vector_of(text)
+
+
+async def test_tools_and_nodes_take_the_runtimes_own_parts(
+    handbook: RagArchiveConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCPROC_TEI_EMBEDDINGS_URL", f"http://127.0.0.1:{free_port()}")
+    (tool,) = build_tools(
+        configured(handbook), embedder=OwnEmbedder(), settings=RagSettings(default_top_k=1), language="en"
+    )
+    assert tool.invoke({"query": "Heizung"}).startswith("[1] Archive: Handbuch")
+    retriever = Retriever(RagConfig(archives=[handbook]), embedder=OwnEmbedder())
+    assert build_tools({}, retriever=retriever)[0].invoke({"query": "Heizung"}).startswith("[1] Archiv: Handbuch")
+    state: RagState = {"messages": [HumanMessage(QUESTION)]}
+    update = await inject_rag_context(state, {}, retriever=retriever, language="en")
+    assert str(update["messages"][-1].content).startswith("Relevant documents from the archives:")
+
+
+async def test_a_context_node_serves_both_ways_of_running_a_graph(handbook: RagArchiveConfig) -> None:
+    retriever = Retriever(RagConfig(archives=[handbook]), embedder=OwnEmbedder())
+    source = ArchiveSource(retriever, layer="chunk")
+    style, settings = Archives(names={handbook.collection_name: "Handbuch"}), ContextSettings(similarity_threshold=-1)
+    nodes = [
+        create_context_node(retriever=retriever),
+        create_context_node(builder=ContextBuilder(source, style=style, settings=settings)),
+    ]
+    for node in nodes:
+        graph = StateGraph(MessagesState)
+        graph.add_node("inject", node)
+        graph.add_edge(START, "inject")
+        graph.add_edge("inject", END)
+        for result in (graph.compile().invoke(question()), await graph.compile().ainvoke(question())):
+            assert message_types(result["messages"]) == ["human", "system"]
+            context = str(result["messages"][1].content)
+            assert context.startswith("Relevante Dokumente aus den Archiven:\n\n[1] Archiv: Handbuch")
+
+
+def test_a_wrong_variable_is_an_error_at_the_start_and_a_warning_in_an_invocation(
+    handbook: RagArchiveConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("RAG_DEFAULT_TOP_K", "many")
+    monkeypatch.setenv("RAG_QUERY_TIMEOUT_SECONDS", "-1")
+    with pytest.raises(
+        InvalidConfiguration, match="RAG_DEFAULT_TOP_K must be a number; RAG_QUERY_TIMEOUT_SECONDS must"
+    ):
+        check()
+    assert build_tools(configured(handbook))[0].invoke({"query": "Heizung"}).startswith("[1]")
+    assert "RAG_DEFAULT_TOP_K must be a number; the default is used" in caplog.text
+
+
+def test_documents_without_a_layer_are_found_and_that_is_logged_once(
+    make_archive: Callable[..., RagArchiveConfig], caplog: pytest.LogCaptureFixture
+) -> None:
+    plain = [NewDocument(id=str(n), text=f"Heizung {n}", embedding=vector_of("Heizung")) for n in range(3)]
+    archive = make_archive(*plain)
+    for _ in range(2):
+        found = create_archive_search_tool(RagConfig(archives=[archive])).invoke({"query": "Heizung"})
+        assert found.count("Archiv: ") == 3
+    assert caplog.text.count("have no layer: all of them are searched") == 1

@@ -108,7 +108,7 @@ CALLS: list[Call[object]] = [
         get_or_create=True,
         hnsw=_models.HnswParameters(ef_search=200),
     ),
-    _calls.list_collections(limit=1, offset=1),
+    _calls.list_collections(limit=1, offset=1, counts=True),
     _calls.get_collection("abc"),
     _calls.update_metadata("abc", {}, merge=True),
     _calls.delete_collection("abc"),
@@ -123,7 +123,8 @@ CALLS: list[Call[object]] = [
         offset=1,
         total=False,
     ),
-    _calls.get_document("abc", "a:b/c"),
+    _calls.get_document("abc", "a:b/c", include_embeddings=True),
+    _calls.update_documents("abc", {"a": {"n": 1}}, replace=False),
     _calls.delete_documents("abc", ids=["a"], where={"a": 1}),
     _calls.empty_collection("abc"),
     _calls.query(

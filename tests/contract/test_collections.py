@@ -194,7 +194,7 @@ def test_listed_collections_have_the_fields_of_a_single_one(http: httpx.Client, 
     create(http, new_name, metadata={"team": "docs"}, distance="l2")
     add(http, new_name, *documents(3))
 
-    listed = {found["name"]: found for found in http.get("/collections").json()["collections"]}
+    listed = {found["name"]: found for found in http.get("/collections?counts=true").json()["collections"]}
 
     assert listed[new_name] == {
         "name": new_name,
@@ -204,6 +204,17 @@ def test_listed_collections_have_the_fields_of_a_single_one(http: httpx.Client, 
         "distance": "l2",
     }
     assert listed[new_name] == http.get(f"/collections/{new_name}").json()
+
+
+def test_documents_are_counted_in_a_list_only_on_request(http: httpx.Client, new_name: str) -> None:
+    create(http, new_name)
+    add(http, new_name, *documents(3))
+
+    def count(query: str) -> object:
+        listed = http.get(f"/collections{query}").raise_for_status().json()["collections"]
+        return next(found["count"] for found in listed if found["name"] == new_name)
+
+    assert [count(query) for query in ("", "?counts=false", "?counts=true")] == [None, None, 3]
 
 
 def test_pages_of_collections_add_up_to_the_whole_list(http: httpx.Client, three: list[str]) -> None:

@@ -109,7 +109,7 @@ def test_no_log_line_holds_a_text_a_metadata_value_or_an_embedding(
     http: httpx.Client, service: Served, collection: str
 ) -> None:
     work_with_secrets(http, collection)
-    http.get("/health/live", headers={"X-Request-ID": f"after-{collection}"})
+    http.get("/", headers={"X-Request-ID": f"after-{collection}"})
 
     text = logged(http, service, f"after-{collection}")
 

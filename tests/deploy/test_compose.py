@@ -28,7 +28,7 @@ def bash_check(service: str, inner_port: int, port: int) -> int:
 
 
 def test_its_services_have_the_names_of_the_topology() -> None:
-    assert set(SERVICES) == {"ragstore", "chromadb", "tei-embeddings", "gateway", "litellm"}
+    assert set(SERVICES) == {"ragstore", "chromadb", "repair", "tei-embeddings", "gateway", "litellm"}
 
 
 def test_the_embeddings_server_the_gateway_and_its_upstream_start_only_with_a_profile() -> None:
@@ -76,13 +76,35 @@ def test_every_service_has_resource_limits(name: str) -> None:
     assert {"cpus", "memory", "pids"} <= SERVICES[name]["deploy"]["resources"]["limits"].keys()
 
 
-@pytest.mark.parametrize("name", SERVICES)
-def test_every_service_has_a_health_check(name: str) -> None:
+@pytest.mark.parametrize("name", SERVICES.keys() - {"repair"})
+def test_every_service_that_serves_has_a_health_check(name: str) -> None:
     assert SERVICES[name]["healthcheck"]["test"][0] == "CMD"
 
 
 def test_ragstore_starts_when_chroma_is_healthy() -> None:
     assert SERVICES["ragstore"]["depends_on"] == {"chromadb": {"condition": "service_healthy"}}
+
+
+def test_chroma_starts_when_its_data_was_repaired() -> None:
+    assert SERVICES["chromadb"]["depends_on"] == {"repair": {"condition": "service_completed_successfully"}}
+    assert SERVICES["repair"]["command"] == ["chroma-repair", "/data"]
+    assert SERVICES["repair"]["volumes"] == SERVICES["chromadb"]["volumes"]
+    assert SERVICES["repair"]["restart"] == "no"
+    assert (SERVICES["repair"]["image"], SERVICES["repair"]["build"]) == (
+        SERVICES["ragstore"]["image"],
+        SERVICES["ragstore"]["build"],
+    )
+
+
+def test_a_platform_with_a_network_and_a_chroma_of_its_own_gets_the_service_alone() -> None:
+    platform = yaml.safe_load((ROOT / "docker-compose.platform.yml").read_text())
+    assert platform["networks"] == {"my_network": {"external": True}}
+    assert platform["services"].keys() == {"ragstore"}
+    assert "volumes" not in platform
+    service = dict(platform["services"]["ragstore"])
+    assert "depends_on" not in service
+    # Otherwise it is the service of docker-compose.yml.
+    assert service == {key: value for key, value in SERVICES["ragstore"].items() if key != "depends_on"}
 
 
 def test_ragstore_uses_the_chroma_service() -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from ragstore import __version__
-from ragstore.settings import Settings, load, unknown
+from ragstore.settings import load, unknown
 from scripts.render_manifests import KUBERNETES, kustomize, plain_manifests, render
 from tests.deploy.dockerfile import assignments, stages
 
@@ -47,8 +47,13 @@ def container(overlay: str) -> Manifest:
     return found
 
 
+def variables(overlay: str) -> dict[str, str]:
+    """The variables of the container; those of a secret are empty."""
+    return {pair["name"]: pair.get("value", "") for pair in container(overlay)["env"]}
+
+
 def test_manifests_without_patches_are_complete_and_in_no_other_namespace() -> None:
-    found: list[Manifest] = [yaml.safe_load(manifest.read_text()) for manifest in plain_manifests()]
+    found: list[Manifest] = [each for path in plain_manifests() for each in yaml.safe_load_all(path.read_text())]
     assert {"Namespace", "Service", "Deployment", "NetworkPolicy"} <= {manifest["kind"] for manifest in found}
     assert all(manifest["apiVersion"] and manifest["metadata"]["name"] for manifest in found)
     assert {manifest["metadata"].get("namespace", "ragstore") for manifest in found} == {"ragstore"}
@@ -57,13 +62,13 @@ def test_manifests_without_patches_are_complete_and_in_no_other_namespace() -> N
 def test_remote_has_what_replicas_need() -> None:
     assert manifests("remote").keys() == {
         *("Namespace", "ServiceAccount", "ConfigMap", "Service", "Deployment", "PodDisruptionBudget"),
-        *("HorizontalPodAutoscaler", "NetworkPolicy", "ServiceMonitor"),
+        *("HorizontalPodAutoscaler", "NetworkPolicy"),
     }
 
 
 def test_embedded_has_no_replicas_to_look_after() -> None:
     assert manifests("embedded").keys() == {
-        *("Namespace", "ServiceAccount", "Service", "StatefulSet", "NetworkPolicy", "ServiceMonitor"),
+        *("Namespace", "ServiceAccount", "Service", "StatefulSet", "NetworkPolicy"),
     }
 
 
@@ -142,8 +147,10 @@ def test_the_keys_lie_where_the_setting_says(overlay: str) -> None:
 
 @both
 def test_running_requests_may_end_before_the_pod_is_killed(overlay: str) -> None:
-    waited = container(overlay)["lifecycle"]["preStop"]["sleep"]["seconds"]
-    assert pod(overlay)["terminationGracePeriodSeconds"] > waited + Settings().shutdown_seconds
+    settings = load(variables(overlay))
+    assert settings.drain_seconds >= 5
+    assert pod(overlay)["terminationGracePeriodSeconds"] > settings.drain_seconds + settings.shutdown_seconds
+    assert "lifecycle" not in container(overlay)
 
 
 @both
@@ -193,8 +200,7 @@ def test_the_address_of_chroma_is_in_the_namespace_that_may_be_called() -> None:
 
 @both
 def test_every_ragstore_variable_is_a_setting(overlay: str) -> None:
-    environ = {pair["name"]: pair["value"] for pair in container(overlay)["env"]}
-    assert unknown(environ | manifests(overlay).get("ConfigMap", {}).get("data", {})) == []
+    assert unknown(variables(overlay) | manifests(overlay).get("ConfigMap", {}).get("data", {})) == []
 
 
 def test_the_settings_reach_the_container() -> None:
@@ -241,11 +247,6 @@ def test_the_image_is_this_version_s(overlay: str, image: str) -> None:
     assert container(overlay)["image"] == image
 
 
-@both
-def test_prometheus_is_told_where_the_metrics_are(overlay: str) -> None:
-    (endpoint,) = manifests(overlay)["ServiceMonitor"]["spec"]["endpoints"]
-    assert (endpoint["port"], endpoint["path"]) == ("http", "/metrics")
-    assert endpoint["authorization"]["type"] == "Bearer"
-    labels = manifests(overlay)["Service"]["metadata"]["labels"].items()
-    assert manifests(overlay)["ServiceMonitor"]["spec"]["selector"]["matchLabels"].items() <= labels
-    assert "http" in [port["name"] for port in manifests(overlay)["Service"]["spec"]["ports"]]
+def test_the_token_for_chroma_comes_from_a_secret_that_need_not_exist() -> None:
+    (token,) = [pair for pair in container("remote")["env"] if pair["name"] == "RAGSTORE_CHROMA_TOKEN"]
+    assert token["valueFrom"]["secretKeyRef"] == {"name": "ragstore-chroma", "key": "token", "optional": True}

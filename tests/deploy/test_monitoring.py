@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -15,16 +16,28 @@ import yaml
 from scripts.metrics_table import HEAD, exported, table
 from scripts.render_manifests import kustomize, render
 from tests.deploy.dockerfile import ROOT
+from tests.support.gateways import start_gateway
+from tests.support.servers import running
 
 MONITORING = ROOT / "k8s/monitoring"
 PAGE = (ROOT / "docs/monitoring.md").read_text()
+GATEWAY_PAGE = (ROOT / "docs/gateway.md").read_text()
 RULES: dict[str, Any] = yaml.safe_load((MONITORING / "rules.yaml").read_text())
 DASHBOARD: dict[str, Any] = json.loads((MONITORING / "dashboard.json").read_text())
 ALERTS: list[dict[str, Any]] = [rule for group in RULES["groups"] for rule in group["rules"]]
-PANELS: list[dict[str, Any]] = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+GATEWAY_DASHBOARD: dict[str, Any] = json.loads((MONITORING / "gateway-dashboard.json").read_text())
+DASHBOARDS = {"ragstore": DASHBOARD, "ragstore_gateway": GATEWAY_DASHBOARD}
+
+each_dashboard = pytest.mark.parametrize("service", DASHBOARDS)
 
 NOT_THE_SERVICES = {"up"}
 """Metrics that Prometheus adds itself."""
+
+EMBEDDED = {
+    *("ragstore_chroma_process_resident_memory_bytes", "ragstore_chroma_process_cpu_seconds_total"),
+    *("ragstore_data_volume_bytes", "ragstore_data_volume_free_bytes"),
+}
+"""Metrics that only a service with embedded Chroma exports. tests/system/test_chroma_process.py reads them."""
 
 PARTS = {"histogram": ("_bucket", "_sum", "_count")}
 
@@ -35,40 +48,79 @@ def names(expression: str) -> set[str]:
     return set(re.findall(r"\b(?:ragstore_\w+|process_\w+|up)\b", outside))
 
 
-def asked_by_panels() -> set[str]:
-    return set().union(*(names(target["expr"]) for panel in PANELS for target in panel["targets"]))
+def panels(service: str) -> list[dict[str, Any]]:
+    """The panels of a service's dashboard, without the rows."""
+    return [panel for panel in DASHBOARDS[service]["panels"] if panel["type"] != "row"]
 
 
-@pytest.fixture(scope="module")
-def live(http: httpx.Client) -> set[str]:
-    """The names that Prometheus gets of a live service."""
+def shown_by_panels(service: str) -> set[str]:
+    return set().union(*(names(target["expr"]) for panel in panels(service) for target in panel["targets"]))
+
+
+def named_by_alerts() -> set[str]:
+    return set().union(*(names(rule["expr"]) for rule in ALERTS))
+
+
+def series(service: str) -> set[str]:
+    """The names of the series that a service declares."""
+    return {metric.name + part for metric in exported(service) for part in PARTS.get(metric.kind, ("",))}
+
+
+def names_at(url: str) -> set[str]:
+    """The names that Prometheus gets from a live service."""
     found = set()
-    for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", http.get("/metrics").text, flags=re.M):
+    for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", httpx.get(f"{url}/metrics").text, flags=re.M):
         found |= {name + part for part in PARTS.get(kind, ("",))}
     return found
 
 
+@pytest.fixture(scope="module")
+def live(http: httpx.Client) -> set[str]:
+    """The names of a live store."""
+    return names_at(str(http.base_url).rstrip("/"))
+
+
+@pytest.fixture(scope="module")
+def live_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[set[str]]:
+    """The names of a live gateway, with the store in its process."""
+    with running(start_gateway(tmp_path_factory.mktemp("gateway"))) as served:
+        yield names_at(served.url)
+
+
 def test_every_metric_that_a_panel_shows_is_there(live: set[str]) -> None:
-    assert asked_by_panels() - live == set()
+    assert shown_by_panels("ragstore") - live - EMBEDDED == set()
 
 
-def test_every_metric_that_an_alert_names_is_there(live: set[str]) -> None:
-    assert set().union(*(names(rule["expr"]) for rule in ALERTS)) - live == NOT_THE_SERVICES
+def test_every_metric_that_a_panel_of_the_gateway_shows_is_there(live_gateway: set[str]) -> None:
+    assert shown_by_panels("ragstore_gateway") - live_gateway == set()
 
 
-def test_every_metric_of_ours_is_on_the_dashboard() -> None:
-    shown = asked_by_panels()
+def test_every_metric_that_an_alert_names_is_there(live: set[str], live_gateway: set[str]) -> None:
+    assert named_by_alerts() - live - live_gateway - EMBEDDED == NOT_THE_SERVICES
+
+
+@each_dashboard
+def test_every_metric_of_ours_is_on_the_dashboard(service: str) -> None:
+    shown = shown_by_panels(service)
     missing = [
         metric.name
-        for metric in exported()
+        for metric in exported(service)
         if not {metric.name + part for part in PARTS.get(metric.kind, ("",))} & shown
     ]
     assert missing == []
 
 
 def test_every_metric_of_a_live_service_is_in_the_table(live: set[str]) -> None:
-    told = {metric.name + part for metric in exported() for part in PARTS.get(metric.kind, ("",))}
-    assert {name for name in live if name.startswith("ragstore_")} == told
+    assert {name for name in live if name.startswith("ragstore_")} | EMBEDDED == series("ragstore")
+
+
+def test_every_metric_of_a_live_gateway_is_in_the_table(live_gateway: set[str]) -> None:
+    found = {name for name in live_gateway if name.startswith("ragstore_gateway_")}
+    assert found == series("ragstore_gateway")
+
+
+def test_the_table_of_the_gateway_s_metrics_is_that_of_the_code() -> None:
+    assert table("ragstore_gateway") in GATEWAY_PAGE, "run: python -m scripts.metrics_table"
 
 
 def test_the_table_of_metrics_is_that_of_the_code() -> None:
@@ -76,7 +128,7 @@ def test_the_table_of_metrics_is_that_of_the_code() -> None:
     assert PAGE.count(HEAD) == 1
 
 
-@pytest.mark.parametrize("metric", exported(), ids=lambda metric: metric.name)
+@pytest.mark.parametrize("metric", [*exported(), *exported("ragstore_gateway")], ids=lambda metric: metric.name)
 def test_names_and_units_are_as_prometheus_has_them(metric: Any) -> None:
     assert re.fullmatch(r"ragstore(_[a-z]+)+", metric.name)
     assert metric.name.endswith("_total") == (metric.kind == "counter")
@@ -86,9 +138,10 @@ def test_names_and_units_are_as_prometheus_has_them(metric: Any) -> None:
     assert metric.meaning
 
 
-def test_panels_overlap_nowhere() -> None:
+@each_dashboard
+def test_panels_overlap_nowhere(service: str) -> None:
     taken: set[tuple[int, int]] = set()
-    for panel in DASHBOARD["panels"]:
+    for panel in DASHBOARDS[service]["panels"]:
         index = panel["gridPos"]
         cells = {
             (x, y)
@@ -100,14 +153,16 @@ def test_panels_overlap_nowhere() -> None:
         taken |= cells
 
 
-def test_panels_have_numbers_of_their_own_a_unit_and_a_description() -> None:
-    numbers = [panel["id"] for panel in DASHBOARD["panels"]]
+@each_dashboard
+def test_panels_have_numbers_of_their_own_a_unit_and_a_description(service: str) -> None:
+    numbers = [panel["id"] for panel in DASHBOARDS[service]["panels"]]
     assert len(set(numbers)) == len(numbers)
-    assert all(panel["description"] and panel["fieldConfig"]["defaults"]["unit"] for panel in PANELS)
+    assert all(panel["description"] and panel["fieldConfig"]["defaults"]["unit"] for panel in panels(service))
 
 
-def test_every_panel_asks_only_for_the_chosen_jobs_and_instances() -> None:
-    for panel in PANELS:
+@each_dashboard
+def test_every_panel_asks_only_for_the_chosen_jobs_and_instances(service: str) -> None:
+    for panel in panels(service):
         for target in panel["targets"]:
             selectors = re.findall(r"(?:ragstore|process)_\w+\{([^}]*)\}", target["expr"])
             assert len(selectors) == len(re.findall(r"\b(?:ragstore|process)_\w+", target["expr"]))
@@ -119,7 +174,8 @@ def test_an_alert_tells_how_bad_it_is_and_where_its_section_is(rule: dict[str, A
     assert re.fullmatch(r"Ragstore([A-Z][a-z]+)+", rule["alert"])
     assert rule["labels"]["severity"] in {"critical", "warning"}
     assert rule["annotations"]["summary"]
-    assert rule["annotations"]["runbook"] == f"docs/monitoring.md#{rule['alert'].lower()}"
+    runbook = f"https://ragstore.example/docs/monitoring.html#{rule['alert'].lower()}"
+    assert rule["annotations"]["runbook_url"] == runbook
     assert f"\n### {rule['alert']}\n" in PAGE
 
 
@@ -150,4 +206,5 @@ def test_the_dashboard_is_where_a_grafana_sidecar_looks_for_it() -> None:
     assert manifests.keys() == {"ConfigMap", "PrometheusRule"}
     assert manifests["ConfigMap"]["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert json.loads(manifests["ConfigMap"]["data"]["ragstore.json"]) == DASHBOARD
+    assert json.loads(manifests["ConfigMap"]["data"]["ragstore-gateway.json"]) == GATEWAY_DASHBOARD
     assert {manifest["metadata"]["namespace"] for manifest in manifests.values()} == {"ragstore"}

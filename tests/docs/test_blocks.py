@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -13,13 +12,11 @@ import httpx
 import pytest
 import yaml
 
-from ragstore_client import Client, NewDocument
 from scripts.render_manifests import kustomize, render
-from tests.client.corpus import chunk
-from tests.client.fake_servers import FakeEmbeddings, LocalServer
+from tests.docs.archives import archive_environment
 from tests.support.page_output import values
 from tests.support.page_runner import Reader, run_with_make
-from tests.support.pages import ANSWER, LANGUAGES, PAGES, ROOT, RUN, Block, blocks_of
+from tests.support.pages import ANSWER, LANGUAGES, PAGES, ROOT, RUN, Block, blocks_of, stands_alone
 from tests.support.servers import Served
 
 CLIENT_README = "clients/python/README.md"
@@ -46,30 +43,9 @@ def emptied(pages_service: Served) -> Served:
 
 @pytest.fixture
 def archives(emptied: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The environment of the Python client's page: an endpoint that embeds, an archive, and the handbook."""
-    with LocalServer(FakeEmbeddings().respond) as server, Client(emptied.url) as store:
-        monkeypatch.setenv("DOCPROC_TEI_EMBEDDINGS_URL", server.url)
-        store.create_collection("repo_readme")
-        store.upsert_documents(
-            "repo_readme",
-            [
-                chunk(0, "Die Heizung wird im Herbst gewartet.", heading="Heizung", page=3),
-                chunk(1, "Den Termin nennt der Aushang.", heading="Heizung", page=3),
-                chunk(2, "Die Miete ist am Monatsanfang fällig.", heading="Miete", page=4),
-            ],
-        )
-        store.create_collection("property")
-        lines = (ROOT / "examples/handbook/passages.jsonl").read_text().splitlines()
-        passages = [NewDocument(**json.loads(line)) for line in lines]
-        store.upsert_documents("property", [each for each in passages if ":chunk:" in (each.id or "")])
+    """The environment of the Python client's page."""
+    with archive_environment(emptied, monkeypatch):
         yield
-
-
-def stands_alone(block: Block) -> bool:
-    """Whether a block is data, and not the output of the block before it."""
-    before = [other for other in blocks_of(block.page) if other.line < block.line]
-    answers = bool(before) and before[-1].language in RUN and not before[-1].reason
-    return block.language == "yaml" or (block.language == "json" and not answers)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if any(not block.reason for block in blocks_of(page))])

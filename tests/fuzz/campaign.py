@@ -1,6 +1,6 @@
-"""Runs schemathesis against the service: all checks, all phases, valid and invalid data.
+"""Runs schemathesis against a service: all checks, all phases, valid and invalid data.
 
-`make fuzz FUZZ="--seconds 300 --store remote"` runs this; test_fuzz.py does the same, briefly.
+`make fuzz FUZZ="--seconds 300 --target remote"` runs this; test_fuzz_*.py do the same, briefly.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.support.gateways import start_gateway
 from tests.support.servers import Served, running, start_chroma, start_service
 
 ROOT = Path(__file__).resolve().parents[2]
 
-STORES = ("embedded", "remote")
+TARGETS = ("embedded", "remote", "gateway")
+"""The store over embedded Chroma, the store over a Chroma server, and the gateway."""
 
 
 def fuzz(service: Served, seconds: int, examples: int) -> subprocess.CompletedProcess[str]:
@@ -40,11 +42,11 @@ def fuzz(service: Served, seconds: int, examples: int) -> subprocess.CompletedPr
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds + 300, check=False)
 
 
-def campaign(store: str, seconds: int, examples: int) -> subprocess.CompletedProcess[str]:
-    """Start the service over a store, and fuzz it.
+def campaign(target: str, seconds: int, examples: int) -> subprocess.CompletedProcess[str]:
+    """Start a service, and fuzz it.
 
     Args:
-        store: `embedded` or `remote`.
+        target: one of `TARGETS`.
         seconds: time for the run.
         examples: cases for each operation, at most.
 
@@ -53,8 +55,11 @@ def campaign(store: str, seconds: int, examples: int) -> subprocess.CompletedPro
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
-        if store == "embedded":
+        if target == "embedded":
             with running(start_service(path)) as service:
+                return fuzz(service, seconds, examples)
+        if target == "gateway":
+            with running(start_gateway(path)) as service:
                 return fuzz(service, seconds, examples)
         with (
             running(start_chroma(path)) as chroma,
@@ -64,16 +69,16 @@ def campaign(store: str, seconds: int, examples: int) -> subprocess.CompletedPro
 
 
 def main() -> None:
-    """Fuzz the selected stores. Exit with 1 if a failure was found."""
+    """Fuzz the selected targets. Exit with 1 if a failure was found."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--seconds", type=int, default=120, help="time for each store (default: 120)")
+    parser.add_argument("--seconds", type=int, default=120, help="time for each target (default: 120)")
     parser.add_argument("--examples", type=int, default=100, help="cases for each operation, at most (default: 100)")
-    parser.add_argument("--store", choices=(*STORES, "both"), default="both")
+    parser.add_argument("--target", choices=(*TARGETS, "all"), default="all")
     options = parser.parse_args()
     failed = False
-    for store in STORES if options.store == "both" else (options.store,):
-        print(f"== {store}", flush=True)  # noqa: T201  # a command prints
-        run = campaign(store, options.seconds, options.examples)
+    for target in TARGETS if options.target == "all" else (options.target,):
+        print(f"== {target}", flush=True)  # noqa: T201  # a command prints
+        run = campaign(target, options.seconds, options.examples)
         print(run.stdout, run.stderr, sep="\n", flush=True)  # noqa: T201
         failed |= run.returncode != 0
     sys.exit(failed)

@@ -5,6 +5,7 @@ import { describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import {
+  Base64,
   BadGateway,
   CallTimeout,
   Client,
@@ -13,6 +14,7 @@ import {
   ConnectionLost,
   Forbidden,
   GatewayTimeout,
+  InvalidConfiguration,
   InvalidInput,
   BadRequest,
   type NewDocument,
@@ -23,6 +25,7 @@ import {
   RequestTimeout,
   ServerError,
   toBase64,
+  toFloat32,
   TooManyRequests,
   Unauthorized,
   Unavailable,
@@ -30,7 +33,7 @@ import {
   UnsupportedMediaType,
 } from "@ragstore/client";
 
-import { closedUrl, collect, documents, idsOf, sendProblem, rejection, reply, withServer } from "./support.js";
+import { closedUrl, collect, documents, idsOf, sendProblem, rejection, reply, vector, withServer } from "./support.js";
 
 const QUICK = { retries: { baseMs: 1 } };
 const COLLECTION = { name: "abc", metadata: {}, count: 0, dimension: null, distance: "cosine" };
@@ -43,17 +46,32 @@ describe("embeddings", () => {
     assert.equal(toBase64([0.1, 0.2, 0.3]), expected);
     assert.equal(toBase64(Float32Array.of(0.1, 0.2, 0.3)), expected);
     assert.equal(toBase64(Float64Array.of(0.1, 0.2, 0.3)), expected);
-    assert.equal(toBase64(expected), expected);
+    assert.equal(toBase64(new Base64(expected)), expected);
+    assert.deepEqual(toFloat32(new Base64(expected)), Float32Array.of(0.1, 0.2, 0.3));
   });
 
   test("of a view are only the view's values", () => {
     assert.equal(toBase64(Float32Array.of(9, 0.1, 0.2, 0.3, 9).subarray(1, 4)), "zczMPc3MTD6amZk+");
   });
 
-  test("that are not numbers are rejected", () => {
-    for (const wrong of [[], new Float32Array(), [null], ["1"], [[1]], {}, null]) {
+  test("that are not finite numbers are rejected", () => {
+    for (const wrong of [[], new Float32Array(), [null], ["1"], [[1]], {}, null, [NaN], [1e39]]) {
       assert.throws(() => toBase64(wrong as number[]), InvalidInput);
     }
+  });
+
+  test("that are a text are rejected with what to do", () => {
+    assert.throws(() => toBase64("where is the heating" as unknown as number[]), /searches vectors; embed the text first/);
+    for (const wrong of ["where is the heating", "", "AAAA", "AACAPw", 5]) {
+      assert.throws(() => new Base64(wrong as string), InvalidInput);
+    }
+  });
+
+  test("are the same without Node's Buffer, as in browsers", () => {
+    // The runtimes' tests run the whole client without it; this one compares all bytes.
+    const values = vector(3, 3000);
+    const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+    assert.equal(toBase64(values), btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join("")));
   });
 });
 
@@ -158,21 +176,28 @@ describe("requests", () => {
   });
 
   test("that cannot be sent are rejected without repeating the key", async () => {
-    for (const url of ["", "ftp://a", "http://user:secret@a", "http://a/?b=c", "http://a/#b"]) {
-      assert.throws(() => new Client(url), InvalidInput);
+    for (const url of ["", "ftp://a", "http://user:secret@a/?b=c", "http://a/#b", 5]) {
+      assert.throws(
+        () => new Client(url as string),
+        (error: Error) => error instanceof InvalidConfiguration && !error.message.includes("secret"),
+      );
     }
     assert.throws(
       () => new Client(UNUSED_URL, { apiKey: "sec\nret" }),
+      (error: Error) => error instanceof InvalidConfiguration && !error.message.includes("ret"),
+    );
+    assert.throws(
+      () => new Client(UNUSED_URL, { headers: { "x-token": "sec\nret" } }),
       (error: Error) => error instanceof InvalidInput && !error.message.includes("ret"),
     );
     const client = new Client(UNUSED_URL);
     await rejection(client.getCollection(".."), InvalidInput);
     await rejection(client.getDocument("abc", ""), InvalidInput);
     await rejection(client.getDocument("abc", "\ud800"), InvalidInput);
-    await rejection(client.updateMetadata("abc", { edition: Number.NaN }), InvalidInput);
+    await rejection(client.updateCollectionMetadata("abc", { edition: Number.NaN }), InvalidInput);
     const made = { id: "a", text: "x", embedding: [1], metadata: { sizes: [1, Number.POSITIVE_INFINITY] } };
     const error = await rejection(client.upsertDocuments("abc", [made]), InvalidInput);
-    assert.equal(error.message, "$.metadata.sizes[1] must be a finite number");
+    assert.equal(error.message, "a number must be finite: $.documents[0].metadata.sizes[1]");
   });
 });
 
@@ -216,7 +241,7 @@ describe("retries", () => {
     ["POST delete", (client) => client.deleteDocuments("abc", { ids: ["a"] })],
     ["POST query", (client) => client.query("abc", [1])],
     ["POST query over several", (client) => client.queryCollections(["abc"], [1])],
-    ["POST with get_or_create", (client) => client.createCollection({ name: "abc", get_or_create: true })],
+    ["POST with getOrCreate", (client) => client.createCollection("abc", { getOrCreate: true })],
   ];
   for (const [what, call] of retried) {
     test(`${what} is sent four times`, async () => {
@@ -240,7 +265,7 @@ describe("retries", () => {
 
   const once: [string, (client: Client) => Promise<unknown>][] = [
     ["add", (client) => client.addDocuments("abc", documents(1, 2))],
-    ["create", (client) => client.createCollection({ name: "abc" })],
+    ["create", (client) => client.createCollection("abc")],
   ];
   for (const [what, call] of once) {
     test(`${what} is not retried if it may have been applied`, async () => {
@@ -300,8 +325,9 @@ describe("retries", () => {
   });
 
   test("a failed connection is a ConnectFailed", async () => {
-    const error = await rejection(new Client(await closedUrl(), { retries: { attempts: 1 } }).info(), ConnectFailed);
-    assert.equal(error.message, "no connection: ECONNREFUSED");
+    const url = await closedUrl();
+    const error = await rejection(new Client(url, { retries: 0 }).info(), ConnectFailed);
+    assert.equal(error.message, `GET ${url}/: connection refused (ECONNREFUSED)`);
   });
 
   test("a missing response, and an incomplete one, are a CallTimeout", async () => {
@@ -621,7 +647,7 @@ describe("ingestion", () => {
   });
 
   test("invalid limits are rejected", async () => {
-    for (const options of [{ concurrency: 0 }, { batchDocuments: 0.5 }, { batchBytes: -1 }, { batchRequests: NaN }]) {
+    for (const options of [{ concurrency: 0 }, { batchDocuments: 0.5 }, { batchBytes: -1 }, { retryMs: NaN }]) {
       await rejection(new Client(UNUSED_URL).ingestAll("abc", documents(1, 2), options), InvalidInput);
     }
   });

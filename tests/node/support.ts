@@ -43,7 +43,7 @@ export function* documents(count: number, dimension = DIMENSION): Generator<NewD
 
 /** Run a function with a new collection, and delete it. */
 export async function withCollection<T>(client: Client, use: (name: string) => Promise<T>): Promise<T> {
-  const { name } = await client.createCollection({ name: `node-${randomUUID()}` });
+  const { name } = await client.createCollection(`node-${randomUUID()}`);
   try {
     return await use(name);
   } finally {

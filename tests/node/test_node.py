@@ -17,7 +17,9 @@ from tests.support.servers import Served, free_port, running, start_service
 
 
 def run_node_tests(name: str, **environ: str) -> None:
-    printed = run("node", "--test", "--test-reporter=tap", f"build/tests/{name}.test.js", **environ)
+    # Garbage is collected by the test of an ingestion that is never iterated.
+    command = ("node", "--expose-gc", "--test", "--test-reporter=tap", f"build/tests/{name}.test.js")
+    printed = run(*command, **environ)
     totals = {word: int(number) for word, number in re.findall(r"^# (\w+) (\d+)$", printed, flags=re.M)}
     assert totals["tests"] > 0, printed
     assert totals["pass"] == totals["tests"], printed
@@ -27,6 +29,14 @@ def run_node_tests(name: str, **environ: str) -> None:
 def built() -> None:
     """Compile the client and its tests."""
     build()
+
+
+@pytest.fixture(scope="module")
+def remote(chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service over the Chroma server."""
+    environ = {"RAGSTORE_CHROMA_URL": chroma.url, "RAGSTORE_CHROMA_DATABASE": "node_tests"}
+    with running(start_service(tmp_path_factory.mktemp("remote"), environ)) as served:
+        yield served
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +69,20 @@ def test_the_client_against_real_services(service: Served, away: Served, slow: S
     )
 
 
+@pytest.mark.parametrize("name", ["local", "arguments", "ingest"])
 @pytest.mark.usefixtures("built")
-def test_the_client_against_scripted_servers() -> None:
-    run_node_tests("local")
+def test_the_client_against_scripted_servers(name: str) -> None:
+    run_node_tests(name)
+
+
+@pytest.mark.usefixtures("built")
+def test_the_retriever_over_ragstore_and_plain_chroma(remote: Served, chroma: Served) -> None:
+    run_node_tests("rag", RAGSTORE_TEST_URL=remote.url, RAGSTORE_TEST_CHROMA_URL=chroma.url)
+
+
+@pytest.mark.usefixtures("built")
+def test_the_vector_store_of_langchain(remote: Served) -> None:
+    run_node_tests("langchain", RAGSTORE_TEST_URL=remote.url)
 
 
 def test_the_generated_types_match_the_openapi_document(built: None, tmp_path: Path) -> None:
@@ -84,8 +105,9 @@ def test_openapi_fetch_is_the_only_dependency_at_run_time() -> None:
     assert list(json.loads((CLIENT / "package.json").read_text())["dependencies"]) == ["openapi-fetch"]
 
 
-def test_the_lock_file_names_no_host() -> None:
-    lock = (CLIENT / "package-lock.json").read_text()
+@pytest.mark.parametrize("folder", [CLIENT, Path(__file__).parent / "ecosystem"], ids=["client", "ecosystem"])
+def test_the_lock_file_names_no_host(folder: Path) -> None:
+    lock = (folder / "package-lock.json").read_text()
     assert "://" not in lock, "npm run lock in clients/node"
     packages = json.loads(lock)["packages"]
     assert all("integrity" in entry and "resolved" not in entry for name, entry in packages.items() if name)

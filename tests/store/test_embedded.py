@@ -223,7 +223,10 @@ async def test_a_process_that_dies_with_cancelled_calls_leaks_no_thread_and_no_f
             await asyncio.sleep(0.1)
             os.kill(process, signal.SIGKILL)
             ended = await asyncio.gather(*leaving, return_exceptions=True)
-            assert {type(one) for one in ended} == {ChromaUnavailable, asyncio.CancelledError}
+            kinds = {type(one) for one in ended}
+            assert {ChromaUnavailable, asyncio.CancelledError} <= kinds
+            # A call that waited for its turn may be executed by the next process.
+            assert kinds <= {ChromaUnavailable, asyncio.CancelledError, int}
             await _until_in_time(store.status)
         deadline = time.monotonic() + 30
         while held() != before and time.monotonic() < deadline:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
@@ -54,6 +55,7 @@ async def test_a_check_looks_for_no_more_documents_than_wanted(store: Store, sto
     assert (await check_index(store, store_collection, PAGE)).sampled == PAGE
 
 
+@pytest.mark.process
 async def test_a_rebuild_lowers_the_share(tmp_path: Path) -> None:
     """The documents are replaced again and again, which loses some of them. Embedded: the folder must be free."""
     store = exact(embedded_backend(tmp_path))

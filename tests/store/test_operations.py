@@ -49,6 +49,7 @@ NAMES: Final = [
     "marks",
     "withdraw",
     "upsert",
+    "update",
     "get",
     "count",
     "delete",

@@ -9,7 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from chroma_repair.index_repair import DATABASE, repair
+from chroma_repair.data_lock import DATABASE
+from chroma_repair.index_repair import repair
 from ragstore.chroma.merging import MAX_REMOVED_KEYS
 from ragstore.chroma.operations import UpsertRecords
 from ragstore.chroma.records import RecordBatch

@@ -14,12 +14,14 @@ from contextlib import closing
 from pathlib import Path
 
 import filelock
+import httpx
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import chroma_repair
-from chroma_repair.index_repair import ASIDE, DATABASE, RepairResult, repair
+from chroma_repair.data_lock import DATABASE
+from chroma_repair.index_repair import ASIDE, RepairResult, repair
 from chroma_repair.saved_index import IDS_FILE
 from chroma_repair.unclean_shutdown import MARKER_NAME
 from ragstore.cli import main as ragstore
@@ -42,6 +44,7 @@ from tests.support.damaged_index import (
     saved_twice,
 )
 from tests.support.factories import add_documents, make_query, of_ids, upsert_documents
+from tests.support.servers import running, start_chroma
 from tests.support.stores import TENANT
 
 pytestmark = pytest.mark.process
@@ -366,3 +369,19 @@ def _change(folder: Path, statement: str) -> None:
 def _bytes(folder: Path) -> dict[str, bytes]:
     """Every file of a folder."""
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_the_command_refuses_a_folder_that_a_chroma_server_has_open(tmp_path: Path) -> None:
+    with running(start_chroma(tmp_path)) as server:
+        folder = str(tmp_path / "chroma")
+        httpx.post(
+            f"{server.url}/api/v2/tenants/default_tenant/databases/default_database/collections", json={"name": "notes"}
+        ).raise_for_status()
+        before = (tmp_path / "chroma" / DATABASE).read_bytes()
+        for arguments in ([folder], [folder, "--collection", "notes"]):
+            code, printed = run_repair(*arguments)
+            assert code == 1
+            assert f"(process {server.process.pid}): stop it first" in printed
+        assert (tmp_path / "chroma" / DATABASE).read_bytes() == before
+        assert run_repair(folder, "--chroma-is-stopped")[0] == 0
+    assert run_repair(folder)[0] == 0

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Literal
 
 import httpx
 import pytest
 
-from ragstore.errors import CollectionNotFound, DimensionMismatch, DocumentsExist
+from ragstore.chroma import first_write
+from ragstore.chroma.operations import CreateCollection, GetCollection, ListCollections
+from ragstore.errors import CollectionNotFound, DimensionMismatch, DocumentsExist, InvalidName
 from ragstore.model.documents import EVERYTHING, Write
 from ragstore.store.protocol import Store, write_batch
 from tests.support.factories import add_documents, batch, make_query, of_where, upsert_documents
-from tests.support.stores import STORES, TENANT, StoreLocation
+from tests.support.stores import STORES, TENANT, StoreLocation, http_backend
 
 REMOTE = [kind for kind in STORES if "remote" in kind]
 
@@ -126,3 +129,64 @@ async def test_an_id_added_elsewhere_is_taken(replicas: tuple[Store, Store], nam
     await add_documents(other, name, batch("a"))
     with pytest.raises(DocumentsExist):
         await add_documents(one, name, batch("a"))
+
+
+@pytest.mark.parametrize("kind", ["add", "upsert"])
+async def test_of_first_writes_of_two_dimensions_one_is_acknowledged_and_stored_as_sent(
+    replicas: tuple[Store, Store], name: str, kind: Literal["add", "upsert"]
+) -> None:
+    for number in range(15):
+        collection = f"{name}-{number}"
+        await replicas[0].create_collection(collection, {}, "l2")
+        sent = [batch("two", dimension=2), batch("three", dimension=3)]
+        writes = [
+            write_batch(replica, collection, Write(kind, documents))
+            for replica, documents in zip(replicas, sent, strict=True)
+        ]
+        outcomes = await asyncio.gather(*writes, return_exceptions=True)
+        (accepted,) = [
+            documents for documents, outcome in zip(sent, outcomes, strict=True) if not isinstance(outcome, Exception)
+        ]
+        assert {type(outcome) for outcome in outcomes if outcome is not None} == {DimensionMismatch}
+        found = await replicas[1].get(collection, EVERYTHING, with_embeddings=True)
+        assert found.ids == accepted.ids
+        assert found.embeddings is not None
+        assert found.embeddings.tolist() == accepted.embeddings.tolist()
+        assert (await replicas[0].get_collection(collection)).dimension == accepted.dimension
+        await replicas[0].delete_collection(collection)
+
+
+async def test_first_writes_of_one_dimension_are_all_acknowledged(
+    replicas: tuple[Store, Store], name: str, location: StoreLocation
+) -> None:
+    await replicas[0].create_collection(name, {}, "l2")
+    await asyncio.gather(*(upsert_documents(replicas[number % 2], name, batch(str(number))) for number in range(10)))
+    assert await replicas[0].count(name) == 10
+    backend = http_backend(location.chroma_url, location.database)
+    await backend.start()
+    names = {found.name for found in await backend.call(ListCollections())}
+    assert not [found for found in names if found.startswith(first_write.LOCK_PREFIX)]
+    await backend.close()
+    await replicas[0].delete_collection(name)
+
+
+async def test_the_lock_of_a_first_write_whose_holder_ended_is_removed(
+    replicas: tuple[Store, Store], name: str, location: StoreLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_write, "LEASE_SECONDS", 0.1)
+    collection = await replicas[0].create_collection(name, {}, "l2")
+    backend = http_backend(location.chroma_url, location.database)
+    await backend.start()
+    lock = first_write.LOCK_PREFIX + collection.id
+    await backend.call(CreateCollection(lock, {}, "l2"))
+    assert lock not in {found.name for found in await replicas[0].list_collections(None, 0)}
+    await add_documents(replicas[0], name, batch("a"))
+    with pytest.raises(CollectionNotFound):
+        await backend.call(GetCollection(lock))
+    await backend.close()
+    await replicas[0].delete_collection(name)
+
+
+async def test_no_collection_may_have_the_name_of_a_lock(replicas: tuple[Store, Store]) -> None:
+    with pytest.raises(InvalidName):
+        await replicas[0].create_collection(f"{first_write.LOCK_PREFIX}x", {}, "l2")

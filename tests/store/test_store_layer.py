@@ -12,6 +12,7 @@ from ragstore.errors import ChromaTimeout, CollectionNotFound
 from ragstore.kit.context import set_deadline
 from ragstore.kit.errors import Forbidden
 from ragstore.model.documents import EVERYTHING, Write
+from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.store.deadline import DeadlineStore
 from ragstore.store.layer import StoreLayer, StoreOperation
 from ragstore.store.protocol import Store
@@ -37,6 +38,7 @@ WITH_A_NAME: dict[str, Callable[[Store, str], Awaitable[object]]] = {
     "get_metadata_values": lambda store, name: store.get_metadata_values(name, "a"),
     "count": lambda store, name: store.count(name),
     "query": lambda store, name: store.query(name, [make_query(1, 2)]),
+    "update_documents": lambda store, name: store.update_documents(name, [MetadataUpdates("merge", ["a"], [{}])]),
     "query_exact": lambda store, name: store.query_exact(name, [make_query(1, 2)], 10),
     "delete": lambda store, name: store.delete(name, EVERYTHING),
     "delete_collection": lambda store, name: store.delete_collection(name),

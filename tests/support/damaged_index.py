@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from chroma_repair.command import main
-from chroma_repair.index_repair import DATABASE
+from chroma_repair.data_lock import DATABASE
 from chroma_repair.saved_index import IDS_FILE, read_index
 from chroma_repair.segments import IndexConfiguration
 from ragstore.chroma.chroma_store import ChromaStore

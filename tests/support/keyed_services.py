@@ -27,6 +27,7 @@ class KeySpec(TypedDict, total=False):
     collections: tuple[str, ...]
     tenant: str
     database: str
+    max_collections: int
 
 
 @dataclass(frozen=True)
@@ -87,12 +88,14 @@ def create_key(
     collections: tuple[str, ...] = (),
     tenant: str = "",
     database: str = "",
+    max_collections: int | None = None,
 ) -> str:
     """Create a key and append it to a file; return the plain key."""
     scope = {
         "role": role,
         "tenant": tenant,
         "database": database,
+        "max_collections": max_collections,
         **({"collections": collections} if collections else {}),
     }
     plain, key = new_key(name, STORE_KEYS, **scope)

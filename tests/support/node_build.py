@@ -12,14 +12,21 @@ from filelock import FileLock
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CLIENT: Final = ROOT / "clients" / "node"
-_SOURCES: Final = ("clients/node/src", "clients/node/package.json", "clients/node/tsconfig.json", "tests/node")
+_SOURCES: Final = (
+    "clients/node/src",
+    "clients/node/scripts",
+    "clients/node/package.json",
+    "clients/node/tsconfig.json",
+    "clients/node/tsconfig.cjs.json",
+    "tests/node",
+)
 
 
-def run(*command: str, **environ: str) -> str:
-    """Run a command in the client's folder and return its output. It must succeed."""
+def run(*command: str, cwd: Path = CLIENT, **environ: str) -> str:
+    """Run a command in the client's folder, or in another one, and return its output. It must succeed."""
     completed = subprocess.run(
         command,
-        cwd=CLIENT,
+        cwd=cwd,
         env={**os.environ, **environ},
         stdin=subprocess.DEVNULL,
         capture_output=True,

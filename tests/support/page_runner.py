@@ -1,7 +1,8 @@
 """Runs a page's blocks as a reader would: in their order, in a folder that looks like a fresh clone.
 
 A shell block that ends with `make run` or `ragstore serve` and names a port of its own starts a service, which serves
-the blocks that follow. The service of `make run` alone, on port 8080, runs already.
+the blocks that follow. The service of `make run` alone, on port 8080, runs already. A block that ends with
+`make gateway` or `ragstore-gateway serve` starts a gateway, on port 8090 unless it names another one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tests.support.servers import Served, free_port
 
 SECONDS: Final = 60
 SERVES: Final = re.compile(r"^(?:[A-Z_]+=\S+ )*(?:make run|\S*ragstore serve)$", flags=re.MULTILINE)
+GATEWAY: Final = re.compile(r"^(?:[A-Z_]+=\S+ )*(?:make gateway|\S*ragstore-gateway serve)$", flags=re.MULTILINE)
 PORTS: Final = re.compile(r"\b80[89]\d\b")
 """Ports that pages name. Each is a free one when it is run."""
 
@@ -51,6 +53,7 @@ class Reader:
         self._stack = stack
         self._ports = {port: str(free_port()) for port in sorted(set(PORTS.findall(text_of(page))) - {"8080"})}
         self._ports["8080"] = service.url.rpartition(":")[2]
+        self._ports.setdefault("8090", str(free_port()))
         self._names: dict[str, object] = {}
         self._printed = ""
         like_a_clone(folder)
@@ -70,7 +73,11 @@ class Reader:
 
     def _shell(self, block: Block) -> None:
         served = SERVES.search(block.code)
-        if served is None or block.fails:
+        gateway = GATEWAY.search(block.code)
+        if gateway is not None and not block.fails:
+            named = re.search(r"RAGSTORE_GATEWAY_PORT=(\d+)", gateway[0])
+            self._serve(block, self._ports[named[1] if named else "8090"])
+        elif served is None or block.fails:
             self._printed = self._run(block)
         elif named := re.search(r"RAGSTORE_PORT=(\d+)", served[0]):
             self._serve(block, self._ports[named[1]])
@@ -99,7 +106,8 @@ class Reader:
             process = subprocess.Popen(
                 ["bash", "-c", KEPT + self._here(block.code)],
                 cwd=self._folder,
-                env=own_environ(),
+                # The gateway's port, for a block that does not name one.
+                env={**own_environ(), "RAGSTORE_GATEWAY_PORT": self._ports["8090"]},
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=told,

@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = sorted(
     str(page.relative_to(ROOT))
-    for pattern in ("*.md", "docs/**/*.md", "clients/*/README.md", "examples/README.md")
+    for pattern in ("*.md", "docs/**/*.md", "clients/*/README.md", "gateway/README.md", "examples/README.md")
     for page in ROOT.glob(pattern)
 )
 """Every page that a reader is meant to read."""
@@ -79,3 +79,10 @@ def blocks_of(page: str) -> list[Block]:
         elif token.nesting >= 0 and token.type != "inline":
             mark = None
     return blocks
+
+
+def stands_alone(block: Block) -> bool:
+    """Whether a block is data, and not the output of the block before it."""
+    before = [other for other in blocks_of(block.page) if other.line < block.line]
+    answers = bool(before) and before[-1].language in RUN and not before[-1].reason
+    return block.language == "yaml" or (block.language == "json" and not answers)

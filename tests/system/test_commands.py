@@ -51,12 +51,28 @@ def test_an_invalid_setting_fails_the_start_with_one_line_that_names_it(tmp_path
 
 
 def test_check_prints_the_settings_and_that_embedded_chroma_is_available(tmp_path: Path) -> None:
+    with running(start_service(tmp_path)):
+        pass
     run = ragstore("check", folder=tmp_path, RAGSTORE_LOG_LEVEL="debug")
     assert run.returncode == 0
     assert "RAGSTORE_PORT=8080" in run.stdout
     assert "RAGSTORE_LOG_LEVEL=debug" in run.stdout
     assert "Chroma (embedded)" in run.stdout
     assert "is available" in run.stdout
+
+
+def test_check_does_not_create_a_folder_that_does_not_exist(tmp_path: Path) -> None:
+    run = ragstore("check", folder=tmp_path, RAGSTORE_DATA_PATH="mistyped")
+    assert run.returncode == 0
+    assert "has no data in mistyped yet: the first start creates it" in run.stdout
+    assert not (tmp_path / "mistyped").exists()
+
+
+def test_check_fails_for_a_folder_that_cannot_be_created(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    run = ragstore("check", folder=tmp_path, RAGSTORE_DATA_PATH="file/data")
+    assert run.returncode == 1
+    assert "RAGSTORE_DATA_PATH cannot be used" in run.stderr
 
 
 def test_check_masks_secrets(tmp_path: Path, chroma: Served) -> None:

@@ -18,9 +18,8 @@ import httpx
 import pytest
 from litestar.types import HTTPReceiveMessage, Message, Scope
 
-from ragstore.api.decode_documents import decode_documents
+from ragstore.api.decode_documents import DocumentsDecoder
 from ragstore.app import create_store
-from ragstore.kit.decoding import JSON
 from ragstore.operations.stream.session import MAX_BATCH_DOCUMENTS, DocumentStream, StreamConfig
 from ragstore.settings import Settings
 from tests.support.documents import NDJSON_HEADERS, document, documents, lines_of
@@ -206,7 +205,7 @@ async def test_reading_pauses_while_one_batch_is_written_and_one_waits(chroma: S
         name,
         "add",
         StreamConfig(MAX_BATCH_DOCUMENTS, 10**6, threading.Event()),
-        lambda lines, made_id: decode_documents(lines, JSON, made_id, may_repeat=True),
+        DocumentsDecoder(MAX_BATCH_DOCUMENTS).decode_lines,
     )
     running = asyncio.create_task(stream(scope, receive, send))
     try:

@@ -106,7 +106,7 @@ def test_no_line_is_lost_when_the_service_stops(tmp_path: Path, chroma: Served) 
     with running(start_service(tmp_path, {"RAGSTORE_CHROMA_URL": chroma.url})) as served:
         with httpx.Client(base_url=served.url) as http:
             for number in range(300):
-                http.get("/health/live", headers={"X-Request-ID": f"request-{number}"})
+                http.get("/", headers={"X-Request-ID": f"request-{number}"})
         assert served.stop() == 0
     logged = [line.get("request_id", "") for line in parse(served.log.read_text())]
     assert [name for name in logged if name.startswith("request-")] == [f"request-{number}" for number in range(300)]

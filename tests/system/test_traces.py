@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -99,6 +100,7 @@ def test_a_requests_span_continues_the_clients_trace_and_is_named_after_its_rout
     assert span.parent_span_id.hex() == PARENT
     assert span.name == "GET /collections/{collection_name}"
     assert attributes(span)["http.route"] == "/collections/{collection_name}"
+    assert re.fullmatch(r"[0-9a-f]{32}", str(attributes(span)["request_id"]))
     assert attributes(span)["http.response.status_code"] == 200
 
 

@@ -30,6 +30,8 @@ GOOD: dict[str, list[tuple[str, object]]] = {
     "sync_threshold": [("200", 200), ("3", 3)],
     "coalescing": [("false", False), ("true", True), ("0", False), ("1", True)],
     "planning": [("false", False), ("true", True)],
+    "max_collections": [("1", 1), ("20000", 20_000)],
+    "embedded_memory_bytes": [("0", 0), ("1073741824", 1_073_741_824)],
     "index_sample_every": [("0", 0), ("500", 500)],
     "queued_writes": [("1", 1)],
     "queued_bytes": [("1", 1)],
@@ -38,6 +40,7 @@ GOOD: dict[str, list[tuple[str, object]]] = {
     "cors_origins": [(text, text) for text in ("https://app.example", "http://localhost:3000, http://[::1]:3000")],
     "rate_limit": [("0", 0), ("600", 600)],
     "shutdown_seconds": [("1", 1)],
+    "drain_seconds": [("0", 0.0), ("2.5", 2.5)],
     "log_level": [("debug", "debug"), ("info", "info"), ("warning", "warning"), ("error", "error")],
     "log_format": [("auto", "auto"), ("json", "json"), ("console", "console")],
 }
@@ -78,6 +81,7 @@ BAD: list[tuple[str, str]] = [
     ("cors_origins", "https://app.example/"),
     ("rate_limit", "-1"),
     ("shutdown_seconds", "0"),
+    ("drain_seconds", "-1"),
     ("log_level", "loud"),
     ("log_format", "xml"),
 ]

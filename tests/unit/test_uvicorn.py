@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from httptools import HttpParserCallbackError, HttpRequestParser
-from uvicorn import Config
+from uvicorn import Config, Server
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
@@ -108,3 +108,20 @@ def test_uvicorn_is_capped_to_the_series_whose_internals_were_read() -> None:
     major, minor = map(int, version("uvicorn").split(".")[:2])
 
     assert required == f"uvicorn>={major}.{minor},<{major}.{minor + 1}"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("startup", ["sockets"]),
+        ("shutdown", ["sockets"]),
+        ("handle_exit", ["sig", "frame"]),
+        ("on_tick", ["counter"]),
+        ("capture_signals", []),
+    ],
+)
+def test_the_steps_of_a_server_s_life_have_the_parameters_that_the_runner_expects(
+    name: str, expected: list[str]
+) -> None:
+    assert parameters(getattr(Server, name)) == expected
+    assert Server(Config("unused"))._captured_signals == []

@@ -1,154 +1,162 @@
 /** The client: the operations of the contract as methods. */
 
-import createClient, { type Client as Api } from "openapi-fetch";
+import { bearer, checkOptions, milliseconds, type Names, parseCallOptions, parseEndpoint, validatedHeaders } from "./arguments.js";
+import { camelKeys } from "./casing.js";
+import { CollectionHandle } from "./collection_handle.js";
+import * as collections from "./collections.js";
+import { Core } from "./core.js";
+import * as documents from "./documents.js";
+import { InvalidConfiguration } from "./errors.js";
+import { type Documents, ingest, ingestAll, type IngestOptions, type Send } from "./ingest.js";
+import type { IngestionReport, Outcome } from "./outcomes.js";
+import * as queries from "./queries.js";
+import { DEFAULT_RETRIES, lasting, parseRetries, type Retries } from "./retry.js";
+import { environmentVariable } from "./runtime.js";
+import type { CallOptions, Fetch, TransportSettings } from "./transport.js";
+import type * as types from "./types.js";
 
-import { validatedHeaders, validatedUrl, collectionPath } from "./arguments.js";
-import { toBase64 } from "./embeddings.js";
-import { checkNumbers, documentsBody, encodeDocument } from "./encoding.js";
-import { InvalidInput, NotFound } from "./errors.js";
-import { type Documents, type IngestOptions, type IngestSummary, ingest, type Outcome } from "./ingest.js";
-import { DEFAULT_RETRIES, type RetryPolicy } from "./retry.js";
-import type { paths } from "./schema.js";
-import { type CallOptions, type Fetch, Transport } from "./transport.js";
-import type {
-  Collection,
-  CollectionCreated,
-  CollectionDeleted,
-  CollectionMetadata,
-  CollectionPage,
-  DeleteAllResult,
-  DeleteRequest,
-  DeleteResult,
-  Document,
-  DocumentFilter,
-  DocumentPage,
-  Embedding,
-  Health,
-  MetadataUpdated,
-  MetadataValues,
-  MultiQueryResults,
-  NewCollection,
-  NewDocument,
-  Probe,
-  QueryOptions,
-  QueryResults,
-  Schemas,
-  ServiceInfo,
-  WriteResult,
-} from "./types.js";
+export const DEFAULT_URL = "http://127.0.0.1:8080";
 
 export interface ClientOptions {
-  /** Sent as `Authorization: Bearer`. */
-  apiKey?: string;
+  /** Sent as `Authorization: Bearer`; the environment variable `RAGSTORE_API_KEY` by default. An empty key is no key. */
+  apiKey?: string | undefined;
   /** Additional headers of every request. */
-  headers?: Readonly<Record<string, string>>;
-  /** Maximum time for one attempt of a call, including its response: 30,000 by default. */
-  timeoutMs?: number;
-  /** Retry policy; absent fields have their defaults. */
-  retries?: Partial<RetryPolicy>;
+  headers?: Readonly<Record<string, string>> | undefined;
+  /** Maximum time for one attempt of a call, including its response: 30,000 by default; null for no limit. */
+  timeoutMs?: number | null | undefined;
+  /** Maximum time for a whole call, with all retries and the delays between them; null, the default, for no limit. */
+  deadlineMs?: number | null | undefined;
+  /** Number of retries, or fields of the retry policy; absent ones have their defaults. */
+  retries?: Retries | undefined;
   /** Sends the requests, such as a function that traces them; the global `fetch` by default. */
-  fetch?: Fetch;
+  fetch?: Fetch | undefined;
 }
 
-const MAX_FAILURES = 1000;
+const OPTIONS: Names<ClientOptions> = {
+  apiKey: true,
+  headers: true,
+  timeoutMs: true,
+  deadlineMs: true,
+  retries: true,
+  fetch: true,
+};
 
 /**
- * A client of one service. Its only state is connections, which Node pools and closes.
+ * A client of one service. Its only state is connections, which the runtime pools and closes.
  *
  * Calls reject with a `RagstoreError`. Idempotent calls are retried when the connection fails or the service is busy.
- * `addDocuments`, and `createCollection` without `get_or_create`, are retried only if they cannot have been applied.
+ * `addDocuments`, and `createCollection` without `getOrCreate`, are retried only if they cannot have been applied.
+ * The last argument of each call is an object of options: its own, and those of every call (`CallOptions`).
  */
 export class Client {
-  readonly #api: Api<paths, "application/json">;
-  readonly #transport: Transport;
+  readonly #core: Core;
+  readonly #options: ClientOptions;
+  readonly #settings: TransportSettings;
 
   /**
-   * @param url the service's URL, such as `http://127.0.0.1:8080`.
-   * @throws InvalidInput if the URL or a header is invalid.
+   * @param url the service's URL; the environment variable `RAGSTORE_URL` by default, and without it
+   *   `http://127.0.0.1:8080`. A user and a password in it are sent as a header.
+   * @throws InvalidConfiguration if the URL or an option is invalid.
    */
-  constructor(url: string, options: ClientOptions = {}) {
-    const { apiKey, headers, timeoutMs = 30_000, retries, fetch = (request: Request) => globalThis.fetch(request) } = options;
-    this.#transport = new Transport(fetch, { ...DEFAULT_RETRIES, ...retries }, timeoutMs);
-    this.#api = createClient<paths, "application/json">({
-      baseUrl: validatedUrl(url),
-      headers: validatedHeaders({
-        Accept: "application/json",
-        ...headers,
-        ...(apiKey !== undefined && { Authorization: `Bearer ${apiKey}` }),
-      }),
-      redirect: "manual",
-    });
+  constructor(url?: string, options: ClientOptions = {}) {
+    checkOptions("Client", options, OPTIONS);
+    const { timeoutMs = 30_000, deadlineMs = null, retries, fetch = (request: Request) => globalThis.fetch(request) } = options;
+    if (typeof fetch !== "function") {
+      throw new InvalidConfiguration("fetch must be a function");
+    }
+    const endpoint = parseEndpoint(url ?? environmentVariable("RAGSTORE_URL") ?? DEFAULT_URL);
+    const apiKey = options.apiKey ?? (endpoint.authorization ? undefined : environmentVariable("RAGSTORE_API_KEY"));
+    const authorization = apiKey ? bearer(apiKey) : endpoint.authorization;
+    this.#options = options;
+    this.#settings = {
+      fetch,
+      retries: { ...DEFAULT_RETRIES, ...parseRetries(retries) },
+      timeoutMs: milliseconds("timeoutMs", timeoutMs),
+      deadlineMs: milliseconds("deadlineMs", deadlineMs),
+      headers: { ...validatedHeaders(options.headers ?? {}), ...(authorization !== undefined && { authorization }) },
+    };
+    this.#core = new Core(endpoint.url, this.#settings);
+  }
+
+  /** The service's URL, without user and password. */
+  get baseUrl(): string {
+    return this.#core.url;
+  }
+
+  /** A client with other options, for some calls. Headers are added to this client's. */
+  withOptions(options: ClientOptions): Client {
+    const headers = { ...this.#options.headers, ...options.headers };
+    const client = new Client(this.baseUrl, { ...this.#options, ...options, headers });
+    const { authorization } = this.#settings.headers;
+    if (options.apiKey === undefined && authorization !== undefined) {
+      client.#settings.headers["authorization"] = authorization;
+    }
+    return client;
   }
 
   // -- collections -------------------------------------------------------------------------------
 
+  /** A handle of a collection, with the calls of this client and without its name. No request is sent. */
+  collection(name: string): CollectionHandle {
+    return new CollectionHandle(this, name);
+  }
+
   /**
    * Create a collection.
    *
-   * @throws Conflict if it exists, unless `get_or_create` is true.
+   * @throws Conflict if it exists, unless `getOrCreate` is true.
+   * @throws CollectionMismatch if it exists with another distance function or embedding model than the options have,
+   *   unless `ifExists` is `use`.
    */
-  async createCollection(collection: NewCollection, options?: CallOptions): Promise<CollectionCreated> {
-    checkNumbers(collection.metadata, "$.metadata");
-    return await this.#transport.send((init) => this.#api.POST("/collections", { ...init, body: collection }), options, {
-      idempotent: collection.get_or_create === true,
-    });
+  async createCollection(name: string, options?: types.NewCollection & CallOptions): Promise<types.CollectionCreated> {
+    return await collections.createCollection(this.#core, name, options);
   }
 
-  /** List collections; all of them without a `limit`. */
+  /** List collections; all of them without a `limit`. Their documents are counted if `counts` is true. */
   async listCollections(
-    page: { limit?: number; offset?: number } = {},
-    options?: CallOptions,
-  ): Promise<CollectionPage> {
-    return await this.#transport.send(
-      (init) => this.#api.GET("/collections", { ...init, params: { query: page } }),
-      options,
-    );
+    options?: collections.ListCollectionsOptions & CallOptions,
+  ): Promise<types.CollectionPage> {
+    return await collections.listCollections(this.#core, options);
+  }
+
+  /** Iterate over all collections, page by page. Their documents are counted if `counts` is true. */
+  iterCollections(
+    options?: collections.IterCollectionsOptions & CallOptions,
+  ): AsyncGenerator<types.Collection, void, undefined> {
+    return collections.iterCollections(this.#core, options);
   }
 
   /** Get a collection's metadata, number of documents, dimension and distance function. */
-  async getCollection(name: string, options?: CallOptions): Promise<Collection> {
-    const params = { path: collectionPath(name) };
-    return await this.#transport.send(
-      (init) => this.#api.GET("/collections/{collection_name}", { ...init, params }),
-      options,
-    );
+  async getCollection(name: string, options?: CallOptions): Promise<types.Collection> {
+    return await collections.getCollection(this.#core, name, options);
+  }
+
+  /** Whether a collection exists, and the key may access it. */
+  async collectionExists(name: string, options?: CallOptions): Promise<boolean> {
+    return await collections.collectionExists(this.#core, name, options);
   }
 
   /** Replace a collection's metadata. With `merge`, change only the given keys; null removes a key. */
-  async updateMetadata(
+  async updateCollectionMetadata(
     name: string,
-    metadata: CollectionMetadata,
-    { merge = false, ...options }: CallOptions & { merge?: boolean } = {},
-  ): Promise<MetadataUpdated> {
-    checkNumbers(metadata, "$.metadata");
-    const params = { path: collectionPath(name), query: { merge } };
-    return await this.#transport.send(
-      (init) => this.#api.PUT("/collections/{collection_name}/metadata", { ...init, params, body: { metadata } }),
-      options,
-    );
+    metadata: types.CollectionMetadata,
+    options?: { merge?: boolean | undefined } & CallOptions,
+  ): Promise<types.MetadataUpdated> {
+    return await collections.updateCollectionMetadata(this.#core, name, metadata, options);
   }
 
   /** Delete a collection and all its documents. */
-  async deleteCollection(name: string, options?: CallOptions): Promise<CollectionDeleted> {
-    const params = { path: collectionPath(name) };
-    return await this.#transport.send(
-      (init) => this.#api.DELETE("/collections/{collection_name}", { ...init, params }),
-      options,
-      { resultIfGone: { status: "deleted", name } },
-    );
+  async deleteCollection(name: string, options?: CallOptions): Promise<types.CollectionDeleted> {
+    return await collections.deleteCollection(this.#core, name, options);
   }
 
   /** List the distinct values of a metadata field as strings, sorted. */
   async metadataValues(
-    name: string,
+    collection: string,
     field: string,
-    { limit, ...options }: CallOptions & { limit?: number } = {},
-  ): Promise<MetadataValues> {
-    const params = { path: collectionPath(name), query: { field, ...(limit !== undefined && { limit }) } };
-    return await this.#transport.send(
-      (init) => this.#api.GET("/collections/{collection_name}/metadata-values", { ...init, params }),
-      options,
-    );
+    options?: { limit?: number | undefined } & CallOptions,
+  ): Promise<types.MetadataValues> {
+    return await collections.metadataValues(this.#core, collection, field, options);
   }
 
   // -- documents ---------------------------------------------------------------------------------
@@ -162,99 +170,61 @@ export class Client {
    */
   async addDocuments(
     collection: string,
-    documents: Iterable<NewDocument>,
+    added: Iterable<types.NewDocument>,
     options?: CallOptions,
-  ): Promise<WriteResult> {
-    return await this.#write("add", collection, documentsBody(Array.from(documents, encodeDocument)), options);
+  ): Promise<types.WriteResult> {
+    return await documents.addDocuments(this.#core, collection, added, options);
   }
 
   /** Add documents, all or none, in one request. A document with an existing id replaces the stored one. */
   async upsertDocuments(
     collection: string,
-    documents: Iterable<NewDocument>,
+    upserted: Iterable<types.NewDocument>,
     options?: CallOptions,
-  ): Promise<WriteResult> {
-    return await this.#write("upsert", collection, documentsBody(Array.from(documents, encodeDocument)), options);
+  ): Promise<types.WriteResult> {
+    return await documents.upsertDocuments(this.#core, collection, upserted, options);
   }
 
   /**
    * Store any number of documents, and yield the outcome of each.
    *
    * The ingestion advances as its outcomes are iterated; `ingestAll` advances by itself. At most `concurrency` requests
-   * are in flight and in memory; the source is not read meanwhile. A request that is rejected because of some documents
-   * is split and sent again, so that only those fail. After an error, run it again from the last outcome or from the
-   * start: with `upsert`, storing documents again has no further effect.
+   * are in flight and in memory; the source is not read meanwhile. Of a request that is rejected because of some
+   * documents, exactly those fail. After an error, run it again from the last outcome or from the start: with `upsert`,
+   * storing documents again has no further effect.
    *
-   * @param documents any iterable. Each document needs an id. The last of several documents with the same id wins.
+   * @param source any iterable or stream. Each document needs an id. The last of several documents with the same id wins.
    * @returns an outcome for every document that was read, in order; then an error that ended the ingestion is thrown.
    */
-  ingest(
-    collection: string,
-    documents: Documents,
-    options: IngestOptions = {},
-  ): AsyncGenerator<Outcome, void, undefined> {
-    const { mode = "upsert", timeoutMs } = options;
-    return ingest(
-      (body, signal) => this.#write(mode, collection, body, { signal, ...(timeoutMs !== undefined && { timeoutMs }) }),
-      documents,
-      options,
-    );
+  ingest(collection: string, source: Documents, options?: IngestOptions): AsyncGenerator<Outcome, void, undefined> {
+    return ingest(this.#sender(collection), source, options);
   }
 
   /**
-   * Store any number of documents, as `ingest` does, and return a summary.
+   * Store any number of documents, as `ingest` does, and return the counts and the failures.
    *
-   * @throws RagstoreError the error that ended the ingestion. Rejected documents do not end it.
+   * @throws RagstoreError the error that ended the ingestion, with a `report`. Rejected documents do not end it.
    */
-  async ingestAll(collection: string, documents: Documents, options: IngestOptions = {}): Promise<IngestSummary> {
-    let last = { read: 0, stored: 0, failed: 0, requests: 0 };
-    const failures: Outcome[] = [];
-    const onProgress: IngestOptions["onProgress"] = (progress) => {
-      last = progress;
-      options.onProgress?.(progress);
-    };
-    for await (const outcome of this.ingest(collection, documents, { ...options, onProgress })) {
-      if (!outcome.stored && failures.length < MAX_FAILURES) {
-        failures.push(outcome);
-      }
-    }
-    return { ...last, failures };
+  async ingestAll(collection: string, source: Documents, options?: IngestOptions): Promise<IngestionReport> {
+    return await ingestAll(this.#sender(collection), source, options);
   }
 
   /** List documents in insertion order; `total` is the number of all matches. */
-  async listDocuments(collection: string, filter: DocumentFilter = {}, options?: CallOptions): Promise<DocumentPage> {
-    const path = collectionPath(collection);
-    const { where, where_document, ids, ...page } = filter;
-    if ((where ?? where_document ?? ids) == null) {
-      const params = { path, query: page };
-      return await this.#transport.send(
-        (init) => this.#api.GET("/collections/{collection_name}/documents", { ...init, params }),
-        options,
-      );
-    }
-    // Filters may be too long for a URL.
-    const body = filter as Schemas["DocumentFilter"];
-    return await this.#transport.send(
-      (init) => this.#api.POST("/collections/{collection_name}/documents/filter", { ...init, params: { path }, body }),
-      options,
-    );
+  async listDocuments(collection: string, options?: types.DocumentFilter & CallOptions): Promise<types.DocumentPage> {
+    return await documents.listDocuments(this.#core, collection, options);
   }
 
-  /** Iterate over all documents that a filter selects, page by page; `limit` is the size of a page. */
-  async *eachDocument(
+  /** Iterate over all documents that a filter selects, page by page. */
+  iterDocuments(
     collection: string,
-    filter: DocumentFilter = {},
-    options?: CallOptions,
-  ): AsyncGenerator<Document, void, undefined> {
-    let offset = filter.offset ?? 0;
-    for (;;) {
-      const page = await this.listDocuments(collection, { limit: 1000, ...filter, offset, total: false }, options);
-      if (page.count === 0) {
-        return;
-      }
-      yield* page.documents;
-      offset += page.count;
-    }
+    options?: types.IterateOptions & CallOptions,
+  ): AsyncGenerator<types.Document, void, undefined> {
+    return documents.iterDocuments(this.#core, collection, options);
+  }
+
+  /** Count the documents that a filter selects; all of them without a filter. */
+  async count(collection: string, options?: types.Selection & CallOptions): Promise<number> {
+    return await documents.countDocuments(this.#core, collection, options);
   }
 
   /**
@@ -265,52 +235,28 @@ export class Client {
   async getDocument(
     collection: string,
     id: string,
-    { include = [], ...options }: CallOptions & { include?: "embedding"[] } = {},
-  ): Promise<Document> {
-    if (id === "." || id === "..") {
-      // URL parsers remove these segments from a path, even if they are encoded.
-      const [found] = (await this.listDocuments(collection, { ids: [id], include, total: false }, options)).documents;
-      if (!found) {
-        throw new NotFound({
-          status: 404,
-          code: "document_not_found",
-          title: "Document not found",
-          detail: `Document '${id}' not found in collection '${collection}'`,
-        });
-      }
-      return found;
-    }
-    if (id === "") {
-      throw new InvalidInput("an id must not be empty");
-    }
-    const params = { path: { ...collectionPath(collection), document_id: id }, query: { include } };
-    return await this.#transport.send(
-      (init) => this.#api.GET("/collections/{collection_name}/documents/{document_id}", { ...init, params }),
-      options,
-    );
+    options?: documents.IncludeOptions & CallOptions,
+  ): Promise<types.Document> {
+    return await documents.getDocument(this.#core, collection, id, options);
+  }
+
+  /** Get any number of documents by their ids, in the order of the ids. Ids that do not exist are left out. */
+  async getDocuments(
+    collection: string,
+    ids: Iterable<string>,
+    options?: documents.IncludeOptions & CallOptions,
+  ): Promise<types.Document[]> {
+    return await documents.getDocuments(this.#core, collection, ids, options);
   }
 
   /** Delete documents by ids, by a filter, or by both. `count` is the number that the last attempt deleted. */
-  async deleteDocuments(
-    collection: string,
-    request: DeleteRequest,
-    options?: CallOptions,
-  ): Promise<DeleteResult> {
-    const params = { path: collectionPath(collection) };
-    const body = request as Schemas["DeleteRequest"];
-    return await this.#transport.send(
-      (init) => this.#api.POST("/collections/{collection_name}/documents/delete", { ...init, params, body }),
-      options,
-    );
+  async deleteDocuments(collection: string, request: types.DeleteRequest & CallOptions): Promise<types.DeleteResult> {
+    return await documents.deleteDocuments(this.#core, collection, request);
   }
 
   /** Delete all documents. The collection keeps its metadata, dimension and distance function. */
-  async emptyCollection(collection: string, options?: CallOptions): Promise<DeleteAllResult> {
-    const params = { path: collectionPath(collection) };
-    return await this.#transport.send(
-      (init) => this.#api.DELETE("/collections/{collection_name}/documents/all", { ...init, params }),
-      options,
-    );
+  async emptyCollection(collection: string, options?: CallOptions): Promise<types.DeleteAllResult> {
+    return await documents.emptyCollection(this.#core, collection, options);
   }
 
   // -- queries -----------------------------------------------------------------------------------
@@ -318,77 +264,72 @@ export class Client {
   /** Find the documents nearest to an embedding. */
   async query(
     collection: string,
-    embedding: Embedding,
-    { signal, timeoutMs, ...query }: QueryOptions & CallOptions = {},
-  ): Promise<QueryResults> {
-    const params = { path: collectionPath(collection) };
-    const body = { ...query, query_embedding: toBase64(embedding) } as Schemas["QueryRequest"];
-    return await this.#transport.send(
-      (init) => this.#api.POST("/collections/{collection_name}/query", { ...init, params, body }),
-      callOptions({ signal, timeoutMs }),
-    );
+    embedding: types.Embedding,
+    options?: types.QueryOptions & CallOptions,
+  ): Promise<types.QueryResults> {
+    return await queries.query(this.#core, collection, embedding, options);
+  }
+
+  /** Find the documents nearest to each of several embeddings, with several requests in flight. */
+  async queryBatch(
+    collection: string,
+    embeddings: Iterable<types.Embedding>,
+    options?: types.QueryOptions & queries.BatchOptions & CallOptions,
+  ): Promise<types.QueryResults[]> {
+    return await queries.queryBatch(this.#core, collection, embeddings, options);
   }
 
   /** Find the documents nearest to an embedding in several collections. `errors` lists those that failed. */
   async queryCollections(
-    collections: readonly string[],
-    embedding: Embedding,
-    { signal, timeoutMs, ...query }: QueryOptions & CallOptions = {},
-  ): Promise<MultiQueryResults> {
-    const body = { ...query, collections, query_embedding: toBase64(embedding) } as Schemas["MultiQueryRequest"];
-    return await this.#transport.send(
-      (init) => this.#api.POST("/query", { ...init, body }),
-      callOptions({ signal, timeoutMs }),
-    );
+    names: Iterable<string>,
+    embedding: types.Embedding,
+    options?: types.QueryOptions & CallOptions,
+  ): Promise<types.MultiQueryResults> {
+    return await queries.queryCollections(this.#core, names, embedding, options);
   }
 
   // -- service -----------------------------------------------------------------------------------
 
   /** Name, version and links of the service. */
-  async info(options?: CallOptions): Promise<ServiceInfo> {
-    return await this.#transport.send((init) => this.#api.GET("/", { ...init }), options);
+  async info(options?: CallOptions): Promise<types.ServiceInfo> {
+    return await this.#core.send((api, init) => api.GET("/", { ...init }), parseCallOptions("info", options));
   }
 
   /** Health of the service. An unhealthy service is a result, not an error. */
-  async health(options?: CallOptions): Promise<Health> {
-    const isResult = (status: number, body: unknown): body is Health => hasStatus(status, body, "unhealthy");
-    return await this.#transport.send<Health>((init) => this.#api.GET("/health", { ...init }), options, { isResult });
+  async health(options?: CallOptions): Promise<types.Health> {
+    const health = await this.#core.send<types.Schemas["Health"]>(
+      (api, init) => api.GET("/health", { ...init }),
+      parseCallOptions("health", options),
+      { isResult: (status, body): body is types.Schemas["Health"] => hasStatus(status, body, "unhealthy") },
+    );
+    return { ...camelKeys(health), details: camelKeys(health.details) };
+  }
+
+  /** Liveness of the service: whether its process responds. */
+  async live(options?: CallOptions): Promise<types.Probe> {
+    return await this.#core.send((api, init) => api.GET("/health/live", { ...init }), parseCallOptions("live", options));
   }
 
   /** Readiness of the service. An unready service is a result, not an error. */
-  async ready(options?: CallOptions): Promise<Probe> {
-    const isResult = (status: number, body: unknown): body is Probe => hasStatus(status, body, "unready");
-    return await this.#transport.send<Probe>((init) => this.#api.GET("/health/ready", { ...init }), options, {
-      isResult,
-    });
+  async ready(options?: CallOptions): Promise<types.Probe> {
+    return await this.#core.send<types.Probe>(
+      (api, init) => api.GET("/health/ready", { ...init }),
+      parseCallOptions("ready", options),
+      { isResult: (status, body): body is types.Probe => hasStatus(status, body, "unready") },
+    );
   }
 
-  async #write(
-    mode: "upsert" | "add",
-    collection: string,
-    encoded: string,
-    options?: CallOptions,
-  ): Promise<WriteResult> {
-    const request = {
-      params: { path: collectionPath(collection) },
-      body: { documents: [] },
-      bodySerializer: () => encoded,
+  /** The service's metrics in the format of Prometheus. */
+  async metrics(options?: CallOptions): Promise<string> {
+    return await this.#core.getText("metrics", "/metrics", options);
+  }
+
+  #sender(collection: string): Send {
+    return (mode, body, options, retryMs) => {
+      const retries = lasting({ ...this.#settings.retries, ...parseRetries(options.retries) }, retryMs);
+      return documents.writeDocuments(this.#core, mode, collection, body, { ...options, retries });
     };
-    return mode === "add"
-      ? await this.#transport.send(
-          (init) => this.#api.POST("/collections/{collection_name}/documents", { ...init, ...request }),
-          options,
-          { idempotent: false },
-        )
-      : await this.#transport.send(
-          (init) => this.#api.PUT("/collections/{collection_name}/documents", { ...init, ...request }),
-          options,
-        );
   }
-}
-
-function callOptions({ signal, timeoutMs }: { [K in keyof CallOptions]: CallOptions[K] | undefined }): CallOptions {
-  return { ...(signal && { signal }), ...(timeoutMs !== undefined && { timeoutMs }) };
 }
 
 function hasStatus(status: number, body: unknown, expected: string): boolean {

@@ -7,12 +7,25 @@ import type { NewDocument } from "./types.js";
 /**
  * Encode one document as JSON.
  *
- * @throws InvalidInput if JSON cannot express its embedding or a value of its metadata.
+ * @param path the document's path in the arguments, for errors.
+ * @throws InvalidInput with the path, if JSON cannot express a part of it.
  */
-export function encodeDocument(document: NewDocument): string {
+export function encodeDocument(document: NewDocument, path = "$"): string {
+  if (typeof document !== "object" || (document as unknown) === null) {
+    throw new InvalidInput(`a document must be an object: ${path}`);
+  }
   const { id, text, embedding, metadata } = document;
-  checkNumbers(metadata, "$.metadata");
-  return JSON.stringify({ id, text, embedding: toBase64(embedding), metadata });
+  checkString(text, `${path}.text`);
+  if (id !== undefined && id !== null) {
+    checkString(id, `${path}.id`);
+  }
+  checkMetadata(metadata, `${path}.metadata`);
+  return JSON.stringify({ id, text, embedding: encodeEmbedding(embedding, `${path}.embedding`), metadata });
+}
+
+/** Encode documents that are written in one request. */
+export function encodeDocuments(documents: Iterable<NewDocument>): string {
+  return documentsBody(Array.from(documents, (document, index) => encodeDocument(document, `$.documents[${index}]`)));
 }
 
 /** The body of a request from encoded documents. */
@@ -21,17 +34,57 @@ export function documentsBody(documents: readonly string[]): string {
 }
 
 /**
- * Reject numbers that JSON cannot express: `JSON.stringify` would convert NaN to null, which means "absent".
+ * Check metadata. `JSON.stringify` would convert NaN to null, which means "absent", and a `Map` to an empty object.
  *
- * @throws InvalidInput with the path of the number.
+ * @throws InvalidInput with the path of what is no value of metadata.
  */
-export function checkNumbers(value: unknown, path: string): void {
-  if (typeof value === "bigint" || (typeof value === "number" && !Number.isFinite(value))) {
-    throw new InvalidInput(`${path} must be a finite number`);
+export function checkMetadata(metadata: unknown, path: string): void {
+  if (metadata === undefined || metadata === null) {
+    return;
   }
-  if (typeof value === "object" && value !== null) {
-    for (const [key, item] of Object.entries(value)) {
-      checkNumbers(item, Array.isArray(value) ? `${path}[${key}]` : `${path}.${key}`);
+  if (!isPlainObject(metadata)) {
+    throw new InvalidInput(`metadata must be an object: ${path}`);
+  }
+  for (const [key, value] of Object.entries(metadata)) {
+    if (Array.isArray(value)) {
+      value.forEach((item: unknown, index) => {
+        checkScalar(item, `${path}.${key}[${index}]`);
+      });
+    } else if (value !== undefined && value !== null) {
+      checkScalar(value, `${path}.${key}`);
     }
   }
+}
+
+function checkScalar(value: unknown, path: string): void {
+  if (typeof value === "number" && !Number.isFinite(value)) {
+    throw new InvalidInput(`a number must be finite: ${path}`);
+  }
+  if (typeof value === "string") {
+    checkString(value, path);
+  } else if (typeof value !== "number" && typeof value !== "boolean") {
+    throw new InvalidInput(`must be a string, a number, a boolean or an array of one of these: ${path}`);
+  }
+}
+
+function checkString(value: unknown, path: string): void {
+  if (typeof value !== "string") {
+    throw new InvalidInput(`must be a string: ${path}`);
+  }
+  // In UTF-8 there is no half of a surrogate pair, as `slice` may leave it behind.
+  if (/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/.test(value)) {
+    throw new InvalidInput(`must be Unicode text without unpaired surrogates: ${path}`);
+  }
+}
+
+function encodeEmbedding(embedding: NewDocument["embedding"], path: string): string {
+  try {
+    return toBase64(embedding);
+  } catch (error) {
+    throw error instanceof InvalidInput ? new InvalidInput(`${error.message}: ${path}`) : error;
+  }
+}
+
+function isPlainObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && [Object.prototype, null].includes(Object.getPrototypeOf(value) as null);
 }

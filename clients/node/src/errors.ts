@@ -3,31 +3,48 @@
  *
  *     RagstoreError
  *     ├── InvalidInput                the arguments cannot be sent
+ *     ├── InvalidConfiguration        a URL, an option of a client, a setting or a rag_config is invalid
+ *     ├── CollectionMismatch          getOrCreate found a collection with other settings
+ *     ├── IngestionFailed             documents of an ingestion were not stored
  *     ├── TransportError              no complete response arrived
  *     │   ├── ConnectFailed           no connection: nothing was sent
  *     │   ├── ConnectionLost          the connection broke: the request may have arrived
  *     │   └── CallTimeout             no response in time
  *     ├── UnexpectedResponse          the response does not match the contract
- *     └── ProblemError                the service responded with an error
- *         ├── BadRequest              400
- *         ├── Unauthorized            401
- *         ├── Forbidden               403
- *         ├── NotFound                404
- *         ├── RequestTimeout          408
- *         ├── Conflict                409
- *         ├── PayloadTooLarge         413
- *         ├── UnsupportedMediaType    415
- *         ├── TooManyRequests         429
- *         └── ServerError             5xx
- *             ├── BadGateway          502
- *             ├── Unavailable         503
- *             └── GatewayTimeout      504
+ *     ├── ProblemError                the service responded with an error
+ *     │   ├── BadRequest              400
+ *     │   ├── Unauthorized            401
+ *     │   ├── Forbidden               403
+ *     │   ├── NotFound                404
+ *     │   ├── RequestTimeout          408
+ *     │   ├── Conflict                409
+ *     │   ├── PayloadTooLarge         413
+ *     │   ├── UnsupportedMediaType    415
+ *     │   ├── TooManyRequests         429
+ *     │   └── ServerError             5xx
+ *     │       ├── BadGateway          502
+ *     │       ├── Unavailable         503
+ *     │       └── GatewayTimeout      504
+ *     ├── EmbeddingFailed             the embeddings endpoint returned no usable vector
+ *     └── ProviderError
+ *         ├── UnknownProvider         no provider of that name is registered
+ *         └── ProviderExists          the name is taken
+ *
+ * Match on `code`, not on texts: it is stable. For logs use `describe`: the other texts may repeat what a server sent.
  */
 
+import type { IngestionReport } from "./outcomes.js";
 import type { FieldError } from "./types.js";
 
 /** Base of every error that this package throws on purpose. */
 export class RagstoreError extends Error {
+  /** The HTTP method of the call that failed; empty if no call was made. */
+  method = "";
+  /** The call's URL, without user, password and query string. */
+  url = "";
+  /** What was stored before this error ended an `ingestAll`. */
+  report: IngestionReport | undefined;
+
   override get name(): string {
     return this.constructor.name;
   }
@@ -36,10 +53,21 @@ export class RagstoreError extends Error {
 /** The arguments of a call cannot be expressed in the contract. Nothing was sent. */
 export class InvalidInput extends RagstoreError {}
 
-/** No complete response arrived from the service. */
-export class TransportError extends RagstoreError {}
+/** A URL, an option of a client, an environment variable, a `rag_config` or a provider's configuration is invalid. */
+export class InvalidConfiguration extends RagstoreError {}
 
-/** No connection could be made, so nothing was sent. */
+/** `getOrCreate` found a collection with another distance function or embedding model than the options say. */
+export class CollectionMismatch extends RagstoreError {}
+
+/** No complete response arrived from the service. The message has the call, the reason and the attempts. */
+export class TransportError extends RagstoreError {
+  /** Number of attempts. */
+  attempts = 1;
+  /** Time from the start of the first attempt to the end of the last one. */
+  elapsedMs = 0;
+}
+
+/** No connection could be made: refused, unknown host, TLS. Nothing was sent. */
 export class ConnectFailed extends TransportError {}
 
 /** The connection broke. The request may or may not have taken effect. */
@@ -67,6 +95,7 @@ export interface ProblemDetails {
   title?: string;
   detail?: string;
   errors?: readonly FieldError[];
+  errorsOmitted?: number | undefined;
   requestId?: string | undefined;
   retryAfterMs?: number | undefined;
 }
@@ -88,6 +117,8 @@ export class ProblemError extends RagstoreError {
   readonly detail: string;
   /** The invalid fields, if any. */
   readonly errors: readonly FieldError[];
+  /** Number of invalid fields that `errors` does not list. */
+  readonly errorsOmitted: number;
   /** The id under which the service logged the request. */
   readonly requestId: string | undefined;
   /** Milliseconds after which to retry, if the service sent `Retry-After`. */
@@ -101,6 +132,7 @@ export class ProblemError extends RagstoreError {
     this.title = problem.title ?? "";
     this.detail = problem.detail ?? "";
     this.errors = problem.errors ?? [];
+    this.errorsOmitted = problem.errorsOmitted ?? 0;
     this.requestId = problem.requestId;
     this.retryAfterMs = problem.retryAfterMs;
   }
@@ -145,6 +177,18 @@ export class Unavailable extends ServerError {}
 /** 504: Chroma did not respond to the service in time. */
 export class GatewayTimeout extends ServerError {}
 
+/** The embeddings endpoint, or an embedder, returned no usable vector. */
+export class EmbeddingFailed extends RagstoreError {}
+
+/** A retrieval provider cannot be registered or selected. */
+export class ProviderError extends RagstoreError {}
+
+/** No provider of that name is registered. */
+export class UnknownProvider extends ProviderError {}
+
+/** A provider of that name is registered already. */
+export class ProviderExists extends ProviderError {}
+
 const CLASS_BY_STATUS: Readonly<Record<number, typeof ProblemError>> = {
   400: BadRequest,
   401: Unauthorized,
@@ -160,66 +204,20 @@ const CLASS_BY_STATUS: Readonly<Record<number, typeof ProblemError>> = {
   504: GatewayTimeout,
 };
 
+/** The class of the error for an HTTP status: the most specific one. */
+export function problemClass(status: number): typeof ProblemError {
+  return CLASS_BY_STATUS[status] ?? (status >= 500 ? ServerError : ProblemError);
+}
+
 /**
- * The error for an unsuccessful response.
+ * Describe an error for a log line: its class, with the HTTP status where there is one.
  *
- * @param response the response; its body has been read.
- * @param body the parsed body; a string if it was not JSON, such as a proxy's page.
+ * Never a text from a server: a server may repeat what it was sent.
  */
-export function errorFrom(response: Response, body: unknown): RagstoreError {
-  const { status, headers } = response;
-  if (status < 400) {
-    return new UnexpectedResponse(`HTTP ${status} does not match the contract`, status);
+export function describe(error: unknown): string {
+  if (!(error instanceof Error)) {
+    return typeof error;
   }
-  const ErrorClass = CLASS_BY_STATUS[status] ?? (status >= 500 ? ServerError : ProblemError);
-  return new ErrorClass({
-    ...problemMembers(body),
-    status,
-    requestId: headers.get("x-request-id") ?? undefined,
-    retryAfterMs: retryAfter(headers.get("retry-after")),
-  });
-}
-
-function problemMembers(body: unknown): Omit<ProblemDetails, "status"> {
-  if (typeof body !== "object" || body === null) {
-    return {};
-  }
-  const { code, type, title, detail, errors } = body as Record<string, unknown>;
-  return {
-    ...(typeof code === "string" && { code }),
-    ...(typeof type === "string" && { type }),
-    ...(typeof title === "string" && { title }),
-    ...(typeof detail === "string" && { detail }),
-    ...(Array.isArray(errors) && { errors: errors as FieldError[] }),
-  };
-}
-
-/** The value of `Retry-After` in milliseconds. The header has seconds or a date. */
-function retryAfter(header: string | null): number | undefined {
-  if (header === null) {
-    return undefined;
-  }
-  const milliseconds = /^\s*\d+\s*$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();
-  return Number.isFinite(milliseconds) ? Math.max(0, milliseconds) : undefined;
-}
-
-/** System error codes of connections that were never made. */
-const NO_CONNECTION = new Set([
-  "ECONNREFUSED",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "EADDRNOTAVAIL",
-  "ENOTFOUND",
-  "EAI_AGAIN",
-  "UND_ERR_CONNECT_TIMEOUT",
-]);
-
-/** The error for an exception of `fetch`. */
-export function transportErrorFrom(error: unknown): TransportError {
-  const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
-  const code = (cause as { code?: unknown } | null)?.code;
-  const suffix = typeof code === "string" ? `: ${code}` : "";
-  return typeof code === "string" && NO_CONNECTION.has(code)
-    ? new ConnectFailed(`no connection${suffix}`, { cause: error })
-    : new ConnectionLost(`the connection broke${suffix}`, { cause: error });
+  const status = (error as { status?: unknown }).status;
+  return typeof status === "number" ? `${error.name} (${status})` : error.name;
 }

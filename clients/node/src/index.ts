@@ -1,19 +1,27 @@
-export { Client, type ClientOptions } from "./client.js";
-export { toBase64 } from "./embeddings.js";
+export { Client, type ClientOptions, DEFAULT_URL } from "./client.js";
+export type { CollectionHandle } from "./collection_handle.js";
+export type { IncludeOptions } from "./documents.js";
+export { Base64, toBase64, toFloat32 } from "./embeddings.js";
 export {
   BadGateway,
   BadRequest,
   CallTimeout,
+  CollectionMismatch,
   Conflict,
   ConnectFailed,
   ConnectionLost,
+  describe,
+  EmbeddingFailed,
   Forbidden,
   GatewayTimeout,
+  InvalidConfiguration,
   InvalidInput,
   NotFound,
   PayloadTooLarge,
   type ProblemDetails,
   ProblemError,
+  ProviderError,
+  ProviderExists,
   RagstoreError,
   RequestTimeout,
   ServerError,
@@ -22,10 +30,13 @@ export {
   Unauthorized,
   Unavailable,
   UnexpectedResponse,
+  UnknownProvider,
   UnsupportedMediaType,
 } from "./errors.js";
-export type { Documents, IngestOptions, IngestSummary, Outcome, Progress } from "./ingest.js";
-export { DEFAULT_RETRIES, type RetryPolicy } from "./retry.js";
+export type { Documents, IngestOptions } from "./ingest.js";
+export { type Failed, IngestionFailed, IngestionReport, type Outcome, type Progress, type Stored } from "./outcomes.js";
+export type { BatchOptions } from "./queries.js";
+export { DEFAULT_RETRIES, NO_RETRIES, type Retries, type RetryPolicy } from "./retry.js";
 export type { components, operations, paths } from "./schema.js";
 export type { CallOptions, Fetch } from "./transport.js";
 export type * from "./types.js";

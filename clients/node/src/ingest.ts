@@ -2,90 +2,57 @@
  * Batch ingestion: any number of documents in requests of limited size, with a limited number of requests in flight.
  *
  * The source is not read while that many requests are in flight, so a slow service slows the source, and memory is
- * bounded however many documents there are. A request that is rejected because of its documents is split and sent
- * again, until the rejected documents are isolated. Any other error ends the ingestion.
+ * bounded however many documents there are.
  */
 
-import { documentsBody, encodeDocument } from "./encoding.js";
-import { BadRequest, Conflict, InvalidInput, PayloadTooLarge, type ProblemError } from "./errors.js";
-import { Source } from "./source.js";
+import { integer, type Names, parseOptions } from "./arguments.js";
+import { asError, type Batch, Batcher, disjoint, type Entry, entryOf } from "./batches.js";
+import { deliver } from "./delivery.js";
+import { InvalidInput, RagstoreError } from "./errors.js";
+import { type Failed, IngestionReport, type Outcome, type Progress } from "./outcomes.js";
+import { warn } from "./runtime.js";
+import { isIterable, Source } from "./source.js";
+import type { CallOptions } from "./transport.js";
 import type { NewDocument } from "./types.js";
 
-/** The outcome of one document. */
-export interface Outcome {
-  /** Its index in the ingested documents, from 0. */
-  index: number;
-  /** Its id; undefined if it has none. */
-  id: string | undefined;
-  /** Whether the service confirmed that it is stored. */
-  stored: boolean;
-  /** Why it is not known to be stored. */
-  error?: Error;
-}
-
-/** The progress of an ingestion. */
-export interface Progress {
-  /** Number of documents read from the source. */
-  read: number;
-  /** Number of documents that the service confirmed as stored. */
-  stored: number;
-  /** Number of documents that are not known to be stored. */
-  failed: number;
-  /** Number of completed requests. */
-  requests: number;
-}
-
-export interface IngestOptions {
+/** The options of an ingestion, apart from those of its requests. */
+interface OwnOptions {
   /** `upsert` by default; `add` rejects existing ids. */
-  mode?: "upsert" | "add";
+  mode?: "upsert" | "add" | undefined;
   /** Maximum number of requests in flight: 4 by default. */
-  concurrency?: number;
+  concurrency?: number | undefined;
   /** Maximum number of documents in a request: 1,000 by default. A service accepts 5,461 by default. */
-  batchDocuments?: number;
+  batchDocuments?: number | undefined;
   /**
    * Maximum size of a request's body, except for a single document that is larger: 8 MiB by default. A service accepts
    * 64 MiB by default.
    */
-  batchBytes?: number;
-  /**
-   * Maximum number of requests for one batch while rejected documents are isolated: 64 by default. The documents that
-   * remain then fail with the last error.
-   */
-  batchRequests?: number;
+  batchBytes?: number | undefined;
+  /** Time for which a request is retried while the service is unavailable: 60,000 by default. */
+  retryMs?: number | undefined;
   /** Called after each batch. */
-  onProgress?: (progress: Progress) => void;
-  /** Aborts the ingestion. Documents in flight may or may not be stored. */
-  signal?: AbortSignal;
-  /** Maximum time for one attempt of a request, including its response. */
-  timeoutMs?: number;
+  onProgress?: ((progress: Progress) => void) | undefined;
 }
 
-/** The result of an ingestion. */
-export interface IngestSummary extends Progress {
-  /** The first 1,000 documents that are not known to be stored. */
-  failures: Outcome[];
-}
+/** The options of an ingestion. `signal` aborts it: documents in flight may or may not be stored. */
+export type IngestOptions = OwnOptions & CallOptions;
 
-export type Documents = Iterable<NewDocument> | AsyncIterable<NewDocument>;
+/** A source of documents: an array, a generator, a stream, a cursor of a database. */
+export type Documents = Iterable<NewDocument> | AsyncIterable<NewDocument> | ReadableStream<NewDocument>;
 
 /** Sends the body of one request, and rejects if the documents are not stored. */
-export type Send = (body: string, signal: AbortSignal) => Promise<unknown>;
+export type Send = (mode: "upsert" | "add", body: string, options: CallOptions, retryMs: number) => Promise<unknown>;
 
-/** A document of a batch: its JSON, or the reason why it cannot be sent. */
-interface Entry {
-  index: number;
-  id: string | undefined;
-  body: string;
-  bytes: number;
-  error?: Error;
-}
+const NAMES: Names<OwnOptions> = {
+  mode: true,
+  concurrency: true,
+  batchDocuments: true,
+  batchBytes: true,
+  retryMs: true,
+  onProgress: true,
+};
 
-/** Documents that are sent together. */
-interface Batch {
-  entries: Entry[];
-  ids: Set<string>;
-  bytes: number;
-}
+const MAX_FAILURES = 1000;
 
 /** A batch in flight. */
 interface PendingBatch {
@@ -93,31 +60,72 @@ interface PendingBatch {
   outcomes: Promise<Outcome[]>;
 }
 
+const unused = new FinalizationRegistry(({ started }: { started: boolean }) => {
+  if (!started) {
+    warn("ingest() was called and never iterated, so nothing was stored: iterate over it, or use ingestAll()");
+  }
+});
+
 /**
  * Store documents, and yield the outcome of each.
  *
  * @param send sends one request.
  * @param documents the documents to store.
  * @returns an outcome for every document that was read, in order. An error that ends the ingestion is thrown after them.
+ * @throws InvalidInput if the options are invalid, or the documents cannot be iterated.
  */
-export async function* ingest(
+export function ingest(
   send: Send,
   documents: Documents,
-  options: IngestOptions = {},
+  options?: IngestOptions,
 ): AsyncGenerator<Outcome, void, undefined> {
-  const concurrency = positive("concurrency", options.concurrency ?? 4);
   const ingestion = new Ingestion(send, documents, options);
+  const state = { started: false };
+  const outcomes = run(ingestion, state);
+  unused.register(outcomes, state);
+  return outcomes;
+}
+
+/**
+ * Store all documents, and return a report.
+ *
+ * @throws RagstoreError the error that ended the ingestion, with a `report`. Rejected documents do not end it.
+ */
+export async function ingestAll(send: Send, documents: Documents, options?: IngestOptions): Promise<IngestionReport> {
+  const ingestion = new Ingestion(send, documents, options);
+  const failures: Failed[] = [];
+  try {
+    for await (const outcome of run(ingestion)) {
+      if (!outcome.stored && failures.length < MAX_FAILURES) {
+        failures.push(outcome);
+      }
+    }
+  } catch (error) {
+    if (error instanceof RagstoreError) {
+      error.report = new IngestionReport(ingestion.progress, failures);
+    }
+    throw error;
+  }
+  return new IngestionReport(ingestion.progress, failures);
+}
+
+async function* run(
+  ingestion: Ingestion,
+  state: { started?: boolean } = {},
+): AsyncGenerator<Outcome, void, undefined> {
+  state.started = true;
+  ingestion.start();
   const inFlight: PendingBatch[] = [];
   const oldest = async (): Promise<Outcome[]> => (await inFlight.shift()?.outcomes) ?? [];
   let batch: Batch | undefined;
   try {
     for (;;) {
-      while (inFlight.length >= concurrency) {
+      while (inFlight.length >= ingestion.concurrency) {
         yield* await oldest();
       }
       batch = await ingestion.gather();
       // The later of two documents with the same id must win, so it waits for the earlier one.
-      while (batch && !ingestion.failure && inFlight.some((other) => !disjoint(other.batch.ids, batch?.ids))) {
+      while (batch && !ingestion.failure && inFlight.some((other) => batch && !disjoint(other.batch, batch))) {
         yield* await oldest();
       }
       if (!batch || ingestion.failure) {
@@ -139,100 +147,85 @@ export async function* ingest(
 class Ingestion {
   /** The error that ends the ingestion, once there is one. */
   failure: { error: unknown } | undefined;
+  readonly progress: Progress = { read: 0, stored: 0, failed: 0, requests: 0 };
+  readonly concurrency: number;
 
-  readonly #send: Send;
-  readonly #source: Source<NewDocument>;
-  readonly #options: IngestOptions;
+  readonly #send: (body: string) => Promise<unknown>;
+  readonly #documents: Documents;
+  readonly #batcher: Batcher;
+  readonly #signal: AbortSignal | undefined;
+  readonly #onProgress: ((progress: Progress) => void) | undefined;
   readonly #abort = new AbortController();
-  readonly #progress: Progress = { read: 0, stored: 0, failed: 0, requests: 0 };
-  readonly #batchBytes: number;
-  readonly #batchRequests: number;
-  #batchDocuments: number;
+  #source: Source<NewDocument> | undefined;
   #sourceFailure: { error: unknown } | undefined;
-  #next: Entry | undefined;
 
-  constructor(send: Send, documents: Documents, options: IngestOptions) {
-    this.#batchDocuments = positive("batchDocuments", options.batchDocuments ?? 1000);
-    this.#batchBytes = positive("batchBytes", options.batchBytes ?? 8 * 1024 * 1024);
-    this.#batchRequests = positive("batchRequests", options.batchRequests ?? 64);
-    options.signal?.throwIfAborted();
-    this.#send = send;
-    this.#options = options;
-    this.#source = new Source(documents);
-    options.signal?.addEventListener("abort", this.#onAbort);
+  constructor(send: Send, documents: Documents, options?: IngestOptions) {
+    const { call, own } = parseOptions<OwnOptions>("ingest", options, NAMES);
+    const { mode = "upsert", concurrency = 4, batchDocuments = 1000, batchBytes = 8 * 1024 * 1024 } = own;
+    if (!isIterable(documents)) {
+      throw new InvalidInput("the documents must be an array, or another iterable or asynchronous iterable, of documents");
+    }
+    if (!["upsert", "add"].includes(mode)) {
+      throw new InvalidInput("mode must be 'upsert' or 'add'");
+    }
+    const { retryMs = 60_000 } = own;
+    if (!(retryMs >= 0)) {
+      throw new InvalidInput("retryMs must be a number of at least 0");
+    }
+    this.concurrency = integer("concurrency", concurrency, 1);
+    this.#batcher = new Batcher(integer("batchDocuments", batchDocuments, 1), integer("batchBytes", batchBytes, 1));
+    this.#signal = call.signal;
+    this.#onProgress = own.onProgress;
+    this.#documents = documents;
+    this.#send = (body) => send(mode, body, { ...call, signal: this.#abort.signal }, retryMs);
+  }
+
+  start(): void {
+    this.#signal?.throwIfAborted();
+    this.#source = new Source(this.#documents);
+    this.#signal?.addEventListener("abort", this.#onAbort);
   }
 
   /** Read documents until a batch is full, the source ends, or the ingestion does. */
   async gather(): Promise<Batch | undefined> {
-    const batch: Batch = { entries: [], ids: new Set(), bytes: 0 };
-    while (!this.failure && batch.entries.length < this.#batchDocuments) {
-      const entry = this.#next ?? (await this.#read());
-      if (!entry) {
-        break;
-      }
-      const tooLarge = batch.entries.length > 0 && batch.bytes + entry.bytes > this.#batchBytes;
-      // An id may occur once in a request.
-      if (tooLarge || (entry.id !== undefined && batch.ids.has(entry.id))) {
-        this.#next = entry;
-        break;
-      }
-      this.#next = undefined;
-      batch.entries.push(entry);
-      batch.bytes += entry.bytes + 1;
-      if (entry.id !== undefined) {
-        batch.ids.add(entry.id);
-      }
-    }
-    return batch.entries.length > 0 ? batch : undefined;
+    return await this.#batcher.gather(async () => (this.failure ? undefined : await this.#read()));
   }
 
-  /** Deliver a batch to the service, in several requests where necessary. Never rejects. */
+  /** Deliver a batch to the service. Never rejects. */
   async deliver(batch: Batch): Promise<Outcome[]> {
-    const errors = new Map<Entry, Error>();
-    const sendable = batch.entries.filter((entry) => !entry.error);
-    const pending = sendable.length > 0 ? [sendable] : [];
-    let requests = 0;
-    let largest = 0;
-    for (let chunk = pending.shift(); chunk; chunk = pending.shift()) {
-      const error = this.failure ? this.failure.error : await this.#sendChunk(chunk);
-      requests += 1;
-      if (error === undefined) {
-        largest = Math.max(largest, chunk.length);
-      } else if (!isRejection(error)) {
-        this.#fail(error);
-        for (const entry of chunk) {
-          errors.set(entry, asError(error));
-        }
-      } else if (chunk.length > 1 && requests + pending.length + 2 <= this.#batchRequests) {
-        pending.unshift(...split(chunk, error));
-      } else {
-        for (const entry of chunk) {
-          errors.set(entry, error);
-        }
-      }
+    const { errors, failure, maxDocuments } = await deliver(batch, (body) => this.#sendChunk(body));
+    if (failure) {
+      this.#fail(failure.error);
     }
-    if (requests > 1 && errors.size === 0) {
+    if (maxDocuments !== undefined) {
       // Its chunks were all accepted, so the batch was too large. The next ones are smaller.
-      this.#batchDocuments = Math.min(this.#batchDocuments, largest);
+      this.#batcher.maxDocuments = Math.min(this.#batcher.maxDocuments, maxDocuments);
     }
     const outcomes = batch.entries.map((entry) => outcomeOf(entry, entry.error ?? errors.get(entry)));
-    this.#report(outcomes);
+    const stored = outcomes.filter((outcome) => outcome.stored).length;
+    this.progress.stored += stored;
+    this.progress.failed += outcomes.length - stored;
+    try {
+      this.#onProgress?.({ ...this.progress });
+    } catch (error) {
+      this.#fail(error);
+    }
     return outcomes;
   }
 
   /** The outcomes of documents that were read and will not be sent. */
   *discard(batch: Batch | undefined): Iterable<Outcome> {
     const error = this.failure && asError(this.failure.error);
-    const entries = [...(batch?.entries ?? []), ...(this.#next ? [this.#next] : [])];
-    this.#progress.failed += entries.length;
+    const entries = [...(batch?.entries ?? []), ...this.#batcher.remaining];
+    this.progress.failed += entries.length;
     yield* entries.map((entry) => outcomeOf(entry, entry.error ?? error));
   }
 
   /** Close the source, and abort requests in flight. */
   async close(): Promise<void> {
-    this.#options.signal?.removeEventListener("abort", this.#onAbort);
+    this.#signal?.removeEventListener("abort", this.#onAbort);
     this.#abort.abort();
-    await this.#source.close();
+    await this.#source?.close();
   }
 
   throwFailure(): void {
@@ -243,123 +236,44 @@ class Ingestion {
   }
 
   readonly #onAbort = (): void => {
-    this.#fail(this.#options.signal?.reason);
-    this.#abort.abort(this.#options.signal?.reason);
+    this.#fail(this.#signal?.reason);
+    this.#abort.abort(this.#signal?.reason);
   };
 
   #fail(error: unknown): void {
     this.failure ??= { error };
-    this.#source.stop();
+    this.#source?.stop();
   }
 
-  /** Send one request. Resolves with its error; undefined if it succeeded. */
-  async #sendChunk(chunk: readonly Entry[]): Promise<unknown> {
+  async #sendChunk(body: string): Promise<void> {
+    if (this.failure) {
+      throw this.failure.error;
+    }
     try {
-      await this.#send(documentsBody(chunk.map((entry) => entry.body)), this.#abort.signal);
-      return undefined;
-    } catch (error) {
-      return error ?? new Error("unknown error");
+      await this.#send(body);
     } finally {
-      this.#progress.requests += 1;
+      this.progress.requests += 1;
     }
   }
 
   async #read(): Promise<Entry | undefined> {
-    let document: NewDocument;
     try {
-      const next = await this.#source.next();
-      if (next.done) {
+      const next = await this.#source?.next();
+      if (next === undefined || next.done) {
         return undefined;
       }
-      document = next.value;
+      this.progress.read += 1;
+      return entryOf(next.value, this.progress.read - 1);
     } catch (error) {
       // The documents that were read are delivered first.
       this.#sourceFailure ??= { error };
       return undefined;
     }
-    return this.#entry(document);
-  }
-
-  #entry(document: NewDocument): Entry {
-    const index = this.#progress.read;
-    this.#progress.read += 1;
-    const id = document.id ?? undefined;
-    const entry: Entry = { index, id, body: "", bytes: 0 };
-    if (id === undefined) {
-      entry.error = new InvalidInput("a document needs an id to be ingested, because it may be sent twice");
-      return entry;
-    }
-    try {
-      entry.body = encodeDocument(document);
-      entry.bytes = Buffer.byteLength(entry.body);
-    } catch (error) {
-      entry.error = asError(error);
-    }
-    return entry;
-  }
-
-  #report(outcomes: readonly Outcome[]): void {
-    const stored = outcomes.filter((outcome) => outcome.stored).length;
-    this.#progress.stored += stored;
-    this.#progress.failed += outcomes.length - stored;
-    try {
-      this.#options.onProgress?.({ ...this.#progress });
-    } catch (error) {
-      this.#fail(error);
-    }
   }
 }
 
-function positive(name: string, value: number): number {
-  if (!Number.isInteger(value) || value < 1) {
-    throw new InvalidInput(`${name} must be an integer of at least 1`);
-  }
-  return value;
-}
-
-function asError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
-}
-
-function outcomeOf(entry: Entry, error: Error | undefined): Outcome {
-  const { index, id } = entry;
-  return error ? { index, id, stored: false, error } : { index, id, stored: true };
-}
-
-function disjoint(first: ReadonlySet<string>, second: ReadonlySet<string> | undefined): boolean {
-  for (const id of second ?? []) {
-    if (first.has(id)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-/** Whether a request was rejected because of its documents. */
-function isRejection(error: unknown): error is ProblemError {
-  return error instanceof BadRequest || error instanceof Conflict || error instanceof PayloadTooLarge;
-}
-
-const TOO_LARGE_CODES: ReadonlySet<string | undefined> = new Set(["batch_too_large", "body_too_large"]);
-
-/** Split a rejected request: the rejected documents apart from the others, or else into halves. */
-function split(entries: readonly Entry[], error: ProblemError): Entry[][] {
-  const rejected = isTooLarge(error) ? new Set<number>() : rejectedIndexes(error);
-  const isolated = entries.filter((_, index) => rejected.has(index));
-  if (isolated.length > 0 && isolated.length < entries.length) {
-    return [entries.filter((_, index) => !rejected.has(index)), isolated];
-  }
-  const middle = Math.floor(entries.length / 2);
-  return [entries.slice(0, middle), entries.slice(middle)];
-}
-
-/** Whether the number of documents or bytes was rejected, rather than certain documents. */
-function isTooLarge(error: ProblemError): boolean {
-  return error instanceof PayloadTooLarge || TOO_LARGE_CODES.has(error.code);
-}
-
-/** The 3 of `$.documents[3].embedding`, for each field of a problem. */
-function rejectedIndexes(error: ProblemError): Set<number> {
-  const indexes = error.errors.map(({ path }) => /^(?:\$\.)?documents\[(\d+)\]/.exec(path)?.[1]);
-  return new Set(indexes.filter((index) => index !== undefined).map(Number));
+function outcomeOf({ index, id }: Entry, error: Error | undefined): Outcome {
+  return error || id === undefined
+    ? { index, id, stored: false, error: error ?? new InvalidInput("a document needs an id") }
+    : { index, id, stored: true };
 }

@@ -33,7 +33,7 @@ export interface paths {
         };
         /**
          * List collections
-         * @description List collections with their number of documents, by name.
+         * @description List collections by name, with their number of documents if `counts` is true.
          */
         get: operations["listCollections"];
         put?: never;
@@ -108,7 +108,13 @@ export interface paths {
         delete: operations["deleteDocuments"];
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Change the metadata of documents
+         * @description Change the metadata of stored documents, all or none. Their texts and embeddings stay as they are.
+         *
+         *     A document that does not exist fails with 404, and nothing is changed. The operation is idempotent.
+         */
+        patch: operations["updateDocuments"];
         trace?: never;
     };
     "/collections/{collection_name}/documents/all": {
@@ -374,7 +380,7 @@ export interface components {
             metadata: {
                 [key: string]: string | number | boolean;
             };
-            /** @description Number of documents; null if Chroma fails to count them, as in a damaged collection. */
+            /** @description Number of documents; null if Chroma fails to count them, as in a damaged collection, and in a list without `counts`. */
             count: number | null;
             /** @description Dimension of its embeddings; null until the first document is stored. */
             dimension: number | null;
@@ -502,7 +508,7 @@ export interface components {
         Document: {
             /** @description Its id. */
             id: string;
-            /** @description Its text. */
+            /** @description Its text; empty if the request excludes texts. */
             text: string;
             /** @description Its metadata. */
             metadata: {
@@ -535,6 +541,11 @@ export interface components {
              */
             include?: "embedding"[];
             /**
+             * @description `text`: return empty texts.
+             * @default []
+             */
+            exclude?: "text"[];
+            /**
              * @description Whether to count all matches.
              * @default true
              */
@@ -565,6 +576,48 @@ export interface components {
             count: number;
             /** @description Exact number of all matches; null if not requested. */
             total: number | null;
+        };
+        /**
+         * DocumentUpdate
+         * @description New metadata of a stored document. Its text and its embedding stay as they are.
+         */
+        DocumentUpdate: {
+            /**
+             * @description Any non-empty text. It may contain `:` and `/`.
+             * @example handbook:chunk:7
+             */
+            id: string;
+            metadata: components["schemas"]["DocumentMetadata"];
+        };
+        /**
+         * DocumentUpdates
+         * @description New metadata of documents. If one is invalid or does not exist, none is changed.
+         */
+        DocumentUpdates: {
+            /** @description At most 5,461 by default, with distinct ids. */
+            documents: components["schemas"]["DocumentUpdate"][];
+            /**
+             * @description `merge`: keys that are not named stay, and null removes a key (RFC 7396). `replace`: keys that are not named are removed, and null means absent.
+             * @enum {unknown}
+             */
+            mode: "merge" | "replace";
+        };
+        /**
+         * DocumentsUpdated
+         * @description The result of changing the metadata of documents.
+         */
+        DocumentsUpdated: {
+            /** @enum {unknown} */
+            status: "updated";
+            /** @description The collection. */
+            collection: string;
+            /** @description Number of documents. */
+            count: number;
+            /**
+             * @description As in the request.
+             * @enum {unknown}
+             */
+            mode: "merge" | "replace";
         };
         /**
          * @description An embedding: numbers that are finite as float32, or base64 of their little-endian float32 bytes. MessagePack may also contain the bytes themselves.
@@ -620,7 +673,7 @@ export interface components {
             store: "embedded" | "remote";
             /** @description Chroma's version; null if it did not respond. */
             chroma_version: string | null;
-            /** @description Size on disk in bytes, with embedded Chroma. */
+            /** @description Size of embedded Chroma's database in bytes, without its index files. */
             storage_bytes: number | null;
         };
         /**
@@ -651,7 +704,7 @@ export interface components {
         Match: {
             /** @description Its id. */
             id: string;
-            /** @description Its text. */
+            /** @description Its text; empty if the request excludes texts. */
             text: string;
             /** @description Its metadata. */
             metadata: {
@@ -728,6 +781,11 @@ export interface components {
              * @default []
              */
             include?: "embedding"[];
+            /**
+             * @description `text`: return empty texts.
+             * @default []
+             */
+            exclude?: "text"[];
             /**
              * @description The collection.
              * @default null
@@ -857,7 +915,7 @@ export interface components {
          * @description The kind of error, for programs. Stable within a major version; more may be added.
          * @enum {string}
          */
-        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_failed" | "chroma_timeout" | "chroma_unavailable" | "collection_exists" | "collection_not_found" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "forbidden" | "head_timeout" | "internal_error" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "stopping" | "too_large_for_chroma" | "unauthorized" | "unsupported_media_type";
+        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_failed" | "chroma_out_of_files" | "chroma_timeout" | "chroma_unavailable" | "collection_exists" | "collection_not_found" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "documents_not_found" | "forbidden" | "head_timeout" | "internal_error" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "stopping" | "too_large_for_chroma" | "too_many_collections" | "unauthorized" | "unsupported_media_type";
         /**
          * QueryRequest
          * @description A similarity query on one collection.
@@ -886,6 +944,11 @@ export interface components {
              * @default []
              */
             include?: "embedding"[];
+            /**
+             * @description `text`: return empty texts.
+             * @default []
+             */
+            exclude?: "text"[];
         };
         /**
          * QueryResults
@@ -1209,6 +1272,8 @@ export interface operations {
                 limit?: number;
                 /** @description Number of matches to skip. */
                 offset?: number;
+                /** @description Whether to count the documents of each collection, a call each. */
+                counts?: boolean;
             };
             header?: never;
             path?: never;
@@ -1383,6 +1448,8 @@ export interface operations {
                 offset?: number;
                 /** @description `embedding`: return the documents' embeddings. */
                 include?: "embedding"[];
+                /** @description `text`: return empty texts. */
+                exclude?: "text"[];
                 /** @description Whether to count all matches. */
                 total?: boolean;
             };
@@ -1581,6 +1648,64 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            502: components["responses"]["Problem502"];
+            503: components["responses"]["Problem503"];
+            504: components["responses"]["Problem504"];
+        };
+    };
+    updateDocuments: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The collection's name.
+                 * @example handbook
+                 */
+                collection_name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "documents": [
+                 *         {
+                 *           "id": "handbook:chunk:7",
+                 *           "metadata": {
+                 *             "page_number": 4,
+                 *             "section_id": null
+                 *           }
+                 *         }
+                 *       ],
+                 *       "mode": "merge"
+                 *     }
+                 */
+                "application/json": components["schemas"]["DocumentUpdates"];
+                "application/msgpack": components["schemas"]["DocumentUpdates"];
+            };
+        };
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DocumentsUpdated"];
+                    "application/msgpack": components["schemas"]["DocumentsUpdated"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             502: components["responses"]["Problem502"];

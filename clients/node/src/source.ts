@@ -1,13 +1,24 @@
 /** The source of an ingestion. */
 
-/** Reads a synchronous or asynchronous iterable. A pending read can be interrupted. */
+type Iterables<T> = Iterable<T> | AsyncIterable<T> | ReadableStream<T>;
+
+/** Whether a value can be iterated. A string can, but its characters are no documents. */
+export function isIterable(value: unknown): boolean {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    (Symbol.asyncIterator in value || Symbol.iterator in value || "getReader" in value)
+  );
+}
+
+/** Reads a synchronous or asynchronous iterable, or a stream. A pending read can be interrupted. */
 export class Source<T> {
   readonly #iterator: Iterator<T> | AsyncIterator<T>;
   #ended = false;
   #wake: (() => void) | undefined;
 
-  constructor(items: Iterable<T> | AsyncIterable<T>) {
-    this.#iterator = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]();
+  constructor(items: Iterables<T>) {
+    this.#iterator = iteratorOf(items);
   }
 
   async next(): Promise<IteratorResult<T, unknown>> {
@@ -45,4 +56,25 @@ export class Source<T> {
       await this.#iterator.return?.();
     }
   }
+}
+
+function iteratorOf<T>(items: Iterables<T>): Iterator<T> | AsyncIterator<T> {
+  if (Symbol.asyncIterator in items) {
+    return (items as AsyncIterable<T>)[Symbol.asyncIterator]();
+  }
+  if (Symbol.iterator in items) {
+    return items[Symbol.iterator]();
+  }
+  // Not all browsers iterate over a stream.
+  return readerIterator((items as ReadableStream<T>).getReader());
+}
+
+function readerIterator<T>(reader: ReadableStreamDefaultReader<T>): AsyncIterator<T> {
+  return {
+    next: async () => (await reader.read()) as IteratorResult<T>,
+    return: async () => {
+      await reader.cancel();
+      return { done: true, value: undefined };
+    },
+  };
 }

@@ -1,31 +1,42 @@
 /** Transport of calls: attempts with a timeout, retried by a policy. */
 
-import { setTimeout as sleep } from "node:timers/promises";
-
-import { CallTimeout, errorFrom, InvalidInput, NotFound, transportErrorFrom, UnexpectedResponse } from "./errors.js";
-import { type RetryPolicy, RetryState } from "./retry.js";
+import { milliseconds, validatedHeaders } from "./arguments.js";
+import { CallTimeout, InvalidInput, NotFound, RagstoreError, TransportError } from "./errors.js";
+import { errorFrom, unexpectedResponse } from "./responses.js";
+import { parseRetries, type Retries, type RetryPolicy, RetryState } from "./retry.js";
+import { after, randomId, sleep } from "./runtime.js";
+import { failureOf } from "./transport_errors.js";
 
 export type Fetch = (request: Request) => Promise<Response>;
 
-/** Options of every call. */
+/** Options of every call. An absent one is the client's. */
 export interface CallOptions {
   /** Aborts the call, which then rejects with the signal's reason. */
-  signal?: AbortSignal;
-  /** Maximum time for one attempt, including its response. */
-  timeoutMs?: number;
+  signal?: AbortSignal | undefined;
+  /** Maximum time for one attempt, including its response; null for no limit. */
+  timeoutMs?: number | null | undefined;
+  /** Maximum time for the whole call, with all retries and the delays between them; null for no limit. */
+  deadlineMs?: number | null | undefined;
+  /** Number of retries, or fields of the retry policy. */
+  retries?: Retries | undefined;
+  /** Additional headers. */
+  headers?: Readonly<Record<string, string>> | undefined;
+  /** Id under which the service logs the request (`X-Request-ID`). All attempts share it; a random one by default. */
+  requestId?: string | undefined;
 }
 
-/** The result of one attempt from openapi-fetch. */
+/** The result of one attempt, as openapi-fetch returns it. */
 export interface AttemptResult<T> {
   data?: T;
   error?: unknown;
   response: Response;
 }
 
-/** The options of one attempt for openapi-fetch. */
+/** What one attempt is made with. */
 export interface AttemptInit {
   signal: AbortSignal;
   fetch: Fetch;
+  headers: Record<string, string>;
 }
 
 export interface CallSemantics<T> {
@@ -37,12 +48,30 @@ export interface CallSemantics<T> {
   isResult?: (status: number, body: unknown) => body is T;
 }
 
+/** The settings of a transport. */
+export interface TransportSettings {
+  fetch: Fetch;
+  retries: RetryPolicy;
+  timeoutMs: number;
+  deadlineMs: number;
+  headers: Record<string, string>;
+}
+
+/** An attempt in progress: what has been sent, and what has arrived. */
+interface Sent {
+  request?: Request;
+  status: number;
+}
+
+/** An error of one attempt, and what a transport error is made of. */
+interface Failed {
+  error: unknown;
+  reason?: string;
+  permanent?: boolean;
+}
+
 export class Transport {
-  constructor(
-    private readonly fetch: Fetch,
-    private readonly retries: RetryPolicy,
-    private readonly timeoutMs: number,
-  ) {}
+  constructor(readonly settings: TransportSettings) {}
 
   /**
    * Make a call, with retries.
@@ -55,73 +84,174 @@ export class Transport {
     options: CallOptions = {},
     semantics: CallSemantics<T> = {},
   ): Promise<T> {
-    const state = new RetryState(this.retries, semantics.idempotent ?? true);
+    const { signal } = options;
+    const timeoutMs = limit("timeoutMs", options.timeoutMs, this.settings.timeoutMs);
+    const deadlineMs = limit("deadlineMs", options.deadlineMs, this.settings.deadlineMs);
+    const headers = this.#headers(options);
+    const state = new RetryState({ ...this.settings.retries, ...parseRetries(options.retries) }, semantics.idempotent ?? true);
+    const sent: Sent = { status: 0 };
     for (;;) {
-      try {
-        return await this.#attempt(attempt, options, semantics);
-      } catch (error) {
-        if (error instanceof NotFound && semantics.resultIfGone !== undefined && state.maybeApplied) {
-          return semantics.resultIfGone;
-        }
-        const delay = state.nextDelay(error);
-        if (delay === undefined) {
-          throw error;
-        }
-        await sleep(delay, undefined, { signal: options.signal }).catch(() => options.signal?.throwIfAborted());
+      const timeLeft = Math.max(deadlineMs - state.elapsedMs, 1);
+      const result = await this.#attempt(attempt, { signal, headers, timeoutMs: Math.min(timeoutMs, timeLeft) }, semantics, sent);
+      if ("value" in result) {
+        return result.value;
       }
+      const { error, permanent = false } = result;
+      if (error instanceof NotFound && semantics.resultIfGone !== undefined && state.maybeApplied) {
+        return semantics.resultIfGone;
+      }
+      const delay = permanent ? undefined : state.nextDelay(error, deadlineMs - state.elapsedMs);
+      if (delay === undefined) {
+        throw finalError(result, sent, state);
+      }
+      await sleep(delay, signal);
+      signal?.throwIfAborted();
     }
+  }
+
+  #headers({ headers, requestId }: CallOptions): Record<string, string> {
+    const all = validatedHeaders({
+      "x-request-id": randomId(),
+      ...this.settings.headers,
+      ...lowerCase(headers),
+      ...(requestId !== undefined && { "x-request-id": requestId }),
+    });
+    if (!all["x-request-id"] || all["x-request-id"].length > 128) {
+      throw new InvalidInput("a request id has 1 to 128 characters");
+    }
+    return all;
   }
 
   async #attempt<T>(
     attempt: (init: AttemptInit) => Promise<AttemptResult<T>>,
-    { signal, timeoutMs = this.timeoutMs }: CallOptions,
+    { signal, headers, timeoutMs }: { signal: AbortSignal | undefined; headers: Record<string, string>; timeoutMs: number },
     { isResult }: CallSemantics<T>,
-  ): Promise<T> {
+    sent: Sent,
+  ): Promise<Failed | { value: T }> {
     signal?.throwIfAborted();
     // Not AbortSignal.any and AbortSignal.timeout: their listeners would accumulate on a long-lived signal.
     const controller = new AbortController();
     const abort = (): void => {
       controller.abort();
     };
-    const timer = setTimeout(abort, timeoutMs);
+    const stop = after(timeoutMs, abort);
     signal?.addEventListener("abort", abort);
-    const progress = { sent: false, status: 0 };
     const fetch: Fetch = async (request) => {
-      progress.sent = true;
-      const response = await this.fetch(request);
-      progress.status = response.status;
+      sent.request = request;
+      const response = await this.settings.fetch(request);
+      sent.status = response.status;
       return response;
     };
     let result: AttemptResult<T>;
     try {
-      result = await attempt({ signal: controller.signal, fetch });
+      result = await attempt({ signal: controller.signal, fetch, headers });
     } catch (error) {
       signal?.throwIfAborted();
       if (controller.signal.aborted) {
-        throw new CallTimeout(`no response within ${timeoutMs} ms`);
+        return { error: new CallTimeout("", { cause: error }), reason: `no complete response within ${seconds(timeoutMs)}` };
       }
-      if (!progress.sent) {
+      if (!sent.request) {
+        if (error instanceof RagstoreError) {
+          throw error;
+        }
         const reason = error instanceof Error ? error.message : String(error);
         throw new InvalidInput(`cannot be sent: ${reason}`, { cause: error });
       }
       if (error instanceof SyntaxError) {
-        throw new UnexpectedResponse(`HTTP ${progress.status} without JSON`, progress.status);
+        return { error: unexpectedResponse(sent.status, nameOf(sent.request)) };
       }
-      throw transportErrorFrom(error);
+      const { ErrorClass, ...failure } = failureOf(error);
+      return { error: new ErrorClass("", { cause: error }), ...failure };
     } finally {
-      clearTimeout(timer);
+      stop();
       signal?.removeEventListener("abort", abort);
     }
     const { ok, status } = result.response;
+    const call = sent.request ? nameOf(sent.request) : "";
     if (ok && typeof result.data === "object" && result.data !== null) {
-      return result.data;
+      return { value: result.data };
     }
     if (ok) {
-      throw new UnexpectedResponse(`HTTP ${status} without JSON`, status);
+      return { error: unexpectedResponse(status, call) };
     }
     if (isResult?.(status, result.error)) {
-      return result.error;
+      return { value: result.error };
     }
-    throw errorFrom(result.response, result.error);
+    return { error: errorFrom(result.response, result.error, call) };
+  }
+}
+
+/** The error to throw: with the call, and for a transport error the number of attempts and their time. */
+function finalError({ error, reason = "" }: Failed, { request }: Sent, { attempt, elapsedMs }: RetryState): unknown {
+  if (!(error instanceof RagstoreError) || !request) {
+    return error;
+  }
+  let final: RagstoreError = error;
+  if (error instanceof TransportError) {
+    const tries = attempt > 1 ? ` (${attempt} attempts in ${seconds(elapsedMs)})` : "";
+    const ErrorClass = error.constructor as typeof TransportError;
+    final = Object.assign(new ErrorClass(`${nameOf(request)}: ${reason}${tries}`, { cause: error.cause }), {
+      attempts: attempt,
+      elapsedMs,
+    });
+  }
+  return Object.assign(final, { method: request.method, url: bareUrl(request) });
+}
+
+function nameOf(request: Request): string {
+  return `${request.method} ${bareUrl(request)}`;
+}
+
+function bareUrl({ url }: Request): string {
+  return url.replace(/[?#].*$/s, "");
+}
+
+function limit(name: string, value: number | null | undefined, standard: number): number {
+  return value === undefined ? standard : milliseconds(name, value);
+}
+
+function seconds(elapsedMs: number): string {
+  return `${Number((elapsedMs / 1000).toPrecision(2))} s`;
+}
+
+function lowerCase(headers: Readonly<Record<string, string>> = {}): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+/**
+ * One attempt of a call whose types are not generated.
+ *
+ * @param method the HTTP method.
+ * @param url the URL.
+ * @param options the JSON to send, if any, and whether the response is read as JSON or as text.
+ */
+export function plainAttempt<T>(
+  method: string,
+  url: string,
+  { body, text = false }: { body?: unknown; text?: boolean } = {},
+): (init: AttemptInit) => Promise<AttemptResult<{ body: T }>> {
+  return async ({ signal, fetch, headers }) => {
+    const json = body === undefined ? undefined : JSON.stringify(body);
+    const accept = text ? "*/*" : "application/json";
+    const request = new Request(url, {
+      method,
+      signal,
+      headers: { accept, ...(json !== undefined && { "content-type": "application/json" }), ...headers },
+      redirect: "manual",
+      ...(json !== undefined && { body: json }),
+    });
+    const response = await fetch(request);
+    const received = await response.text();
+    return response.ok
+      ? { data: { body: (text ? received : JSON.parse(received)) as T }, response }
+      : { error: parsedOrText(received), response };
+  };
+}
+
+function parsedOrText(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
   }
 }

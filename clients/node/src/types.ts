@@ -1,7 +1,12 @@
-/** The types of the contract, and those that the generated schema cannot express. This module imports only the schema. */
+/** The types of the contract with the names of JavaScript: `topK` for the contract's `top_k`. */
 
+import type { CamelKeys } from "./casing.js";
+import type { Embedding } from "./embeddings.js";
 import type { components } from "./schema.js";
 
+export type { Embedding } from "./embeddings.js";
+
+/** The types of the OpenAPI document, with the names of the contract. */
 export type Schemas = components["schemas"];
 
 export type Collection = Schemas["Collection"];
@@ -10,32 +15,32 @@ export type CollectionDeleted = Schemas["CollectionDeleted"];
 export type CollectionError = Schemas["CollectionError"];
 export type CollectionMetadata = Schemas["CollectionMetadata"];
 export type CollectionPage = Schemas["CollectionPage"];
-export type DeleteAllResult = Schemas["DeleteAllResult"];
+export type DeleteAllResult = CamelKeys<Schemas["DeleteAllResult"]>;
 export type DeleteResult = Schemas["DeleteResult"];
+export type Distance = Collection["distance"];
 export type Document = Schemas["Document"];
 export type DocumentMetadata = Schemas["DocumentMetadata"];
 export type DocumentPage = Schemas["DocumentPage"];
 export type FieldError = Schemas["FieldError"];
-export type Health = Schemas["Health"];
-export type HealthDetails = Schemas["HealthDetails"];
-export type HnswParameters = Schemas["HnswParameters"];
+export type Health = Omit<CamelKeys<Schemas["Health"]>, "details"> & {
+  /** The state of Chroma. */
+  details: HealthDetails;
+};
+export type HealthDetails = CamelKeys<Schemas["HealthDetails"]>;
+export type HnswParameters = Options<CamelKeys<Schemas["HnswParameters"]>>;
 export type Match = Schemas["Match"];
 export type MetadataUpdated = Schemas["MetadataUpdated"];
 export type MetadataValues = Schemas["MetadataValues"];
-export type MultiQueryResults = Schemas["MultiQueryResults"];
-export type NewCollection = Schemas["NewCollection"];
+export type MultiQueryResults = CamelKeys<Schemas["MultiQueryResults"]>;
 export type Probe = Schemas["Probe"];
 export type Problem = Schemas["Problem"];
 export type ProblemCode = Schemas["ProblemCode"];
-export type QueryResults = Schemas["QueryResults"];
+export type QueryResults = CamelKeys<Schemas["QueryResults"]>;
 export type Scalar = Schemas["Scalar"];
 export type ServiceInfo = Schemas["ServiceInfo"];
 export type WhereDocument = Schemas["WhereDocument"];
 export type WhereOperators = Schemas["WhereOperators"];
 export type WriteResult = Schemas["WriteResult"];
-
-/** An embedding: numbers, or base64 of their little-endian float32 bytes. */
-export type Embedding = Float32Array | Float64Array | readonly number[] | string;
 
 /**
  * A filter over metadata. Several fields, and several operators on one field, must all hold.
@@ -48,19 +53,57 @@ export interface Where {
   [field: string]: Scalar | WhereOperators | Where[] | undefined;
 }
 
+/** The names of JavaScript, and fields that may be undefined. */
+type Options<T> = { [K in keyof T]?: T[K] | undefined };
+
 type WithWhere<T extends { where?: unknown }> = Omit<T, "where"> & {
   /** Filter over metadata. */
-  where?: Where | null;
+  where?: Where | null | undefined;
 };
 
 /** A document to store. */
 export type NewDocument = Omit<Schemas["NewDocument"], "embedding"> & { embedding: Embedding };
 
-/** The documents to list. An absent field does not restrict them. */
-export type DocumentFilter = WithWhere<Schemas["DocumentFilter"]>;
+/** A collection to create. */
+export type NewCollection = Options<Omit<CamelKeys<Schemas["NewCollection"]>, "name" | "hnsw">> & {
+  /** Parameters of Chroma's index. They cannot be changed later. */
+  hnsw?: HnswParameters | undefined;
+  /**
+   * With `getOrCreate`: `use` accepts an existing collection with another distance function or embedding model than
+   * these options have. By default that is a `CollectionMismatch`.
+   */
+  ifExists?: "use" | undefined;
+};
+
+/** The documents to select. An absent field does not restrict them. */
+export type Selection = WithWhere<
+  Pick<CamelFilter, "whereDocument" | "where"> & {
+    /** Only documents with these ids. */
+    ids?: readonly string[] | undefined;
+  }
+>;
+
+type CamelFilter = Options<CamelKeys<Schemas["DocumentFilter"]>>;
+
+/** Which documents to list, and how. */
+export type DocumentFilter = Selection & Pick<CamelFilter, "offset" | "include" | "total"> & {
+  /**
+   * Maximum number of documents: 100 by default, or with `ids` all of them. More than 1,000 are fetched in several
+   * requests.
+   */
+  limit?: number | undefined;
+};
+
+/** Which documents to iterate over, and how. */
+export type IterateOptions = Selection & Pick<CamelFilter, "offset" | "include"> & {
+  /** Maximum number of documents; all by default. */
+  limit?: number | undefined;
+  /** Number of documents in a request, 1 to 1,000: 1,000 by default. */
+  pageSize?: number | undefined;
+};
 
 /** The documents to delete: those with these ids that the filter selects. One of the two is required. */
-export type DeleteRequest = { ids: readonly string[]; where?: Where } | { where: Where };
+export type DeleteRequest = { ids: readonly string[]; where?: Where | undefined } | { ids?: undefined; where: Where };
 
 /** The optional fields of a similarity query. */
-export type QueryOptions = Omit<WithWhere<Schemas["QueryRequest"]>, "query_embedding">;
+export type QueryOptions = WithWhere<Options<Omit<CamelKeys<Schemas["QueryRequest"]>, "queryEmbedding">>>;

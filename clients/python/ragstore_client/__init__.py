@@ -4,7 +4,7 @@
     Retriever                     one query to several archives, one ranked result
     EmbeddingsClient, Embedder    embed queries
     registry, RetrievalProvider   everything that can be searched, by name
-    ragstore_client.langgraph     a tool and a node for LangGraph (extra `langgraph`)
+    ragstore_client.integrations.langgraph     a tool and a node for LangGraph (extra `langgraph`)
 
 Modules that need asyncio are loaded on first use, so that a program that only stores documents starts fast.
 """
@@ -17,6 +17,7 @@ from ragstore_client._exceptions import (
     BadGateway,
     BadRequest,
     CallTimeout,
+    CollectionMismatch,
     Conflict,
     ConnectFailed,
     ConnectionLost,
@@ -27,6 +28,7 @@ from ragstore_client._exceptions import (
     InvalidConfiguration,
     InvalidInput,
     NotFound,
+    NotTried,
     PayloadTooLarge,
     ProblemError,
     ProviderError,
@@ -45,6 +47,7 @@ from ragstore_client._exceptions import (
 )
 from ragstore_client._models import (
     JSON,
+    Base64,
     Collection,
     CollectionCreated,
     CollectionDeleted,
@@ -55,6 +58,7 @@ from ragstore_client._models import (
     Distance,
     Document,
     DocumentPage,
+    DocumentsUpdated,
     Embedding,
     Health,
     HealthDetails,
@@ -65,21 +69,31 @@ from ragstore_client._models import (
     MetadataValues,
     MultiQueryResults,
     NewDocument,
+    NewDocumentLike,
     Probe,
     QueryResults,
     Scalar,
     ServiceInfo,
     StoredMetadata,
+    Strings,
     Where,
     WriteResult,
 )
+from ragstore_client._options import CallOptions
+from ragstore_client._report import IngestionFailed, IngestionInterrupted, IngestionReport
 from ragstore_client._retries import NO_RETRIES, RetryPolicy
 from ragstore_client._sync.client import Client
+from ragstore_client._sync.handle import CollectionHandle
+from ragstore_client._sync.ingestion import Ingestion
 from ragstore_client._vectors import to_base64, to_float32
 from ragstore_client._version import __version__
 
 if TYPE_CHECKING:
     from ragstore_client._async.client import AsyncClient
+    from ragstore_client._async.handle import AsyncCollectionHandle
+    from ragstore_client._async.ingestion import AsyncIngestion
+    from ragstore_client._embedded import EmbeddedServiceFailed
+    from ragstore_client._frames import frame_documents
     from ragstore_client.rag._chroma_provider import ChromaConnection, ChromaProvider
     from ragstore_client.rag._config import RagArchiveConfig, RagConfig, RagSettings, extract_rag_config
     from ragstore_client.rag._connections import LoopThread
@@ -104,6 +118,10 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "ragstore_client._async.client": ("AsyncClient",),
+    "ragstore_client._async.handle": ("AsyncCollectionHandle",),
+    "ragstore_client._async.ingestion": ("AsyncIngestion",),
+    "ragstore_client._embedded": ("EmbeddedServiceFailed",),
+    "ragstore_client._frames": ("frame_documents",),
     "ragstore_client.rag._chroma_provider": (
         "ChromaConnection",
         "ChromaProvider",
@@ -165,10 +183,14 @@ __all__ = [
     "NO_RETRIES",
     "TEXTS",
     "AsyncClient",
+    "AsyncCollectionHandle",
+    "AsyncIngestion",
     "BackendDetector",
     "BadGateway",
     "BadRequest",
+    "Base64",
     "BatchLimits",
+    "CallOptions",
     "CallTimeout",
     "Capabilities",
     "ChromaConnection",
@@ -178,6 +200,8 @@ __all__ = [
     "CollectionCreated",
     "CollectionDeleted",
     "CollectionError",
+    "CollectionHandle",
+    "CollectionMismatch",
     "CollectionPage",
     "Conflict",
     "ConnectFailed",
@@ -187,6 +211,8 @@ __all__ = [
     "Distance",
     "Document",
     "DocumentPage",
+    "DocumentsUpdated",
+    "EmbeddedServiceFailed",
     "Embedder",
     "Embedding",
     "EmbeddingCache",
@@ -199,6 +225,10 @@ __all__ = [
     "Health",
     "HealthDetails",
     "HnswParameters",
+    "Ingestion",
+    "IngestionFailed",
+    "IngestionInterrupted",
+    "IngestionReport",
     "InvalidConfiguration",
     "InvalidInput",
     "LoopThread",
@@ -208,7 +238,9 @@ __all__ = [
     "MetadataValues",
     "MultiQueryResults",
     "NewDocument",
+    "NewDocumentLike",
     "NotFound",
+    "NotTried",
     "Outcome",
     "PayloadTooLarge",
     "Probe",
@@ -239,6 +271,7 @@ __all__ = [
     "SkipReason",
     "SkippedArchive",
     "StoredMetadata",
+    "Strings",
     "Texts",
     "TooManyRequests",
     "TransportError",
@@ -256,6 +289,7 @@ __all__ = [
     "extract_rag_config",
     "format_context",
     "format_passages",
+    "frame_documents",
     "registry",
     "to_base64",
     "to_float32",

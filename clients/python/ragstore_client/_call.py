@@ -18,7 +18,8 @@ class Call(msgspec.Struct, Generic[T_co], frozen=True):
         path: the path below the base URL, percent-encoded.
         decode: decodes the body of a successful response.
         params: the query string.
-        body: JSON to send.
+        body: what to send.
+        content_type: media type of the body.
         idempotent: whether sending it twice has the same effect as sending it once.
         accepted_statuses: statuses other than 2xx whose body is decoded as well.
         result_if_gone: the result of a 404 that follows an attempt which may have been applied.
@@ -29,6 +30,7 @@ class Call(msgspec.Struct, Generic[T_co], frozen=True):
     decode: Callable[[bytes], T_co]
     params: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
+    content_type: str = "application/json"
     idempotent: bool = True
     accepted_statuses: tuple[int, ...] = ()
     result_if_gone: T_co | None = None

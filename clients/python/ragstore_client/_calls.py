@@ -7,8 +7,7 @@ A filter is sent in a body, never in a URL: it contains metadata values, and URL
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
 import msgspec
@@ -16,12 +15,10 @@ import msgspec
 from ragstore_client import _models as models
 from ragstore_client._call import Call
 from ragstore_client._exceptions import InvalidInput, NotFound
-from ragstore_client._json import encode, to_builtins
+from ragstore_client._json import encode, to_builtins, to_strings, to_text
+from ragstore_client._models import Distance, Embedding, Metadata, NewDocument, NewDocumentLike, Strings, Where
 from ragstore_client._responses import decode_text, json_decoder
-from ragstore_client._vectors import to_base64
-
-if TYPE_CHECKING:
-    from ragstore_client._models import Distance, Embedding, Metadata, NewDocument, Where
+from ragstore_client._vectors import dimension_of, encode_vector
 
 MAX_PAGE_SIZE = 1000
 """Maximum number of documents that the service returns in one page."""
@@ -35,12 +32,14 @@ class DocumentFilter(msgspec.Struct, frozen=True, kw_only=True):
         where_document: a filter on texts.
         ids: select only these.
         include_embeddings: return the vectors as well.
+        include_texts: return the texts.
     """
 
     where: Where | None = None
     where_document: Where | None = None
-    ids: Sequence[str] | None = None
+    ids: Strings | None = None
     include_embeddings: bool = False
+    include_texts: bool = True
 
     def to_body(self) -> dict[str, object]:
         """The members of the request's body."""
@@ -48,8 +47,9 @@ class DocumentFilter(msgspec.Struct, frozen=True, kw_only=True):
         return _drop_none(
             where=None if where is None else to_builtins(where, "$.where"),
             where_document=None if where_document is None else to_builtins(where_document, "$.where_document"),
-            ids=None if self.ids is None else list(self.ids),
+            ids=None if self.ids is None else to_strings(self.ids, "ids"),
             include=["embedding"] if self.include_embeddings else None,
+            exclude=None if self.include_texts else ["text"],
         )
 
 
@@ -71,7 +71,7 @@ class SimilaritySearch(msgspec.Struct, frozen=True, kw_only=True):
     def to_body(self) -> dict[str, object]:
         """The members of the request's body."""
         return _drop_none(
-            query_embedding=to_base64(self.embedding),
+            query_embedding=encode_vector(self.embedding),
             top_k=self.top_k,
             max_distance=self.max_distance,
             min_score=self.min_score,
@@ -105,9 +105,9 @@ def create_collection(
     return Call("POST", "/collections", decode, body=encode(body), idempotent=get_or_create)
 
 
-def list_collections(*, limit: int | None, offset: int | None) -> Call[models.CollectionPage]:
+def list_collections(*, limit: int | None, offset: int | None, counts: bool = False) -> Call[models.CollectionPage]:
     """`GET /collections`."""
-    params = _params(limit=limit, offset=offset)
+    params = _params(limit=limit, offset=offset, counts="true" if counts else None)
     return Call("GET", "/collections", json_decoder(models.CollectionPage), params=params)
 
 
@@ -140,30 +140,61 @@ def metadata_values(name: str, field: str, *, limit: int | None) -> Call[models.
 # -- documents -----------------------------------------------------------------------------------
 
 
-def encode_document(document: NewDocument) -> bytes:
+class EncodedDocument(msgspec.Struct, frozen=True):
+    """A document of a request as JSON, with its id and its dimension."""
+
+    body: bytes
+    id: str | None
+    dimension: int
+
+
+def encode_document(document: NewDocumentLike, path: str = "$") -> EncodedDocument:
     """Encode one document of a request.
 
     Args:
         document: the document.
+        path: its path in the request, for errors.
 
     Returns:
-        A JSON object.
+        The document as a JSON object.
 
     Raises:
-        InvalidInput: the vector, or a metadata value, cannot be sent.
+        InvalidInput: a field cannot be sent, or is not one of a document's; the text has its path and never a value.
     """
+    if not isinstance(document, NewDocument):
+        document = _to_document(document, path)
     metadata = document.metadata
-    return encode(
-        _drop_none(
-            id=document.id,
-            text=document.text,
-            embedding=to_base64(document.embedding),
-            metadata=None if metadata is None else to_builtins(metadata, "$.metadata"),
-        )
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise InvalidInput(f"{path}.metadata: must be a mapping, not {type(metadata).__name__}")
+    id_ = None if document.id is None else to_text(document.id, f"{path}.id")
+    try:
+        vector = encode_vector(document.embedding)
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}.embedding: {error}") from None
+    members = _drop_none(
+        id=id_,
+        text=to_text(document.text, f"{path}.text"),
+        embedding=vector,
+        metadata=None if metadata is None else to_builtins(metadata, f"{path}.metadata"),
     )
+    try:
+        return EncodedDocument(encode(members), id_, dimension_of(vector))
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from None
 
 
-def encode_documents(documents: Iterable[NewDocument]) -> bytes:
+def _to_document(document: object, path: str) -> NewDocument:
+    if not isinstance(document, Mapping):
+        raise InvalidInput(f"{path}: must be a NewDocument or a mapping, not {type(document).__name__}")
+    known = NewDocument.__struct_fields__
+    if unknown := [key for key in document if key not in known]:
+        raise InvalidInput(f"{path}: unknown field {unknown[0]!r}; a document has {', '.join(known)}")
+    if missing := [key for key in ("text", "embedding") if document.get(key) is None]:
+        raise InvalidInput(f"{path}.{missing[0]}: required")
+    return NewDocument(**document)
+
+
+def encode_documents(documents: Iterable[NewDocumentLike]) -> bytes:
     """Encode the body of a request that stores documents.
 
     Args:
@@ -175,7 +206,10 @@ def encode_documents(documents: Iterable[NewDocument]) -> bytes:
     Raises:
         InvalidInput: a document cannot be sent.
     """
-    return documents_body(encode_document(document) for document in documents)
+    if isinstance(documents, str | bytes | Mapping | NewDocument):
+        raise InvalidInput(f"documents must be a list of documents, not one {type(documents).__name__}")
+    encoded = (encode_document(document, f"$.documents[{index}]") for index, document in enumerate(documents))
+    return documents_body(each.body for each in encoded)
 
 
 def documents_body(documents: Iterable[bytes]) -> bytes:
@@ -200,11 +234,12 @@ def list_documents(
     """`GET /collections/{c}/documents`, or `POST .../filter` when there is a filter."""
     path, decode = _collection_path(collection) + "/documents", json_decoder(models.DocumentPage)
     members = filter_.to_body()
-    if members.keys() <= {"include"}:
+    if members.keys() <= {"include", "exclude"}:
         params = _params(
             limit=limit,
             offset=offset,
             include="embedding" if filter_.include_embeddings else None,
+            exclude=None if filter_.include_texts else "text",
             total=None if total else "false",
         )
         return Call("GET", path, decode, params=params)
@@ -212,17 +247,33 @@ def list_documents(
     return Call("POST", path + "/filter", decode, body=body)
 
 
-def get_document(collection: str, document_id: str) -> Call[models.Document]:
+def get_document(collection: str, document_id: str, *, include_embeddings: bool) -> Call[models.Document]:
     """`GET /collections/{c}/documents/{id}`."""
     if document_id in (".", ".."):
         # Proxies and servers remove these segments from a path, even percent-encoded.
-        body = encode({"ids": [document_id], "total": False})
+        filter_ = DocumentFilter(ids=[document_id], include_embeddings=include_embeddings)
+        body = encode(filter_.to_body() | {"total": False})
         return Call("POST", _collection_path(collection) + "/documents/filter", _decode_only_document, body=body)
     path = f"{_collection_path(collection)}/documents/{_path_segment(document_id)}"
-    return Call("GET", path, json_decoder(models.Document))
+    params = _params(include="embedding" if include_embeddings else None)
+    return Call("GET", path, json_decoder(models.Document), params=params)
 
 
-def delete_documents(collection: str, *, ids: Sequence[str] | None, where: Where | None) -> Call[models.DeleteResult]:
+def update_documents(
+    collection: str, updates: Mapping[str, Metadata], *, replace: bool
+) -> Call[models.DocumentsUpdated]:
+    """`PATCH /collections/{c}/documents`."""
+    if not isinstance(updates, Mapping):
+        raise InvalidInput(f"updates must be a mapping of ids to metadata, not {type(updates).__name__}")
+    documents = [
+        {"id": to_text(id_, "an id"), "metadata": to_builtins(metadata, f"$.documents[{index}].metadata")}
+        for index, (id_, metadata) in enumerate(updates.items())
+    ]
+    body = encode({"documents": documents, "mode": "replace" if replace else "merge"})
+    return Call("PATCH", _collection_path(collection) + "/documents", json_decoder(models.DocumentsUpdated), body=body)
+
+
+def delete_documents(collection: str, *, ids: Strings | None, where: Where | None) -> Call[models.DeleteResult]:
     """`POST /collections/{c}/documents/delete`."""
     body = encode(DocumentFilter(ids=ids, where=where).to_body())
     path = _collection_path(collection) + "/documents/delete"
@@ -244,11 +295,15 @@ def query(collection: str, search: SimilaritySearch, filter_: DocumentFilter) ->
 
 
 def query_collections(
-    collections: str | Sequence[str], search: SimilaritySearch, filter_: DocumentFilter
+    collections: str | Strings, search: SimilaritySearch, filter_: DocumentFilter
 ) -> Call[models.MultiQueryResults]:
     """`POST /query`."""
     members: dict[str, object]
-    members = {"collection": collections} if isinstance(collections, str) else {"collections": list(collections)}
+    members = (
+        {"collection": collections}
+        if isinstance(collections, str)
+        else {"collections": to_strings(collections, "collections")}
+    )
     body = encode(members | search.to_body() | filter_.to_body())
     return Call("POST", "/query", json_decoder(models.MultiQueryResults), body=body)
 
@@ -291,6 +346,7 @@ def _collection_path(name: str) -> str:
 
 
 def _path_segment(name: str) -> str:
+    name = to_text(name, "name")
     if name in ("", ".", ".."):
         # As segments of a path these have another meaning for every proxy.
         raise InvalidInput(f"{name!r} cannot be a segment of a path")

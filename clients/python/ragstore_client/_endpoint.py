@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 import base64
+import os
 import secrets
 from collections.abc import Mapping
 from urllib.parse import unquote
 
 import httpx
 import msgspec
+from msgspec import UnsetType
 
 from ragstore_client._exceptions import InvalidConfiguration
 from ragstore_client._version import __version__
 
 DEFAULT_URL = "http://127.0.0.1:8080"
+
+
+def endpoint_of_client(url: str | None, api_key: str | UnsetType | None) -> Endpoint:
+    """The endpoint of a client: its arguments, and the environment for those that are not given.
+
+    Args:
+        url: the base URL; `RAGSTORE_URL` when None, and without that variable `http://127.0.0.1:8080`.
+        api_key: the key; None for no key. `RAGSTORE_API_KEY` when not given, unless the URL has a user and password.
+
+    Returns:
+        The endpoint.
+
+    Raises:
+        InvalidConfiguration: the URL is not valid, or a header cannot carry the key.
+    """
+    if url is None:
+        url = os.environ.get("RAGSTORE_URL", "").strip() or DEFAULT_URL
+    if isinstance(api_key, UnsetType):
+        in_url = "@" in str(url)
+        api_key = None if in_url else os.environ.get("RAGSTORE_API_KEY", "").strip() or None
+    return parse_endpoint(url, api_key)
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -62,11 +85,15 @@ def parse_endpoint(url: str, api_key: str | None = None) -> Endpoint:
     """
     try:
         parsed = httpx.URL(url.strip())
+    except (AttributeError, TypeError):
+        raise InvalidConfiguration(f"the base URL must be a string, not {type(url).__name__}") from None
     except httpx.InvalidURL:
         raise InvalidConfiguration("the base URL is not a URL") from None
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise InvalidConfiguration("the base URL must begin with http:// or https:// and name a host")
     authorization = ""
+    if parsed.port == 0:
+        raise InvalidConfiguration("the port of the base URL must be 1 to 65535")
     if api_key is not None:
         authorization = f"Bearer {_validate_key(api_key)}"
     elif parsed.userinfo:
@@ -76,7 +103,9 @@ def parse_endpoint(url: str, api_key: str | None = None) -> Endpoint:
     return Endpoint(str(bare).rstrip("/"), authorization)
 
 
-def _validate_key(api_key: str) -> str:
+def _validate_key(api_key: object) -> str:
+    if not isinstance(api_key, str):
+        raise InvalidConfiguration(f"an API key must be a string, not {type(api_key).__name__}")
     if not api_key or not api_key.isascii() or not api_key.isprintable() or " " in api_key:
         raise InvalidConfiguration("an API key must be printable ASCII without spaces")
     return api_key

@@ -3,6 +3,9 @@
     RagstoreError
     ├── InvalidInput                the arguments cannot be sent (also a ValueError)
     ├── InvalidConfiguration        a URL, a setting or a rag_config is wrong (also a ValueError)
+    ├── CollectionMismatch          get_or_create found a collection with other settings
+    ├── IngestionFailed             documents of an ingestion were not stored
+    ├── NotTried                    a document of an ingestion was not sent
     ├── TransportError              no complete response
     │   ├── ConnectFailed           no connection: nothing was sent
     │   ├── ConnectionLost          the connection was lost: the request may have been applied
@@ -28,8 +31,9 @@
         └── ProviderExists          the name is taken
 
 `ProblemError` carries the members of the problem document: `status`, `code`, `title`, `detail`, `errors`. Match on
-`code`, not on texts: it is stable. For logs use `describe`: the other texts may repeat what a server sent, and a server
-that is not ragstore may send anything.
+`code`, not on texts: it is stable. The errors of a call have its `method` and `url`; a `TransportError` has the number
+of `attempts`, the time that they took, and the error of httpx as `__cause__`. For logs use `describe`: the other texts
+may repeat what a server sent, and a server that is not ragstore may send anything.
 """
 
 from __future__ import annotations
@@ -53,7 +57,15 @@ class FieldError(msgspec.Struct, frozen=True):
 
 
 class RagstoreError(Exception):
-    """Base class of the errors of this package."""
+    """Base class of the errors of this package.
+
+    Attributes:
+        method: the HTTP method of the call that failed; empty when no call was made.
+        url: its URL, without the query string.
+    """
+
+    method: str = ""
+    url: str = ""
 
 
 class InvalidInput(RagstoreError, ValueError):
@@ -64,12 +76,34 @@ class InvalidConfiguration(RagstoreError, ValueError):
     """A URL, an environment variable, a `rag_config` or a provider's configuration is invalid."""
 
 
+class CollectionMismatch(RagstoreError):
+    """`get_or_create` found a collection with another distance function or embedding model than the arguments say."""
+
+
+class NotTried(RagstoreError):
+    """A document was not sent, because `BatchLimits.requests` requests had been sent for its batch."""
+
+
 class TransportError(RagstoreError):
-    """No complete response was received."""
+    """No complete response was received.
+
+    Attributes:
+        attempts: number of attempts.
+        elapsed_seconds: time from the start of the first attempt to the end of the last one.
+    """
+
+    attempts: int = 1
+    elapsed_seconds: float = 0.0
+
+    def __str__(self) -> str:
+        """The call, what happened, and after how many attempts."""
+        call = f"{self.method} {self.url}: " if self.url else ""
+        tries = f" ({self.attempts} attempts in {self.elapsed_seconds:.1f} s)" if self.attempts > 1 else ""
+        return f"{call}{self.args[0] if self.args else type(self).__name__}{tries}"
 
 
 class ConnectFailed(TransportError):
-    """No connection could be made. Nothing was sent."""
+    """No connection could be made: refused, unknown host, TLS. Nothing was sent."""
 
 
 class ConnectionLost(TransportError):
@@ -91,6 +125,10 @@ class UnexpectedResponse(RagstoreError):
         super().__init__(message)
         self.status = status
 
+    def __str__(self) -> str:
+        """The call, and what is wrong with the response."""
+        return f"{self.method} {self.url}: {self.args[0]}" if self.url else str(self.args[0])
+
 
 class ProblemError(RagstoreError):
     """The service responded with an error.
@@ -99,7 +137,8 @@ class ProblemError(RagstoreError):
         status: the HTTP status.
         title: the kind of problem, in a few words.
         detail: the explanation, for people to read.
-        errors: the invalid fields, if any.
+        errors: the invalid fields, if any; the service lists up to 100.
+        errors_omitted: number of invalid fields that are not listed.
         code: the stable, machine-readable kind of problem, such as `collection_not_found`; None when the server sent
             none, as a service before version 0.2 does.
         type: a URI that identifies the kind of problem.
@@ -116,6 +155,7 @@ class ProblemError(RagstoreError):
         detail: str = "",
         errors: Sequence[FieldError] = (),
         *,
+        errors_omitted: int = 0,
         code: str | None = None,
         type: str = "about:blank",
         request_id: str | None = None,
@@ -126,6 +166,7 @@ class ProblemError(RagstoreError):
         self.title = title
         self.detail = detail
         self.errors = tuple(errors)
+        self.errors_omitted = errors_omitted
         self.code = code
         self.type = type
         self.request_id = request_id

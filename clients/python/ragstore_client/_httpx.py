@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import os
 from functools import cache
 from typing import TYPE_CHECKING
 
 import httpx
+import msgspec
 
 from ragstore_client._exceptions import (
     CallTimeout,
     ConnectFailed,
     ConnectionLost,
+    InvalidConfiguration,
     RagstoreError,
     UnexpectedResponse,
 )
 
 if TYPE_CHECKING:
     import ssl
-
-_CONNECT_ERRORS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 @cache
@@ -36,25 +38,111 @@ def break_reference_cycle(response: httpx.Response) -> None:
     response.stream = httpx.ByteStream(b"")
 
 
-def from_httpx_error(error: httpx.HTTPError, timeout: float) -> RagstoreError:
+class Timeout(msgspec.Struct, frozen=True):
+    """The time limit of an attempt.
+
+    Attributes:
+        total_seconds: of the whole attempt; None for no limit.
+        steps: of its steps, for httpx.
+    """
+
+    total_seconds: float | None
+    steps: httpx.Timeout
+
+    def __str__(self) -> str:
+        """The limit, for an error."""
+        return f"{self.total_seconds:g} s" if self.total_seconds is not None else "the time limit"
+
+
+def parse_timeout(timeout: float | httpx.Timeout | None) -> Timeout:
+    """Parse the `timeout` argument of a client.
+
+    Args:
+        timeout: seconds for an attempt; an `httpx.Timeout` for the steps of one; or None for no limit.
+
+    Returns:
+        The time limit.
+
+    Raises:
+        InvalidConfiguration: it is of another type, or not a positive number.
+    """
+    if timeout is None or isinstance(timeout, httpx.Timeout):
+        return Timeout(None, httpx.Timeout(timeout))
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        message = f"timeout must be a number of seconds, an httpx.Timeout or None, not {type(timeout).__name__}"
+        raise InvalidConfiguration(message)
+    if not timeout > 0 or math.isinf(timeout):
+        raise InvalidConfiguration("timeout must be greater than 0 and finite; None means no limit")
+    return Timeout(float(timeout), httpx.Timeout(timeout))
+
+
+def from_httpx_error(error: httpx.HTTPError, timeout: Timeout) -> RagstoreError:
     """Convert an error of httpx.
 
     Args:
         error: the error.
-        timeout: the time limit of the attempt, in seconds.
+        timeout: the time limit of the attempt.
 
     Returns:
         The exception to raise.
     """
-    if isinstance(error, _CONNECT_ERRORS):
-        return ConnectFailed(f"no connection: {type(error).__name__}")
+    reason = _reason(error)
+    if isinstance(error, httpx.ConnectTimeout):
+        return ConnectFailed(f"no connection within {timeout}")
+    if isinstance(error, httpx.PoolTimeout):
+        return ConnectFailed(f"no free connection within {timeout}: all of them are in use")
+    if isinstance(error, httpx.ConnectError):
+        return ConnectFailed(reason or "no connection")
     if isinstance(error, httpx.TimeoutException):
-        return timeout_error(timeout)
+        return CallTimeout(f"no complete response within {timeout}")
     if isinstance(error, httpx.DecodingError):
         return UnexpectedResponse("the body could not be decompressed", 0)
-    return ConnectionLost(f"connection lost: {type(error).__name__}")
+    if isinstance(error, httpx.ProxyError):
+        return ConnectFailed("the proxy made no connection")
+    # Nothing of the server's is in these texts: httpx and the operating system write them.
+    return ConnectionLost(f"connection lost: {reason or _WORDS.get(type(error), type(error).__name__)}")
 
 
-def timeout_error(timeout: float) -> CallTimeout:
+def timeout_error(timeout_seconds: float) -> CallTimeout:
     """The error for a response that was not complete in time."""
-    return CallTimeout(f"no complete response within {timeout:g} s")
+    return CallTimeout(f"no complete response within {timeout_seconds:g} s")
+
+
+_WORDS: dict[type[Exception], str] = {
+    httpx.RemoteProtocolError: "the server closed it without a complete response, or does not speak HTTP",
+    httpx.ReadError: "while the response was read",
+    httpx.WriteError: "while the request was sent",
+}
+
+
+def _reason(error: BaseException) -> str:
+    """The reason that the operating system or TLS gave, from the causes of an error."""
+    seen: list[BaseException] = []
+    pending: list[BaseException | None] = [error]
+    while pending:
+        cause = pending.pop()
+        if cause is None or cause in seen:
+            continue
+        seen.append(cause)
+        if words := _words_for(cause):
+            return words
+        pending += [cause.__context__, cause.__cause__]
+        if isinstance(cause, BaseExceptionGroup):
+            pending += cause.exceptions
+    return ""
+
+
+def _words_for(error: BaseException) -> str:
+    # `ssl` and `socket` are loaded by httpx only when they are needed.
+    kind = type(error).__name__
+    if kind == "SSLCertVerificationError":
+        return f"TLS: the certificate is not valid: {getattr(error, 'verify_message', '')}"
+    if kind.startswith("SSL"):
+        reason = str(getattr(error, "reason", "") or kind).replace("_", " ").lower()
+        return f"TLS: {reason}" + (" (does the server speak plain HTTP?)" if "version number" in reason else "")
+    if kind == "gaierror":
+        return "unknown host"
+    if isinstance(error, OSError) and error.errno is not None:
+        # asyncio's own text has the address in place of the reason.
+        return os.strerror(error.errno).lower() if error.errno > 0 else ""
+    return ""

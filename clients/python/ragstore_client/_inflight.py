@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from ragstore_client._batches import Batch, Batcher, Delivery, Outcome
 from ragstore_client._exceptions import InvalidInput, RagstoreError
+from ragstore_client._report import IngestionReport
 
 TaskT = TypeVar("TaskT")
 
@@ -49,7 +50,7 @@ class InFlight(Generic[TaskT]):
 
 
 class IngestionProgress:
-    """The error that ends an ingestion, once there is one.
+    """The counts of an ingestion, and the error that ends it, once there is one.
 
     Args:
         batcher: adjusted to the result of each delivery.
@@ -57,6 +58,7 @@ class IngestionProgress:
 
     def __init__(self, batcher: Batcher) -> None:
         self._batcher = batcher
+        self._report = IngestionReport()
         self.failure: RagstoreError | None = None
         self.source_failure: Exception | None = None
 
@@ -64,11 +66,23 @@ class IngestionProgress:
         """Record the delivery of a batch and return its outcomes."""
         self._batcher.adjust(delivery)
         self.failure = self.failure or delivery.failure
-        return delivery.outcomes
+        return self._count(delivery.outcomes)
 
     def unsent(self, batch: Batch) -> list[Outcome]:
         """The outcomes of a batch that is not sent because the ingestion has failed."""
-        return [Outcome(entry.index, entry.id, entry.error or self.failure) for entry in batch.entries]
+        return self._count([Outcome(entry.index, entry.id, entry.error or self.failure) for entry in batch.entries])
+
+    @property
+    def report(self) -> IngestionReport:
+        """The counts so far."""
+        report = self._report
+        report.in_flight = self._batcher.read - report.stored - report.failed
+        return report
+
+    def _count(self, outcomes: list[Outcome]) -> list[Outcome]:
+        for outcome in outcomes:
+            self._report.add(outcome)
+        return outcomes
 
     def raise_failure(self) -> None:
         """Raise the error that ended the ingestion, if any."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import msgspec
 
@@ -53,23 +53,72 @@ def to_builtins(value: object, path: str = "$") -> object:
 
 
 def _to_builtins(value: object, path: str) -> object:
-    if value is None or isinstance(value, str | bool | int):
+    kind = type(value)
+    if value is None or kind is str or kind is int or kind is bool:
         return value
+    if isinstance(value, str):
+        return str.__str__(value)  # numpy's strings and other subclasses, which msgspec does not encode
+    if isinstance(value, int):
+        return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidInput(f"{path}: a number must be finite")
         return float(value)
     if isinstance(value, Mapping):
         return {_key(key, path): _to_builtins(item, f"{path}.{key}") for key, item in value.items()}
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise InvalidInput(f"{path}: {kind.__name__} is not a JSON type")
     if isinstance(value, Sequence | Set):
         return [_to_builtins(item, f"{path}[{index}]") for index, item in enumerate(value)]
-    unwrap = getattr(value, "item", None)  # numpy's scalars, and arrays of one value
-    if callable(unwrap):
-        return _to_builtins(unwrap(), path)
-    raise InvalidInput(f"{path}: {type(value).__name__} is not a JSON type")
+    if getattr(value, "shape", None) == ():  # numpy's scalars
+        item = value.item()  # type: ignore[attr-defined]  # what has a shape is of numpy, or like it
+        if type(item) is not kind:
+            return _to_builtins(item, path)
+    raise InvalidInput(f"{path}: {kind.__name__} is not a JSON type")
+
+
+def to_text(value: object, path: str) -> str:
+    """Convert a value that must be a string.
+
+    Args:
+        value: a string, or numpy's kind of one.
+        path: JSON path of the value, for the error.
+
+    Returns:
+        The string.
+
+    Raises:
+        InvalidInput: it is of another type.
+    """
+    if type(value) is str:
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise InvalidInput(f"{path}: must be a string, not {type(value).__name__}")
+
+
+def to_strings(values: Iterable[str], name: str) -> list[str]:
+    """Convert several strings, such as ids.
+
+    Args:
+        values: the strings. One `str` is refused: its characters would be used, `"12"` as `"1"` and `"2"`.
+        name: the argument's name, for the error.
+
+    Returns:
+        The strings as a list.
+
+    Raises:
+        InvalidInput: the value is a single string, or no collection of strings.
+    """
+    if isinstance(values, str | bytes):
+        raise InvalidInput(f"{name} must be a list of strings, not one {type(values).__name__}: use [{name[:-1]}]")
+    try:
+        return [to_text(value, f"{name}[{index}]") for index, value in enumerate(values)]
+    except TypeError:
+        raise InvalidInput(f"{name} must be a list of strings, not {type(values).__name__}") from None
 
 
 def _key(key: object, path: str) -> str:
     if isinstance(key, str):
-        return key
+        return str.__str__(key)
     raise InvalidInput(f"{path}: a key must be a string, not {type(key).__name__}")

@@ -5,48 +5,29 @@ Unknown fields of a response are ignored, so that a newer service can send more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
-JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
-"""Any JSON value."""
-
-Where: TypeAlias = "Mapping[str, JSON]"
-"""A filter: field names to values, operators (`$eq`, `$in`, ...) or, under `$and` and `$or`, further filters."""
-
-Scalar: TypeAlias = str | int | float | bool
-"""One metadata value."""
-
-Metadata: TypeAlias = "Mapping[str, Scalar | Sequence[Scalar] | None]"
-"""Metadata to store. None means "absent"; the items of a list are of one type."""
-
-StoredMetadata: TypeAlias = dict[str, Scalar | list[Scalar]]
-"""Metadata as stored."""
+from ragstore_client._types import JSON as JSON
+from ragstore_client._types import ArrayLike as ArrayLike
+from ragstore_client._types import Base64 as Base64
+from ragstore_client._types import Distance as Distance
+from ragstore_client._types import Embedding as Embedding
+from ragstore_client._types import FloatOrNaN as FloatOrNaN
+from ragstore_client._types import Metadata as Metadata
+from ragstore_client._types import Scalar as Scalar
+from ragstore_client._types import StoredMetadata as StoredMetadata
+from ragstore_client._types import Strings as Strings
+from ragstore_client._types import Where as Where
 
 
-class ArrayLike(Protocol):
-    """numpy's arrays, for type checkers, which recognise their buffer only from Python 3.12 on."""
-
-    def tobytes(self) -> bytes:
-        """The raw values."""
-        ...
-
-    def tolist(self) -> object:
-        """The values as a list."""
-        ...
-
-
-Embedding: TypeAlias = "Sequence[float] | Buffer | ArrayLike | str"
-"""A vector to send: a sequence of numbers, anything with a buffer of numbers (`array`, `memoryview`, numpy),
-little-endian float32 as `bytes`, or those bytes in base64 as a string."""
-
-Distance: TypeAlias = Literal["cosine", "l2", "ip"]
+def none_if_nan(number: float) -> float | None:
+    """None for NaN, where a program that takes "unknown" as None needs it."""
+    return None if math.isnan(number) else number
 
 
 class NewDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +35,8 @@ class NewDocument(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         text: the text.
-        embedding: the vector, of the collection's dimension.
+        embedding: the vector, of the collection's dimension: a sequence of numbers, anything with a buffer of numbers
+            (`array`, `memoryview`, numpy), little-endian float32 as `bytes`, or `Base64`.
         id: the id; the service generates one when it is None.
         metadata: values to filter by.
     """
@@ -64,19 +46,27 @@ class NewDocument(msgspec.Struct, frozen=True, kw_only=True):
     id: str | None = None
     metadata: Metadata | None = None
 
+    def __repr__(self) -> str:
+        """The document without its text and its vector, which would fill a screen."""
+        return f"NewDocument(id={self.id!r}, text=<{len(self.text)} characters>, metadata={self.metadata!r})"
+
+
+NewDocumentLike: TypeAlias = NewDocument | Mapping[str, object]
+"""A document to store, as a struct or as a mapping with the struct's fields."""
+
 
 class Document(msgspec.Struct, frozen=True):
     """A stored document.
 
     Attributes:
         id: its id.
-        text: its text; empty when it has none.
+        text: its text; empty when it has none, or was not requested.
         metadata: its metadata.
         embedding: its vector as float32 values, when requested.
     """
 
     id: str
-    text: str
+    text: str = ""
     metadata: StoredMetadata = {}
     embedding: list[float] | None = None
 
@@ -96,7 +86,7 @@ class Collection(msgspec.Struct, frozen=True):
     metadata: StoredMetadata = {}
     count: int | None = 0
     dimension: int | None = None
-    distance: str = "cosine"
+    distance: Distance = "cosine"
 
 
 class HnswParameters(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -129,7 +119,7 @@ class CollectionCreated(msgspec.Struct, frozen=True):
     name: str
     metadata: StoredMetadata = {}
     dimension: int | None = None
-    distance: str = "cosine"
+    distance: Distance = "cosine"
     warnings: list[str] = []
 
 
@@ -205,6 +195,22 @@ class WriteResult(msgspec.Struct, frozen=True):
     ids: list[str]
 
 
+class DocumentsUpdated(msgspec.Struct, frozen=True):
+    """The result of changing the metadata of documents, all of them.
+
+    Attributes:
+        status: `updated`.
+        collection: the collection.
+        count: number of documents.
+        mode: `merge` or `replace`.
+    """
+
+    status: str
+    collection: str
+    count: int
+    mode: str = "merge"
+
+
 class DocumentPage(msgspec.Struct, frozen=True):
     """A page of matching documents, in insertion order.
 
@@ -252,21 +258,28 @@ class Match(msgspec.Struct, frozen=True):
 
     Attributes:
         id: its id.
-        text: its text.
+        text: its text; empty when it was not requested.
         metadata: its metadata.
-        distance: its distance from the query; None when float32 cannot represent it.
-        score: its similarity to the query; for cosine, 1 is the same direction.
+        distance: its distance from the query; NaN, which no comparison finds, when float32 cannot represent it.
+        score: its similarity to the query; for cosine, 1 is the same direction. NaN as above.
         collection: its collection, in a query of several collections.
         embedding: its vector, when requested.
     """
 
     id: str
-    text: str
+    text: str = ""
     metadata: StoredMetadata = {}
-    distance: float | None = None
-    score: float | None = None
+    distance: FloatOrNaN = math.nan
+    score: FloatOrNaN = math.nan
     collection: str | None = None
     embedding: list[float] | None = None
+
+    def __post_init__(self) -> None:
+        """Replace the contract's null by NaN, so that a distance can be compared without a check."""
+        if self.distance is None:
+            msgspec.structs.force_setattr(self, "distance", math.nan)
+        if self.score is None:
+            msgspec.structs.force_setattr(self, "score", math.nan)
 
 
 class CollectionError(msgspec.Struct, frozen=True):

@@ -16,6 +16,8 @@ from ragstore_client._exceptions import FieldError, ProblemError, UnexpectedResp
 
 T = TypeVar("T")
 
+_NO_RAGSTORE = "what responded is no ragstore service: check the base URL, its port and its path"
+
 
 class _Problem(msgspec.Struct):
     """A problem document (RFC 9457). Every member is optional, as in the RFC."""
@@ -24,6 +26,7 @@ class _Problem(msgspec.Struct):
     title: str = ""
     detail: str = ""
     errors: list[FieldError] = []
+    errors_omitted: object = 0
     code: object = None  # of any type: other servers send numbers
 
 
@@ -44,7 +47,9 @@ def decode_text(body: bytes) -> str:
     return body.decode("utf-8")
 
 
-def parse_response(call: Call[T], status: int, headers: Mapping[str, str], body: bytes) -> T:
+def parse_response(
+    call: Call[T], status: int, headers: Mapping[str, str], body: bytes, *, of_ragstore: bool = False
+) -> T:
     """Parse the response to a call.
 
     Args:
@@ -52,6 +57,7 @@ def parse_response(call: Call[T], status: int, headers: Mapping[str, str], body:
         status: the HTTP status.
         headers: the response's headers; names in lower case, unless the mapping ignores case.
         body: the body, decompressed.
+        of_ragstore: whether a ragstore service should have sent it.
 
     Returns:
         The decoded body.
@@ -65,16 +71,17 @@ def parse_response(call: Call[T], status: int, headers: Mapping[str, str], body:
     if status in call.accepted_statuses:
         with contextlib.suppress(UnexpectedResponse):
             return _decode(call.decode, status, body)
-    raise parse_problem(status, headers, body)
+    raise parse_problem(status, headers, body, of_ragstore=of_ragstore)
 
 
-def parse_problem(status: int, headers: Mapping[str, str], body: bytes) -> ProblemError:
+def parse_problem(status: int, headers: Mapping[str, str], body: bytes, *, of_ragstore: bool = False) -> ProblemError:
     """Parse an error response.
 
     Args:
         status: the HTTP status.
         headers: the response's headers, as for `parse_response`.
         body: a problem document, or whatever a proxy has sent in its place.
+        of_ragstore: whether a ragstore service should have sent it; the detail then says if something else did.
 
     Returns:
         The exception to raise.
@@ -82,12 +89,16 @@ def parse_problem(status: int, headers: Mapping[str, str], body: bytes) -> Probl
     try:
         document = msgspec.json.decode(body, type=_Problem)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        document = _Problem(title=_reason_phrase(status))
+        document = _Problem()
+    if of_ragstore and status in (404, 405) and not (document.title or document.code):
+        # Each problem document of a ragstore has both. FastAPI's has neither, and Chroma's is FastAPI's or empty.
+        document.title, document.detail = _reason_phrase(status), _NO_RAGSTORE
     return ProblemError.class_for(status)(
         status,
         document.title or _reason_phrase(status),
         document.detail,
         document.errors,
+        errors_omitted=document.errors_omitted if isinstance(document.errors_omitted, int) else 0,
         code=document.code if isinstance(document.code, str) else None,
         type=document.type,
         request_id=headers.get("x-request-id"),
@@ -124,7 +135,7 @@ def _decode(decode: Callable[[bytes], T], status: int, body: bytes) -> T:
         # A ValidationError names types and a path; the text of other errors could repeat the body.
         reason = str(error) if isinstance(error, msgspec.ValidationError) else type(error).__name__
         raise UnexpectedResponse(
-            f"HTTP {status} with a body that does not match the contract: {reason}", status
+            f"HTTP {status} with a body that does not match the contract: {reason}; is this a ragstore service?", status
         ) from None
 
 

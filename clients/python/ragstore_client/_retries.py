@@ -9,6 +9,7 @@ retry.
 
 from __future__ import annotations
 
+import math
 import random
 import time
 
@@ -18,6 +19,7 @@ from ragstore_client._exceptions import (
     BadGateway,
     ConnectFailed,
     GatewayTimeout,
+    InvalidConfiguration,
     ProblemError,
     RagstoreError,
     RequestTimeout,
@@ -28,8 +30,16 @@ from ragstore_client._exceptions import (
 
 _NOT_APPLIED = (ConnectFailed, RequestTimeout, TooManyRequests)
 _TRANSIENT = (TransportError, RequestTimeout, TooManyRequests, BadGateway, Unavailable, GatewayTimeout)
+_UNLIMITED = 1_000_000
+_LASTING_CAP = 2.0
+"""Maximum delay of a retry that lasts by time: a service that is back is used again soon."""
+
 _MAX_DOUBLINGS = 60
 """A delay that doubles more often exceeds any cap, and in the end the range of a float."""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,13 +49,39 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         attempts: maximum number of attempts of one call; 1 disables retries.
         base: maximum delay before the second attempt, in seconds; it doubles with each further attempt.
         cap: maximum delay before any attempt, in seconds, unless the service sends a longer `Retry-After`.
-        budget: seconds after the start of the first attempt within which another attempt may start.
+        budget: seconds after the start of the first attempt within which another attempt may start. With four attempts
+            it matters only when the service sends a long `Retry-After`.
+
+    Raises:
+        InvalidConfiguration: a value is of another type, negative or not finite, or `attempts` is less than 1.
     """
 
     attempts: int = 4
     base: float = 0.2
     cap: float = 5.0
     budget: float = 30.0
+
+    def __post_init__(self) -> None:
+        """Validate the policy."""
+        if type(self.attempts) is not int or self.attempts < 1:
+            raise InvalidConfiguration("retries: attempts must be a whole number of at least 1")
+        for name in ("base", "cap", "budget"):
+            value = getattr(self, name)
+            if not _is_number(value) or not 0 <= value < math.inf:
+                raise InvalidConfiguration(f"retries: {name} must be a number of seconds, at least 0 and finite")
+
+    def lasting(self, seconds: float) -> RetryPolicy:
+        """The policy for work that must outlive a restart of the service: any number of attempts within a time.
+
+        Args:
+            seconds: the time.
+
+        Returns:
+            The policy; this one when it does not retry at all.
+        """
+        if self.attempts == 1:
+            return self
+        return RetryPolicy(attempts=_UNLIMITED, base=self.base, cap=min(self.cap, _LASTING_CAP), budget=seconds)
 
     def start(self, *, idempotent: bool) -> RetryState:
         """Start a call.
@@ -62,6 +98,27 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 NO_RETRIES = RetryPolicy(attempts=1)
 
 
+def parse_retries(retries: RetryPolicy | int | None) -> RetryPolicy:
+    """Parse the `retries` argument of a client.
+
+    Args:
+        retries: a policy; the number of retries after the first attempt; or None for `RetryPolicy()`.
+
+    Returns:
+        The policy.
+
+    Raises:
+        InvalidConfiguration: it is none of these.
+    """
+    if retries is None:
+        return RetryPolicy()
+    if isinstance(retries, RetryPolicy):
+        return retries
+    if type(retries) is int and retries >= 0:
+        return RetryPolicy(attempts=retries + 1)
+    raise InvalidConfiguration("retries must be a RetryPolicy, a number of retries of at least 0, or None")
+
+
 class RetryState:
     """The attempts of one call."""
 
@@ -72,6 +129,11 @@ class RetryState:
         self.attempt = 1
         self.maybe_applied = False
         """Whether an earlier attempt may have reached the service and taken effect."""
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Time since the start of the first attempt."""
+        return time.monotonic() - self._started
 
     def next_delay(self, error: RagstoreError) -> float | None:
         """Decide whether to retry after a failed attempt.

@@ -10,15 +10,18 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from ragstore_client._exceptions import InvalidInput
-
-if TYPE_CHECKING:
-    from ragstore_client._models import Embedding
+from ragstore_client._models import Base64, Embedding
 
 _NUMBERS = frozenset("efdbBhHiIlLqQ")
 """Format codes of the `struct` module for numbers: floats of 2, 4 and 8 bytes, and integers."""
+
+_ORDERS = frozenset("@=<>!")
+"""Prefixes of a format. Others are part of the format itself, such as the `Z` of numpy's complex numbers."""
+
+TEXT_IS_NO_VECTOR = "the service searches vectors; embed the text first (base64 of float32 is passed as Base64)"
 
 
 def to_float32(embedding: Embedding) -> array[float]:
@@ -26,13 +29,13 @@ def to_float32(embedding: Embedding) -> array[float]:
 
     Args:
         embedding: numbers; anything with a one-dimensional buffer of numbers; little-endian float32 as `bytes` or
-            `bytearray`; or those bytes in base64 as a string.
+            `bytearray`; or those bytes as `Base64`.
 
     Returns:
         The values as an `array` of typecode `f`, in this machine's byte order.
 
     Raises:
-        InvalidInput: the vector is of another type, or empty.
+        InvalidInput: the vector is of another type, such as a plain `str`, or empty.
     """
     values = _read(embedding)
     if not values:
@@ -40,11 +43,11 @@ def to_float32(embedding: Embedding) -> array[float]:
     return values
 
 
-def to_base64(embedding: Embedding) -> str:
+def to_base64(embedding: Embedding) -> Base64:
     """Encode a vector for the contract.
 
     Args:
-        embedding: as for `to_float32`; a string is treated as base64 and returned unchanged.
+        embedding: as for `to_float32`; `Base64` is returned unchanged.
 
     Returns:
         Little-endian float32 in base64.
@@ -52,8 +55,13 @@ def to_base64(embedding: Embedding) -> str:
     Raises:
         InvalidInput: the value is not a vector.
     """
-    if isinstance(embedding, str):
-        return embedding
+    return Base64(encode_vector(embedding))
+
+
+def encode_vector(embedding: Embedding) -> str:
+    """Encode a vector for the contract, as the plain string that msgspec encodes. See `to_base64`."""
+    if isinstance(embedding, Base64):
+        return str.__str__(embedding)
     if isinstance(embedding, memoryview) and _is_little_float32(embedding):
         return base64.b64encode(embedding).decode("ascii")
     values = to_float32(embedding)
@@ -63,18 +71,25 @@ def to_base64(embedding: Embedding) -> str:
     return base64.b64encode(values).decode("ascii")
 
 
+def dimension_of(encoded: str) -> int:
+    """The dimension of a vector that `encode_vector` has encoded."""
+    return (len(encoded) * 3 // 4 - encoded.count("=", -2)) // 4
+
+
 def _read(embedding: Embedding) -> array[float]:
     if isinstance(embedding, array) and embedding.typecode == "f":
         return embedding
-    if isinstance(embedding, str):
+    if isinstance(embedding, Base64):
         return _from_bytes(_from_base64(embedding))
+    if isinstance(embedding, str):
+        raise InvalidInput(f"an embedding must not be a str: {TEXT_IS_NO_VECTOR}")
     if isinstance(embedding, bytes | bytearray):
         return _from_bytes(embedding)
     if isinstance(embedding, list | tuple):
         return _from_numbers(embedding)
     try:
         view = memoryview(cast("memoryview", embedding))
-    except TypeError:
+    except (TypeError, ValueError, BufferError):  # no buffer, or one of a type that has no format: numpy's dates
         return _from_numbers(embedding)
     return _from_buffer(view)
 
@@ -101,7 +116,7 @@ def _from_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:
-        raise InvalidInput("an embedding given as a string must be base64") from None
+        raise InvalidInput("an embedding given as Base64 must be base64") from None
 
 
 def _from_buffer(view: memoryview) -> array[float]:
@@ -111,7 +126,7 @@ def _from_buffer(view: memoryview) -> array[float]:
         return _from_bytes(view.tobytes())
     # A format without a prefix means native sizes ("@"), which differ from the standard sizes for l and L.
     order, code = ("@", view.format) if len(view.format) == 1 else (view.format[0], view.format[1:])
-    if code not in _NUMBERS:
+    if order not in _ORDERS or code not in _NUMBERS:
         raise InvalidInput(f"an embedding cannot be read from a buffer of format {view.format!r}")
     return _from_numbers(struct.unpack(f"{order}{len(view)}{code}", view.tobytes()))
 

@@ -23,7 +23,7 @@ import msgspec
 from ragstore_client._async.client import AsyncClient
 from ragstore_client._endpoint import DEFAULT_URL
 from ragstore_client._exceptions import InvalidInput, RagstoreError
-from ragstore_client._models import Embedding, Scalar, Where
+from ragstore_client._models import Base64, Embedding, Scalar, Where
 from ragstore_client.context._client_sources import ClientSource, Embed
 from ragstore_client.evaluation import CUTOFFS, Evaluation, Question, evaluate, read_questions, search
 from ragstore_client.rag._config import DEFAULT_EMBEDDING_MODEL
@@ -101,7 +101,7 @@ def _embed(options: Options, questions: Sequence[Question]) -> Embed:
         vector = vectors[text]
         if vector is None:
             raise InvalidInput("a question has no embedding: name an endpoint with --embeddings-url")
-        return vector
+        return Base64(vector) if isinstance(vector, str) else vector
 
     return embed
 

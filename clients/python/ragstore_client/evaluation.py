@@ -11,15 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from ragstore_client._exceptions import InvalidInput
-
-if TYPE_CHECKING:
-    from ragstore_client._models import Where
-    from ragstore_client.context._sources import PassageSource
+from ragstore_client._models import Where
+from ragstore_client.context._sources import PassageSource
 
 __all__ = ["Evaluation", "Question", "QuestionResult", "evaluate", "ndcg", "read_questions", "recall", "search"]
 

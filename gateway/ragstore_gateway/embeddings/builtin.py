@@ -30,6 +30,16 @@ TOKENIZER: Final = (
 )
 """The files with their SHA-256."""
 
+NAME: Final = "builtin/wordllama"
+DIMENSIONS: Final = (256, 128, 64)
+"""The dimensions that the model was trained for: a vector may be cut to the first components."""
+
+LIMITS: Final = "English; word vectors without word order; 256 dimensions; see docs/embeddings.md for its quality"
+"""The limits of the model, for the log."""
+
+MAX_BATCH: Final = 256
+"""Number of texts that are tokenized together: it bounds the memory for tokens."""
+
 
 class ModelDamaged(Exception):
     """A file of the model is missing or differs from the one that this version was tested with."""
@@ -51,20 +61,32 @@ def _verified(folder: Path, file: tuple[str, str]) -> bytes:
     return content
 
 
+def model_folder() -> Path:
+    """The folder of the model's files.
+
+    Raises:
+        ModelDamaged: the package that has them is not installed.
+    """
+    spec = find_spec("wordllama")
+    if spec is None or spec.origin is None:
+        raise ModelDamaged("The package wordllama, which has the built-in model's files, is not installed")
+    return Path(spec.origin).parent
+
+
 class BuiltinEmbedder:
     """Embeds texts in this process.
+
+    Args:
+        folder: the folder of the model's files; that of the installed package when None.
 
     Raises:
         ModelDamaged: the model's files cannot be used.
     """
 
-    name = "builtin/wordllama"
+    name = NAME
 
-    def __init__(self) -> None:
-        spec = find_spec("wordllama")
-        if spec is None or spec.origin is None:
-            raise ModelDamaged("The package wordllama, which has the built-in model's files, is not installed")
-        folder = Path(spec.origin).parent
+    def __init__(self, folder: Path | None = None) -> None:
+        folder = folder or model_folder()
         self._tokens: Vectors = load(_verified(folder, WEIGHTS))["embedding.weight"].astype(np.float32)
         self._tokenizer = Tokenizer.from_buffer(_verified(folder, TOKENIZER))
         self._tokenizer.no_padding()
@@ -77,9 +99,34 @@ class BuiltinEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
         """Embed texts; see `Embedder`. Queries and documents are embedded alike."""
-        vectors = await asyncio.to_thread(self._embed, list(texts))
+        vectors = await asyncio.to_thread(self.vectors, list(texts))
         return normalized(vectors) if normalize else vectors
 
-    def _embed(self, texts: list[str]) -> Vectors:
-        encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        return np.stack([self._tokens[encoding.ids].mean(axis=0) for encoding in encodings])
+    def vectors(self, texts: list[str]) -> Vectors:
+        """The vectors as the model gives them, computed in this thread."""
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for begin in range(0, len(texts), MAX_BATCH):
+            batch = texts[begin : begin + MAX_BATCH]
+            for index, encoding in enumerate(self._tokenizer.encode_batch_fast(batch, add_special_tokens=False), begin):
+                if encoding.ids:
+                    vectors[index] = self._tokens[encoding.ids].mean(axis=0)
+        return vectors
+
+
+class TruncatedEmbedder:
+    """An `Embedder` whose vectors are the first components of another one's, for models that were trained for it.
+
+    Args:
+        inner: the other one.
+        dimension: number of components.
+    """
+
+    def __init__(self, inner: BuiltinEmbedder, dimension: int) -> None:
+        self._inner = inner
+        self.name = inner.name
+        self.dimension = dimension
+
+    async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
+        """Embed texts; see `Embedder`."""
+        vectors = (await self._inner.embed(texts, kind, normalize=False))[:, : self.dimension]
+        return normalized(vectors) if normalize else np.ascontiguousarray(vectors)

@@ -137,14 +137,15 @@ async def _indexer(options: Options) -> AsyncIterator[Indexer | None]:
             yield indexer
         return
     # Only now: embedded Chroma and the model are not needed for a running gateway.
-    from ragstore_gateway.app import create_embedder
+    from ragstore_gateway.app import create_embeddings
     from ragstore_gateway.settings import load
     from ragstore_gateway.store import Store
 
     settings = load()
-    embedder = create_embedder(settings)
+    embeddings = create_embeddings(settings)
+    embedder = embeddings.default
     store = Store.from_env(settings, threading.Event())
-    async with store.running():
+    async with embeddings.running(), store.running():
         indexer = Indexer(
             store.client,
             options.collection,

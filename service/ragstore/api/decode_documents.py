@@ -6,24 +6,37 @@ request never exist as Python floats all together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Final, TypeAlias
 from uuid import uuid4
 
 import msgspec
 
 from ragstore.api.schemas import NewDocument
-from ragstore.errors import InvalidDocuments, InvalidMetadata
-from ragstore.kit.decoding import Decoder, decoded, decoders
+from ragstore.api.split_documents import MAX_DOCUMENT_BYTES, missing_documents, split_documents
+from ragstore.errors import BatchTooLarge, InvalidDocuments, InvalidMetadata
+from ragstore.kit.decoding import JSON, Decoder, decoded, decoders
 from ragstore.kit.errors import InvalidRequest
-from ragstore.model.metadata import Metadata, validate_document_metadata
+from ragstore.kit.time_slices import TimeSlices, run_whole
+from ragstore.kit.value_count import MAX_VALUES, has_too_many_values
+from ragstore.model.metadata import validate_document_metadata
 from ragstore.model.received_documents import WITHOUT_EMBEDDING, Fault, ReceivedDocuments, embedding_path
-from ragstore.model.vectors import NOT_NUMBERS, Vector, parse_embedding
+from ragstore.model.vectors import NOT_NUMBERS, parse_embedding
 
-REQUIRED: Final = "Documents array is required"
+SMALL_BYTES: Final = 128 * 1024
+"""A body up to this size is split into documents in one step: it has at most 65,536, which take 4 MB and 4 ms."""
 
-RawDocument: TypeAlias = msgspec.Raw | bytes
+FEW_DOCUMENTS: Final = 64
+"""Number of documents of a small body that are decoded in one step."""
+
+RawDocument: TypeAlias = msgspec.Raw | bytes | memoryview
 """A document that is not decoded yet."""
+
+
+class _Envelope(msgspec.Struct):
+    """A request body whose documents are not decoded yet."""
+
+    documents: list[msgspec.Raw] | None = None
 
 
 class _EmbeddingOnly(msgspec.Struct):
@@ -32,55 +45,137 @@ class _EmbeddingOnly(msgspec.Struct):
     embedding: msgspec.Raw | None = None
 
 
+_ENVELOPE: Final = decoders(_Envelope)
 _DOCUMENT: Final = decoders(NewDocument)
 _EMBEDDING_ONLY: Final = decoders(_EmbeddingOnly)
 
 
+class DocumentsBody(msgspec.Struct, frozen=True):
+    """A body of documents that is not decoded yet.
+
+    Attributes:
+        content: its bytes.
+        format_: `JSON` or `MSGPACK`.
+    """
+
+    content: bytes
+    format_: str
+
+
+class DocumentsDecoder:
+    """Decodes documents. Large bodies are decoded in slices of time, in turns.
+
+    Args:
+        max_documents: maximum number of documents in a request.
+    """
+
+    def __init__(self, max_documents: int) -> None:
+        self._max_documents = max_documents
+        self._slices = TimeSlices()
+
+    async def decode_body(self, body: DocumentsBody) -> ReceivedDocuments:
+        """Decode the documents of a body, good and bad.
+
+        Raises:
+            BatchTooLarge: there are too many.
+            InvalidDocuments: there are none.
+            InvalidRequest: the body is no object with documents.
+        """
+        content, format_ = body.content, body.format_
+        if len(content) <= SMALL_BYTES:
+            documents: Sequence[RawDocument] = _small_envelope(content, format_)
+            if len(documents) > self._max_documents:
+                raise BatchTooLarge(self._max_documents, len(documents))
+        else:
+            documents = await self._slices.run(split_documents(content, format_, self._max_documents))
+        steps = decode_documents(documents, len(content), format_)
+        is_short = len(content) <= SMALL_BYTES and len(documents) <= FEW_DOCUMENTS
+        return run_whole(steps) if is_short else await self._slices.run(steps)
+
+    async def decode_lines(self, lines: Sequence[bytes], generate_id: Callable[[int], str]) -> ReceivedDocuments:
+        """Decode the lines of a stream's batch, good and bad.
+
+        Args:
+            lines: one or more lines.
+            generate_id: generates the id of a document without one, from its index.
+        """
+        size = sum(map(len, lines))
+        steps = decode_documents(lines, size, JSON, generate_id, subject="line", may_repeat=True)
+        is_short = size <= SMALL_BYTES and len(lines) <= FEW_DOCUMENTS
+        return run_whole(steps) if is_short else await self._slices.run(steps)
+
+
 def decode_documents(
     documents: Sequence[RawDocument],
+    size: int,
     format_: str,
     generate_id: Callable[[int], str] = lambda _: str(uuid4()),
     subject: str = "body",
     *,
     may_repeat: bool = False,
-) -> ReceivedDocuments:
+) -> Generator[None, None, ReceivedDocuments]:
     """Decode documents one by one.
 
     Args:
         documents: one or more documents.
+        size: their size in bytes, or more.
         format_: `JSON` or `MSGPACK`.
         generate_id: generates the id of a document without one, from its index.
         subject: what contains a document, for error messages.
         may_repeat: whether several documents may have one id.
 
+    Yields:
+        After each document.
+
     Returns:
         The documents, good and bad.
     """
-    decoder: Decoder[NewDocument] = _DOCUMENT[format_]
-    received = ReceivedDocuments(len(documents), sum(map(_size, documents)), may_repeat=may_repeat)
+    received = ReceivedDocuments(len(documents), size, may_repeat=may_repeat)
     for index, raw in enumerate(documents):
         try:
-            document = decoded(decoder, raw, format_, subject)
+            document = _decoded(raw, format_, subject)
         except InvalidRequest as error:
             received.reject(_fault_of_fields(error, raw, index, format_))
-            continue
-        try:
-            embedding, metadata = _validated(document, index)
-        except (InvalidDocuments, InvalidMetadata) as error:
-            field = error.field_errors[0]
-            received.reject(Fault(field.path, field.message, type(error)))
-            continue
-        received.add(document.id or generate_id(index), document.text, metadata, embedding)
+        else:
+            _receive(received, document, index, generate_id)
+        yield
     return received
 
 
-def _size(raw: RawDocument) -> int:
-    return len(memoryview(raw))
+def _small_envelope(content: bytes, format_: str) -> list[msgspec.Raw]:
+    try:
+        documents = decoded(_ENVELOPE[format_], content, format_).documents
+    except InvalidRequest as error:
+        if any(field.path == "$.documents" for field in error.field_errors):
+            raise missing_documents() from None
+        raise
+    if not documents:
+        raise missing_documents()
+    return documents
 
 
-def _validated(document: NewDocument, index: int) -> tuple[Vector, Metadata]:
-    embedding = parse_embedding(document.embedding, embedding_path(index))
-    return embedding, validate_document_metadata(document.metadata, f"$.documents[{index}].metadata")
+def _decoded(raw: RawDocument, format_: str, subject: str) -> NewDocument:
+    """Decode a document, after a check of its size."""
+    size = len(memoryview(raw))
+    if size > MAX_VALUES:
+        if size > MAX_DOCUMENT_BYTES:
+            raise InvalidRequest(f"A document must not be larger than {MAX_DOCUMENT_BYTES} bytes")
+        if has_too_many_values(bytes(raw), format_):
+            raise InvalidRequest(f"A document must not have more than {MAX_VALUES} values")
+    decoder: Decoder[NewDocument] = _DOCUMENT[format_]
+    return decoded(decoder, raw, format_, subject)
+
+
+def _receive(received: ReceivedDocuments, document: NewDocument, index: int, generate_id: Callable[[int], str]) -> None:
+    """Add a decoded document, or its fault."""
+    try:
+        embedding = parse_embedding(document.embedding, embedding_path(index))
+        metadata = validate_document_metadata(document.metadata, f"$.documents[{index}].metadata")
+    except (InvalidDocuments, InvalidMetadata) as error:
+        field = error.field_errors[0]
+        received.reject(Fault(field.path, field.message, type(error)))
+    else:
+        received.add(document.id or generate_id(index), document.text, metadata, embedding)
 
 
 def _fault_of_fields(error: InvalidRequest, raw: RawDocument, index: int, format_: str) -> Fault:

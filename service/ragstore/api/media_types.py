@@ -26,6 +26,8 @@ from ragstore.kit.decoding import (
     decoded,
     decoders,
 )
+from ragstore.kit.errors import InvalidRequest
+from ragstore.kit.value_count import MAX_VALUES, has_too_many_values
 from ragstore.model.vectors import to_bytes
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ class Decoded(AbstractDTO[T], Generic[T]):
             value: the body.
             format_: `JSON` or `MSGPACK`.
         """
+        if has_too_many_values(value, format_):
+            raise InvalidRequest(f"The body must not have more than {MAX_VALUES} values")
         return decoded(_decoders_for(self.model_type)[format_], value, format_)
 
     @classmethod

@@ -9,7 +9,8 @@ from litestar import Request
 from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 
-from ragstore.api.schemas import Included
+from ragstore.api.raw_paths import split_document_path
+from ragstore.api.schemas import Excluded, Included
 from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.model.names import NAME_PATTERN, validate_name
@@ -53,6 +54,7 @@ Offset: TypeAlias = Annotated[int, QueryParameter(ge=0, le=MAX_WHOLE, descriptio
 Include: TypeAlias = Annotated[
     list[Included] | None, QueryParameter(description="`embedding`: return the documents' embeddings.")
 ]
+Exclude: TypeAlias = Annotated[list[Excluded] | None, QueryParameter(description="`text`: return empty texts.")]
 Total: TypeAlias = Annotated[bool, QueryParameter(description="Whether to count all matches.")]
 
 
@@ -101,8 +103,8 @@ def collection(store: StoreDependency, collection_name: PathName) -> str:
 
 def requested_id(collection: CollectionName, request: Request[Any, Any, Any]) -> str:
     """Dependency: the document id at the end of the path, slashes included. It runs after the collection's."""
-    _, _, rest = request.scope["raw_path"].decode("latin-1").partition("/documents/")
-    return decode_path_parameter(rest, "document_id")
+    document_id = split_document_path(request.scope["raw_path"].decode("latin-1"))[1]
+    return decode_path_parameter(document_id, "document_id")
 
 
 def distinct_ids(ids: list[str] | None) -> tuple[str, ...] | None:

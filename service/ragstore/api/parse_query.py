@@ -24,6 +24,7 @@ def parse_query(request: QueryBase) -> Query:
         with_embeddings=bool(request.include),
         max_distance=request.max_distance,
         min_score=request.min_score,
+        with_texts="text" not in request.exclude,
     )
 
 

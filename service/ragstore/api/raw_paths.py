@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Receive, Scope, Send
+
+_ABOVE_DOCUMENT: Final = re.compile("/collections/[^/]*/documents/")
+"""The path above that of a document. A collection may be called `documents`, too."""
+
+
+def split_document_path(path: str) -> tuple[str, str]:
+    """Split a percent-encoded path into what is above a document's id, and the id.
+
+    Returns:
+        The two; the whole path and no id if it is not below a collection's documents.
+    """
+    above = _ABOVE_DOCUMENT.match(path)
+    return (path, "") if above is None else (path[: above.end()], path[above.end() :])
 
 
 class RawPathMiddleware:
@@ -22,10 +38,10 @@ class RawPathMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a connection."""
         if scope["type"] == ScopeType.HTTP and scope.get("raw_path"):
-            head, documents, document_id = scope["raw_path"].decode("latin-1").partition("/documents/")
+            above, document_id = split_document_path(scope["raw_path"].decode("latin-1"))
             # An id is one segment for routing, so that no route matches the first segment of `all/of/it`.
             segment = document_id.replace("/", "%2F")
             if scope["method"] == "GET" and segment:
                 segment = f"%{ord(segment[0]):02X}{segment[1:]}"
-            scope["path"] = head + documents + segment
+            scope["path"] = above + segment
         await self._app(scope, receive, send)

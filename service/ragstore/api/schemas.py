@@ -50,6 +50,7 @@ CollectionMetadataField: TypeAlias = Annotated[
 WhereField: TypeAlias = Annotated[object, schema("Where", optional=True)]
 WhereDocumentField: TypeAlias = Annotated[object, schema("WhereDocument", optional=True)]
 Included: TypeAlias = Literal["embedding"]
+Excluded: TypeAlias = Literal["text"]
 
 
 # -- collections ------------------------------------------------------------------------------
@@ -90,7 +91,10 @@ class Collection(Struct, frozen=True):
     metadata: Annotated[CollectionMetadata, Meta(description="Its metadata.")]
     count: Annotated[
         Annotated[int, Meta(ge=0)] | None,
-        Meta(description="Number of documents; null if Chroma fails to count them, as in a damaged collection."),
+        Meta(
+            description="Number of documents; null if Chroma fails to count them, as in a damaged collection, and in a "
+            "list without `counts`."
+        ),
     ]
     dimension: Annotated[
         int | None, Meta(description="Dimension of its embeddings; null until the first document is stored.")
@@ -176,6 +180,37 @@ class WriteResult(Struct, frozen=True):
     ids: Annotated[list[str], Meta(description="Their ids, in the order of the request.")]
 
 
+class DocumentUpdate(Struct, frozen=True, forbid_unknown_fields=True):
+    """New metadata of a stored document. Its text and its embedding stay as they are."""
+
+    id: DocumentId
+    metadata: Annotated[dict[str, NewMetadataValue], schema("DocumentMetadata")]
+
+
+class DocumentUpdates(Struct, frozen=True, forbid_unknown_fields=True):
+    """New metadata of documents. If one is invalid or does not exist, none is changed."""
+
+    documents: Annotated[
+        list[DocumentUpdate], Meta(min_length=1, description="At most 5,461 by default, with distinct ids.")
+    ]
+    mode: Annotated[
+        Literal["merge", "replace"],
+        Meta(
+            description="`merge`: keys that are not named stay, and null removes a key (RFC 7396). "
+            "`replace`: keys that are not named are removed, and null means absent."
+        ),
+    ]
+
+
+class DocumentsUpdated(Struct, frozen=True):
+    """The result of changing the metadata of documents."""
+
+    status: Literal["updated"]
+    collection: Annotated[str, Meta(description="The collection.")]
+    count: Annotated[int, Meta(description="Number of documents.", ge=1)]
+    mode: Annotated[Literal["merge", "replace"], Meta(description="As in the request.")]
+
+
 class DocumentFilter(Struct, frozen=True):
     """The documents to list. An absent field does not restrict them."""
 
@@ -185,6 +220,7 @@ class DocumentFilter(Struct, frozen=True):
     limit: PageLimit = 100
     offset: PageOffset = 0
     include: Annotated[list[Included], Meta(description="`embedding`: return the documents' embeddings.")] = []
+    exclude: Annotated[list[Excluded], Meta(description="`text`: return empty texts.")] = []
     total: Annotated[bool, Meta(description="Whether to count all matches.")] = True
 
 
@@ -224,6 +260,7 @@ class QueryBase(Struct, frozen=True, kw_only=True):
     max_distance: Annotated[float | None, Meta(description="Exclude matches with a greater distance.")] = None
     min_score: Annotated[float | None, Meta(description="Exclude matches with a lower score.")] = None
     include: Annotated[list[Included], Meta(description="`embedding`: return the matches' embeddings.")] = []
+    exclude: Annotated[list[Excluded], Meta(description="`text`: return empty texts.")] = []
 
 
 class QueryRequest(QueryBase, frozen=True, kw_only=True):
@@ -281,7 +318,9 @@ class HealthDetails(Struct, frozen=True):
 
     store: Annotated[Literal["embedded", "remote"], Meta(description="The kind of Chroma in use.")]
     chroma_version: Annotated[str | None, Meta(description="Chroma's version; null if it did not respond.")]
-    storage_bytes: Annotated[int | None, Meta(description="Size on disk in bytes, with embedded Chroma.")]
+    storage_bytes: Annotated[
+        int | None, Meta(description="Size of embedded Chroma's database in bytes, without its index files.")
+    ]
 
 
 class Health(Struct, frozen=True, omit_defaults=True):

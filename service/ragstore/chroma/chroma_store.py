@@ -28,7 +28,9 @@ from typing import Literal
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.collection_cache import CollectionCache
 from ragstore.chroma.errors import StaleCollectionId, wrong_dimension
-from ragstore.chroma.merging import merge
+from ragstore.chroma.first_write import LOCK_PREFIX, first_write
+from ragstore.chroma.merging import ids_of, merge
+from ragstore.chroma.metadata_merging import update_metadatas
 from ragstore.chroma.operations import (
     AddRecords,
     CountCollections,
@@ -56,6 +58,7 @@ from ragstore.errors import (
     DimensionMismatch,
     DocumentsExist,
     InvalidMetadata,
+    InvalidName,
     TooLargeForChroma,
 )
 from ragstore.kit.errors import ServiceError
@@ -71,6 +74,7 @@ from ragstore.model.metadata import (
     too_many_collection_keys,
     without_nulls,
 )
+from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Matches, Query
 
 
@@ -112,6 +116,8 @@ class ChromaStore:
         self, name: str, metadata: CollectionMetadata, distance: Distance, hnsw: HnswParameters = DEFAULT_HNSW
     ) -> Collection:
         """Create a collection."""
+        if name.startswith(LOCK_PREFIX):
+            raise InvalidName.at("$.name", f"A collection name must not begin with '{LOCK_PREFIX}'")
         return self._cache.put(await self.backend.call(CreateCollection(name, metadata, distance, hnsw)))
 
     async def get_collection(self, name: str) -> Collection:
@@ -120,7 +126,8 @@ class ChromaStore:
 
     async def list_collections(self, limit: int | None, offset: int) -> list[Collection]:
         """List collections by name."""
-        collections = await self.backend.call(ListCollections())
+        listed = await self.backend.call(ListCollections())
+        collections = [collection for collection in listed if not collection.name.startswith(LOCK_PREFIX)]
         collections.sort(key=lambda collection: collection.name)
         return collections[offset:] if limit is None else collections[offset : offset + limit]
 
@@ -163,12 +170,25 @@ class ChromaStore:
 
         async def write(collection: Collection) -> list[ServiceError | None]:
             try:
-                return await self._write(collection, writes)
+                async with first_write(self.backend, collection, self.get_collection) as current:
+                    return await self._write(current, writes)
             finally:
                 self._scans.forget(collection.id)
 
         async with self._locks.get(name):
             return await self._cache.with_collection(name, write)
+
+    async def update_documents(self, name: str, updates: Sequence[MetadataUpdates]) -> list[ServiceError | None]:
+        """Execute several updates of metadata as one; each has its own outcome."""
+
+        async def update(collection: Collection) -> list[ServiceError | None]:
+            try:
+                return await update_metadatas(self.backend, collection, updates, await self.max_batch_size())
+            finally:
+                self._scans.forget(collection.id)
+
+        async with self._locks.get(name):
+            return await self._cache.with_collection(name, update)
 
     async def get(
         self,
@@ -280,10 +300,8 @@ class ChromaStore:
             return [outcome for write in writes for outcome in await self._write_alike(collection, kind, [write])]
 
     async def _upsert(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
-        """Execute upserts as one."""
-        present = await self.backend.call(
-            GetRecords(collection.id, _ids_of(writes), columns=("metadatas",), in_order=False)
-        )
+        read = GetRecords(collection.id, ids_of(writes), columns=("metadatas",), in_order=False)
+        present = await self.backend.call(read)
         before = dict(zip(present.ids, present.metadatas or [], strict=True))
         merged = merge(collection.name, writes, before)
         if merged.records.ids:
@@ -319,7 +337,7 @@ class ChromaStore:
         looked_up = [write for write in writes if len(write.batch) > 1 or not self.backend.has_conditional_add]
         if not looked_up:
             return {}
-        present = await self.backend.call(GetWriteTokens(collection.id, _ids_of(looked_up)))
+        present = await self.backend.call(GetWriteTokens(collection.id, ids_of(looked_up)))
         # A record with a token of these writes is from an earlier attempt whose response was lost.
         own = {write.write_token for write in writes}
         return {key: {} for key, token in present.items() if token not in own}
@@ -338,7 +356,6 @@ class ChromaStore:
             await delete_lists_in_steps(self.backend, collection.id, size, self._scans)
 
     async def _matching(self, collection: Collection, selection: Selection) -> list[str]:
-        """Ids of the selected documents."""
         return (await self._read(collection, selection)).ids
 
     async def _read(
@@ -376,11 +393,6 @@ def _is_unwritten(collection: Collection, queries: Sequence[Query]) -> bool:
         if len(query.embedding) != collection.dimension:
             raise wrong_dimension(collection.dimension, len(query.embedding), "$.query_embedding")
     return False
-
-
-def _ids_of(writes: Sequence[Write]) -> list[str]:
-    """The distinct ids of some writes."""
-    return list(dict.fromkeys(document_id for write in writes for document_id in write.batch.ids))
 
 
 def _columns(with_embeddings: bool) -> tuple[Column, ...]:

@@ -13,6 +13,7 @@ from typing import Final
 from ragstore.chroma.quotas import refusal
 from ragstore.errors import (
     ChromaFailed,
+    ChromaOutOfFiles,
     ChromaUnavailable,
     CollectionExists,
     CollectionNotFound,
@@ -27,6 +28,13 @@ TOO_LARGE_REGEX: Final = "(code: 1043)"
 
 HALF_DELETED: Final = "Missing metadata segment"
 """Chroma's message for a collection that is being deleted."""
+
+OUT_OF_FILES: Final = ("os error 24", "(code: 14)", "Too many open files")
+"""Parts of Chroma's messages when its process has as many open files as it may have: of the operating system, and of
+SQLite. Code 14 has the same cause unless Chroma's database was removed."""
+
+FOLDER_UNUSABLE: Final = "FolderUnusableError"
+"""Kind of the error when embedded Chroma's folder is gone or read-only, or its disk is full."""
 
 _DIMENSIONS: Final = re.compile(r"expecting embedding with dimension of (\d+), got (\d+)")
 
@@ -64,6 +72,12 @@ def translate_error(kind: str, text: str, *, collection_name: str = "") -> Servi
         return ERRORS.error("a regular expression is not valid: " + text.rpartition("error: ")[2])
     if TOO_LARGE_REGEX in text:
         return ERRORS.error("a regular expression is too large")
+    if any(sign in text for sign in OUT_OF_FILES):
+        return ChromaOutOfFiles(
+            "Chroma cannot open another file: raise its limit of open files and restart it, or check its data folder"
+        )
+    if kind == FOLDER_UNUSABLE:
+        return ChromaUnavailable(text)
     if "hnsw parameters" in text:
         return InvalidMetadata.at("$.metadata", "An 'hnsw:' key has a value that Chroma does not take")
     return ChromaFailed(f"Chroma failed ({kind})")

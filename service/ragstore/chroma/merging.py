@@ -34,6 +34,11 @@ class Merged:
     outcomes: list[ServiceError | None]
 
 
+def ids_of(writes: Sequence[Write]) -> list[str]:
+    """The distinct ids of some writes."""
+    return list(dict.fromkeys(document_id for write in writes for document_id in write.batch.ids))
+
+
 def merge(collection: str, writes: Sequence[Write], before: Mapping[str, Metadata]) -> Merged:
     """Merge writes.
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
-from ragstore.chroma.records import ChromaFilter, Column, QueryResult, RecordBatch, Records
+from ragstore.chroma.records import ChromaFilter, Column, QueryResult, RecordBatch, Records, UpsertMetadata
 from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters, StoreStatus
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.vectors import Matrix
@@ -217,6 +217,25 @@ class UpsertRecords(_CollectionById[None], frozen=True, eq=False):
         return len(self.records.ids)
 
 
+class UpdateMetadatas(_CollectionById[None], frozen=True, eq=False):
+    """Change the metadata of records in one transaction, and nothing else. Ids that do not exist are ignored.
+
+    Attributes:
+        ids: n ids.
+        metadatas: n metadatas, which Chroma merges: null removes a key.
+    """
+
+    name = "update"
+
+    ids: list[str]
+    metadatas: list[UpsertMetadata]
+
+    @property
+    def size(self) -> int:
+        """Number of records."""
+        return len(self.ids)
+
+
 class GetRecords(_CollectionById[Records], frozen=True, eq=False):
     """Read records in insertion order, with the columns that are requested.
 
@@ -300,6 +319,7 @@ OPERATIONS: Final[tuple[type[Operation[object]], ...]] = (
     GetWriteTokens,
     UndoAdd,
     UpsertRecords,
+    UpdateMetadatas,
     GetRecords,
     CountRecords,
     DeleteRecords,

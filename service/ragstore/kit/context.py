@@ -182,17 +182,24 @@ class Budget:
         seconds: its length.
 
     Attributes:
+        seconds: its length; a renewed budget has it again.
         ends: when it ends, in the event loop's time.
     """
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+        self.seconds = seconds
         self._limits: dict[asyncio.Timeout, float] = {}
         self.ends = asyncio.get_running_loop().time() + seconds
 
-    def renew(self) -> None:
-        """Start over, also for the blocks that it limits already."""
-        self.ends = asyncio.get_running_loop().time() + self._seconds
+    def renew(self, seconds: float | None = None) -> None:
+        """Start over, also for the blocks that it limits already.
+
+        Args:
+            seconds: its length from now on; the same as before when None.
+        """
+        if seconds is not None:
+            self.seconds = seconds
+        self.ends = asyncio.get_running_loop().time() + self.seconds
         for limit, grace in self._limits.items():
             if not limit.expired():
                 limit.reschedule(self.ends + grace)
@@ -240,8 +247,13 @@ def current_budget() -> Budget | None:
     return _budget.get()
 
 
-def renew_deadline() -> None:
-    """Start the budget of the request in progress over, if it has one."""
+def renew_deadline(seconds: float | None = None) -> None:
+    """Start the budget of the request in progress over, if it has one.
+
+    Args:
+        seconds: its length from now on, also between two chunks of the response; the same as before when None. A route
+            whose response takes longer than those of the others calls this once it has read the body.
+    """
     budget = _budget.get()
     if budget is not None:
-        budget.renew()
+        budget.renew(seconds)

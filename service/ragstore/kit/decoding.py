@@ -22,7 +22,7 @@ MSGPACK_NAMES: Final = frozenset({MSGPACK, "application/x-msgpack", "application
 class Decoder(Protocol[T_co]):
     """Decodes bytes into one type, as msgspec's decoders do."""
 
-    def decode(self, content: bytes | msgspec.Raw, /) -> T_co:
+    def decode(self, content: bytes | memoryview | msgspec.Raw, /) -> T_co:
         """Decode."""
 
 
@@ -75,7 +75,7 @@ def _media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def decoded(decoder: Decoder[T], content: bytes | msgspec.Raw, format_: str, subject: str = "body") -> T:
+def decoded(decoder: Decoder[T], content: bytes | memoryview | msgspec.Raw, format_: str, subject: str = "body") -> T:
     """Decode a body or a part of one.
 
     Args:

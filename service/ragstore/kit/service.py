@@ -214,7 +214,7 @@ def _cors(origins: list[str]) -> CORSConfig:
     """The rules for web pages of other origins. Keys are sent in headers; cookies are never used."""
     return CORSConfig(
         allow_origins=origins,
-        allow_methods=["GET", "POST", "PUT", "DELETE"],
+        allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
         allow_headers=["Authorization", "Content-Type", "X-API-Key", "X-Request-ID"],
         expose_headers=["Location", "Retry-After", "Server-Timing", "X-Request-ID"],
     )

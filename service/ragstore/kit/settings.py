@@ -31,6 +31,18 @@ MASK: Final = "***"
 ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?|https?://\[[0-9A-Fa-f:.]+\](?::[0-9]{1,5})?")
 """A web origin. `*` is not valid: allowing every page in the world should take more than one character."""
 
+SWITCHES: Final = {
+    "true": True,
+    "1": True,
+    "yes": True,
+    "on": True,
+    "false": False,
+    "0": False,
+    "no": False,
+    "off": False,
+}
+"""The values of a boolean, in lower case."""
+
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Seconds = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=1)]
@@ -127,14 +139,26 @@ def load(kind: type[S], prefix: str, environ: Mapping[str, str] | None = None) -
 
 
 def _converted(name: str, kind: Any, value: str) -> object:
+    bare = _bare(kind)
     try:
-        if get_origin(_bare(kind)) in (dict, list, tuple):
+        if get_origin(bare) in (dict, list, tuple):
             return msgspec.json.decode(value, type=kind)
+        if bare is bool and value.lower() in SWITCHES:
+            return SWITCHES[value.lower()]
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"{name} is wrong: {error}") from None
+        text = str(error).replace("Expected `int`, got `str`", "it must be a whole number")
+        text = text.replace("Expected `float`, got `str`", "it must be a number")
+        raise SettingsError(f"{name} is wrong: {_expected(bare) or text}") from None
     except msgspec.DecodeError:
         raise SettingsError(f"{name} is wrong: it must be valid JSON") from None
+
+
+def _expected(kind: Any) -> str:
+    """The values that a setting takes, as the rest of a message; empty if the conversion's own message says it."""
+    if get_origin(kind) is Literal:
+        return f"it must be one of {', '.join(map(str, get_args(kind)))}"
+    return "it must be true or false" if kind is bool else ""
 
 
 def _bare(kind: Any) -> Any:

@@ -96,7 +96,7 @@ class Document(Struct, frozen=True, omit_defaults=True):
     """A stored document."""
 
     id: Annotated[str, Meta(description="Its id.")]
-    text: Annotated[str, Meta(description="Its text.")]
+    text: Annotated[str, Meta(description="Its text; empty if the request excludes texts.")]
     metadata: Annotated[Metadata, Meta(description="Its metadata.")]
     embedding: Annotated[Vector | UnsetType, schema("StoredEmbedding")] = UNSET
 

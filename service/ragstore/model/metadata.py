@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
@@ -62,6 +62,9 @@ def validate_document_metadata(metadata: dict[str, NewMetadataValue] | None, pat
         InvalidMetadata: a key or a value cannot be stored, or there are more than `MAX_VALUES`.
     """
     stored: Metadata = {}
+    if metadata and len(metadata) > MAX_VALUES:
+        metadata = {key: value for key, value in metadata.items() if value is not None}
+        _check_value_count(metadata, path)
     for key, value in (metadata or {}).items():
         if value is None:
             continue
@@ -73,6 +76,33 @@ def validate_document_metadata(metadata: dict[str, NewMetadataValue] | None, pat
             stored[key] = value
     _check_value_count(stored, path)
     return stored
+
+
+def validate_metadata_patch(metadata: dict[str, NewMetadataValue], path: str) -> dict[str, MetadataValue | None]:
+    """Validate new metadata of a stored document. Nulls remain, since they remove a key.
+
+    Args:
+        metadata: the metadata of the request.
+        path: its JSON path, for errors.
+
+    Raises:
+        InvalidMetadata: a key or a value cannot be stored, or there are more than `MAX_VALUES`.
+    """
+    removed: dict[str, MetadataValue | None] = {}
+    for key, value in metadata.items():
+        if value is None:
+            _check_key(key, path)
+            removed[key] = None
+    return {**removed, **validate_document_metadata(metadata, path)}
+
+
+def value_count_error(metadata: Mapping[str, NewMetadataValue]) -> str:
+    """Why a document cannot have so many metadata values; empty if it can."""
+    count = len(metadata) + sum(len(value) - 1 for value in metadata.values() if isinstance(value, list))
+    if count <= MAX_VALUES:
+        return ""
+    message = f"A document has at most {MAX_VALUES} metadata values, keys and list members together"
+    return f"{message}; this one has {count}"
 
 
 def validate_collection_metadata(metadata: dict[str, Scalar | None] | None, path: str) -> dict[str, Scalar | None]:
@@ -113,14 +143,9 @@ def too_many_collection_keys(count: int, path: str) -> InvalidMetadata:
     return InvalidMetadata.at(path, f"A collection's metadata has at most {MAX_COLLECTION_KEYS} keys; this has {count}")
 
 
-def _check_value_count(metadata: Metadata, path: str) -> None:
-    count = len(metadata)
-    for value in metadata.values():
-        if isinstance(value, list):
-            count += len(value) - 1
-    if count > MAX_VALUES:
-        message = f"A document has at most {MAX_VALUES} metadata values, keys and list members together"
-        raise InvalidMetadata.at(path, f"{message}; this one has {count}")
+def _check_value_count(metadata: Mapping[str, NewMetadataValue], path: str) -> None:
+    if message := value_count_error(metadata):
+        raise InvalidMetadata.at(path, message)
 
 
 def _check_key(key: str, path: str) -> None:

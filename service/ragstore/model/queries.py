@@ -27,6 +27,7 @@ class Query:
         max_distance: exclude documents with a greater distance.
         min_score: exclude documents with a lower score.
         may_be_short: whether fewer results than there are matches will do. Otherwise they are completed exactly.
+        with_texts: whether results have their texts.
     """
 
     embedding: Vector
@@ -36,6 +37,7 @@ class Query:
     max_distance: float | None = None
     min_score: float | None = None
     may_be_short: bool = False
+    with_texts: bool = True
 
 
 FilterKey: TypeAlias = tuple[bytes, bool]
@@ -93,7 +95,7 @@ class Match(Struct, frozen=True, omit_defaults=True):
     """A document that a query found."""
 
     id: Annotated[str, Meta(description="Its id.")]
-    text: Annotated[str, Meta(description="Its text.")]
+    text: Annotated[str, Meta(description="Its text; empty if the request excludes texts.")]
     metadata: Annotated[Metadata, Meta(description="Its metadata.")]
     distance: Annotated[
         float, Meta(description="Distance from the query by the collection's distance function. Lower is nearer.")

@@ -19,12 +19,14 @@ class Page(msgspec.Struct, frozen=True):
         offset: number of matches to skip.
         with_embeddings: whether documents have their embeddings.
         with_total: whether to count all matches.
+        with_texts: whether documents have their texts.
     """
 
     limit: int
     offset: int
     with_embeddings: bool
     with_total: bool
+    with_texts: bool = True
 
 
 async def list_page(store: Store, collection: str, selection: Selection, page: Page) -> DocumentPage:
@@ -37,15 +39,16 @@ async def list_page(store: Store, collection: str, selection: Selection, page: P
         CollectionNotFound: the collection does not exist.
     """
     if not page.with_total:
-        return _to_page(await _read(store, collection, selection, page), None)
+        return _to_page(await _read(store, collection, selection, page), None, page)
     if page.offset and not selection.is_everything:
         return await _page_via_ids(store, collection, selection, page)
     if page.offset:
         documents, total = await asyncio.gather(_read(store, collection, selection, page), store.count(collection))
-        return _to_page(documents, total)
+        return _to_page(documents, total, page)
     documents = await _read(store, collection, selection, page)
     is_full = len(documents.ids) == page.limit
-    return _to_page(documents, await store.count(collection, selection) if is_full else len(documents.ids))
+    total = await store.count(collection, selection) if is_full else len(documents.ids)
+    return _to_page(documents, total, page)
 
 
 async def _page_via_ids(store: Store, collection: str, selection: Selection, page: Page) -> DocumentPage:
@@ -55,7 +58,7 @@ async def _page_via_ids(store: Store, collection: str, selection: Selection, pag
     if not ids_of_page:
         return DocumentPage([], 0, len(ids))
     documents = await store.get(collection, Selection(ids=ids_of_page), with_embeddings=page.with_embeddings)
-    return _to_page(documents, len(ids))
+    return _to_page(documents, len(ids), page)
 
 
 async def _read(store: Store, collection: str, selection: Selection, page: Page) -> Documents:
@@ -64,15 +67,16 @@ async def _read(store: Store, collection: str, selection: Selection, page: Page)
     )
 
 
-def _to_page(columns: Documents, total: int | None) -> DocumentPage:
-    documents = list(to_documents(columns))
+def _to_page(columns: Documents, total: int | None, page: Page) -> DocumentPage:
+    documents = list(to_documents(columns, with_texts=page.with_texts))
     return DocumentPage(documents, len(documents), total)
 
 
-def to_documents(columns: Documents) -> Iterator[Document]:
+def to_documents(columns: Documents, *, with_texts: bool = True) -> Iterator[Document]:
     """The documents of columns, one by one."""
     for index, document_id in enumerate(columns.ids):
-        document = Document(document_id, columns.texts[index], columns.metadatas[index])
+        text = columns.texts[index] if with_texts else ""
+        document = Document(document_id, text, columns.metadatas[index])
         if columns.embeddings is not None:
             document = Document(document.id, document.text, document.metadata, columns.embeddings[index])
         yield document

@@ -39,7 +39,7 @@ async def search(
     """
     results = await store.query(validate_name(name), [query])
     collection = results.collection
-    matches = _matches(results.matches[0], collection.distance, name if with_collection else UNSET)
+    matches = _matches(results.matches[0], collection.distance, name if with_collection else UNSET, query.with_texts)
     return collection, list(_within_bounds(matches, query))
 
 
@@ -79,12 +79,12 @@ def score(distance: float, function: Distance) -> float:
     return 1.0 / (1.0 + distance) if function == "l2" else 1.0 - distance
 
 
-def _matches(columns: Matches, function: Distance, collection: str | UnsetType) -> Iterator[Match]:
+def _matches(columns: Matches, function: Distance, collection: str | UnsetType, with_texts: bool) -> Iterator[Match]:
     for index, document_id in enumerate(columns.ids):
         distance = columns.distances[index]
         yield Match(
             id=document_id,
-            text=columns.texts[index],
+            text=columns.texts[index] if with_texts else "",
             metadata=columns.metadatas[index],
             distance=distance,
             score=score(distance, function),

@@ -9,6 +9,7 @@ from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters
 from ragstore.model.documents import Selection, Write
 from ragstore.model.metadata import CollectionMetadata, Scalar
+from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.store.layer import StoreLayer
 
 
@@ -36,6 +37,11 @@ class AuditStore(StoreLayer):
         """Write several batches, each with an outcome of its own."""
         context.record_batch(name, sum(len(write.batch) for write in writes))
         return await self._inner.write(name, writes)
+
+    async def update_documents(self, name: str, updates: Sequence[MetadataUpdates]) -> list[ServiceError | None]:
+        """Change metadata of documents several times, each with an outcome of its own."""
+        context.record_batch(name, sum(map(len, updates)))
+        return await self._inner.update_documents(name, updates)
 
     async def delete(self, name: str, selection: Selection) -> int:
         """Delete documents. Their number is recorded afterwards."""

@@ -23,6 +23,7 @@ class StoreScope(KeyScope, frozen=True, kw_only=True, omit_defaults=True, forbid
         collections: patterns such as `repo_*`; only matching collections exist for the key. All when None.
         tenant: Chroma tenant of its own; the service's when empty.
         database: Chroma database of its own; the service's when empty.
+        max_collections: maximum number of collections that match `collections`, for creating another one.
     """
 
     role: Role
@@ -37,6 +38,13 @@ class StoreScope(KeyScope, frozen=True, kw_only=True, omit_defaults=True, forbid
     ] = None
     tenant: Annotated[str, Meta(pattern=_NAME, description="Chroma tenant of its own.")] = ""
     database: Annotated[str, Meta(pattern=_NAME, description="Chroma database of its own.")] = ""
+    max_collections: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="Maximum number of collections that exist for it when it creates one.",
+            extra={"metavar": "NUMBER"},
+        ),
+    ] = None
 
 
 STORE_KEYS: Final = KeyFormat("store", StoreScope, owns_flat_form=True)

@@ -13,6 +13,7 @@ from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
 from ragstore.model.metadata import CollectionMetadata, Scalar
+from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
 from ragstore.store.protocol import Store
 
@@ -28,6 +29,7 @@ StoreOperation: TypeAlias = Literal[
     "update_metadata",
     "delete_collection",
     "write",
+    "update_documents",
     "get",
     "get_ids",
     "get_metadata_values",
@@ -116,6 +118,10 @@ class StoreLayer:
     async def write(self, name: str, writes: Sequence[Write]) -> list[ServiceError | None]:
         """Write several batches, each with an outcome of its own."""
         return await self._intercept("write", name, lambda: self._inner.write(name, writes))
+
+    async def update_documents(self, name: str, updates: Sequence[MetadataUpdates]) -> list[ServiceError | None]:
+        """Change metadata of documents several times, each with an outcome of its own."""
+        return await self._intercept("update_documents", name, lambda: self._inner.update_documents(name, updates))
 
     async def get(
         self,

@@ -16,6 +16,7 @@ from prometheus_client import Counter, Histogram
 from ragstore.kit.deferred_metrics import BUCKETS, record
 from ragstore.kit.errors import ServiceError
 from ragstore.model.documents import Selection, Write
+from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
 from ragstore.store.layer import StoreLayer, StoreOperation
 
@@ -23,6 +24,7 @@ T = TypeVar("T")
 
 MEASURED_OPERATIONS: Final[Mapping[StoreOperation, str]] = {
     "write": "write",
+    "update_documents": "update_documents",
     "delete": "delete",
     "query": "query",
     "get": "get",
@@ -44,7 +46,7 @@ class MetricsStore(StoreLayer):
     """A store that measures calls and counts documents; see `Store` for the contract of each method."""
 
     _seconds: Final = {operation: STORE_SECONDS.labels(label) for operation, label in MEASURED_OPERATIONS.items()}
-    _documents: Final = {kind: DOCUMENTS.labels(kind) for kind in ("add", "upsert")}
+    _documents: Final = {kind: DOCUMENTS.labels(kind) for kind in ("add", "upsert", "update")}
     _filtered: Final = QUERIES.labels("yes")
     _unfiltered: Final = QUERIES.labels("no")
 
@@ -65,6 +67,14 @@ class MetricsStore(StoreLayer):
         for write, outcome in zip(writes, outcomes, strict=True):
             if outcome is None:
                 record(self._documents[write.kind].inc, len(write.batch))
+        return outcomes
+
+    async def update_documents(self, name: str, updates: Sequence[MetadataUpdates]) -> list[ServiceError | None]:
+        """Change metadata of documents several times, each with an outcome of its own."""
+        outcomes = await super().update_documents(name, updates)
+        for update, outcome in zip(updates, outcomes, strict=True):
+            if outcome is None:
+                record(self._documents["update"].inc, len(update))
         return outcomes
 
     async def delete(self, name: str, selection: Selection) -> int:

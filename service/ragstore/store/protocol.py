@@ -14,6 +14,7 @@ from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
 from ragstore.model.metadata import CollectionMetadata, Scalar
+from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
 
 
@@ -72,6 +73,15 @@ class Store(Protocol):
 
         Returns:
             An outcome for each: the error that writing it alone would raise, or None.
+        """
+
+    async def update_documents(self, name: str, updates: Sequence[MetadataUpdates]) -> list[ServiceError | None]:
+        """Change metadata of documents several times, as if one after the other.
+
+        An update that names a document that does not exist changes nothing, and does not affect the others.
+
+        Returns:
+            An outcome for each, as of `write`.
         """
 
     async def get(

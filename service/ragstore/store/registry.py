@@ -9,6 +9,7 @@ from typing import NamedTuple
 from litestar.types import Scope
 
 from ragstore.kit.auth.keys import Key
+from ragstore.store.collection_limit import CollectionLimitStore
 from ragstore.store.key_scope import StoreScope
 from ragstore.store.protocol import Store
 from ragstore.store.scope import ScopedStore
@@ -27,10 +28,12 @@ class View(NamedTuple):
     Attributes:
         location: the tenant and database that they are in.
         patterns: the patterns of their names; None for all collections.
+        max_collections: maximum number of them when it creates one; None for that of the service.
     """
 
     location: TenantDatabase
     patterns: Sequence[str] | None
+    max_collections: int | None
 
 
 class StoreRegistry:
@@ -71,15 +74,18 @@ class StoreRegistry:
             return self.default_store()
         allowed = key.scope
         location = TenantDatabase(allowed.tenant or self._default.tenant, allowed.database or self._default.database)
-        view = View(location, allowed.collections)
+        view = View(location, allowed.collections, allowed.max_collections)
         return self._views.get(view) or await self._open(view)
 
     async def _open(self, view: View) -> Store:
-        location, patterns = view
+        location, patterns, max_collections = view
         async with self._opening:
             if location not in self._stacks:
                 stack = self._create(*location)
                 await stack.start()
                 self._stacks[location] = stack
         stack = self._stacks[location]
-        return self._views.setdefault(view, stack if patterns is None else ScopedStore(stack, patterns))
+        visible = stack if patterns is None else ScopedStore(stack, patterns)
+        return self._views.setdefault(
+            view, visible if max_collections is None else CollectionLimitStore(visible, max_collections)
+        )

@@ -41,7 +41,14 @@ class _TransferCommand(click.Command):
         return super().invoke(context)
 
 
-_url = click.option("--url", envvar=URL_VARIABLE, default=DEFAULT_URL, show_default=True, help="The service's address.")
+_url = click.option(
+    "--url",
+    envvar=URL_VARIABLE,
+    show_envvar=True,
+    default=DEFAULT_URL,
+    show_default=True,
+    help="The service's address.",
+)
 _batch = click.option(
     "--batch",
     type=click.IntRange(1, 999),
@@ -71,17 +78,19 @@ _verify = click.option(
 
 
 @click.command("export", cls=_TransferCommand)
-@click.argument("collection")
-@click.argument("file")
+@click.argument("names", nargs=-1, required=True, metavar="COLLECTION FILE")
 @_url
+@click.option(
+    "--all", "everything", is_flag=True, help="Write all collections into the folder that is the one argument."
+)
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option("--restart", is_flag=True, help="Start over instead of continuing an interrupted export.")
 @_batch
 @_patience
 def export_command(
-    collection: str, file: str, url: str, *, force: bool, restart: bool, batch: int, patience: float
+    names: tuple[str, ...], url: str, *, everything: bool, force: bool, restart: bool, batch: int, patience: float
 ) -> None:
-    """Write COLLECTION to FILE, with embeddings, metadata and distance.
+    """Write COLLECTION to FILE, with embeddings, metadata and distance; with --all, every collection to a folder.
 
     FILE is compressed if it ends in .zst; - is standard output. It gets its name when it is complete; until then it is
     FILE.part, and running the same command again continues it. RAGSTORE_API_KEY is the API key.
@@ -91,6 +100,12 @@ def export_command(
     from ragstore.transfer.progress import TransferProgress
     from ragstore.transfer.service import connect
 
+    if everything:
+        _export_all(names, url, force=force, batch=batch, patience=patience)
+        return
+    if len(names) != 2:
+        raise click.UsageError("Give COLLECTION and FILE, or --all and a folder.")
+    collection, file = names
     target = Path(file)
     if file != STREAM and target.exists() and not force:
         _fail(f"{file} exists: --force replaces it")
@@ -106,9 +121,28 @@ def export_command(
                 return await export_to_file(service, collection, partial, batch, progress)
 
         left = "" if file == STREAM else f"; {partial.path} has them, and running the same command again continues it"
-        done = _run(work(), lambda: f"{progress.done} of {progress.total or '?'} documents were exported{left}")
+        done = _run(
+            work(), lambda: f"{progress.done} of {progress.total or '?'} documents were exported{left}", progress.stop
+        )
     continued = f", {done.continued} of them by an earlier run" if done.continued else ""
     _say(f"exported {done.documents} documents{continued}: {done.size} bytes, sha256 {done.sha256}")
+
+
+def _export_all(names: tuple[str, ...], url: str, *, force: bool, batch: int, patience: float) -> None:
+    from ragstore.transfer.everything import Outcome, export_all
+    from ragstore.transfer.service import connect
+
+    if len(names) != 1 or names[0] == STREAM:
+        raise click.UsageError("Give one folder with --all.")
+
+    async def work() -> Outcome:
+        async with connect(url, os.environ.get(KEY_VARIABLE, ""), patience) as service:
+            outcome = await export_all(service, Path(names[0]), batch, _say, force=force)
+            outcome.check()
+            return outcome
+
+    done = _run(work(), lambda: "the files that are complete are kept").done
+    _say(f"exported {done} collections")
 
 
 @click.command("import", cls=_TransferCommand)
@@ -122,7 +156,7 @@ def export_command(
 def import_command(
     file: str, url: str, into: str | None, *, merge: bool, verify: bool, batch: int, patience: float
 ) -> None:
-    """Read FILE, which `ragstore export` wrote, into a new collection.
+    """Read FILE, which `ragstore export` wrote, into a new collection; or each file of a folder into one of its own.
 
     - is standard input; compressed input is recognised. A file is read to its end before anything is written, so that
     a damaged one changes nothing. RAGSTORE_API_KEY is the API key.
@@ -134,6 +168,12 @@ def import_command(
     from ragstore.transfer.importing import Importer, check_file, import_from
     from ragstore.transfer.progress import TransferProgress
     from ragstore.transfer.service import connect
+
+    if file != STREAM and Path(file).is_dir():
+        if into is not None:
+            raise click.UsageError("--into is for a single file.")
+        _import_all(Path(file), url, merge=merge, verify=verify, batch=batch, patience=patience)
+        return
 
     async def work() -> ImportResult:
         if file != STREAM:
@@ -147,8 +187,22 @@ def import_command(
                 return await import_from(reader, importer, batch, progress)
 
     with TransferProgress(f"import {file}") as progress:
-        done = _run(work(), lambda: _interrupted(progress.done, progress.total))
+        done = _run(work(), lambda: _interrupted(progress.done, progress.total), progress.stop)
     _say_imported("imported", done, verified=verify)
+
+
+def _import_all(folder: Path, url: str, *, merge: bool, verify: bool, batch: int, patience: float) -> None:
+    from ragstore.transfer.everything import Outcome, import_all
+    from ragstore.transfer.service import connect
+
+    async def work() -> Outcome:
+        async with connect(url, os.environ.get(KEY_VARIABLE, ""), patience) as service:
+            outcome = await import_all(service, folder, batch, _say, merge=merge, verify=verify)
+            outcome.check()
+            return outcome
+
+    done = _run(work(), lambda: "running the same command again with --resume continues it").done
+    _say(f"imported {done} collections")
 
 
 @click.command("copy", cls=_TransferCommand)
@@ -196,7 +250,7 @@ def copy_command(
             return await copy_collection(source, found, importer, batch, progress)
 
     with TransferProgress(f"copy {collection}") as progress:
-        done = _run(work(), lambda: _interrupted(progress.done, progress.total))
+        done = _run(work(), lambda: _interrupted(progress.done, progress.total), progress.stop)
     _say_imported("copied", done, verified=verify)
 
 
@@ -216,7 +270,7 @@ def stats_command(url: str, *, as_json: bool, patience: float) -> None:
 
     async def work() -> Stats:
         async with connect(url, os.environ.get(KEY_VARIABLE, ""), patience) as service:
-            return stats_of(service.address, await service.collections())
+            return stats_of(service.address, await service.collections(counts=True))
 
     found = _run(work(), lambda: "nothing was printed")
     if as_json:
@@ -228,18 +282,20 @@ def stats_command(url: str, *, as_json: bool, patience: float) -> None:
 COMMANDS: Final = (export_command, import_command, copy_command, stats_command)
 
 
-def _run(work: Coroutine[Any, Any, T], so_far: Callable[[], str]) -> T:
+def _run(work: Coroutine[Any, Any, T], so_far: Callable[[], str], stop: Callable[[], object] = lambda: None) -> T:
     """Run a command, and exit with a one-line message if it fails.
 
     Args:
         work: the command.
-        so_far: what is done so far, for the message after an interruption.
+        so_far: the state so far, for the message after an interruption.
+        stop: stops the progress bar, which would otherwise be drawn around the message.
     """
     from ragstore.transfer.failures import INTERRUPTED, TransferFailed
 
     try:
         return asyncio.run(work)
     except TransferFailed as failure:
+        stop()
         _fail(str(failure), failure.exit_code)
     except BrokenPipeError:
         # Python would report the error a second time when it closes standard output.
@@ -248,11 +304,13 @@ def _run(work: Coroutine[Any, Any, T], so_far: Callable[[], str]) -> T:
     except OSError as error:
         _fail(f"{error.filename or 'A file'}: {error.strerror}")
     except KeyboardInterrupt:
+        stop()
         _fail(f"Interrupted: {so_far()}", INTERRUPTED)
 
 
 def _interrupted(done: int, total: int | None) -> str:
-    return f"{done} of {total or '?'} documents are stored; running the same command again with --resume continues it"
+    stored = f"at least {done} of {total or '?'} documents are stored"
+    return f"{stored}; running the same command again with --resume continues it"
 
 
 def _say_imported(what: str, done: ImportResult, *, verified: bool) -> None:

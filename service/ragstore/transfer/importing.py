@@ -153,9 +153,15 @@ async def import_from(reader: ExportReader, importer: Importer, size: int, progr
     """
     await importer.begin()
     progress.begin(reader.collection.count)
-    for batch in batches(reader.documents(), size):
-        await importer.write(batch)
-        progress.advance(len(batch))
+    try:
+        for batch in batches(reader.documents(), size):
+            await importer.write(batch)
+            progress.advance(len(batch))
+    except NotVerified as failure:
+        if not progress.done:
+            raise
+        # A file was checked before; a stream, or a document that Chroma changed, shows only now.
+        raise NotVerified(f"{failure}; {progress.done} documents before it are stored") from None
     await importer.finish()
     return importer.result
 

@@ -46,6 +46,10 @@ class TransferProgress:
         self.done += documents
         self._progress.update(self._task, completed=self.done)
 
+    def stop(self) -> None:
+        """Stop to draw the bar."""
+        self._progress.stop()
+
     def __enter__(self) -> Self:
         self._progress.start()
         return self

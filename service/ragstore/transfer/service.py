@@ -41,10 +41,10 @@ class Service:
         """The service's address."""
         return self._client.base_url
 
-    async def collections(self) -> list[client.Collection]:
-        """All collections, by name."""
+    async def collections(self, *, counts: bool = False) -> list[client.Collection]:
+        """All collections, by name; with their number of documents if `counts` is true."""
         with self._readable_errors():
-            return (await self._client.list_collections()).collections
+            return (await self._client.list_collections(counts=counts)).collections
 
     async def collection(self, name: str) -> CountedCollection:
         """The current state of a collection.

@@ -100,3 +100,10 @@ def test_an_unknown_encoding_and_a_missing_package_are_configuration_errors(monk
     monkeypatch.setitem(sys.modules, "tiktoken", None)
     with pytest.raises(InvalidConfiguration, match="needs the package tiktoken"):
         tiktoken_counter()
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_the_estimate_never_undercounts_a_list_of_place_names(tokenizer: str) -> None:
+    # Each of these ideographs is common, and most need two or three tokens of cl100k_base.
+    text = "、".join(["乌鲁木齐、呼和浩特、哈尔滨、齐齐哈尔"] * 5)
+    assert estimate_tokens(text) >= TOKENIZERS[tokenizer]()(text)

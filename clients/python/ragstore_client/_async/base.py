@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import Self, TypeVar
 
-if TYPE_CHECKING:
-    from ragstore_client._call import Call
+from ragstore_client._call import Call
+from ragstore_client._options import CallOptions
 
 T = TypeVar("T")
+
+NO_OPTIONS = CallOptions()
 
 
 class CallSender:
     """Base class of the groups of calls; `AsyncClient` implements `_send`."""
 
-    async def _send(self, call: Call[T]) -> T:
+    async def _send(self, call: Call[T], options: CallOptions = NO_OPTIONS) -> T:
+        raise NotImplementedError
+
+    def _lasting(self, seconds: float, options: CallOptions) -> Self:
         raise NotImplementedError

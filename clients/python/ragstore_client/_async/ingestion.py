@@ -6,55 +6,116 @@ not read ahead of that, so a slow service slows the source down.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import warnings
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
-from ragstore_client._async.runtime import AsyncWorkers, DocumentSource, SendBody, Task, iterate
+from ragstore_client._async.runtime import AsyncWorkers, DocumentSource, SendBody, Task, checkpoint, iterate
 from ragstore_client._batches import Batch, Batcher, BatchLimits, Delivery, Entries, Outcome, deliver, result_of
 from ragstore_client._calls import documents_body
-from ragstore_client._exceptions import RagstoreError
+from ragstore_client._exceptions import InvalidInput, RagstoreError
 from ragstore_client._inflight import InFlight, IngestionProgress
+from ragstore_client._models import NewDocument
+from ragstore_client._progress import NoBar, progress_bar
+from ragstore_client._report import IngestionReport
+
+_NEVER_ITERATED = "ingest() was never iterated, so nothing is stored; ingest_all() stores everything"
 
 
-async def ingest(
-    send: SendBody,
-    documents: DocumentSource,
-    limits: BatchLimits,
-    concurrency: int,
-) -> AsyncIterator[Outcome]:
-    """Store documents and report the outcome of each.
+class AsyncIngestion(AsyncIterator[Outcome]):
+    """An ingestion, which advances while it is iterated. It yields an outcome for every document, in order.
+
+    Iterating raises the error that ended the ingestion, after the outcomes of all documents that were read.
 
     Args:
         send: stores the body of one request, or raises. It is called concurrently.
         documents: the documents to store.
         limits: the limits of a request.
         concurrency: maximum number of requests in flight.
-
-    Yields:
-        An outcome for every document that was read, in order.
-
-    Raises:
-        RagstoreError: the error that ended the ingestion, after the outcomes of all documents that were read.
+        progress: whether to show a progress bar.
     """
-    batcher = Batcher(limits)
-    progress = IngestionProgress(batcher)
-    in_flight: InFlight[Task[Delivery]] = InFlight(concurrency)
-    async with AsyncWorkers(concurrency) as workers:
+
+    _started = True
+
+    def __init__(
+        self,
+        send: SendBody,
+        documents: DocumentSource,
+        limits: BatchLimits,
+        concurrency: int,
+        *,
+        progress: bool = False,
+    ) -> None:
+        if isinstance(documents, str | bytes | Mapping | NewDocument):
+            raise InvalidInput(f"documents must be an iterable of documents, not one {type(documents).__name__}")
+        self._send = send
+        self._documents = documents
+        self._limits = limits
+        self._concurrency = concurrency
+        self._batcher = Batcher(limits)
+        self._progress = IngestionProgress(self._batcher)
+        self._in_flight: InFlight[Task[Delivery]] = InFlight(concurrency)
+        self._shows_progress = progress
+        self._outcomes = self._run()
+        self._started = False
+
+    @property
+    def report(self) -> IngestionReport:
+        """The counts and the failures so far. It stays available after an error or an interruption."""
+        return self._progress.report
+
+    async def __anext__(self) -> Outcome:
+        """The outcome of the next document."""
+        self._started = True
+        return await anext(self._outcomes)
+
+    async def aclose(self) -> None:
+        """End the ingestion. Requests in flight are abandoned: their documents may or may not be stored."""
+        self._started = True
+        await self._outcomes.aclose()
+
+    def __del__(self) -> None:
+        """Warn about an ingestion that has done nothing."""
+        if not self._started:
+            warnings.warn(_NEVER_ITERATED, RuntimeWarning, stacklevel=2)
+
+    async def _run(self) -> AsyncGenerator[Outcome, None]:
+        progress, in_flight = self._progress, self._in_flight
+        bar = progress_bar(self._documents) if self._shows_progress else NoBar()
+        async with AsyncWorkers(self._concurrency) as workers:
+            try:
+                async for batch in self._batches():
+                    while in_flight and (progress.failure or not in_flight.admits(batch)):
+                        for outcome in bar.advance(progress.record(await workers.result(in_flight.pop()))):
+                            yield outcome
+                    if progress.failure:
+                        for outcome in bar.advance(progress.unsent(batch)):
+                            yield outcome
+                    else:
+                        in_flight.push(batch, workers.start(_deliver, self._send, batch, self._limits))
+                while in_flight:
+                    for outcome in bar.advance(progress.record(await workers.result(in_flight.pop()))):
+                        yield outcome
+            finally:
+                # The report includes batches that were delivered when a caller, or Ctrl-C, ended the ingestion.
+                for delivery in await workers.cancel(in_flight.clear()):
+                    progress.record(delivery)
+                bar.close()
+        progress.raise_failure()
+
+    async def _batches(self) -> AsyncGenerator[Batch, None]:
+        """Batches until the documents end, their source fails, or the ingestion has failed."""
         try:
-            async for batch in _batches(documents, batcher, progress):
-                while in_flight and (progress.failure or not in_flight.admits(batch)):
-                    for outcome in progress.record(await workers.result(in_flight.pop())):
-                        yield outcome
-                if progress.failure:
-                    for outcome in progress.unsent(batch):
-                        yield outcome
-                else:
-                    in_flight.push(batch, workers.start(_deliver, send, batch, limits))
-            while in_flight:
-                for outcome in progress.record(await workers.result(in_flight.pop())):
-                    yield outcome
-        finally:
-            await workers.cancel(in_flight.clear())
-    progress.raise_failure()
+            async for document in iterate(self._documents):
+                batch = self._batcher.add(document)
+                if batch is not None:
+                    yield batch
+                if self._progress.failure is not None:
+                    break
+        except Exception as error:  # noqa: BLE001 - any error of the source: raised after all that was read is delivered
+            self._progress.source_failure = error
+        rest = self._batcher.flush()
+        if rest is not None:
+            yield rest
 
 
 async def _deliver(send: SendBody, batch: Batch, limits: BatchLimits) -> Delivery:
@@ -68,24 +129,9 @@ async def _deliver(send: SendBody, batch: Batch, limits: BatchLimits) -> Deliver
 
 
 async def _send_entries(send: SendBody, entries: Entries) -> RagstoreError | None:
+    checkpoint()
     try:
         await send(documents_body(entry.body for entry in entries))
     except RagstoreError as error:
         return error
     return None
-
-
-async def _batches(documents: DocumentSource, batcher: Batcher, progress: IngestionProgress) -> AsyncIterator[Batch]:
-    """Batches until the documents end, their source fails, or the ingestion has failed."""
-    try:
-        async for document in iterate(documents):
-            batch = batcher.add(document)
-            if batch is not None:
-                yield batch
-            if progress.failure is not None:
-                break
-    except Exception as error:  # noqa: BLE001 - any error of the source: raised after all that was read is delivered
-        progress.source_failure = error
-    rest = batcher.flush()
-    if rest is not None:
-        yield rest

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Unpack
 
 from ragstore_client import _calls as calls
+from ragstore_client import _models as models
 from ragstore_client._async.base import CallSender
+from ragstore_client._async.runtime import run_all
 from ragstore_client._calls import DocumentFilter, SimilaritySearch
-
-if TYPE_CHECKING:
-    from ragstore_client import _models as models
-    from ragstore_client._models import Embedding, Where
+from ragstore_client._exceptions import InvalidInput
+from ragstore_client._models import Embedding, Strings, Where
+from ragstore_client._options import CallOptions
 
 
 class QueryCalls(CallSender):
@@ -28,6 +29,8 @@ class QueryCalls(CallSender):
         max_distance: float | None = None,
         min_score: float | None = None,
         include_embeddings: bool = False,
+        include_texts: bool = True,
+        **options: Unpack[CallOptions],
     ) -> models.QueryResults:
         """Find the documents nearest to a vector.
 
@@ -40,6 +43,8 @@ class QueryCalls(CallSender):
             max_distance: omit matches with a larger distance.
             min_score: omit matches with a lower score.
             include_embeddings: return the vectors as well.
+            include_texts: return the texts; they are empty otherwise.
+            **options: see `CallOptions`.
 
         Returns:
             The matches, nearest first.
@@ -49,12 +54,72 @@ class QueryCalls(CallSender):
             NotFound: the collection does not exist.
         """
         search = SimilaritySearch(embedding=embedding, top_k=top_k, max_distance=max_distance, min_score=min_score)
-        filter_ = DocumentFilter(where=where, where_document=where_document, include_embeddings=include_embeddings)
-        return await self._send(calls.query(collection, search, filter_))
+        filter_ = DocumentFilter(
+            where=where,
+            where_document=where_document,
+            include_embeddings=include_embeddings,
+            include_texts=include_texts,
+        )
+        return await self._send(calls.query(collection, search, filter_), options)
+
+    async def query_batch(
+        self,
+        collection: str,
+        embeddings: Sequence[Embedding],
+        *,
+        top_k: int = 5,
+        where: Where | None = None,
+        where_document: Where | None = None,
+        max_distance: float | None = None,
+        min_score: float | None = None,
+        include_embeddings: bool = False,
+        include_texts: bool = True,
+        concurrency: int = 8,
+        **options: Unpack[CallOptions],
+    ) -> list[models.QueryResults]:
+        """Find the documents nearest to each of several vectors.
+
+        One request is sent for each vector, several of them concurrently: the service puts concurrent queries into one
+        call of Chroma.
+
+        Args:
+            collection: name of the collection.
+            embeddings: the query vectors, of the collection's dimension.
+            top_k: maximum number of matches of each, 1 to 1000.
+            where: a filter on metadata.
+            where_document: a filter on texts.
+            max_distance: omit matches with a larger distance.
+            min_score: omit matches with a lower score.
+            include_embeddings: return the vectors as well.
+            include_texts: return the texts; they are empty otherwise.
+            concurrency: maximum number of requests in flight.
+            **options: see `CallOptions`; they apply to each request.
+
+        Returns:
+            The matches of each vector, in the order of the vectors.
+
+        Raises:
+            BadRequest: the dimension or the filter is wrong. The other queries are cancelled.
+            NotFound: the collection does not exist.
+        """
+        if isinstance(embeddings, str | bytes) or concurrency < 1:
+            raise InvalidInput("embeddings must be a list of vectors, and concurrency at least 1")
+        filter_ = DocumentFilter(
+            where=where,
+            where_document=where_document,
+            include_embeddings=include_embeddings,
+            include_texts=include_texts,
+        )
+        searches = [
+            SimilaritySearch(embedding=embedding, top_k=top_k, max_distance=max_distance, min_score=min_score)
+            for embedding in embeddings
+        ]
+        found = [calls.query(collection, search, filter_) for search in searches]
+        return await run_all(lambda call: self._send(call, options), found, concurrency)
 
     async def query_collections(
         self,
-        collections: str | Sequence[str],
+        collections: str | Strings,
         embedding: Embedding,
         *,
         top_k: int = 5,
@@ -63,6 +128,8 @@ class QueryCalls(CallSender):
         max_distance: float | None = None,
         min_score: float | None = None,
         include_embeddings: bool = False,
+        include_texts: bool = True,
+        **options: Unpack[CallOptions],
     ) -> models.MultiQueryResults:
         """Find the documents nearest to a vector in several collections, in one request.
 
@@ -75,6 +142,8 @@ class QueryCalls(CallSender):
             max_distance: omit matches with a larger distance.
             min_score: omit matches with a lower score.
             include_embeddings: return the vectors as well.
+            include_texts: return the texts; they are empty otherwise.
+            **options: see `CallOptions`.
 
         Returns:
             The matches of all collections, nearest first, and an error for each collection that failed.
@@ -83,5 +152,10 @@ class QueryCalls(CallSender):
             BadRequest: the filter is invalid.
         """
         search = SimilaritySearch(embedding=embedding, top_k=top_k, max_distance=max_distance, min_score=min_score)
-        filter_ = DocumentFilter(where=where, where_document=where_document, include_embeddings=include_embeddings)
-        return await self._send(calls.query_collections(collections, search, filter_))
+        filter_ = DocumentFilter(
+            where=where,
+            where_document=where_document,
+            include_embeddings=include_embeddings,
+            include_texts=include_texts,
+        )
+        return await self._send(calls.query_collections(collections, search, filter_), options)

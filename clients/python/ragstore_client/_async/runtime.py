@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeAlias, TypeVar
+from typing import ParamSpec, Self, TypeAlias, TypeVar
 
 import httpx
 
 from ragstore_client._httpx import break_reference_cycle
-
-if TYPE_CHECKING:
-    from ragstore_client._models import NewDocument
+from ragstore_client._models import NewDocumentLike
 
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
-DocumentSource: TypeAlias = "Iterable[NewDocument] | AsyncIterable[NewDocument]"
+DocumentSource: TypeAlias = Iterable[NewDocumentLike] | AsyncIterable[NewDocumentLike]
 SendBody: TypeAlias = Callable[[bytes], Awaitable[object]]
 Task: TypeAlias = asyncio.Task[T]
 
@@ -30,15 +29,36 @@ async def sleep(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
+def checkpoint() -> None:
+    """Do nothing: a task ends when it is cancelled."""
+
+
+async def run_all(send: Callable[[S], Awaitable[T]], items: Iterable[S], concurrency: int) -> list[T]:
+    """Send several items, some of them concurrently, and return their results in order. An error ends all of them."""
+    limit = asyncio.Semaphore(concurrency)
+
+    async def send_one(item: S) -> T:
+        async with limit:
+            return await send(item)
+
+    tasks = [asyncio.ensure_future(send_one(item)) for item in items]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def fetch(
-    http: httpx.AsyncClient, request: httpx.Request, timeout_seconds: float
+    http: httpx.AsyncClient, request: httpx.Request, timeout_seconds: float | None
 ) -> tuple[httpx.Response, bytes]:
     """Send a request and read the whole response.
 
     Args:
         http: the httpx client.
         request: what to send.
-        timeout_seconds: total time limit, from sending the request to the last byte of the body.
+        timeout_seconds: total time limit, from sending the request to the last byte of the body; None for none.
 
     Returns:
         The response and its body.
@@ -53,12 +73,12 @@ async def fetch(
     return response, response.content
 
 
-def iterate(documents: DocumentSource) -> AsyncIterable[NewDocument]:
+def iterate(documents: DocumentSource) -> AsyncIterable[NewDocumentLike]:
     """Iterate over documents of either kind of source."""
     return documents if isinstance(documents, AsyncIterable) else _async_iterator(documents)
 
 
-async def _async_iterator(documents: Iterable[NewDocument]) -> AsyncIterator[NewDocument]:
+async def _async_iterator(documents: Iterable[NewDocumentLike]) -> AsyncIterator[NewDocumentLike]:
     for document in documents:
         yield document
 
@@ -87,8 +107,9 @@ class AsyncWorkers:
         """Wait for a task and return its result."""
         return await task
 
-    async def cancel(self, tasks: list[Task[T]]) -> None:
-        """Cancel tasks and wait for them to end."""
+    async def cancel(self, tasks: list[Task[T]]) -> list[T]:
+        """Cancel tasks, wait for them to end, and return the results of those that were done."""
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        return [result for result in results if not isinstance(result, BaseException)]

@@ -5,95 +5,138 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 import httpx
+from msgspec import UNSET, UnsetType
 
 from ragstore_client._call import Call
-from ragstore_client._endpoint import DEFAULT_URL, parse_endpoint
-from ragstore_client._httpx import ssl_context
+from ragstore_client._endpoint import endpoint_of_client
+from ragstore_client._httpx import parse_timeout, ssl_context
+from ragstore_client._options import CallOptions
 from ragstore_client._retries import RetryPolicy
+from ragstore_client._sync.base import NO_OPTIONS
 from ragstore_client._sync.collections import CollectionCalls
 from ragstore_client._sync.documents import DocumentCalls
+from ragstore_client._sync.handle import CollectionHandle
+from ragstore_client._sync.ingest_calls import IngestCalls
 from ragstore_client._sync.queries import QueryCalls
 from ragstore_client._sync.service import ServiceCalls
 from ragstore_client._sync.transport import Transport
 
+if TYPE_CHECKING:
+    from ragstore_client._embedded import EmbeddedService
+
 T = TypeVar("T")
 
 
-class Client(CollectionCalls, DocumentCalls, QueryCalls, ServiceCalls):
+class Client(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, ServiceCalls):
     """A typed client of one ragstore service. Threads may share it.
 
     Every call raises `ProblemError` (`NotFound`, `Conflict`, `Unavailable`, ...) when the service responds with an
     error, `TransportError` when no complete response was received, `UnexpectedResponse` when the response does not
     match the contract, and `InvalidInput` when the arguments cannot be sent. Idempotent calls are retried according
-    to `retries`.
+    to `retries`. Every call also takes the options of `CallOptions` by name.
 
     Args:
-        base_url: URL of the service.
-        api_key: sent as a bearer token.
+        base_url: URL of the service; the variable `RAGSTORE_URL` when None, and `http://127.0.0.1:8080` without it.
+        api_key: sent as a bearer token; None for no key. The variable `RAGSTORE_API_KEY` when not given.
         timeout: time limit in seconds for each step of an attempt: to connect, to send, to wait for the response.
             The body must be complete within this time after the attempt began, or after those steps if later.
-        retries: the retry policy; `RetryPolicy()` when None.
+            An `httpx.Timeout` limits the steps one by one; None is no limit.
+        retries: the retry policy, or the number of retries; `RetryPolicy()` when None.
         headers: sent with every call.
         transport: the httpx transport; httpx's default when None.
         http: an httpx client to use instead of a new one; the caller closes it.
 
     Raises:
-        InvalidConfiguration: the URL or the key is not valid.
+        InvalidConfiguration: the URL, the key, the time limit or the retries are not valid.
     """
 
     def __init__(
         self,
-        base_url: str = DEFAULT_URL,
+        base_url: str | None = None,
         *,
-        api_key: str | None = None,
-        timeout: float = 30.0,
-        retries: RetryPolicy | None = None,
+        api_key: str | UnsetType | None = UNSET,
+        timeout: float | httpx.Timeout | None = 30.0,
+        retries: RetryPolicy | int | None = None,
         headers: Mapping[str, str] | None = None,
         transport: httpx.BaseTransport | None = None,
         http: httpx.Client | None = None,
     ) -> None:
-        self._endpoint = parse_endpoint(base_url, api_key)
+        self._endpoint = endpoint_of_client(base_url, api_key)
         self._owns_http = http is None
-        self._http = http or httpx.Client(timeout=timeout, transport=transport, verify=ssl_context())
+        steps = parse_timeout(timeout).steps
+        self._http = http or httpx.Client(timeout=steps, transport=transport, verify=ssl_context())
         self._transport = Transport(
-            self._http, self._endpoint, timeout=timeout, retries=retries or RetryPolicy(), headers=headers
+            self._http, self._endpoint, timeout=timeout, retries=retries, headers=headers, of_ragstore=True
         )
+        self._service: EmbeddedService | None = None
+
+    @classmethod
+    def embedded(cls, path: str | Path) -> Self:
+        """Start a service of its own, as a child process on a free port of this machine, for notebooks and tests.
+
+        It needs the distribution `ragstore` with the extra `embedded`. It ends when the client is closed, and also when
+        this process ends, however that happens.
+
+        Args:
+            path: folder of its data; made when missing. One process at a time can use it.
+
+        Returns:
+            A client of the service, which is ready.
+
+        Raises:
+            InvalidConfiguration: `ragstore` is not installed.
+            EmbeddedServiceFailed: the service has ended while it started; the text is the end of its log.
+        """
+        from ragstore_client._embedded import EmbeddedService
+
+        service = EmbeddedService(Path(path))
+        client = cls(service.url, api_key=None)
+        client._service = service
+        return client
 
     @property
     def base_url(self) -> str:
         """URL of the service, without user and password."""
         return self._endpoint.url
 
-    def with_options(
-        self,
-        *,
-        timeout: float | None = None,
-        retries: RetryPolicy | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Self:
+    def __repr__(self) -> str:
+        """The class and the URL."""
+        return f"{type(self).__name__}({self.base_url!r})"
+
+    def with_options(self, **options: Unpack[CallOptions]) -> Self:
         """A client with other options, for one call or some: `client.with_options(timeout=2).query(...)`.
 
         Args:
-            timeout: time limit of one attempt, in seconds; this client's when None.
-            retries: the retry policy; this client's when None.
-            headers: sent with every call in addition to this client's, such as `x-request-id` and `traceparent`.
+            **options: see `CallOptions`; headers are added to this client's, every other option replaces this client's.
 
         Returns:
             A client that shares the connections of this one, which need not be closed.
         """
         client = copy.copy(self)
         client._owns_http = False
-        client._transport = self._transport.with_options(timeout=timeout, retries=retries, headers=headers)
+        client._service = None
+        client._transport = self._transport.with_options(options)
         return client
+
+    def collection(self, name: str) -> CollectionHandle:
+        """A handle on one collection: this client's calls without the name. No request is sent.
+
+        Args:
+            name: name of the collection, which need not exist yet.
+        """
+        return CollectionHandle(self, name)
 
     def close(self) -> None:
         """Close the connections, unless `http` was given. The client cannot be used afterwards."""
         if self._owns_http:
             self._http.close()
+        if self._service is not None:
+            self._service.close()
 
     def __enter__(self) -> Self:
         return self
@@ -106,5 +149,12 @@ class Client(CollectionCalls, DocumentCalls, QueryCalls, ServiceCalls):
     ) -> None:
         self.close()
 
-    def _send(self, call: Call[T]) -> T:
-        return self._transport.send(call)
+    def _send(self, call: Call[T], options: CallOptions = NO_OPTIONS) -> T:
+        return self._transport.send(call, options)
+
+    def _lasting(self, seconds: float, options: CallOptions) -> Self:
+        """This client with options, and with retries that last for some time."""
+        client = self.with_options(**options)
+        if "retries" in options:
+            return client
+        return client.with_options(retries=client._transport.retries.lasting(seconds))

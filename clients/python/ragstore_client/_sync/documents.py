@@ -3,25 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Unpack
 
 from ragstore_client import _calls as calls
-from ragstore_client._batches import BatchLimits, Mode, Outcome
-from ragstore_client._calls import DocumentFilter
+from ragstore_client import _models as models
+from ragstore_client._calls import MAX_PAGE_SIZE, DocumentFilter
+from ragstore_client._json import to_strings
+from ragstore_client._models import Metadata, NewDocumentLike, Strings, Where
+from ragstore_client._options import CallOptions
 from ragstore_client._sync.base import CallSender
-from ragstore_client._sync.ingestion import ingest
 
-if TYPE_CHECKING:
-    from ragstore_client import _models as models
-    from ragstore_client._models import NewDocument, Where
-    from ragstore_client._sync.runtime import DocumentSource
+DEFAULT_PAGE_SIZE = 100
 
 
 class DocumentCalls(CallSender):
     """Store, read and delete documents."""
 
-    def add_documents(self, collection: str, documents: Iterable[NewDocument]) -> models.WriteResult:
+    def add_documents(
+        self, collection: str, documents: Iterable[NewDocumentLike], **options: Unpack[CallOptions]
+    ) -> models.WriteResult:
         """Store new documents in one request, all or none.
 
         The call is not retried once it may have been applied. Where that matters, use `upsert_documents`; for more
@@ -30,6 +31,7 @@ class DocumentCalls(CallSender):
         Args:
             collection: name of the collection.
             documents: 1 to 5,461 documents, or the limit that the service is configured with.
+            **options: see `CallOptions`.
 
         Returns:
             The ids of the stored documents.
@@ -39,14 +41,17 @@ class DocumentCalls(CallSender):
             BadRequest: a document is invalid; `errors` names it.
             NotFound: the collection does not exist.
         """
-        return self._send(calls.add_documents(collection, calls.encode_documents(documents)))
+        return self._send(calls.add_documents(collection, calls.encode_documents(documents)), options)
 
-    def upsert_documents(self, collection: str, documents: Iterable[NewDocument]) -> models.WriteResult:
+    def upsert_documents(
+        self, collection: str, documents: Iterable[NewDocumentLike], **options: Unpack[CallOptions]
+    ) -> models.WriteResult:
         """Store documents in one request, all or none, replacing those whose id exists.
 
         Args:
             collection: name of the collection.
             documents: 1 to 5,461 documents, or the limit that the service is configured with.
+            **options: see `CallOptions`.
 
         Returns:
             The ids of the stored documents.
@@ -55,46 +60,28 @@ class DocumentCalls(CallSender):
             BadRequest: a document is invalid; `errors` names it.
             NotFound: the collection does not exist.
         """
-        return self._send(calls.upsert_documents(collection, calls.encode_documents(documents)))
+        return self._send(calls.upsert_documents(collection, calls.encode_documents(documents)), options)
 
-    def ingest(
-        self,
-        collection: str,
-        documents: DocumentSource,
-        *,
-        mode: Mode = "upsert",
-        concurrency: int = 4,
-        limits: BatchLimits | None = None,
-    ) -> Iterator[Outcome]:
-        """Store any number of documents and report the outcome of each.
-
-        The ingestion advances only while it is iterated. Memory holds `concurrency` + 1 requests. When the service
-        rejects a request because of some documents, the request is split and sent again, so that only those documents
-        fail. After an error, run it again from the last outcome or from the start: `upsert` stores a stored document
-        again with the same result.
+    def update_documents(
+        self, collection: str, updates: Mapping[str, Metadata], *, replace: bool = False, **options: Unpack[CallOptions]
+    ) -> models.DocumentsUpdated:
+        """Change the metadata of documents in one request, all or none. Texts and vectors stay as they are.
 
         Args:
             collection: name of the collection.
-            documents: any iterable of documents. Each needs an id; of several documents
-                with the same id the last one wins.
-            mode: `upsert`, or `add` where an existing id must fail.
-            concurrency: maximum number of requests in flight.
-            limits: the limits of a request; `BatchLimits()` when None.
+            updates: the metadata of each document, by id; at most 5,461 documents, or the limit that the service is
+                configured with. Keys that are not named stay, and None removes a key (RFC 7396).
+            replace: the metadata are all that each document has afterwards: keys that are not named are removed.
+            **options: see `CallOptions`.
 
-        Yields:
-            An outcome for every document that was read, in order.
+        Returns:
+            The number of documents.
 
         Raises:
-            RagstoreError: the error that ended the ingestion, after the outcomes of all documents that were read. An
-                error of the iterable `documents` itself is raised at the same point.
+            BadRequest: a value cannot be stored; `errors` names it.
+            NotFound: the collection, or one of the documents, does not exist. Nothing was changed.
         """
-        call = calls.upsert_documents if mode == "upsert" else calls.add_documents
-        return ingest(
-            lambda body: self._send(call(collection, body)),
-            documents,
-            limits or BatchLimits(),
-            concurrency,
-        )
+        return self._send(calls.update_documents(collection, updates, replace=replace), options)
 
     def list_documents(
         self,
@@ -102,11 +89,13 @@ class DocumentCalls(CallSender):
         *,
         where: Where | None = None,
         where_document: Where | None = None,
-        ids: Sequence[str] | None = None,
+        ids: Strings | None = None,
         limit: int | None = None,
         offset: int | None = None,
         include_embeddings: bool = False,
+        include_texts: bool = True,
         total: bool = True,
+        **options: Unpack[CallOptions],
     ) -> models.DocumentPage:
         """List documents in insertion order.
 
@@ -115,13 +104,16 @@ class DocumentCalls(CallSender):
             where: a filter on metadata.
             where_document: a filter on texts.
             ids: return only these; at most 10,000.
-            limit: maximum number of documents, up to 1000; 100 when None.
+            limit: maximum number of documents; when None, all of `ids`, or else 100. A number above 1000 takes several
+                requests, between which writes may shift the documents.
             offset: number of documents to skip.
             include_embeddings: return the vectors as well.
+            include_texts: return the texts; they are empty otherwise.
             total: count all matching documents; false saves that work.
+            **options: see `CallOptions`.
 
         Returns:
-            One page.
+            The documents, as one page.
 
         Raises:
             BadRequest: the filter is invalid; the detail names the error and its path.
@@ -130,10 +122,24 @@ class DocumentCalls(CallSender):
         filter_ = DocumentFilter(
             where=where,
             where_document=where_document,
-            ids=ids,
+            ids=None if ids is None else to_strings(ids, "ids"),
             include_embeddings=include_embeddings,
+            include_texts=include_texts,
         )
-        return self._send(calls.list_documents(collection, filter_, limit=limit, offset=offset, total=total))
+        if limit is None and filter_.ids is not None and len(filter_.ids) > DEFAULT_PAGE_SIZE:
+            limit = len(filter_.ids)
+        size = None if limit is None else min(limit, MAX_PAGE_SIZE)
+        call = calls.list_documents(collection, filter_, limit=size, offset=offset, total=total)
+        page = self._send(call, options)
+        if limit is None or limit <= MAX_PAGE_SIZE:
+            return page
+        documents, last = page.documents, page
+        while len(last.documents) == MAX_PAGE_SIZE and len(documents) < limit:
+            size = min(limit - len(documents), MAX_PAGE_SIZE)
+            start = (offset or 0) + len(documents)
+            last = self._send(calls.list_documents(collection, filter_, limit=size, offset=start, total=False), options)
+            documents += last.documents
+        return models.DocumentPage(documents, len(documents), page.total)
 
     def iter_documents(
         self,
@@ -141,9 +147,11 @@ class DocumentCalls(CallSender):
         *,
         where: Where | None = None,
         where_document: Where | None = None,
-        ids: Sequence[str] | None = None,
+        ids: Strings | None = None,
         include_embeddings: bool = False,
+        include_texts: bool = True,
         page_size: int = 500,
+        **options: Unpack[CallOptions],
     ) -> Iterator[models.Document]:
         """Iterate over all matching documents.
 
@@ -153,7 +161,9 @@ class DocumentCalls(CallSender):
             where_document: a filter on texts.
             ids: return only these; at most 10,000.
             include_embeddings: return the vectors as well.
+            include_texts: return the texts; they are empty otherwise.
             page_size: number of documents per request, up to 1000.
+            **options: see `CallOptions`; they apply to each request.
 
         Yields:
             Each document, in insertion order. Writes and deletes during the iteration may shift the pages.
@@ -161,24 +171,59 @@ class DocumentCalls(CallSender):
         filter_ = DocumentFilter(
             where=where,
             where_document=where_document,
-            ids=ids,
+            ids=None if ids is None else to_strings(ids, "ids"),
             include_embeddings=include_embeddings,
+            include_texts=include_texts,
         )
         offset = 0
         while True:
             call = calls.list_documents(collection, filter_, limit=page_size, offset=offset, total=False)
-            page = self._send(call)
+            page = self._send(call, options)
             yield from page.documents
             offset += len(page.documents)
-            if len(page.documents) < min(page_size, calls.MAX_PAGE_SIZE):
+            if len(page.documents) < min(page_size, MAX_PAGE_SIZE):
                 return
 
-    def get_document(self, collection: str, document_id: str) -> models.Document:
+    def count(
+        self,
+        collection: str,
+        where: Where | None = None,
+        *,
+        where_document: Where | None = None,
+        ids: Strings | None = None,
+        **options: Unpack[CallOptions],
+    ) -> int:
+        """Count the matching documents, exactly.
+
+        Args:
+            collection: name of the collection.
+            where: a filter on metadata; all documents when None.
+            where_document: a filter on texts.
+            ids: count only these; at most 10,000.
+            **options: see `CallOptions`.
+
+        Returns:
+            Their number.
+
+        Raises:
+            BadRequest: the filter is invalid.
+            NotFound: the collection does not exist.
+        """
+        page = self.list_documents(
+            collection, where=where, where_document=where_document, ids=ids, limit=1, include_texts=False, **options
+        )
+        return page.total or 0
+
+    def get_document(
+        self, collection: str, document_id: str, *, include_embeddings: bool = False, **options: Unpack[CallOptions]
+    ) -> models.Document:
         """Get a document.
 
         Args:
             collection: name of the collection.
             document_id: id of the document; any Unicode.
+            include_embeddings: return the vector as well.
+            **options: see `CallOptions`.
 
         Returns:
             The document.
@@ -186,10 +231,63 @@ class DocumentCalls(CallSender):
         Raises:
             NotFound: the document or the collection does not exist.
         """
-        return self._send(calls.get_document(collection, document_id))
+        call = calls.get_document(collection, document_id, include_embeddings=include_embeddings)
+        return self._send(call, options)
+
+    def get_documents(
+        self,
+        collection: str,
+        ids: Strings,
+        *,
+        include_embeddings: bool = False,
+        include_texts: bool = True,
+        **options: Unpack[CallOptions],
+    ) -> list[models.Document]:
+        """Get documents by id, any number of them.
+
+        Args:
+            collection: name of the collection.
+            ids: the ids; at most 1000 of them are sent in one request.
+            include_embeddings: return the vectors as well.
+            include_texts: return the texts; they are empty otherwise.
+            **options: see `CallOptions`.
+
+        Returns:
+            The documents that exist, in the order of `ids`.
+
+        Raises:
+            NotFound: the collection does not exist.
+        """
+        names = list(dict.fromkeys(to_strings(ids, "ids")))
+        found: dict[str, models.Document] = {}
+        for start in range(0, len(names), MAX_PAGE_SIZE):
+            filter_ = DocumentFilter(
+                ids=names[start : start + MAX_PAGE_SIZE],
+                include_embeddings=include_embeddings,
+                include_texts=include_texts,
+            )
+            call = calls.list_documents(collection, filter_, limit=MAX_PAGE_SIZE, offset=None, total=False)
+            page = self._send(call, options)
+            found.update((document.id, document) for document in page.documents)
+        return [found[name] for name in names if name in found]
+
+    def document_exists(self, collection: str, document_id: str, **options: Unpack[CallOptions]) -> bool:
+        """Check whether a document exists.
+
+        Raises:
+            NotFound: the collection does not exist.
+        """
+        filter_ = DocumentFilter(ids=[document_id], include_texts=False)
+        call = calls.list_documents(collection, filter_, limit=1, offset=None, total=False)
+        return bool((self._send(call, options)).documents)
 
     def delete_documents(
-        self, collection: str, *, ids: Sequence[str] | None = None, where: Where | None = None
+        self,
+        collection: str,
+        *,
+        ids: Strings | None = None,
+        where: Where | None = None,
+        **options: Unpack[CallOptions],
     ) -> models.DeleteResult:
         """Delete documents.
 
@@ -197,6 +295,7 @@ class DocumentCalls(CallSender):
             collection: name of the collection.
             ids: ids to delete; at most 10,000.
             where: a filter on metadata. With `ids`, only matching documents among them are deleted.
+            **options: see `CallOptions`.
 
         Returns:
             The number of deleted documents. After a retry it counts only what the last attempt found.
@@ -205,13 +304,14 @@ class DocumentCalls(CallSender):
             BadRequest: neither `ids` nor `where` is given, or the filter is invalid.
             NotFound: the collection does not exist.
         """
-        return self._send(calls.delete_documents(collection, ids=ids, where=where))
+        return self._send(calls.delete_documents(collection, ids=ids, where=where), options)
 
-    def empty_collection(self, collection: str) -> models.DeleteAllResult:
+    def empty_collection(self, collection: str, **options: Unpack[CallOptions]) -> models.DeleteAllResult:
         """Delete all documents of a collection and keep the collection.
 
         Args:
             collection: name of the collection.
+            **options: see `CallOptions`.
 
         Returns:
             The number of deleted documents.
@@ -219,4 +319,4 @@ class DocumentCalls(CallSender):
         Raises:
             NotFound: the collection does not exist.
         """
-        return self._send(calls.empty_collection(collection))
+        return self._send(calls.empty_collection(collection), options)

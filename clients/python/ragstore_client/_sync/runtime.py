@@ -6,38 +6,70 @@ generated from its counterpart in `_async`.
 
 from __future__ import annotations
 
+import math
+import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeAlias, TypeVar
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import ParamSpec, Self, TypeAlias, TypeVar
 
 import httpx
 
 from ragstore_client._httpx import break_reference_cycle
-
-if TYPE_CHECKING:
-    from ragstore_client._models import NewDocument
+from ragstore_client._models import NewDocumentLike
 
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
-DocumentSource: TypeAlias = "Iterable[NewDocument]"
+DocumentSource: TypeAlias = Iterable[NewDocumentLike]
 SendBody: TypeAlias = Callable[[bytes], object]
 Task: TypeAlias = Future[T]
 
+_Work: TypeAlias = Callable[[], None]
+
+
+class _Stopped(Exception):
+    """The workers of this thread have to stop."""
+
+
+class _Current(threading.local):
+    stopping: threading.Event | None = None
+
+
+_current = _Current()
+
 
 def sleep(seconds: float) -> None:
-    """Wait."""
-    time.sleep(seconds)
+    """Wait. In a thread of `Workers`, the wait ends with an error when they are stopped."""
+    if _current.stopping is None:
+        time.sleep(seconds)
+    elif _current.stopping.wait(seconds):
+        raise _Stopped
 
 
-def fetch(http: httpx.Client, request: httpx.Request, timeout_seconds: float) -> tuple[httpx.Response, bytes]:
+def checkpoint() -> None:
+    """Raise an error in a thread of `Workers` that were stopped: a thread cannot be cancelled."""
+    if _current.stopping is not None and _current.stopping.is_set():
+        raise _Stopped
+
+
+def run_all(send: Callable[[S], T], items: Iterable[S], concurrency: int) -> list[T]:
+    """Send several items, some of them concurrently, and return their results in order. An error ends all of them."""
+    pending = list(items)
+    with Workers(min(concurrency, max(len(pending), 1))) as workers:
+        tasks = [workers.start(send, item) for item in pending]
+        return [workers.result(task) for task in tasks]
+
+
+def fetch(http: httpx.Client, request: httpx.Request, timeout_seconds: float | None) -> tuple[httpx.Response, bytes]:
     """Send a request and read the whole response.
 
     Args:
         http: the httpx client. The request carries the limit for each of its steps.
         request: what to send.
-        timeout_seconds: time limit for the body, counted from sending the request.
+        timeout_seconds: time limit for the body, counted from sending the request; None for none.
 
     Returns:
         The response and its body.
@@ -46,7 +78,7 @@ def fetch(http: httpx.Client, request: httpx.Request, timeout_seconds: float) ->
         TimeoutError: the body was not complete when the time limit had passed.
         httpx.HTTPError: the request failed, or one of its steps took too long.
     """
-    deadline = time.monotonic() + timeout_seconds
+    deadline = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
     response = http.send(request, stream=True)
     pieces = []
     try:
@@ -61,36 +93,70 @@ def fetch(http: httpx.Client, request: httpx.Request, timeout_seconds: float) ->
     return response, b"".join(pieces)
 
 
-def iterate(documents: DocumentSource) -> Iterable[NewDocument]:
+def iterate(documents: DocumentSource) -> DocumentSource:
     """Iterate over documents."""
     return documents
 
 
 class Workers:
-    """Runs functions concurrently, in threads. Leaving the context waits for those that run.
+    """Runs functions concurrently, in daemon threads.
+
+    Leaving the context waits for nothing: a request that hangs neither delays Ctrl-C nor the end of the process, as the
+    threads of `concurrent.futures.ThreadPoolExecutor` do.
 
     Args:
         max_workers: maximum number of threads.
     """
 
     def __init__(self, max_workers: int) -> None:
-        self._executor = ThreadPoolExecutor(max_workers, thread_name_prefix="ragstore-ingest")
+        self._max_workers = max_workers
+        self._threads = 0
+        self._work: SimpleQueue[_Work | None] = SimpleQueue()
+        self._stopping = threading.Event()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._executor.shutdown()
+        self._stopping.set()
+        for _thread in range(self._threads):
+            self._work.put(None)
 
     def start(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Task[T]:
         """Start a function."""
-        return self._executor.submit(work, *args, **kwargs)
+        task: Task[T] = Future()
+
+        def run() -> None:
+            if self._stopping.is_set():
+                task.cancel()
+            if not task.set_running_or_notify_cancel():
+                return
+            try:
+                result = work(*args, **kwargs)
+            except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
+                task.set_exception(error)
+            else:
+                task.set_result(result)
+
+        self._work.put(run)
+        if self._threads < self._max_workers:
+            self._threads += 1
+            threading.Thread(target=self._run, name="ragstore-ingest", daemon=True).start()
+        return task
 
     def result(self, task: Task[T]) -> T:
         """Wait for a task and return its result."""
         return task.result()
 
-    def cancel(self, tasks: list[Task[T]]) -> None:
-        """Cancel tasks that have not started. A function that runs cannot be interrupted."""
+    def cancel(self, tasks: list[Task[T]]) -> list[T]:
+        """Stop the tasks after their request, without waiting, and return the results of those that are done."""
+        self._stopping.set()
         for task in tasks:
             task.cancel()
+        done = [task for task in tasks if task.done() and not task.cancelled()]
+        return [task.result() for task in done if task.exception() is None]
+
+    def _run(self) -> None:
+        _current.stopping = self._stopping
+        while (work := self._work.get()) is not None:
+            work()

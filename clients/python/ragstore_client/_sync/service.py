@@ -3,42 +3,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Unpack
 
 from ragstore_client import _calls as calls
+from ragstore_client import _models as models
+from ragstore_client._options import CallOptions
 from ragstore_client._sync.base import CallSender
-
-if TYPE_CHECKING:
-    from ragstore_client import _models as models
 
 
 class ServiceCalls(CallSender):
     """Service info, health, metrics and documentation."""
 
-    def info(self) -> models.ServiceInfo:
+    def info(self, **options: Unpack[CallOptions]) -> models.ServiceInfo:
         """Get the service's name, version and links."""
-        return self._send(calls.info())
+        return self._send(calls.info(), options)
 
-    def health(self) -> models.Health:
+    def health(self, **options: Unpack[CallOptions]) -> models.Health:
         """Get the service's health. An unhealthy service is a result, not an error."""
-        return self._send(calls.health())
+        return self._send(calls.health(), options)
 
-    def live(self) -> models.Probe:
+    def live(self, **options: Unpack[CallOptions]) -> models.Probe:
         """Check liveness: whether the process responds."""
-        return self._send(calls.probe("live"))
+        return self._send(calls.probe("live"), options)
 
-    def ready(self) -> models.Probe:
+    def ready(self, **options: Unpack[CallOptions]) -> models.Probe:
         """Check readiness: whether the service can serve. A service that is not ready is a result, not an error."""
-        return self._send(calls.probe("ready"))
+        return self._send(calls.probe("ready"), options)
 
-    def metrics(self) -> str:
+    def metrics(self, **options: Unpack[CallOptions]) -> str:
         """Get the metrics in Prometheus' text format."""
-        return self._send(calls.page("/metrics"))
+        return self._send(calls.page("/metrics"), options)
 
-    def openapi(self) -> str:
+    def openapi(self, **options: Unpack[CallOptions]) -> str:
         """Get the service's OpenAPI document, as JSON."""
-        return self._send(calls.page("/openapi.json"))
+        return self._send(calls.page("/openapi.json"), options)
 
-    def docs(self) -> str:
-        """Get the HTML page that documents the API."""
-        return self._send(calls.page("/docs"))
+    def api_docs(self, **options: Unpack[CallOptions]) -> str:
+        """Get the HTML page that documents the HTTP API."""
+        return self._send(calls.page("/docs"), options)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Mapping
 from typing import TypeVar
@@ -12,15 +13,19 @@ import httpx
 
 from ragstore_client._call import Call
 from ragstore_client._endpoint import Endpoint
-from ragstore_client._exceptions import NotFound, RagstoreError, describe
-from ragstore_client._httpx import from_httpx_error, timeout_error
+from ragstore_client._exceptions import NotFound, RagstoreError, TransportError, describe
+from ragstore_client._httpx import Timeout, from_httpx_error, parse_timeout, timeout_error
+from ragstore_client._options import CallOptions, Options, parse_headers
 from ragstore_client._responses import parse_response
-from ragstore_client._retries import RetryPolicy
+from ragstore_client._retries import RetryPolicy, RetryState, parse_retries
 from ragstore_client._sync.runtime import fetch, sleep
 
 T = TypeVar("T")
 
 logger = logging.getLogger("ragstore_client")
+
+_NO_OPTIONS = CallOptions()
+_MIN_ATTEMPT_SECONDS = 0.001
 
 
 class Transport:
@@ -29,9 +34,10 @@ class Transport:
     Args:
         http: the httpx client that sends requests; the caller closes it.
         endpoint: the service.
-        timeout: time limit of one attempt, in seconds.
-        retries: the retry policy.
+        timeout: time limit of one attempt: seconds, an `httpx.Timeout`, or None for no limit.
+        retries: the retry policy, or a number of retries.
         headers: sent with every call.
+        of_ragstore: whether the endpoint should be a ragstore service; an error then says if it is not.
     """
 
     def __init__(
@@ -39,39 +45,34 @@ class Transport:
         http: httpx.Client,
         endpoint: Endpoint,
         *,
-        timeout: float,
-        retries: RetryPolicy,
+        timeout: float | httpx.Timeout | None,
+        retries: RetryPolicy | int | None,
         headers: Mapping[str, str] | None = None,
+        of_ragstore: bool = False,
     ) -> None:
         self._http = http
         self._endpoint = endpoint
-        self._timeout = timeout
-        self._retries = retries
-        self._headers = dict(headers or {})
+        self._options = Options(parse_timeout(timeout), parse_retries(retries), parse_headers(headers))
+        self._of_ragstore = of_ragstore
 
-    def with_options(
-        self, *, timeout: float | None, retries: RetryPolicy | None, headers: Mapping[str, str] | None
-    ) -> Transport:
-        """A transport with other options, over the same connections.
+    @property
+    def retries(self) -> RetryPolicy:
+        """The retry policy."""
+        return self._options.retries
 
-        Args:
-            timeout: time limit of one attempt, in seconds; this one's when None.
-            retries: the retry policy; this one's when None.
-            headers: sent in addition to this one's.
-        """
-        return Transport(
-            self._http,
-            self._endpoint,
-            timeout=self._timeout if timeout is None else timeout,
-            retries=retries or self._retries,
-            headers={**self._headers, **(headers or {})},
-        )
+    def with_options(self, options: CallOptions) -> Transport:
+        """A transport with other options, over the same connections."""
+        transport = object.__new__(Transport)
+        transport._http, transport._endpoint, transport._of_ragstore = self._http, self._endpoint, self._of_ragstore
+        transport._options = self._options.override(options)
+        return transport
 
-    def send(self, call: Call[T]) -> T:
+    def send(self, call: Call[T], options: CallOptions = _NO_OPTIONS) -> T:
         """Send a call, with retries.
 
         Args:
             call: the call.
+            options: options of this call.
 
         Returns:
             The decoded response.
@@ -79,38 +80,55 @@ class Transport:
         Raises:
             RagstoreError: the error of the last attempt.
         """
-        state = self._retries.start(idempotent=call.idempotent)
-        headers = self._endpoint.headers(self._headers)
+        effective = self._options.override(options)
+        state = effective.retries.start(idempotent=call.idempotent)
+        headers = self._endpoint.headers(effective.headers)
         while True:
             try:
-                return self._attempt(call, headers)
-            except NotFound:
+                return self._attempt(call, headers, _limit(effective, state))
+            except NotFound as error:
                 if call.result_if_gone is not None and state.maybe_applied:
                     return call.result_if_gone
+                self._describe(error, call, state)
                 raise
             except RagstoreError as error:
+                self._describe(error, call, state)
                 delay = state.next_delay(error)
-                if delay is None:
+                if delay is None or (effective.deadline or math.inf) <= state.elapsed_seconds + delay:
                     raise
                 logger.info("%s %s: %s, retrying in %.2f s", call.method, call.path, describe(error), delay)
             sleep(delay)
 
-    def _attempt(self, call: Call[T], headers: Mapping[str, str]) -> T:
+    def _attempt(self, call: Call[T], headers: Mapping[str, str], limit: Timeout) -> T:
         started = time.monotonic()
         request = self._http.build_request(
             call.method,
             self._endpoint.url + call.path,
             params=call.params or None,
             content=call.body,
-            headers=headers if call.body is None else {**headers, "content-type": "application/json"},
-            timeout=self._timeout,
+            headers=headers if call.body is None else {**headers, "content-type": call.content_type},
+            timeout=limit.steps,
         )
         try:
-            response, body = fetch(self._http, request, self._timeout)
-        except TimeoutError:
-            raise timeout_error(self._timeout) from None
+            response, body = fetch(self._http, request, limit.total_seconds)
+        except TimeoutError as error:
+            raise timeout_error(limit.total_seconds or 0.0) from error
         except httpx.HTTPError as error:
-            raise from_httpx_error(error, self._timeout) from None
+            raise from_httpx_error(error, limit) from error
         duration = (time.monotonic() - started) * 1000
         logger.debug("%s %s: %d in %.1f ms", call.method, call.path, response.status_code, duration)
-        return parse_response(call, response.status_code, response.headers, body)
+        return parse_response(call, response.status_code, response.headers, body, of_ragstore=self._of_ragstore)
+
+    def _describe(self, error: RagstoreError, call: Call[T], state: RetryState) -> None:
+        error.method, error.url = call.method, self._endpoint.url + call.path
+        if isinstance(error, TransportError):
+            error.attempts, error.elapsed_seconds = state.attempt, state.elapsed_seconds
+
+
+def _limit(options: Options, state: RetryState) -> Timeout:
+    """The time limit of the next attempt: the deadline may leave less than the time limit of an attempt."""
+    if options.deadline is None:
+        return options.timeout
+    remaining = max(options.deadline - state.elapsed_seconds, _MIN_ATTEMPT_SECONDS)
+    total = options.timeout.total_seconds
+    return parse_timeout(remaining if total is None else min(total, remaining))

@@ -8,17 +8,20 @@ import logging
 import sys
 import time
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
 from ragstore_client._exceptions import InvalidConfiguration, InvalidInput, describe
 from ragstore_client._tasks import cancel
 from ragstore_client.context._cache import CacheKey, ContextCache
+from ragstore_client.context._citations import Names
 from ragstore_client.context._context import ChatContext, Reason, Timings
 from ragstore_client.context._deduplicate import deduplicate
 from ragstore_client.context._formats import STYLES, Style
 from ragstore_client.context._order import by_similarity, maximal_marginal_relevance
+from ragstore_client.context._passages import ContextPassage, Passage
+from ragstore_client.context._rerank import Reranker
 from ragstore_client.context._retrieve import Retrieval, StepFailure, retrieve, to_failure
 from ragstore_client.context._scopes import Scope, ScopedSearch, searches
 from ragstore_client.context._select import Budget, select
@@ -28,11 +31,6 @@ from ragstore_client.context._sources import PassageSource, ScopedSource
 from ragstore_client.context._threshold import above_threshold
 from ragstore_client.context._tokens import TokenCounter, estimate_tokens
 from ragstore_client.rag._strategy import choose_query
-
-if TYPE_CHECKING:
-    from ragstore_client.context._citations import Names
-    from ragstore_client.context._passages import ContextPassage, Passage
-    from ragstore_client.context._rerank import Reranker
 
 logger = logging.getLogger("ragstore_client.context")
 

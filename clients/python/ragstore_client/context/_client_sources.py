@@ -7,11 +7,12 @@ import copy
 import inspect
 from array import array
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from ragstore_client._async.client import AsyncClient
 from ragstore_client._exceptions import InvalidConfiguration
-from ragstore_client._models import CollectionError, Match, MultiQueryResults
+from ragstore_client._json import to_strings
+from ragstore_client._models import CollectionError, Embedding, Match, MultiQueryResults, Strings, Where, none_if_nan
 from ragstore_client._sync.client import Client
 from ragstore_client._vectors import to_float32
 from ragstore_client.context._passages import Passage
@@ -22,10 +23,7 @@ from ragstore_client.rag._connections import search_retries
 from ragstore_client.rag._fanout import search_jointly
 from ragstore_client.rag._providers import SearchOptions
 from ragstore_client.rag._results import SkipReason
-
-if TYPE_CHECKING:
-    from ragstore_client._models import Embedding, Where
-    from ragstore_client.rag._retriever import Retriever
+from ragstore_client.rag._retriever import Retriever
 
 Embed: TypeAlias = "Callable[[str], Awaitable[Embedding]] | Callable[[str], Embedding]"
 """Embeds a text. A plain function runs in a thread, which no time limit ends; its result is then not used."""
@@ -47,19 +45,19 @@ class ClientSource:
         collections: the collections to search where a scope names none.
     """
 
-    def __init__(self, client: AsyncClient | Client, embed: Embed, *, collections: Sequence[str] = ()) -> None:
+    def __init__(self, client: AsyncClient | Client, embed: Embed, *, collections: Strings = ()) -> None:
         self._client = client
         self._embed = embed
-        self._collections = list(dict.fromkeys(collections))
+        self._collections = list(dict.fromkeys(to_strings(collections, "collections")))
         self._headers: Mapping[str, str] = {}
         self._flights: SingleFlight[str, array[float]] = SingleFlight()
 
-    def scoped(
-        self, *, collections: Sequence[str] | None = None, headers: Mapping[str, str] | None = None
-    ) -> ClientSource:
+    def scoped(self, *, collections: Strings | None = None, headers: Mapping[str, str] | None = None) -> ClientSource:
         """The same source for one search. See `ScopedSource.scoped`."""
         source = copy.copy(self)
-        source._collections = self._collections if collections is None else list(dict.fromkeys(collections))
+        source._collections = (
+            self._collections if collections is None else list(dict.fromkeys(to_strings(collections, "collections")))
+        )
         source._headers = {**self._headers, **(headers or {})}
         return source
 
@@ -139,9 +137,7 @@ class ArchiveSource:
         self._layer = layer
         self._headers: Mapping[str, str] = {}
 
-    def scoped(
-        self, *, collections: Sequence[str] | None = None, headers: Mapping[str, str] | None = None
-    ) -> ArchiveSource:
+    def scoped(self, *, collections: Strings | None = None, headers: Mapping[str, str] | None = None) -> ArchiveSource:
         """The same source for one search. See `ScopedSource.scoped`."""
         source = copy.copy(self)
         source._headers = {**self._headers, **(headers or {})}
@@ -203,7 +199,7 @@ def _to_passage(match: Match) -> Passage:
         id=match.id,
         text=match.text,
         metadata=match.metadata,
-        similarity=match.score,
+        similarity=none_if_nan(match.score),
         embedding=match.embedding,
         collection=match.collection,
     )

@@ -9,13 +9,15 @@ import msgspec
 
 from ragstore_client._models import ArrayLike, Scalar
 
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
 MetadataValue: TypeAlias = Scalar | list[Scalar]
 """One metadata value as stored."""
 
-Vector: TypeAlias = "Sequence[float] | Buffer | ArrayLike"
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    Vector: TypeAlias = Sequence[float] | Buffer | ArrayLike
+else:
+    Vector: TypeAlias = object
 """A vector: numbers, a buffer of numbers (`array`, `memoryview`, numpy), or little-endian float32 as `bytes`."""
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from ragstore_client._exceptions import InvalidConfiguration
+from ragstore_client._models import JSON, Where
 from ragstore_client.context._settings import MAX_CANDIDATES
-
-if TYPE_CHECKING:
-    from ragstore_client._models import JSON, Where
 
 SESSION_ID = "{session_id}"
 """A value of a scope's filter that is replaced by the id of the session."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from ragstore_client._exceptions import RagstoreError
-
-if TYPE_CHECKING:
-    from ragstore_client._models import Where
-    from ragstore_client.context._passages import Passage
-
+from ragstore_client._models import Where
+from ragstore_client.context._passages import Passage
 
 FailureReason: TypeAlias = Literal["timeout", "failed"]
 

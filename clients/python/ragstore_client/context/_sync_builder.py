@@ -7,22 +7,19 @@ time limit ends. A store that hangs would leave threads behind, or make the call
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from ragstore_client.context._builder import AsyncContextBuilder
+from ragstore_client.context._builder import AsyncContextBuilder, Built
+from ragstore_client.context._cache import ContextCache
+from ragstore_client.context._citations import Names
+from ragstore_client.context._context import ChatContext
+from ragstore_client.context._formats import Style
+from ragstore_client.context._rerank import Reranker
+from ragstore_client.context._scopes import Scope
+from ragstore_client.context._settings import ContextSettings
+from ragstore_client.context._sources import PassageSource
 from ragstore_client.context._tokens import TokenCounter, estimate_tokens
 from ragstore_client.rag._connections import LoopThread
-
-if TYPE_CHECKING:
-    from ragstore_client.context._builder import Built
-    from ragstore_client.context._cache import ContextCache
-    from ragstore_client.context._citations import Names
-    from ragstore_client.context._context import ChatContext
-    from ragstore_client.context._formats import Style
-    from ragstore_client.context._rerank import Reranker
-    from ragstore_client.context._scopes import Scope
-    from ragstore_client.context._settings import ContextSettings
-    from ragstore_client.context._sources import PassageSource
 
 
 class ContextBuilder:

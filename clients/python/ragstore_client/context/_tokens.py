@@ -12,6 +12,8 @@ from ragstore_client._exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+else:
+    Tokenizer = object
 
 TokenCounter: TypeAlias = Callable[[str], int]
 """Returns the number of tokens of a text."""
@@ -87,7 +89,7 @@ def estimate_tokens(text: str) -> int:
     common = sum(map(_COMMON_IDEOGRAPHS.__contains__, ideographs))
     estimate += (
         1.7 * len(_ACCENTED.findall(text))
-        + 1.45 * common
+        + 1.75 * common
         + 3.0 * (len(ideographs) - common)
         + 1.5 * len(_KANA.findall(text))
         + 2.3 * len(_HANGUL.findall(text))

@@ -5,8 +5,8 @@ Nothing here does I/O, and nothing needs the `chromadb` package.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
@@ -14,13 +14,8 @@ import msgspec
 from ragstore_client._call import Call
 from ragstore_client._exceptions import InvalidInput
 from ragstore_client._json import encode, to_builtins
-from ragstore_client._models import Scalar
+from ragstore_client._models import Scalar, Where
 from ragstore_client._responses import json_decoder
-
-if TYPE_CHECKING:
-    from array import array
-
-    from ragstore_client._models import Where
 
 ChromaMetadata = dict[str, Scalar | list[Scalar] | None]
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from array import array
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
+import httpx
 import msgspec
 
 from ragstore_client._async.transport import AsyncTransport
 from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import BadRequest, RagstoreError, describe
-from ragstore_client._models import Document, Match, MultiQueryResults, StoredMetadata
+from ragstore_client._models import Document, Embedding, Match, MultiQueryResults, StoredMetadata, Where
 from ragstore_client._vectors import to_float32
 from ragstore_client.rag import _chroma_calls as chroma
 from ragstore_client.rag._connections import connections, search_retries
@@ -24,13 +27,6 @@ from ragstore_client.rag._providers import (
     connection_json_schema,
     validate_configuration,
 )
-
-if TYPE_CHECKING:
-    from array import array
-
-    import httpx
-
-    from ragstore_client._models import Embedding, Where
 
 _PAGE_SIZE = 500
 
@@ -160,7 +156,8 @@ class ChromaProvider:
         )
         found = await transport.send(call)
         embeddings = found.embeddings[0] if found.embeddings else [None] * len(found.ids[0])
-        columns = zip(found.ids[0], found.documents[0], found.metadatas[0], found.distances[0], embeddings, strict=True)
+        distances = [math.nan if distance is None else distance for distance in found.distances[0]]
+        columns = zip(found.ids[0], found.documents[0], found.metadatas[0], distances, embeddings, strict=True)
         matches = [
             Match(
                 id_, text or "", _without_nulls(metadata), distance, score(collection.space, distance), name, embedding
@@ -168,7 +165,7 @@ class ChromaProvider:
             for id_, text, metadata, distance, embedding in columns
         ]
         if options.min_score is not None:
-            matches = [match for match in matches if match.score is not None and match.score >= options.min_score]
+            matches = [match for match in matches if match.score >= options.min_score]
         return MultiQueryResults(matches, len(matches))
 
     async def _transport(self, headers: Mapping[str, str] | None = None) -> AsyncTransport:
@@ -182,7 +179,7 @@ class ChromaProvider:
         )
 
 
-def score(space: str, distance: float | None) -> float | None:
+def score(space: str, distance: float) -> float:
     """The score of a distance, as the contract defines it.
 
     Args:
@@ -190,10 +187,8 @@ def score(space: str, distance: float | None) -> float | None:
         distance: the distance that Chroma returned.
 
     Returns:
-        The score; None when there is no distance.
+        The score.
     """
-    if distance is None:
-        return None
     return 1 / (1 + distance) if space == "l2" else 1 - distance
 
 

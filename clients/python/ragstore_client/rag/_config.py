@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import re
@@ -10,9 +11,12 @@ from typing import TypeVar
 
 import msgspec
 
+from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import InvalidConfiguration
 
 T = TypeVar("T")
+
+logger = logging.getLogger("ragstore_client.rag")
 
 DEFAULT_CHROMADB_URL = "http://chromadb:8000"
 CHROMA_PORT = 8000
@@ -86,6 +90,10 @@ class RagSettings(msgspec.Struct, frozen=True, kw_only=True):
         query_timeout: time limit of the search of an archive, in seconds (`RAG_QUERY_TIMEOUT_SECONDS`).
         embed_timeout: time limit of embedding a query, in seconds (`RAG_EMBED_TIMEOUT_SECONDS`).
         api_key: key for ragstore services, if they require one (`RAGSTORE_API_KEY`).
+        embeddings_api_key: key for the embeddings endpoint (`DOCPROC_TEI_EMBEDDINGS_API_KEY`).
+        chroma_token: token for plain Chroma servers, sent as `X-Chroma-Token` (`DOCPROC_CHROMADB_TOKEN`).
+        chroma_tenant: tenant in plain Chroma servers (`DOCPROC_CHROMADB_TENANT`).
+        chroma_database: database in plain Chroma servers (`DOCPROC_CHROMADB_DATABASE`).
     """
 
     embeddings_url: str = DEFAULT_EMBEDDINGS_URL
@@ -94,30 +102,46 @@ class RagSettings(msgspec.Struct, frozen=True, kw_only=True):
     query_timeout: float = 5.0
     embed_timeout: float = 10.0
     api_key: str | None = None
+    embeddings_api_key: str | None = None
+    chroma_token: str | None = None
+    chroma_tenant: str = "default_tenant"
+    chroma_database: str = "default_database"
 
     @classmethod
-    def from_env(cls, environ: Mapping[str, str] | None = None) -> RagSettings:
+    def from_env(cls, environ: Mapping[str, str] | None = None, *, lenient: bool = False) -> RagSettings:
         """Read the settings from the environment.
 
         Args:
             environ: the environment; the process's when None. An empty variable counts as not set.
+            lenient: replace a value that is not valid by the default, with a warning in the log.
 
         Returns:
             The settings.
 
         Raises:
-            InvalidConfiguration: the value of a variable is not valid; the text names the variable.
+            InvalidConfiguration: values of variables are not valid; the text names each of the variables.
         """
         environ = os.environ if environ is None else environ
         variables = {name: value.strip() for name, value in environ.items() if value.strip()}
-        return cls(
-            embeddings_url=variables.get("DOCPROC_TEI_EMBEDDINGS_URL", DEFAULT_EMBEDDINGS_URL),
-            default_top_k=_number(variables, "RAG_DEFAULT_TOP_K", int, 5),
+        wrong: dict[str, str] = {}
+        settings = cls(
+            embeddings_url=_read(variables, "DOCPROC_TEI_EMBEDDINGS_URL", _url, DEFAULT_EMBEDDINGS_URL, wrong),
+            default_top_k=_read(variables, "RAG_DEFAULT_TOP_K", _count, 5, wrong),
             default_layer=variables.get("RAG_DEFAULT_LAYER", "chunk"),
-            query_timeout=_number(variables, "RAG_QUERY_TIMEOUT_SECONDS", float, 5.0),
-            embed_timeout=_number(variables, "RAG_EMBED_TIMEOUT_SECONDS", float, 10.0),
-            api_key=variables.get("RAGSTORE_API_KEY"),
+            query_timeout=_read(variables, "RAG_QUERY_TIMEOUT_SECONDS", _seconds, 5.0, wrong),
+            embed_timeout=_read(variables, "RAG_EMBED_TIMEOUT_SECONDS", _seconds, 10.0, wrong),
+            api_key=_read(variables, "RAGSTORE_API_KEY", _key, None, wrong),
+            embeddings_api_key=_read(variables, "DOCPROC_TEI_EMBEDDINGS_API_KEY", _key, None, wrong),
+            chroma_token=_read(variables, "DOCPROC_CHROMADB_TOKEN", _key, None, wrong),
+            chroma_tenant=variables.get("DOCPROC_CHROMADB_TENANT", "default_tenant"),
+            chroma_database=variables.get("DOCPROC_CHROMADB_DATABASE", "default_database"),
         )
+        _read(variables, "DOCPROC_CHROMADB_URL", _url, DEFAULT_CHROMADB_URL, wrong)
+        if wrong and not lenient:
+            raise InvalidConfiguration("; ".join(f"{name} {reason}" for name, reason in wrong.items()))
+        for name, reason in wrong.items():
+            logger.warning("%s %s; the default is used", name, reason)
+        return settings
 
 
 def extract_rag_config(
@@ -169,13 +193,43 @@ def _drop_blanks(archive: object) -> object:
     return {key: value for key, value in archive.items() if value is not None and value != ""}
 
 
-def _number(variables: Mapping[str, str], name: str, parse: Callable[[str], T], default: T) -> T:
+def _read(variables: Mapping[str, str], name: str, parse: Callable[[str], T], default: T, wrong: dict[str, str]) -> T:
+    """The value of a variable; the default where it is not set, or wrong, with the reason."""
     if name not in variables:
         return default
     try:
-        number = parse(variables[name])
+        return parse(variables[name])
+    except InvalidConfiguration as error:
+        wrong[name] = str(error)
+        return default
+
+
+def _count(text: str) -> int:
+    return int(_positive(text, int))
+
+
+def _seconds(text: str) -> float:
+    return _positive(text, float)
+
+
+def _positive(text: str, parse: Callable[[str], float]) -> float:
+    try:
+        number = parse(text)
     except ValueError:
-        raise InvalidConfiguration(f"{name} must be a number") from None
-    if isinstance(number, int | float) and not (math.isfinite(number) and number > 0):
-        raise InvalidConfiguration(f"{name} must be greater than 0, and finite")
+        raise InvalidConfiguration("must be a number") from None
+    if not (math.isfinite(number) and number > 0):
+        raise InvalidConfiguration("must be greater than 0, and finite")
     return number
+
+
+def _url(text: str) -> str:
+    try:
+        parse_endpoint(text)
+    except InvalidConfiguration:
+        raise InvalidConfiguration("must be a URL that begins with http:// or https://") from None
+    return text
+
+
+def _key(text: str) -> str:
+    parse_endpoint("http://localhost", text)
+    return text

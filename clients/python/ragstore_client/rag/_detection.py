@@ -31,6 +31,14 @@ class BackendDetector:
         self._ttl_seconds = ttl_seconds
         self._lock = threading.Lock()
         self._cache: dict[str, tuple[Backend, float]] = {}
+        self._without_layers: set[tuple[str, str]] = set()
+
+    def note_without_layers(self, url: str, collection: str) -> bool:
+        """Note that the documents of a collection have no layer, and return whether that is news."""
+        with self._lock:
+            is_news = (url, collection) not in self._without_layers
+            self._without_layers.add((url, collection))
+        return is_news
 
     def cached(self, url: str) -> Backend | None:
         """The cached result for a URL; None when there is none."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
 import threading
 from array import array
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable
 
 from ragstore_client._exceptions import EmbeddingFailed, InvalidInput
+from ragstore_client._models import Embedding
 from ragstore_client._vectors import to_float32
-
-if TYPE_CHECKING:
-    from ragstore_client.rag._embedder import Embedder
+from ragstore_client.rag._embedder import Embedder
 
 logger = logging.getLogger("ragstore_client.rag")
 
@@ -50,9 +51,9 @@ class EmbeddingCache:
         if vector is None:
             hits = archives - 1
             try:
-                vector = to_float32(await embedder.embed(text, model=model))
+                vector = to_float32(await _embed(embedder, text, model))
             except InvalidInput as error:
-                raise EmbeddingFailed(f"the embedder returned no usable vector: {error}") from None
+                raise EmbeddingFailed(f"{embedder.connection}, model {model!r}: no usable vector: {error}") from error
             self._put(key, vector)
         if hits:
             logger.info("Embedding cache hit for %s: reused for %d collection queries", key[0], hits)
@@ -71,3 +72,12 @@ class EmbeddingCache:
             self._vectors.move_to_end(key)
             while len(self._vectors) > self._capacity:
                 self._vectors.popitem(last=False)
+
+
+async def _embed(embedder: Embedder, text: str, model: str) -> Embedding:
+    """Embed a text. A plain function runs in a thread, since it may compute for long."""
+    if inspect.iscoroutinefunction(embedder.embed):
+        waiting: Awaitable[Embedding] = embedder.embed(text, model=model)
+        return await waiting
+    made: Embedding | Awaitable[Embedding] = await asyncio.to_thread(embedder.embed, text, model=model)
+    return await made if isinstance(made, Awaitable) else made

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from ragstore_client._exceptions import InvalidInput
 from ragstore_client._models import Document, Scalar
-
-if TYPE_CHECKING:
-    from ragstore_client.rag._results import RetrievedPassage
+from ragstore_client.rag._results import RetrievedPassage
 
 _PARAGRAPH = "\n\n"
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from ragstore_client._exceptions import InvalidConfiguration
-
-if TYPE_CHECKING:
-    from ragstore_client.rag._results import RetrievedPassage
+from ragstore_client.rag._results import RetrievedPassage, SearchResults, SkipReason
 
 SEPARATOR = "\n\n---\n\n"
 
@@ -28,6 +25,10 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True):
         search_failed: the query could not be embedded.
         context_heading: heading of results that are added to the conversation as context.
         archive_prompt: introduces the search tool to the model.
+        nothing_found_so_far: the search found nothing, and did not reach all archives.
+        query_missing: a tool call has no query.
+        not_searched: introduces the archives that were not searched.
+        reasons: why an archive was not searched, in a word or two.
     """
 
     archive: str
@@ -39,6 +40,10 @@ class Texts(msgspec.Struct, frozen=True, kw_only=True):
     search_failed: str
     context_heading: str
     archive_prompt: str
+    nothing_found_so_far: str = "No relevant documents found in the archives that could be searched."
+    query_missing: str = "The argument query is missing. Call the tool again with what to search for."
+    not_searched: str = "Not searched"
+    reasons: Mapping[SkipReason, str] = {}
 
 
 TEXTS: dict[str, Texts] = {
@@ -57,6 +62,19 @@ TEXTS: dict[str, Texts] = {
             "Informationen stellt. Formuliere die Suchanfrage so um, dass sie für eine\n"
             "semantische Suche geeignet ist."
         ),
+        nothing_found_so_far="Keine relevanten Dokumente in den Archiven gefunden, die durchsucht werden konnten.",
+        query_missing="Das Argument query fehlt. Rufe das Tool mit dem auf, wonach gesucht werden soll.",
+        not_searched="Nicht durchsucht",
+        reasons={
+            SkipReason.UNREACHABLE: "nicht erreichbar",
+            SkipReason.TOO_SLOW: "zu langsam",
+            SkipReason.NOT_FOUND: "nicht vorhanden",
+            SkipReason.DIMENSION: "anderes Embedding-Modell",
+            SkipReason.FORBIDDEN: "Zugriff verweigert",
+            SkipReason.NOT_EMBEDDED: "Anfrage nicht eingebettet",
+            SkipReason.MISCONFIGURED: "falsch konfiguriert",
+            SkipReason.FAILED: "Suche fehlgeschlagen",
+        },
     ),
     "en": Texts(
         archive="Archive",
@@ -72,6 +90,16 @@ TEXTS: dict[str, Texts] = {
             "when the user has questions about documents, reports, policies or archived information.\n"
             "Rephrase the query so that it suits a semantic search."
         ),
+        reasons={
+            SkipReason.UNREACHABLE: "unreachable",
+            SkipReason.TOO_SLOW: "too slow",
+            SkipReason.NOT_FOUND: "does not exist",
+            SkipReason.DIMENSION: "other embedding model",
+            SkipReason.FORBIDDEN: "access refused",
+            SkipReason.NOT_EMBEDDED: "query not embedded",
+            SkipReason.MISCONFIGURED: "misconfigured",
+            SkipReason.FAILED: "search failed",
+        },
     ),
 }
 
@@ -108,6 +136,33 @@ def format_passages(passages: Iterable[RetrievedPassage], *, language: str = "de
     labels = texts(language)
     blocks = [_block(number, passage, labels) for number, passage in enumerate(passages, 1)]
     return SEPARATOR.join(blocks) or labels.nothing_found
+
+
+def format_results(results: SearchResults, *, language: str = "de") -> str:
+    """Format the results of a search for a model, with the archives that could not be searched, and why.
+
+    Args:
+        results: the results.
+        language: language of the labels.
+
+    Returns:
+        The passages, as `format_passages`; a text that nothing was found, if all archives were searched; or a text that
+        says how far that can be said.
+    """
+    labels = texts(language)
+    if results.passages:
+        found = format_passages(results, language=language)
+    elif results.searched == 0:
+        found = labels.no_archives if results.unavailable else labels.search_failed
+    else:
+        found = labels.nothing_found_so_far if results.skipped else labels.nothing_found
+    if not results.skipped:
+        return found
+    named = ", ".join(
+        f"{skipped.archive.name} ({labels.reasons.get(skipped.reason, str(skipped.reason))})"
+        for skipped in results.skipped
+    )
+    return f"{found}\n\n{labels.not_searched}: {named}."
 
 
 def format_context(passages: Iterable[RetrievedPassage], *, language: str = "de") -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import ClassVar, Literal, Protocol, Self, TypeVar
 
 import msgspec
 
 from ragstore_client._exceptions import InvalidConfiguration, ProviderExists, UnknownProvider
-
-if TYPE_CHECKING:
-    from ragstore_client._models import Document, Embedding, MultiQueryResults, Where
+from ragstore_client._models import Document, Embedding, MultiQueryResults, Where
 
 T = TypeVar("T")
 

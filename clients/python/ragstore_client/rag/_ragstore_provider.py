@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
+import httpx
 import msgspec
 
 from ragstore_client._async.client import AsyncClient
 from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import RagstoreError, describe
-from ragstore_client._models import MultiQueryResults
+from ragstore_client._models import Document, Embedding, MultiQueryResults, Where
 from ragstore_client.rag._connections import connections, search_retries
 from ragstore_client.rag._fanout import search_jointly
 from ragstore_client.rag._providers import (
@@ -23,11 +24,6 @@ from ragstore_client.rag._providers import (
     connection_json_schema,
     validate_configuration,
 )
-
-if TYPE_CHECKING:
-    import httpx
-
-    from ragstore_client._models import Document, Embedding, Where
 
 _MAX_COLLECTIONS = 256
 """Maximum number of collections that the service searches in one call."""

@@ -6,14 +6,15 @@ import asyncio
 import logging
 import math
 import time
+from array import array
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+import httpx
 import msgspec
 
 from ragstore_client._endpoint import parse_endpoint
-from ragstore_client._exceptions import EmbeddingFailed, InvalidConfiguration, InvalidInput, RagstoreError, describe
-from ragstore_client._models import CollectionError
+from ragstore_client._exceptions import EmbeddingFailed, InvalidConfiguration, InvalidInput, RagstoreError
+from ragstore_client._models import Scalar, Where
 from ragstore_client.rag._config import RagArchiveConfig, RagConfig, RagSettings
 from ragstore_client.rag._connections import LoopThread
 from ragstore_client.rag._detection import BackendDetector
@@ -23,18 +24,19 @@ from ragstore_client.rag._expansion import ExpandedPassage, assemble, document_f
 from ragstore_client.rag._fanout import collection_error
 from ragstore_client.rag._providers import NO_OPTIONS, SearchOptions
 from ragstore_client.rag._results import RetrievedPassage, SearchResults, SkippedArchive, SkipReason, rank
+from ragstore_client.rag._search_parts import ALL_LAYERS as ALL_LAYERS
+from ragstore_client.rag._search_parts import (
+    chroma_access,
+    layer_filter,
+    reason_for_log,
+    reason_of,
+    skipped_archives,
+    to_passage,
+)
 from ragstore_client.rag._services import ServiceRouter
-
-if TYPE_CHECKING:
-    from array import array
-
-    import httpx
-
-    from ragstore_client._models import JSON, Scalar, Where
 
 logger = logging.getLogger("ragstore_client.rag")
 
-ALL_LAYERS = "*"
 
 _MAX_MATCHES = 1000
 """Maximum number of matches that a service returns."""
@@ -56,6 +58,8 @@ class _Search(msgspec.Struct, frozen=True):
 
     max_passages: int
     where: Where | None
+    where_without_layer: Where | None
+    has_layer: bool
     deadline: float
     options: SearchOptions
 
@@ -97,15 +101,20 @@ class Retriever:
         self.config = config
         self.settings = settings or RagSettings()
         self._embedder = embedder or EmbeddingsClient(
-            self.settings.embeddings_url, timeout=self.settings.embed_timeout, http=http
+            self.settings.embeddings_url,
+            timeout=self.settings.embed_timeout,
+            api_key=self.settings.embeddings_api_key,
+            http=http,
         )
+        self._detector = detector or BackendDetector()
         self._cache = EmbeddingCache() if cache is None else cache
         self._loop_thread = loop_thread or LoopThread()
         self._services = ServiceRouter(
-            detector or BackendDetector(),
+            self._detector,
             timeout=self.settings.query_timeout,
             api_key=api_key or self.settings.api_key,
             http=http,
+            chroma=chroma_access(self.settings),
         )
 
     def search(
@@ -174,7 +183,10 @@ class Retriever:
             return SearchResults(searched=len(self.config.archives))
         groups, skipped = self._groups()
         vectors = await self._vectors(query, groups, deadline)
-        search = _Search(max_passages, _filter(layer, where), deadline, options)
+        has_layer = layer not in (None, ALL_LAYERS)
+        search = _Search(
+            max_passages, layer_filter(layer, where), where if has_layer else None, has_layer, deadline, options
+        )
         searches = await asyncio.gather(
             *(self._search_group(group, vectors.get(group.model), search) for group in groups)
         )
@@ -278,19 +290,30 @@ class Retriever:
         for group in groups:
             archives[group.model] = archives.get(group.model, 0) + len(group.archives)
         made = await asyncio.gather(*(self._vector(query, model, count, deadline) for model, count in archives.items()))
-        vectors = {model: vector for model, vector in zip(archives, made, strict=True) if vector is not None}
+        vectors = {
+            model: found for model, found in zip(archives, made, strict=True) if not isinstance(found, Exception)
+        }
         if archives and not vectors:
-            raise EmbeddingFailed("the query could not be embedded")
+            errors = [found for found in made if isinstance(found, Exception)]
+            reasons = "; ".join(
+                f"with {model}: {reason_of(error)}" for model, error in zip(archives, errors, strict=True)
+            )
+            raise EmbeddingFailed(f"the query could not be embedded {reasons}") from errors[0]
         return vectors
 
-    async def _vector(self, query: str, model: str, archives: int, deadline: float) -> array[float] | None:
+    async def _vector(self, query: str, model: str, archives: int, deadline: float) -> array[float] | Exception:
+        seconds = min(self.settings.embed_timeout, deadline - time.monotonic())
         try:
-            async with asyncio.timeout(min(self.settings.embed_timeout, deadline - time.monotonic())):
+            async with asyncio.timeout(seconds):
                 return await self._cache.embed(self._embedder, query, model=model, archives=archives)
+        except TimeoutError as error:
+            logger.error("Embedding the query with %s failed: no vector within %.3g s", model, seconds)
+            failed = EmbeddingFailed(f"{self._embedder.connection}, model {model!r}: no vector within {seconds:.3g} s")
+            failed.__cause__ = error
+            return failed
         except Exception as error:  # noqa: BLE001 - an embedder may be third-party code, and raise anything
-            reason = str(error) if isinstance(error, EmbeddingFailed) else describe(error)
-            logger.error("Embedding the query with %s failed: %s", model, reason)
-            return None
+            logger.error("Embedding the query with %s failed: %s", model, reason_for_log(error, query))
+            return error
 
     async def _search_group(
         self, group: _Group, vector: array[float] | None, search: _Search
@@ -316,51 +339,43 @@ class Retriever:
             raise
         except RagstoreError as error:
             errors = [collection_error(name, error) for name in by_collection]
-            return [], _skipped(errors, by_collection)
-        passages = [
-            RetrievedPassage(
-                archive=by_collection[match.collection][0],
-                id=match.id,
-                text=match.text,
-                metadata=match.metadata,
-                distance=match.distance,
-                score=match.score,
-                embedding=match.embedding,
+            return [], skipped_archives(errors, by_collection)
+        passages = [to_passage(match, by_collection) for match in found.results if match.collection in by_collection]
+        skipped = skipped_archives(found.errors, by_collection)
+        if search.has_layer:
+            passages += await self._without_layers(group, vector, search, top_k, by_collection, passages, skipped)
+        return passages, skipped
+
+    async def _without_layers(
+        self,
+        group: _Group,
+        vector: array[float],
+        search: _Search,
+        top_k: int,
+        by_collection: Mapping[str, list[RagArchiveConfig]],
+        passages: list[RetrievedPassage],
+        skipped: list[SkippedArchive],
+    ) -> list[RetrievedPassage]:
+        """Passages of collections in which the layer has none, because their documents have no layer at all."""
+        known = {passage.archive.collection_name for passage in passages}
+        known |= {each.archive.collection_name for each in skipped}
+        unknown = [name for name in by_collection if name not in known]
+        if not unknown:
+            return []
+        try:
+            found = await self._services.search(
+                group.url,
+                unknown,
+                vector,
+                top_k=top_k,
+                where=search.where_without_layer,
+                timeout_seconds=search.deadline - time.monotonic(),
+                options=search.options,
             )
-            for match in found.results
-            if match.collection in by_collection
-        ]
-        return passages, _skipped(found.errors, by_collection)
-
-
-def _filter(layer: str | None, where: Where | None) -> Where | None:
-    clauses: list[Mapping[str, JSON]] = [] if layer in (None, ALL_LAYERS) else [{"layer": layer}]
-    clauses += [where] if where else []
-    if len(clauses) > 1:
-        return {"$and": clauses}
-    return clauses[0] if clauses else None
-
-
-def _skipped(
-    errors: list[CollectionError], by_collection: Mapping[str, list[RagArchiveConfig]]
-) -> list[SkippedArchive]:
-    return [
-        SkippedArchive(archive, _skip_reason(error))
-        for error in errors
-        for archive in by_collection.get(error.collection, [])
-    ]
-
-
-def _skip_reason(error: CollectionError) -> SkipReason:
-    if error.code == "dimension_mismatch":
-        return SkipReason.DIMENSION
-    return _REASONS.get(error.status, SkipReason.FAILED)
-
-
-_REASONS = {
-    401: SkipReason.FORBIDDEN,
-    403: SkipReason.FORBIDDEN,
-    404: SkipReason.NOT_FOUND,
-    503: SkipReason.UNREACHABLE,
-    504: SkipReason.TOO_SLOW,
-}
+        except RagstoreError:
+            return []  # the archives were searched, as far as the layer goes
+        more = [match for match in found.results if "layer" not in match.metadata and match.collection in by_collection]
+        for name in dict.fromkeys(match.collection for match in more):
+            if name is not None and self._detector.note_without_layers(group.url, name):
+                logger.warning("The documents of collection %s have no layer: all of them are searched", name)
+        return [to_passage(match, by_collection) for match in more]

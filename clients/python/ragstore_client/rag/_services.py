@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import httpx
 
 from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import ProblemError, TransportError, UnexpectedResponse
+from ragstore_client._models import Document, MultiQueryResults, Where
 from ragstore_client.rag._chroma_provider import ChromaProvider
 from ragstore_client.rag._detection import Backend, BackendDetector
 from ragstore_client.rag._providers import NO_OPTIONS, SearchOptions
 from ragstore_client.rag._ragstore_provider import RagstoreProvider
-
-if TYPE_CHECKING:
-    from array import array
-
-    import httpx
-
-    from ragstore_client._models import Document, MultiQueryResults, Where
 
 _MIN_CALL_SECONDS = 0.05
 """Minimum time limit of a call, even if the detection of the backend took nearly all of the time."""
@@ -32,6 +28,7 @@ class ServiceRouter:
         timeout: time limit of one search, in seconds, detection included.
         api_key: key for ragstore services: one for all, or by base URL. It is never sent to a plain Chroma server.
         http: the httpx client; the event loop's pool when None.
+        chroma: token, tenant and database for plain Chroma servers, as fields of a `ChromaConnection`.
     """
 
     def __init__(
@@ -41,8 +38,10 @@ class ServiceRouter:
         timeout: float,
         api_key: str | Mapping[str, str] | None = None,
         http: httpx.AsyncClient | None = None,
+        chroma: Mapping[str, str] | None = None,
     ) -> None:
         self._detector = detector
+        self._chroma = dict(chroma or {})
         self._timeout = timeout
         self._api_key = api_key
         self._http = http
@@ -124,7 +123,7 @@ class ServiceRouter:
         backend = await self._detector.detect(url, timeout_seconds=_remaining(deadline), http=self._http)
         configuration: dict[str, object] = {"url": url, "timeout": _remaining(deadline)}
         if backend == "chroma":
-            return ChromaProvider.connect(configuration, http=self._http)
+            return ChromaProvider.connect({**configuration, **self._chroma}, http=self._http)
         key = self._api_key if self._api_key is None or isinstance(self._api_key, str) else self._key_for(url)
         if key:
             configuration["api_key"] = key

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
-from litestar import Litestar, Router
+from litestar import Litestar
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.config import OpenAPIConfig
-from litestar.openapi.plugins import SwaggerRenderPlugin
 from litestar.openapi.spec import License, Server, Tag
 
 from ragstore import __version__
@@ -17,9 +16,8 @@ from ragstore.api.openapi.components import component_schemas
 from ragstore.api.openapi.examples import BODIES, PARAMETERS
 from ragstore.api.openapi.responses import PROBLEMS, responses
 from ragstore.api.openapi.streams import request_lines
-from ragstore.kit.auth.roles import PUBLIC
 from ragstore.kit.decoding import JSON, MSGPACK, NDJSON
-from ragstore.kit.middleware.security_headers import with_policy
+from ragstore.kit.docs.page import DocsPage, docs_router
 from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.kit.openapi import (
     METHODS,
@@ -31,9 +29,6 @@ from ragstore.kit.openapi import (
     security_schemes,
     without_noise,
 )
-
-if TYPE_CHECKING:
-    from litestar import Request
 
 KEYS_REQUIRED: Final = "keys_required"
 """Key of the application's state: whether requests need a key."""
@@ -53,14 +48,6 @@ A writer also writes documents, creates collections and changes their metadata. 
 collection that a key may not access is reported as not found."""
 
 
-class Docs(SwaggerRenderPlugin):
-    """Swagger UI over the completed document."""
-
-    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
-        """Render the page."""
-        return super().render(request, complete(request.app, openapi_schema))
-
-
 def config() -> OpenAPIConfig:
     """Litestar's OpenAPI configuration."""
     return OpenAPIConfig(
@@ -68,17 +55,15 @@ def config() -> OpenAPIConfig:
         version=__version__,
         description=DESCRIPTION,
         license=License(name="Apache 2.0", identifier="Apache-2.0"),
-        servers=[Server(url="http://127.0.0.1:8080", description="The default of `make run`.")],
+        servers=[Server(url="/")],
         tags=[
             Tag(name="collections", description="Collections and their metadata."),
             Tag(name="documents", description="Documents with their embeddings."),
             Tag(name="query", description="Similarity queries."),
             Tag(name="service", description="Service info and health."),
         ],
-        openapi_router=Router(
-            "/docs", route_handlers=[], include_in_schema=False, opt=PUBLIC, after_request=with_policy
-        ),
-        render_plugins=[Docs(path="/")],
+        openapi_router=docs_router(),
+        render_plugins=[DocsPage("ragstore")],
         use_handler_docstrings=True,
     )
 

@@ -36,6 +36,10 @@ BODIES: Final[dict[str, JsonSchema]] = {
             }
         ]
     },
+    "updateDocuments": {
+        "documents": [{"id": DOCUMENT, "metadata": {"page_number": 4, "section_id": None}}],
+        "mode": "merge",
+    },
     "filterDocuments": {"where": {"section_id": {"$in": ["heating", "keys"]}}, "limit": 50},
     "queryCollection": {"query_embedding": [0.1, 0.2, 0.3], "top_k": 3, "where": {"layer": "chunk"}},
     "query": {"collections": [COLLECTION], "query_embedding": [0.1, 0.2, 0.3], "top_k": 3},

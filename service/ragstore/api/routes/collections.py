@@ -13,7 +13,7 @@ from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET
 
 from ragstore.api.media_types import Decoded, NegotiatedResponse
-from ragstore.api.parameters import MAX_OFFSET, CollectionName, Offset, StoreDependency, validate_query_string
+from ragstore.api.parameters import CollectionName, Offset, StoreDependency, validate_query_string
 from ragstore.api.roles import ADMIN, READER, WRITER
 from ragstore.api.route_options import store_errors
 from ragstore.api.schemas import (
@@ -102,10 +102,15 @@ class CollectionsController(Controller):
             QueryParameter(ge=1, le=MAX_WHOLE, description="Maximum number of collections on the page; all if absent."),
         ] = MAX_WHOLE,
         offset: Offset = 0,
+        counts: Annotated[
+            bool, QueryParameter(description="Whether to count the documents of each collection, a call each.")
+        ] = False,
     ) -> CollectionPage:
-        """List collections with their number of documents, by name."""
-        window = (None if limit == MAX_WHOLE else min(limit, MAX_OFFSET), min(offset, MAX_OFFSET))
-        page, total = await asyncio.gather(store.list_collections(*window), store.count_collections())
+        """List collections by name, with their number of documents if `counts` is true."""
+        everything = await store.list_collections(None, 0)
+        page, total = everything[offset : offset + limit], len(everything)
+        if not counts:
+            return CollectionPage([_with_count(collection, None) for collection in page], len(page), total)
         semaphore = asyncio.Semaphore(MAX_CONCURRENT_COUNTS)
         counted = await asyncio.gather(*(_counted(store, collection, semaphore) for collection in page))
         collections = [collection for collection in counted if collection is not None]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
-from litestar import Controller, Request, Response, delete, get, post, put
+from litestar import Controller, Request, Response, delete, get, patch, post, put
 from litestar.di import NamedDependency
 from litestar.exceptions import ValidationException
-from litestar.params import JSONBody, PathParameter
+from litestar.params import JSONBody, PathParameter, SkipValidation
 
-from ragstore.api.decode_documents import REQUIRED
+from ragstore.api.decode_documents import DocumentsBody, DocumentsDecoder
 from ragstore.api.documents_dto import DocumentsDTO
 from ragstore.api.media_types import Decoded
 from ragstore.api.parameters import (
     MAX_OFFSET,
     MAX_PAGE,
     CollectionName,
+    Exclude,
     Ids,
     Include,
     Limit,
@@ -29,17 +30,29 @@ from ragstore.api.parameters import (
 )
 from ragstore.api.roles import READER, WRITER
 from ragstore.api.route_options import store_errors
-from ragstore.api.schemas import DeleteAllResult, DeleteRequest, DeleteResult, DocumentFilter, WriteResult
-from ragstore.errors import CollectionNotFound, DocumentNotFound, DocumentsExist, InvalidDocuments
+from ragstore.api.schemas import (
+    DeleteAllResult,
+    DeleteRequest,
+    DeleteResult,
+    DocumentFilter,
+    DocumentsUpdated,
+    DocumentUpdates,
+    WriteResult,
+)
+from ragstore.api.split_documents import missing_documents
+from ragstore.errors import CollectionNotFound, DocumentNotFound, DocumentsExist, DocumentsNotFound
 from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore.kit.numbers import whole_number
 from ragstore.kit.problems import from_service_error, from_validation_exception, invalid_parameters
 from ragstore.model.documents import EVERYTHING, Document, DocumentPage, Selection, Write
 from ragstore.model.filters.condition import Condition
-from ragstore.model.received_documents import ReceivedDocuments
 from ragstore.operations.check_documents import checked_batch
 from ragstore.operations.list_documents import Page, list_page, to_documents
+from ragstore.operations.update_documents import update_metadata
 from ragstore.store.protocol import Store, write_batch
+
+DecoderDependency: TypeAlias = SkipValidation[NamedDependency[DocumentsDecoder]]
+"""Decodes documents."""
 
 NOTHING_SELECTED: Final = "Either 'ids' or 'where' must be given"
 
@@ -47,8 +60,7 @@ NOTHING_SELECTED: Final = "Either 'ids' or 'where' must be given"
 def documents_required(request: Request[Any, Any, Any], error: ValidationException) -> Response[Any]:
     """Respond to an empty body, which Litestar rejects before it is decoded, as to a body without documents."""
     if any(entry.get("key") == "data" for entry in invalid_parameters(error)):
-        missing = InvalidDocuments(REQUIRED, [FieldError("$.documents", REQUIRED)])
-        return from_service_error(request, missing)
+        return from_service_error(request, missing_documents())
     return from_validation_exception(request, error)
 
 
@@ -69,13 +81,17 @@ class DocumentsController(Controller):
         summary="Add documents",
     )
     async def add(
-        self, store: StoreDependency, collection: CollectionName, data: JSONBody[ReceivedDocuments]
+        self,
+        store: StoreDependency,
+        collection: CollectionName,
+        decoder: DecoderDependency,
+        data: JSONBody[DocumentsBody],
     ) -> WriteResult:
         """Add documents with their embeddings, all or none.
 
         An existing id fails with 409, and nothing is changed. Documents without an id get a generated one.
         """
-        batch = await checked_batch(store, collection, data)
+        batch = await checked_batch(store, collection, await decoder.decode_body(data))
         await write_batch(store, collection, Write("add", batch))
         return WriteResult("added", collection, len(batch), batch.ids)
 
@@ -88,15 +104,38 @@ class DocumentsController(Controller):
         summary="Add or replace documents",
     )
     async def upsert(
-        self, store: StoreDependency, collection: CollectionName, data: JSONBody[ReceivedDocuments]
+        self,
+        store: StoreDependency,
+        collection: CollectionName,
+        decoder: DecoderDependency,
+        data: JSONBody[DocumentsBody],
     ) -> WriteResult:
         """Add documents, all or none. A document with an existing id replaces the stored one completely.
 
         The operation is idempotent, so prefer it for retries.
         """
-        batch = await checked_batch(store, collection, data)
+        batch = await checked_batch(store, collection, await decoder.decode_body(data))
         await write_batch(store, collection, Write("upsert", batch))
         return WriteResult("upserted", collection, len(batch), batch.ids)
+
+    @patch(
+        dto=Decoded[DocumentUpdates],
+        return_dto=None,
+        exception_handlers={ValidationException: documents_required},
+        opt={**WRITER, **store_errors(CollectionNotFound, DocumentsNotFound)},
+        operation_id="updateDocuments",
+        summary="Change the metadata of documents",
+    )
+    async def update(
+        self, store: StoreDependency, collection: CollectionName, data: JSONBody[DocumentUpdates]
+    ) -> DocumentsUpdated:
+        """Change the metadata of stored documents, all or none. Their texts and embeddings stay as they are.
+
+        A document that does not exist fails with 404, and nothing is changed. The operation is idempotent.
+        """
+        updates = [(update.id, update.metadata) for update in data.documents]
+        await update_metadata(store, collection, data.mode, updates)
+        return DocumentsUpdated("updated", collection, len(updates), data.mode)
 
     @get(operation_id="listDocuments", summary="List documents")
     async def list_matching(
@@ -109,11 +148,12 @@ class DocumentsController(Controller):
         limit: Limit = 100,
         offset: Offset = 0,
         include: Include = None,
+        exclude: Exclude = None,
         total: Total = True,
     ) -> DocumentPage:
         """List documents in insertion order, with the exact number of all matches."""
         selection = Selection(distinct_ids(ids), Condition.parse_text(where, where_document))
-        page = Page(min(limit, MAX_PAGE), min(offset, MAX_OFFSET), bool(include), total)
+        page = Page(min(limit, MAX_PAGE), min(offset, MAX_OFFSET), bool(include), total, not exclude)
         return await list_page(store, collection, selection, page)
 
     @post(
@@ -134,6 +174,7 @@ class DocumentsController(Controller):
             min(whole_number(data.offset, "$.offset"), MAX_OFFSET),
             bool(data.include),
             data.total,
+            not data.exclude,
         )
         return await list_page(store, collection, selection, page)
 

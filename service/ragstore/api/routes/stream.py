@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -11,13 +10,12 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter, SkipValidation
 from litestar.types import ASGIApp
 
-from ragstore.api.decode_documents import decode_documents
+from ragstore.api.decode_documents import DocumentsDecoder
 from ragstore.api.parameters import CollectionName, StoreDependency, validate_query_string
 from ragstore.api.roles import WRITER
 from ragstore.api.route_options import store_errors
 from ragstore.errors import CollectionNotFound, DocumentsExist
-from ragstore.kit.decoding import JSON, NDJSON, check_ndjson
-from ragstore.model.received_documents import ReceivedDocuments
+from ragstore.kit.decoding import NDJSON, check_ndjson
 from ragstore.operations.stream.session import DocumentStream, Mode, StreamConfig
 
 
@@ -48,6 +46,7 @@ async def stream_documents(
     request: Request[Any, Any, Any],
     store: StoreDependency,
     collection: CollectionName,
+    decoder: SkipValidation[NamedDependency[DocumentsDecoder]],
     stream_config: SkipValidation[NamedDependency[StreamConfig]],
     mode: Annotated[
         Mode,
@@ -64,8 +63,4 @@ async def stream_documents(
     check_ndjson(request.headers.get("content-type", ""))
     await store.get_collection(collection)
     config = replace(stream_config, max_batch_documents=await store.max_batch_size())
-    return StreamResponse(DocumentStream(store, collection, mode, config, _decode_lines))
-
-
-def _decode_lines(lines: Sequence[bytes], generate_id: Callable[[int], str]) -> ReceivedDocuments:
-    return decode_documents(lines, JSON, generate_id, subject="line", may_repeat=True)
+    return StreamResponse(DocumentStream(store, collection, mode, config, decoder.decode_lines))

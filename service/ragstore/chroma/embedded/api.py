@@ -111,6 +111,10 @@ class ChromaApi(Protocol):
         database: str,
     ) -> bool: ...
 
+    def _update(
+        self, collection_id: UUID, *, ids: list[str], metadatas: list[UpsertMetadata], tenant: str, database: str
+    ) -> bool: ...
+
     def _get(
         self,
         collection_id: UUID,

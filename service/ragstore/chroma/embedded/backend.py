@@ -9,10 +9,13 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Final, TypeVar, cast
 
+import structlog
+
 from chroma_repair.data_lock import DataInUse
 from ragstore.chroma.collection_config import SYNC_THRESHOLD
 from ragstore.chroma.embedded import process as chroma_process
 from ragstore.chroma.embedded.pool import processes_of
+from ragstore.chroma.embedded.process_memory import MemoryWatch
 from ragstore.chroma.embedded.process_metrics import release_folder, watch_folder
 from ragstore.chroma.embedded.running_process import RunningProcess, log_opened
 from ragstore.chroma.errors import translate_error
@@ -22,8 +25,14 @@ from ragstore.kit.context import backend_timing
 
 T = TypeVar("T")
 
+_log = structlog.get_logger(__name__)
+
 CLOSE_SECONDS: Final = 5.0
 """Maximum wait for Chroma to complete the calls in flight when the service ends."""
+
+INDEX_EVICTED: Final = "Nothing found on disk"
+"""Chroma's message for a collection whose index it has evicted and had never saved. Its maximum number of indexes in
+memory is a fifth of the open files that its process may have. Only a restart helps (measured with 1.5.9)."""
 
 LINE_END: Final = "\n"
 
@@ -43,12 +52,19 @@ class EmbeddedBackend:
         database: Chroma database; created when it does not exist.
         timeout: maximum wait for one result, in seconds.
         sync_threshold: writes to a new collection after which Chroma saves its index.
+        memory: decides when the process has taken too much memory and is restarted.
     """
 
     has_conditional_add: Final = False
 
     def __init__(
-        self, path: str, tenant: str, database: str, timeout: float, sync_threshold: int = SYNC_THRESHOLD
+        self,
+        path: str,
+        tenant: str,
+        database: str,
+        timeout: float,
+        sync_threshold: int = SYNC_THRESHOLD,
+        memory: MemoryWatch | None = None,
     ) -> None:
         self._data = (path, tenant, database, sync_threshold)
         self._timeout = timeout
@@ -58,6 +74,8 @@ class EmbeddedBackend:
         self._in_flight: set[Future[object]] = set()
         self._slots = asyncio.Semaphore(MAX_CALLS)
         self._last_progress = 0.0
+        self._memory = memory or MemoryWatch(0)
+        self._restart: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Start to open the data. Does not wait for it."""
@@ -67,6 +85,11 @@ class EmbeddedBackend:
     async def close(self) -> None:
         """Let Chroma complete the calls in flight, and end its process."""
         release_folder(self._data[0])
+        if self._restart is not None:
+            await asyncio.wait({self._restart})
+        await self._end_process()
+
+    async def _end_process(self) -> None:
         running, self._running = self._running, None
         if running is None:
             return
@@ -132,6 +155,9 @@ class EmbeddedBackend:
                 raise ChromaUnavailable(
                     error.text if is_in_use else f"The data cannot be opened ({error.kind})"
                 ).because(f"{self._data[0]}: {error.text.partition(LINE_END)[0]}") from None
+            if INDEX_EVICTED in error.text:
+                self._restart_later("it has evicted an index that was not saved")
+                raise ChromaUnavailable("Chroma's process is being restarted") from None
             raise translate_error(error.kind, error.text, collection_name=operation.collection_name) from None
 
     def _process(self) -> tuple[ProcessPoolExecutor, Future[chroma_process.OpenedData]]:
@@ -156,6 +182,7 @@ class EmbeddedBackend:
             self._in_flight.discard(call)
             if not call.cancelled():
                 self._last_progress = loop.time()
+            self._limit_memory()
 
         if not self._in_flight:
             self._last_progress = loop.time()
@@ -177,6 +204,38 @@ class EmbeddedBackend:
                 self._watched.kill(f"no call completed within {self._timeout:g} s")
             self._in_flight.clear()
             self._drop(pool)
+
+    def _limit_memory(self) -> None:
+        """Restart a process that has taken too much memory."""
+        if self._restart is None and self._watched is not None and self._memory.is_exceeded(self._watched.process_id):
+            self._restart_later(f"it takes more than {self._memory.max_bytes} bytes")
+
+    def _restart_later(self, reason: str) -> None:
+        """Restart the process once the calls in flight are complete. Later calls wait for the new one.
+
+        Args:
+            reason: why, for the log.
+        """
+        if self._restart is None:
+            self._restart = asyncio.create_task(self._restart_process(reason), name="restart-chroma")
+            self._restart.add_done_callback(self._restart_done)
+
+    async def _restart_process(self, reason: str) -> None:
+        for _ in range(MAX_CALLS):
+            await self._slots.acquire()
+        try:
+            if self._running is not None:
+                _log.info("chroma process restarted", reason=reason)
+                await self._end_process()
+                self._process()
+        finally:
+            for _ in range(MAX_CALLS):
+                self._slots.release()
+
+    def _restart_done(self, restart: asyncio.Task[None]) -> None:
+        self._restart = None
+        if not restart.cancelled() and restart.exception() is not None:
+            _log.error("chroma process not restarted", reason=str(restart.exception()))
 
     def _release(self) -> None:
         """Stop to watch the process."""

@@ -22,10 +22,12 @@ from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 from chroma_repair.data_lock import lock_data
+from chroma_repair.orphans import remove_orphans
 from chroma_repair.unclean_shutdown import DirtyMarker
 from ragstore.chroma.collection_config import EMPTY_METADATA, distance_of, index_configuration
 from ragstore.chroma.embedded import legacy_collections
 from ragstore.chroma.embedded.api import ChromaApi, ChromaCollection, GetResult, Scope, open_api
+from ragstore.chroma.embedded.data_folder import usable_bytes
 from ragstore.chroma.operations import (
     AddRecords,
     CountCollections,
@@ -43,9 +45,11 @@ from ragstore.chroma.operations import (
     QueryRecords,
     ReplaceMetadata,
     UndoAdd,
+    UpdateMetadatas,
     UpsertRecords,
 )
 from ragstore.chroma.records import QueryResult, RecordBatch, Records, query_results, to_matrix, to_metadatas, to_texts
+from ragstore.kit.file_limit import raise_file_limit
 from ragstore.model.collections import Collection, StoreStatus
 
 if TYPE_CHECKING:
@@ -100,6 +104,7 @@ class _Chroma:
         self.was_unclean = marker.found
         self.repaired = marker.repair()
         marker.write()
+        remove_orphans(Path(path))
         self.api: ChromaApi = open_api(path)
         self.legacy_distances = legacy_collections.distances(Path(path))
         _ensure(lambda: self.api.get_tenant(tenant), lambda: self.api.create_tenant(tenant))
@@ -144,7 +149,12 @@ _chroma: _Chroma | None = None
 
 
 def prepare() -> None:
-    """Set the process up: leave signals to the parent, and end when the parent ends, however it ends."""
+    """Set the process up: leave signals to the parent, and end when the parent ends, however it ends.
+
+    The limit of open files is raised as far as the system permits: Chroma has a fifth as many indexes in memory, and
+    fails on collections whose index it has evicted and never saved.
+    """
+    raise_file_limit()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True, name="end-with-parent").start()
@@ -224,7 +234,8 @@ def _collection(found: ChromaCollection, chroma: _Chroma) -> Collection:
 
 @_execute.register(GetStatus)
 def _get_status(operation: GetStatus, chroma: _Chroma) -> StoreStatus:
-    size = sum(entry.stat().st_size for entry in Path(chroma.path).rglob("*") if entry.is_file())
+    """The folder is not walked: it may have tens of thousands of entries, and other calls wait."""
+    size = usable_bytes(Path(chroma.path))
     return StoreStatus("embedded", chroma.api.get_version(), chroma.api.count_collections(**chroma.scope), size)
 
 
@@ -306,6 +317,11 @@ def _get_write_tokens(operation: GetWriteTokens, chroma: _Chroma) -> dict[str, s
 @_execute.register(UpsertRecords)
 def _upsert_records(operation: UpsertRecords, chroma: _Chroma) -> None:
     _write(chroma, operation.collection_id, operation.records, None)
+
+
+@_execute.register(UpdateMetadatas)
+def _update_metadatas(operation: UpdateMetadatas, chroma: _Chroma) -> None:
+    chroma.api._update(UUID(operation.collection_id), ids=operation.ids, metadatas=operation.metadatas, **chroma.scope)
 
 
 @_execute.register(DeleteRecords)

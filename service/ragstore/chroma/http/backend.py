@@ -43,6 +43,7 @@ from ragstore.chroma.operations import (
     QueryRecords,
     ReplaceMetadata,
     UndoAdd,
+    UpdateMetadatas,
     UpsertRecords,
 )
 from ragstore.chroma.records import QueryResult, RecordBatch, Records, query_results, to_matrix, to_metadatas, to_texts
@@ -244,6 +245,12 @@ async def _undo_add(operation: UndoAdd, backend: HttpBackend) -> None:
 @_execute.register(UpsertRecords)
 async def _upsert_records(operation: UpsertRecords, backend: HttpBackend) -> None:
     await _write(backend, operation, await _record_columns(backend, operation.records))
+
+
+@_execute.register(UpdateMetadatas)
+async def _update_metadatas(operation: UpdateMetadatas, backend: HttpBackend) -> None:
+    body = {"ids": operation.ids, "metadatas": operation.metadatas}
+    await _post(backend, EmptyResponse, operation.collection_id, "update", body)
 
 
 @_execute.register(GetRecords)

@@ -34,10 +34,11 @@ def connection_cause(error: aiohttp.ClientError, address: str) -> str:
         return f"{address}: the TLS handshake failed ({reason}){hint}"
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"{address}: no connection ({_system_reason(error.os_error)})"
+    hint = "; if it always does, the port may be one for https://" if address.startswith("http:") else ""
     if isinstance(error, aiohttp.ServerDisconnectedError):
-        return f"{address}: the server closed the connection without a response; the port may be one for https://"
+        return f"{address}: the server closed the connection without a response{hint}"
     if isinstance(error, aiohttp.ClientOSError):
-        return f"{address}: the connection broke ({_system_reason(error)})"
+        return f"{address}: the connection broke ({_system_reason(error)}){hint}"
     return f"{address}: the response is not valid HTTP ({type(error).__name__})"
 
 

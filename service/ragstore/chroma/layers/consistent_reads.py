@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TypeVar
 
 from ragstore.chroma.layers.layered_backend import BackendLayer, NextCall
-from ragstore.chroma.operations import AddRecords, GetRecords, Operation, QueryRecords, UpsertRecords
+from ragstore.chroma.operations import AddRecords, GetRecords, Operation, QueryRecords, UpdateMetadatas, UpsertRecords
 from ragstore.chroma.records import Records
 from ragstore.kit.weak_registry import WeakRegistry
 
@@ -79,7 +79,7 @@ class ConsistentReadLayer(BackendLayer):
 
     def concerns(self, kind: type[Operation[object]]) -> bool:
         """Concerns reads in two steps and the writes that tear them."""
-        return issubclass(kind, (AddRecords, UpsertRecords, GetRecords, QueryRecords))
+        return issubclass(kind, (AddRecords, UpsertRecords, UpdateMetadatas, GetRecords, QueryRecords))
 
     async def call(self, next_call: NextCall[T], operation: Operation[T]) -> T:
         """Execute a write under the collection's lock, or a read until no write tore it."""
@@ -109,6 +109,8 @@ class ConsistentReadLayer(BackendLayer):
 
 def _written_ids(operation: Operation[object]) -> list[str] | None:
     """The ids that an operation writes; None where it is no write."""
+    if isinstance(operation, UpdateMetadatas):
+        return operation.ids
     return operation.records.ids if isinstance(operation, (AddRecords, UpsertRecords)) else None
 
 

@@ -1,4 +1,4 @@
-"""The `keys` commands of a service: make keys, and list them."""
+"""The `keys` commands of a service: create, remove and list keys."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Annotated, Any, get_args, get_origin
 import click
 import msgspec
 
-from ragstore.kit.auth.keys import KeyFormat, KeysError, append_key, new_key, read_keys
+from ragstore.kit.auth.keys import KeyFormat, KeysError, append_key, new_key, read_keys, remove_key
 
 
 def key_commands(format_: KeyFormat[Any], variable: str, locate: Callable[[], str]) -> click.Group:
     """The commands, with an option for each field of the service's scope.
 
-    A field is a text, or a tuple of texts. The description of its `msgspec.Meta` is the option's help; `metavar` in
-    `extra` its placeholder.
+    A field is a text, a number, or a tuple of texts. The description of its `msgspec.Meta` is the option's help;
+    `metavar` in `extra` its placeholder.
 
     Args:
         format_: the service.
@@ -36,7 +36,7 @@ def key_commands(format_: KeyFormat[Any], variable: str, locate: Callable[[], st
 
     @click.group("keys")
     def keys() -> None:
-        """Make and list the keys that callers send."""
+        """Create, remove and list the keys that callers send."""
 
     @keys.command("new")
     @click.argument("name")
@@ -55,6 +55,19 @@ def key_commands(format_: KeyFormat[Any], variable: str, locate: Callable[[], st
         click.echo(plain)
 
     new.params[2:2] = _scope_options(format_)
+
+    @keys.command("remove")
+    @click.argument("name")
+    @file_option
+    def remove(name: str, path: str) -> None:
+        """Remove the key NAME from the file, whose permissions stay.
+
+        A running service rejects it within two seconds.
+        """
+        try:
+            remove_key(path_or_setting(path), name, format_)
+        except KeysError as error:
+            raise click.ClickException(str(error)) from None
 
     @keys.command("list")
     @file_option
@@ -102,7 +115,9 @@ def _has_tuple(kind: Any) -> bool:
     return get_origin(kind) is tuple or any(_has_tuple(argument) for argument in get_args(kind))
 
 
-def _cell(value: str | tuple[str, ...] | None) -> str:
+def _cell(value: str | int | tuple[str, ...] | None) -> str:
     if value is None:
         return "*"
-    return (value if isinstance(value, str) else " ".join(value)) or "-"
+    if isinstance(value, tuple):
+        return " ".join(value) or "-"
+    return str(value) or "-"

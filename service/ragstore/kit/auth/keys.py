@@ -21,6 +21,7 @@ import hashlib
 import hmac
 import os
 import secrets
+import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -129,7 +130,9 @@ def new_key(name: str, format_: KeyFormat[S], **scope: object) -> tuple[str, Key
     entry = {"name": name, "sha256": digest_of(plain.encode()).hex(), "created": datetime.now(UTC).date().isoformat()}
     try:
         checked = msgspec.convert(entry, _Entry)
-        return plain, Key(checked.name, checked.sha256, msgspec.convert(scope, format_.scope), checked.created)
+        return plain, Key(
+            checked.name, checked.sha256, msgspec.convert(scope, format_.scope, strict=False), checked.created
+        )
     except msgspec.ValidationError as error:
         raise KeysError(str(error)) from None
 
@@ -223,6 +226,51 @@ def append_key(path: str, key: Key[S], format_: KeyFormat[S]) -> None:
             file.write(line if file.read()[-1:] in (b"", b"\n") else b"\n" + line)
     except OSError as error:
         raise KeysError(f"{path}: {error.strerror}") from None
+
+
+def remove_key(path: str, name: str, format_: KeyFormat[S]) -> None:
+    """Remove a key from a file, whose other lines stay as they are.
+
+    The file is replaced by a complete one with the same permissions: a running service never reads a part of it.
+
+    Args:
+        path: the file.
+        name: the key's name.
+        format_: the service that reads the file.
+
+    Raises:
+        KeysError: the file cannot be read or written, is not valid, or has no key of that name.
+    """
+    if not any(key.name == name for key in read_keys(path, format_)):
+        raise KeysError(f"{path}: there is no key of the name '{name}'")
+    target = Path(path).resolve()
+    kept = [line for line in target.read_text(encoding="utf-8").splitlines(keepends=True) if _name_of(line) != name]
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        status = target.stat()
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.writelines(kept)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, stat.S_IMODE(status.st_mode))
+        if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+            os.chown(temporary, status.st_uid, status.st_gid)
+        temporary.replace(target)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise KeysError(f"{path}: {error.strerror}") from None
+
+
+class _Named(msgspec.Struct):
+    """The name in a line of a file of keys."""
+
+    name: str
+
+
+def _name_of(line: str) -> str:
+    """The name of the key in a line; empty for a comment or an empty line."""
+    return "" if not line.strip() or line.lstrip().startswith("#") else msgspec.json.decode(line, type=_Named).name
 
 
 def _accept(_: object) -> str:

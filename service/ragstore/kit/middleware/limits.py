@@ -32,8 +32,8 @@ class LimitsMiddleware:
         app: the application.
         max_requests: maximum number of concurrent requests; further ones get 503 immediately.
         timeout_seconds: budget of a request: from its head to the begin of its response, and between two chunks of
-            the response. A stream renews it with each step. Waiting for a slow reader does not count: the HTTP protocol
-            disconnects callers that do not read.
+            the response. A stream renews it with each step, and a route may set another length. Waiting for a slow
+            reader does not count: the HTTP protocol disconnects callers that do not read.
         stopping: set when the service stops; further requests get 503. While it drains, a `Shutdown`, the readiness
             probe gets 503, and each response closes its connection, so that callers connect elsewhere.
         timeout_error: the response to a request that exceeds its budget.
@@ -107,7 +107,7 @@ class LimitsMiddleware:
                 limit.reschedule(None)
             await send(message)
             if not limit.expired():
-                ends = asyncio.get_running_loop().time() + self._timeout_seconds + LAST_RESORT_SECONDS
+                ends = asyncio.get_running_loop().time() + budget.seconds + LAST_RESORT_SECONDS
                 limit.reschedule(ends)
 
         try:

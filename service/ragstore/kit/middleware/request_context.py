@@ -69,10 +69,12 @@ class RequestContextMiddleware:
                 status = message["status"]
                 total = time.perf_counter() - started
                 timing = f"{self._backend};dur={request.backend.seconds * 1000:.2f}, total;dur={total * 1000:.2f}"
+                own_id = [(b"x-request-id", request_id)]
                 message["headers"] = [
                     *message["headers"],
                     *_security_headers(path, message["headers"]),
-                    (b"x-request-id", request_id),
+                    # A proxied response may have the id that its server gave it.
+                    *([] if any(name == b"x-request-id" for name, _ in message["headers"]) else own_id),
                     (b"server-timing", timing.encode()),
                 ]
             await send(message)

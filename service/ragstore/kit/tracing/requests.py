@@ -14,6 +14,7 @@ from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Span, StatusCode
 
+from ragstore.kit.context import current_request
 from ragstore.kit.health import UNLIMITED_PATHS
 from ragstore.kit.metrics import METHODS
 
@@ -90,7 +91,10 @@ def _method(scope: Scope) -> str:
 
 
 def _bind_trace_ids(span: Span, scope: dict[str, Any]) -> None:
-    """Add the trace's ids to every log line of the request."""
+    """Add the trace's ids to every log line of the request, and the request's id to its span."""
+    request = current_request()
+    if request is not None:
+        span.set_attribute("request_id", request.request_id)
     context = span.get_span_context()
     structlog.contextvars.bind_contextvars(
         trace_id=trace.format_trace_id(context.trace_id), span_id=trace.format_span_id(context.span_id)

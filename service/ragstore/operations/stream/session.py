@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 from uuid import uuid4
@@ -32,7 +32,7 @@ from ragstore.operations.write_documents import split_at_repeated_ids
 from ragstore.store.protocol import Store, write_batch
 
 Mode: TypeAlias = Literal["add", "upsert"]
-LineDecoder: TypeAlias = Callable[[Sequence[bytes], Callable[[int], str]], ReceivedDocuments]
+LineDecoder: TypeAlias = Callable[[Sequence[bytes], Callable[[int], str]], Awaitable[ReceivedDocuments]]
 
 MAX_BATCH_DOCUMENTS: Final = 1000
 """Maximum number of documents in a batch. Larger batches take more memory and gain little, since Chroma's cost is then
@@ -160,7 +160,7 @@ class DocumentStream:
         numbers = [line.number for line in lines]
         contents = [line.content for line in lines]
         try:
-            received = self._decode(contents, lambda index: f"{self._id_prefix}{numbers[index]}")
+            received = await self._decode(contents, lambda index: f"{self._id_prefix}{numbers[index]}")
             batch = await checked_batch(self._store, self._collection, received)
         except ServiceError as error:
             raise with_line_numbers(error, numbers) from None

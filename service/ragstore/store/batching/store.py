@@ -20,6 +20,7 @@ from prometheus_client import Gauge
 from ragstore.kit.errors import Overloaded, ServiceError
 from ragstore.kit.metrics import rejections
 from ragstore.model.documents import Selection, Write
+from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
 from ragstore.store.batching.queue import BatchQueue, PendingRequest
 from ragstore.store.batching.tracer import BatchTracer, NullBatchTracer
@@ -45,8 +46,8 @@ sent."""
 _WRITES_REJECTED: Final = rejections("ragstore").labels("queued_writes")
 _BYTES_REJECTED: Final = rejections("ragstore").labels("queued_bytes")
 
-Mutation = Write | Selection
-"""A request in a collection's queue of writes: documents to write, or a selection to delete."""
+Mutation = Write | MetadataUpdates | Selection
+"""A request in a collection's queue of writes: documents to write, metadata to change, or a selection to delete."""
 
 MutationResult = ServiceError | int | None
 """The response to a mutation: an error, the number of deleted documents, or None for a write that succeeded."""
@@ -122,6 +123,10 @@ class BatchingStore(StoreLayer):
         """Write several batches, each with an outcome of its own."""
         return await _gather([self._write(name, write) for write in writes])
 
+    async def update_documents(self, name: str, updates: Sequence[MetadataUpdates]) -> list[ServiceError | None]:
+        """Change metadata of documents several times, each with an outcome of its own."""
+        return await _gather([self._write(name, update) for update in updates])
+
     async def delete(self, name: str, selection: Selection) -> int:
         """Delete documents. Deletes and writes of a collection keep the order in which they arrived."""
         deleted = await self._mutate(name, selection)
@@ -132,7 +137,7 @@ class BatchingStore(StoreLayer):
         found = await _gather([self._query(name, query) for query in queries])
         return CollectionMatches(found[0].collection, [hits for part in found for hits in part.matches])
 
-    async def _write(self, name: str, write: Write) -> ServiceError | None:
+    async def _write(self, name: str, write: Write | MetadataUpdates) -> ServiceError | None:
         try:
             result = await self._mutate(name, write)
         except ServiceError as error:
@@ -140,7 +145,7 @@ class BatchingStore(StoreLayer):
         return result if isinstance(result, ServiceError) else None
 
     async def _mutate(self, name: str, mutation: Mutation) -> MutationResult:
-        count, size_bytes = (len(mutation.batch), _size_bytes(mutation)) if isinstance(mutation, Write) else (0, 0)
+        count, size_bytes, batch_key = _weight(mutation)
         if self._unfinished_writes >= self.max_queued_writes:
             _WRITES_REJECTED.inc()
             raise Overloaded("Too many writes are waiting")
@@ -150,9 +155,6 @@ class BatchingStore(StoreLayer):
         self._unfinished_writes += 1
         self._unfinished_bytes += size_bytes
         try:
-            # An add and an upsert are two calls to Chroma. In one batch, the first could succeed and the second fail;
-            # sent again by itself, the add would then find its own documents.
-            batch_key = mutation.kind if isinstance(mutation, Write) else None
             return await self._write_queue(name).submit(PendingRequest(mutation, count, size_bytes, batch_key))
         finally:
             self._unfinished_writes -= 1
@@ -179,8 +181,12 @@ class BatchingStore(StoreLayer):
         if isinstance(mutations[0], Selection):
             batch[0].resolve(await self._inner.delete(name, mutations[0]))
             return
-        writes = [mutation for mutation in mutations if isinstance(mutation, Write)]
-        for pending, outcome in zip(batch, await self._inner.write(name, writes), strict=True):
+        updates = [mutation for mutation in mutations if isinstance(mutation, MetadataUpdates)]
+        if updates:
+            outcomes = await self._inner.update_documents(name, updates)
+        else:
+            outcomes = await self._inner.write(name, [each for each in mutations if isinstance(each, Write)])
+        for pending, outcome in zip(batch, outcomes, strict=True):
             pending.resolve(outcome)
 
     async def _query(self, name: str, query: Query) -> CollectionMatches:
@@ -237,6 +243,17 @@ MAX_BYTES: Final = _gauge(
 async def _gather(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Await several coroutines. A single one gets no task of its own, and so enters its queue without a delay."""
     return [await coroutines[0]] if len(coroutines) == 1 else await asyncio.gather(*coroutines)
+
+
+def _weight(mutation: Mutation) -> tuple[int, int, str | None]:
+    """The number of documents of a mutation, their bytes, and the key of the batches that it may be part of."""
+    if isinstance(mutation, Write):
+        # An add and an upsert are two calls to Chroma. In one batch, the first could succeed and the second fail; sent
+        # again by itself, the add would then find its own documents.
+        return len(mutation.batch), _size_bytes(mutation), mutation.kind
+    if isinstance(mutation, MetadataUpdates):
+        return len(mutation), 0, "update"
+    return 0, 0, None
 
 
 def _size_bytes(write: Write) -> int:

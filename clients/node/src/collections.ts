@@ -1,0 +1,179 @@
+/** The calls on collections. */
+
+import { checkOptions, collectionPath, integer, type Names, parseCallOptions, parseOptions } from "./arguments.js";
+import { type Core, wireBody } from "./core.js";
+import { checkMetadata } from "./encoding.js";
+import { CollectionMismatch, InvalidInput, NotFound } from "./errors.js";
+import type { CallOptions } from "./transport.js";
+import type {
+  Collection,
+  CollectionCreated,
+  CollectionDeleted,
+  CollectionMetadata,
+  CollectionPage,
+  HnswParameters,
+  MetadataUpdated,
+  MetadataValues,
+  NewCollection,
+  Schemas,
+} from "./types.js";
+
+const HNSW: Names<HnswParameters> = { efConstruction: true, maxNeighbors: true, efSearch: true };
+
+/** Which collections are listed. */
+export interface ListCollectionsOptions {
+  /** Maximum number of collections; all by default. */
+  limit?: number | undefined;
+  /** Number of collections to skip. */
+  offset?: number | undefined;
+  /** Whether to count the documents of each collection, a call each. */
+  counts?: boolean | undefined;
+}
+
+/** How collections are iterated over. */
+export interface IterCollectionsOptions {
+  /** Number of collections in a request: 100 by default. */
+  pageSize?: number | undefined;
+  /** Whether to count the documents of each collection, a call each. */
+  counts?: boolean | undefined;
+}
+
+export async function createCollection(
+  core: Core,
+  name: string,
+  options?: NewCollection & CallOptions,
+): Promise<CollectionCreated> {
+  if (typeof name !== "string") {
+    throw new InvalidInput('the name comes first: createCollection("name", { ... })');
+  }
+  const { call, own } = parseOptions<NewCollection>("createCollection", options, {
+    metadata: true,
+    embeddingProvider: true,
+    embeddingModel: true,
+    distance: true,
+    getOrCreate: true,
+    hnsw: true,
+    ifExists: true,
+  });
+  const { ifExists, ...collection } = own;
+  if (ifExists !== undefined && ifExists !== "use") {
+    throw new InvalidInput("ifExists must be 'use'");
+  }
+  checkMetadata(collection.metadata, "$.metadata");
+  checkOptions("createCollection: hnsw", collection.hnsw, HNSW);
+  const hnsw = collection.hnsw && wireBody<Schemas["HnswParameters"]>(collection.hnsw);
+  const body = wireBody<Schemas["NewCollection"]>({ name, ...collection, hnsw });
+  const created = await core.send((api, init) => api.POST("/collections", { ...init, body }), call, {
+    idempotent: collection.getOrCreate === true,
+  });
+  if (created.status === "exists" && ifExists !== "use") {
+    checkSame(created, collection);
+  }
+  return created;
+}
+
+function checkSame(existing: CollectionCreated, { distance, embeddingModel, embeddingProvider, metadata }: NewCollection): void {
+  const wanted = {
+    embedding_model: embeddingModel ?? metadata?.["embedding_model"],
+    embedding_provider: embeddingProvider ?? metadata?.["embedding_provider"],
+  };
+  const differences = Object.entries(wanted)
+    .filter(([key, value]) => typeof value === "string" && existing.metadata[key] !== value)
+    .map(([key]) => `another '${key}'`);
+  if (distance && existing.distance !== distance) {
+    differences.unshift(`the distance '${existing.distance}', not '${distance}'`);
+  }
+  if (differences.length > 0) {
+    throw new CollectionMismatch(
+      `collection '${existing.name}' exists with ${differences.join(" and ")}; ifExists: "use" accepts it`,
+    );
+  }
+}
+
+export async function listCollections(
+  core: Core,
+  options?: ListCollectionsOptions & CallOptions,
+): Promise<CollectionPage> {
+  const { call, own } = parseOptions<ListCollectionsOptions>("listCollections", options, {
+    limit: true,
+    offset: true,
+    counts: true,
+  });
+  const params = { query: wireBody<object>(own) };
+  return await core.send((api, init) => api.GET("/collections", { ...init, params }), call);
+}
+
+export async function* iterCollections(
+  core: Core,
+  options?: IterCollectionsOptions & CallOptions,
+): AsyncGenerator<Collection, void, undefined> {
+  const { call, own } = parseOptions<IterCollectionsOptions>("iterCollections", options, { pageSize: true, counts: true });
+  const { pageSize = 100, counts = false } = own;
+  const limit = integer("pageSize", pageSize, 1);
+  for (let offset = 0; ; ) {
+    const { collections, count, total } = await listCollections(core, { ...call, limit, offset, counts });
+    yield* collections;
+    offset += count;
+    if (count === 0 || offset >= total) {
+      return;
+    }
+  }
+}
+
+export async function getCollection(core: Core, name: string, options?: CallOptions): Promise<Collection> {
+  const params = { path: collectionPath(name) };
+  return await core.send(
+    (api, init) => api.GET("/collections/{collection_name}", { ...init, params }),
+    parseCallOptions("getCollection", options),
+  );
+}
+
+export async function collectionExists(core: Core, name: string, options?: CallOptions): Promise<boolean> {
+  try {
+    await getCollection(core, name, parseCallOptions("exists", options));
+    return true;
+  } catch (error) {
+    if (error instanceof NotFound && error.code === "collection_not_found") {
+      return false;
+    }
+    throw error;
+  }
+}
+
+export async function updateCollectionMetadata(
+  core: Core,
+  name: string,
+  metadata: CollectionMetadata,
+  options?: { merge?: boolean | undefined } & CallOptions,
+): Promise<MetadataUpdated> {
+  const { call, own } = parseOptions<{ merge?: boolean | undefined }>("updateCollectionMetadata", options, { merge: true });
+  checkMetadata(metadata, "$.metadata");
+  const params = { path: collectionPath(name), query: { merge: own.merge ?? false } };
+  return await core.send(
+    (api, init) => api.PUT("/collections/{collection_name}/metadata", { ...init, params, body: { metadata } }),
+    call,
+  );
+}
+
+export async function deleteCollection(core: Core, name: string, options?: CallOptions): Promise<CollectionDeleted> {
+  const params = { path: collectionPath(name) };
+  return await core.send(
+    (api, init) => api.DELETE("/collections/{collection_name}", { ...init, params }),
+    parseCallOptions("deleteCollection", options),
+    { resultIfGone: { status: "deleted", name } },
+  );
+}
+
+export async function metadataValues(
+  core: Core,
+  name: string,
+  field: string,
+  options?: { limit?: number | undefined } & CallOptions,
+): Promise<MetadataValues> {
+  const { call, own } = parseOptions<{ limit?: number }>("metadataValues", options as { limit?: number } & CallOptions, { limit: true });
+  const params = { path: collectionPath(name), query: { field, ...own } };
+  return await core.send(
+    (api, init) => api.GET("/collections/{collection_name}/metadata-values", { ...init, params }),
+    call,
+  );
+}

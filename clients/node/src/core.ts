@@ -1,0 +1,49 @@
+/** The typed calls of one service: what all methods of a client share. */
+
+import createClient, { type Client as Api } from "openapi-fetch";
+
+import { parseCallOptions } from "./arguments.js";
+import { snakeKeys } from "./casing.js";
+import type { paths } from "./schema.js";
+import { type AttemptInit, type AttemptResult, type CallOptions, type CallSemantics, plainAttempt, Transport, type TransportSettings } from "./transport.js";
+
+/** The generated calls. */
+export type ServiceApi = Api<paths, "application/json">;
+
+/** Sends the calls of one service. */
+export class Core {
+  readonly #api: ServiceApi;
+  readonly #transport: Transport;
+
+  constructor(
+    readonly url: string,
+    settings: TransportSettings,
+  ) {
+    this.#transport = new Transport(settings);
+    this.#api = createClient<paths, "application/json">({
+      baseUrl: url,
+      headers: { Accept: "application/json" },
+      redirect: "manual",
+    });
+  }
+
+  /** Make a call of the contract. */
+  async send<T>(
+    call: (api: ServiceApi, init: AttemptInit) => Promise<AttemptResult<T>>,
+    options: CallOptions | undefined,
+    semantics?: CallSemantics<T>,
+  ): Promise<T> {
+    return await this.#transport.send((init) => call(this.#api, init), options, semantics);
+  }
+
+  /** Get a resource as text. */
+  async getText(method: string, path: string, options: CallOptions | undefined): Promise<string> {
+    const attempt = plainAttempt<string>("GET", `${this.url}${path}`, { text: true });
+    return (await this.#transport.send(attempt, parseCallOptions(method, options))).body;
+  }
+}
+
+/** A body of the contract from options with the names of JavaScript. */
+export function wireBody<T>(options: object): T {
+  return snakeKeys(options) as T;
+}

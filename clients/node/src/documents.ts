@@ -1,0 +1,226 @@
+/** The calls on documents. */
+
+import { collectionPath, stringArray, integer, type Names, parseCallOptions, parseOptions } from "./arguments.js";
+import { camelKeys } from "./casing.js";
+import { type Core, wireBody } from "./core.js";
+import { encodeDocuments } from "./encoding.js";
+import { InvalidInput, NotFound } from "./errors.js";
+import type { CallOptions } from "./transport.js";
+import type {
+  DeleteAllResult,
+  DeleteRequest,
+  DeleteResult,
+  Document,
+  DocumentFilter,
+  DocumentPage,
+  IterateOptions,
+  NewDocument,
+  Schemas,
+  Selection,
+  WriteResult,
+} from "./types.js";
+
+/** Maximum number of documents that the service returns in a page. */
+const MAX_PAGE = 1000;
+const DEFAULT_PAGE = 100;
+
+const SELECTION: Names<Selection> = { ids: true, where: true, whereDocument: true };
+
+/** The fields of a document that are returned only on request. */
+export interface IncludeOptions {
+  /** `embedding`: return the embeddings. */
+  include?: "embedding"[] | undefined;
+}
+
+export async function writeDocuments(
+  core: Core,
+  mode: "upsert" | "add",
+  collection: string,
+  encoded: string,
+  call?: CallOptions,
+): Promise<WriteResult> {
+  const request = {
+    params: { path: collectionPath(collection) },
+    body: { documents: [] },
+    bodySerializer: () => encoded,
+  };
+  const path = "/collections/{collection_name}/documents";
+  return mode === "add"
+    ? await core.send((api, init) => api.POST(path, { ...init, ...request }), call, { idempotent: false })
+    : await core.send((api, init) => api.PUT(path, { ...init, ...request }), call);
+}
+
+export async function addDocuments(
+  core: Core,
+  collection: string,
+  documents: Iterable<NewDocument>,
+  options?: CallOptions,
+): Promise<WriteResult> {
+  const call = parseCallOptions("addDocuments", options);
+  return await writeDocuments(core, "add", collection, encodeDocuments(documents), call);
+}
+
+export async function upsertDocuments(
+  core: Core,
+  collection: string,
+  documents: Iterable<NewDocument>,
+  options?: CallOptions,
+): Promise<WriteResult> {
+  const call = parseCallOptions("upsertDocuments", options);
+  return await writeDocuments(core, "upsert", collection, encodeDocuments(documents), call);
+}
+
+export async function listDocuments(
+  core: Core,
+  collection: string,
+  options?: DocumentFilter & CallOptions,
+): Promise<DocumentPage> {
+  const names = { ...SELECTION, limit: true, offset: true, include: true, total: true } as const;
+  const { call, own } = parseOptions<DocumentFilter>("listDocuments", options, names);
+  const filter = withIdArray(own);
+  const limit = integer("limit", filter.limit ?? (filter.ids ? Math.max(filter.ids.length, 1) : DEFAULT_PAGE), 1);
+  const start = integer("offset", filter.offset ?? 0, 0);
+  const documents: Document[] = [];
+  let total: number | null = null;
+  for (;;) {
+    const size = Math.min(limit - documents.length, MAX_PAGE);
+    // Only the first page needs the total.
+    const counted = documents.length === 0 && filter.total !== false;
+    const page = await listPage(core, collection, { ...filter, limit: size, offset: start + documents.length, total: counted }, call);
+    documents.push(...page.documents);
+    total ??= page.total;
+    if (page.count < size || documents.length >= limit) {
+      return { documents, count: documents.length, total };
+    }
+  }
+}
+
+export async function* iterDocuments(
+  core: Core,
+  collection: string,
+  options?: IterateOptions & CallOptions,
+): AsyncGenerator<Document, void, undefined> {
+  const names = { ...SELECTION, limit: true, offset: true, include: true, pageSize: true } as const;
+  const { call, own } = parseOptions<IterateOptions>("iterDocuments", options, names);
+  const { pageSize = MAX_PAGE, limit = Number.POSITIVE_INFINITY, ...filter } = withIdArray(own);
+  if (integer("pageSize", pageSize, 1) > MAX_PAGE) {
+    throw new InvalidInput(`pageSize must be at most ${MAX_PAGE}`);
+  }
+  if (limit !== Number.POSITIVE_INFINITY) {
+    integer("limit", limit, 1);
+  }
+  let offset = integer("offset", filter.offset ?? 0, 0);
+  const end = offset + limit;
+  while (offset < end) {
+    const size = Math.min(pageSize, end - offset);
+    const page = await listPage(core, collection, { ...filter, limit: size, offset, total: false }, call);
+    yield* page.documents;
+    offset += page.count;
+    if (page.count < size) {
+      return;
+    }
+  }
+}
+
+export async function countDocuments(core: Core, collection: string, options?: Selection & CallOptions): Promise<number> {
+  const { call, own } = parseOptions<Selection>("count", options, SELECTION);
+  const { total } = await listPage(core, collection, { ...withIdArray(own), limit: 1, offset: 0, total: true }, call);
+  return total ?? 0;
+}
+
+export async function getDocument(
+  core: Core,
+  collection: string,
+  id: string,
+  options?: IncludeOptions & CallOptions,
+): Promise<Document> {
+  const { call, own } = parseOptions<IncludeOptions>("getDocument", options, { include: true });
+  const { include = [] } = own;
+  if (id === "." || id === "..") {
+    // URL parsers remove these segments from a path, even if they are encoded.
+    const [found] = (await listDocuments(core, collection, { ids: [id], include, total: false, ...call })).documents;
+    if (!found) {
+      throw new NotFound({
+        status: 404,
+        code: "document_not_found",
+        title: "Document not found",
+        detail: `Document '${id}' not found in collection '${collection}'`,
+      });
+    }
+    return found;
+  }
+  if (typeof id !== "string" || id === "") {
+    throw new InvalidInput("an id must be a string that is not empty");
+  }
+  const params = { path: { ...collectionPath(collection), document_id: id }, query: { include } };
+  return await core.send(
+    (api, init) => api.GET("/collections/{collection_name}/documents/{document_id}", { ...init, params }),
+    call,
+  );
+}
+
+export async function getDocuments(
+  core: Core,
+  collection: string,
+  ids: Iterable<string>,
+  options?: IncludeOptions & CallOptions,
+): Promise<Document[]> {
+  const { call, own } = parseOptions<IncludeOptions>("getDocuments", options, { include: true });
+  const wanted = stringArray("ids", ids);
+  const unique = [...new Set(wanted)];
+  const found = new Map<string, Document>();
+  for (let start = 0; start < unique.length; start += MAX_PAGE) {
+    const some = unique.slice(start, start + MAX_PAGE);
+    const page = await listDocuments(core, collection, { ids: some, total: false, ...own, ...call });
+    for (const document of page.documents) {
+      found.set(document.id, document);
+    }
+  }
+  return wanted.map((id) => found.get(id)).filter((document) => document !== undefined);
+}
+
+export async function deleteDocuments(
+  core: Core,
+  collection: string,
+  request: DeleteRequest & CallOptions,
+): Promise<DeleteResult> {
+  const { call, own } = parseOptions<{ ids?: readonly string[] | undefined; where?: unknown }>("deleteDocuments", request, {
+    ids: true,
+    where: true,
+  });
+  const params = { path: collectionPath(collection) };
+  const body = wireBody<Schemas["DeleteRequest"]>(withIdArray(own));
+  return await core.send(
+    (api, init) => api.POST("/collections/{collection_name}/documents/delete", { ...init, params, body }),
+    call,
+  );
+}
+
+export async function emptyCollection(core: Core, collection: string, options?: CallOptions): Promise<DeleteAllResult> {
+  const params = { path: collectionPath(collection) };
+  return camelKeys(
+    await core.send(
+      (api, init) => api.DELETE("/collections/{collection_name}/documents/all", { ...init, params }),
+      parseCallOptions("emptyCollection", options),
+    ),
+  );
+}
+
+async function listPage(core: Core, collection: string, filter: DocumentFilter, call: CallOptions): Promise<DocumentPage> {
+  const path = collectionPath(collection);
+  const { where, whereDocument, ids, ...page } = filter;
+  if ((where ?? whereDocument ?? ids) == null) {
+    const params = { path, query: wireBody<object>(page) };
+    return await core.send((api, init) => api.GET("/collections/{collection_name}/documents", { ...init, params }), call);
+  }
+  // Filters may be too long for a URL.
+  const body = wireBody<Schemas["DocumentFilter"]>(filter);
+  return await core.send(
+    (api, init) => api.POST("/collections/{collection_name}/documents/filter", { ...init, params: { path }, body }),
+    call,
+  );
+}
+
+function withIdArray<T extends { ids?: readonly string[] | undefined }>(options: T): T {
+  return options.ids === undefined ? options : { ...options, ids: stringArray("ids", options.ids) };
+}

@@ -1,0 +1,91 @@
+/** The calls that search. */
+
+import { collectionPath, stringArray, integer, type Names, type ParsedOptions, parseOptions } from "./arguments.js";
+import { camelKeys } from "./casing.js";
+import { type Core, wireBody } from "./core.js";
+import { toBase64 } from "./embeddings.js";
+import type { CallOptions } from "./transport.js";
+import type { Embedding, MultiQueryResults, QueryOptions, QueryResults, Schemas } from "./types.js";
+
+const QUERY: Names<QueryOptions> = {
+  topK: true,
+  where: true,
+  whereDocument: true,
+  maxDistance: true,
+  minScore: true,
+  include: true,
+};
+
+/** How several queries are sent. */
+export interface BatchOptions {
+  /** Maximum number of requests in flight: 8 by default. */
+  concurrency?: number | undefined;
+}
+
+export async function query(
+  core: Core,
+  collection: string,
+  embedding: Embedding,
+  options?: QueryOptions & CallOptions,
+): Promise<QueryResults> {
+  return await sendQuery(core, collection, embedding, parseOptions<QueryOptions>("query", options, QUERY));
+}
+
+export async function queryBatch(
+  core: Core,
+  collection: string,
+  embeddings: Iterable<Embedding>,
+  options?: QueryOptions & BatchOptions & CallOptions,
+): Promise<QueryResults[]> {
+  const { call, own } = parseOptions<QueryOptions & BatchOptions>("queryBatch", options, { ...QUERY, concurrency: true });
+  const { concurrency = 8, ...query } = own;
+  const pending = [...embeddings].entries();
+  const results: QueryResults[] = [];
+  // The first error ends the other queries, too.
+  const controller = new AbortController();
+  const abort = (): void => {
+    controller.abort(call.signal?.reason);
+  };
+  call.signal?.throwIfAborted();
+  call.signal?.addEventListener("abort", abort);
+  const worker = async (): Promise<void> => {
+    for (const [index, embedding] of pending) {
+      results[index] = await sendQuery(core, collection, embedding, { own: query, call: { ...call, signal: controller.signal } });
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: integer("concurrency", concurrency, 1) }, worker));
+  } finally {
+    call.signal?.removeEventListener("abort", abort);
+    controller.abort();
+  }
+  return results;
+}
+
+export async function queryCollections(
+  core: Core,
+  collections: Iterable<string>,
+  embedding: Embedding,
+  options?: QueryOptions & CallOptions,
+): Promise<MultiQueryResults> {
+  const { call, own } = parseOptions<QueryOptions>("queryCollections", options, QUERY);
+  const body = wireBody<Schemas["MultiQueryRequest"]>({
+    ...own,
+    collections: stringArray("collections", collections),
+    queryEmbedding: toBase64(embedding),
+  });
+  return camelKeys(await core.send((api, init) => api.POST("/query", { ...init, body }), call));
+}
+
+async function sendQuery(
+  core: Core,
+  collection: string,
+  embedding: Embedding,
+  { call, own }: ParsedOptions<QueryOptions>,
+): Promise<QueryResults> {
+  const params = { path: collectionPath(collection) };
+  const body = wireBody<Schemas["QueryRequest"]>({ ...own, queryEmbedding: toBase64(embedding) });
+  return camelKeys(
+    await core.send((api, init) => api.POST("/collections/{collection_name}/query", { ...init, params, body }), call),
+  );
+}

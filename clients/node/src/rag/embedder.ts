@@ -1,0 +1,111 @@
+/** Embeds queries. */
+
+import { bearer, milliseconds, parseEndpoint } from "../arguments.js";
+import { Base64, toFloat32 } from "../embeddings.js";
+import { describe, EmbeddingFailed, InvalidInput, ProblemError, RagstoreError } from "../errors.js";
+import { type Fetch, plainAttempt, Transport } from "../transport.js";
+import type { Embedding } from "../types.js";
+import { DEFAULT_EMBEDDINGS_URL } from "./config.js";
+
+/** What a text is embedded with. */
+export interface EmbedOptions {
+  /** Name of the model that the searched collections were embedded with. */
+  model: string;
+  /** Aborts the embedding. */
+  signal?: AbortSignal | undefined;
+}
+
+/** Embeds texts: a model in this process, another provider's API, or anything else with these two members. */
+export interface Embedder {
+  /** Identifies the embedder, without secrets: part of the key under which vectors are cached. */
+  readonly connection: string;
+  /** Embed a text. The vector may be returned without a promise. */
+  embed(text: string, options: EmbedOptions): Embedding | Promise<Embedding>;
+}
+
+export interface EmbeddingsClientOptions {
+  /** Sent as `Authorization: Bearer`. */
+  apiKey?: string | undefined;
+  /** Time limit, retries included: 10,000 by default. */
+  timeoutMs?: number | undefined;
+  /** Sends the requests; the global `fetch` by default. */
+  fetch?: Fetch | undefined;
+}
+
+interface Vectors {
+  data?: { embedding?: number[] | string; index?: number }[];
+}
+
+/** An `Embedder` that calls a TEI or OpenAI-compatible endpoint, `POST /v1/embeddings`. */
+export class EmbeddingsClient implements Embedder {
+  /** The endpoint's URL, without user and password. */
+  readonly connection: string;
+  readonly #endpoint: string;
+  readonly #transport: Transport;
+
+  /**
+   * @param url URL of the server; `/v1` or `/v1/embeddings` at its end is optional.
+   * @throws InvalidConfiguration if the URL or the key is invalid.
+   */
+  constructor(url: string = DEFAULT_EMBEDDINGS_URL, options: EmbeddingsClientOptions = {}) {
+    const { apiKey, timeoutMs = 10_000, fetch = (request: Request) => globalThis.fetch(request) } = options;
+    const { url: bare, authorization } = parseEndpoint(url);
+    const credentials = apiKey ? bearer(apiKey) : authorization;
+    const limit = milliseconds("timeoutMs", timeoutMs);
+    this.connection = bare.replace(/\/v1(?:\/embeddings)?$/, "");
+    this.#endpoint = `${this.connection}/v1/embeddings`;
+    this.#transport = new Transport({
+      fetch,
+      retries: { attempts: 3, baseMs: 100, capMs: 1_000, budgetMs: limit },
+      timeoutMs: limit,
+      deadlineMs: limit,
+      headers: credentials === undefined ? {} : { authorization: credentials },
+    });
+  }
+
+  /**
+   * Embed one text.
+   *
+   * @throws EmbeddingFailed if the server returned no usable vector in time.
+   */
+  async embed(text: string, options: EmbedOptions): Promise<Float32Array> {
+    const [vector] = await this.embedMany([text], options);
+    return vector as Float32Array;
+  }
+
+  /**
+   * Embed several texts in one request.
+   *
+   * @returns a vector for each text, all of one dimension.
+   * @throws EmbeddingFailed if the server returned no usable vectors in time.
+   */
+  async embedMany(texts: readonly string[], { model, signal }: EmbedOptions): Promise<Float32Array[]> {
+    const attempt = plainAttempt<Vectors>("POST", this.#endpoint, { body: { model, input: texts } });
+    try {
+      const { body } = await this.#transport.send(attempt, { signal });
+      return usableVectors(body, texts.length);
+    } catch (error) {
+      if (!(error instanceof RagstoreError)) {
+        throw error;
+      }
+      // A server's own message is not used: it may repeat the text that was sent.
+      const reason = error instanceof ProblemError ? `HTTP ${error.status}` : error.message || describe(error);
+      const where = reason.includes(this.#endpoint) ? "" : ` of ${this.#endpoint}`;
+      throw new EmbeddingFailed(`embedding with model '${model}'${where} failed: ${reason}`, { cause: error });
+    }
+  }
+}
+
+function usableVectors({ data }: Vectors, expected: number): Float32Array[] {
+  if (!Array.isArray(data) || data.length !== expected) {
+    throw new InvalidInput(`the response has ${Array.isArray(data) ? data.length : "no"} vectors for ${expected} texts`);
+  }
+  const inOrder = [...data].sort((one, other) => (one.index ?? 0) - (other.index ?? 0));
+  const vectors = inOrder.map(({ embedding }) =>
+    toFloat32(typeof embedding === "string" ? new Base64(embedding) : (embedding ?? [])),
+  );
+  if (new Set(vectors.map(({ length }) => length)).size > 1) {
+    throw new InvalidInput("the response has vectors of different dimensions");
+  }
+  return vectors;
+}

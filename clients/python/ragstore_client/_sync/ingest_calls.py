@@ -1,0 +1,170 @@
+# Generated from _async/ingest_calls.py by scripts/generate_sync_client.py: do not edit.
+"""The calls of `Client` that store any number of documents."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from ragstore_client import _calls as calls
+from ragstore_client._batches import BatchLimits, Mode
+from ragstore_client._models import Strings
+from ragstore_client._options import CallOptions
+from ragstore_client._report import IngestionInterrupted, IngestionReport
+from ragstore_client._sync.base import CallSender
+from ragstore_client._sync.ingestion import Ingestion
+from ragstore_client._sync.runtime import DocumentSource
+
+INGESTION_RETRY_SECONDS = 60.0
+
+
+class IngestCalls(CallSender):
+    """Store any number of documents."""
+
+    def ingest(
+        self,
+        collection: str,
+        documents: DocumentSource,
+        *,
+        mode: Mode = "upsert",
+        concurrency: int = 4,
+        limits: BatchLimits | None = None,
+        retry_seconds: float = INGESTION_RETRY_SECONDS,
+        progress: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> Ingestion:
+        """Store any number of documents and report the outcome of each.
+
+        The ingestion advances only while it is iterated: `ingest_all` is for those who need no outcome one by one.
+        Memory holds `concurrency` + 1 requests. Exactly the documents that the service rejects fail. After an error,
+        run it again from the last outcome or from the start: `upsert` stores a document again with the same result.
+
+        Args:
+            collection: name of the collection.
+            documents: any iterable of documents. Each needs an id; of several documents
+                with the same id the last one wins.
+            mode: `upsert`, or `add` where an existing id must fail.
+            concurrency: maximum number of requests in flight.
+            limits: the limits of a request; `BatchLimits()` when None.
+            retry_seconds: how long a request is retried while the service is away or busy. It has no effect when the
+                client's retries are off, or when `retries` is given.
+            progress: show a progress bar, by tqdm or rich, whichever is installed.
+            **options: see `CallOptions`.
+
+        Returns:
+            An iterator over the outcomes, one for every document that was read, in order, with a `report`. Iterating
+            raises the error that ended the ingestion after the outcomes of all documents that were read. An error of
+            the iterable `documents` itself is raised at the same point.
+        """
+        call = calls.upsert_documents if mode == "upsert" else calls.add_documents
+        client = self._lasting(retry_seconds, options)
+        return Ingestion(
+            lambda body: client._send(call(collection, body)),
+            documents,
+            limits or BatchLimits(),
+            concurrency,
+            progress=progress,
+        )
+
+    def ingest_all(
+        self,
+        collection: str,
+        documents: DocumentSource,
+        *,
+        mode: Mode = "upsert",
+        concurrency: int = 4,
+        limits: BatchLimits | None = None,
+        retry_seconds: float = INGESTION_RETRY_SECONDS,
+        progress: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> IngestionReport:
+        """Store any number of documents, all of them, and count.
+
+        Args:
+            collection: name of the collection.
+            documents: as for `ingest`.
+            mode: as for `ingest`.
+            concurrency: as for `ingest`.
+            limits: as for `ingest`.
+            retry_seconds: as for `ingest`.
+            progress: as for `ingest`.
+            **options: see `CallOptions`.
+
+        Returns:
+            The counts and the failures. `raise_for_failures()` raises if a document failed.
+
+        Raises:
+            RagstoreError: the error that ended the ingestion, with the counts as a note. Keep the object that `ingest`
+                returns where the failures before such an error matter.
+            IngestionInterrupted: Ctrl-C; it has the report.
+        """
+        ingestion = self.ingest(
+            collection,
+            documents,
+            mode=mode,
+            concurrency=concurrency,
+            limits=limits,
+            retry_seconds=retry_seconds,
+            progress=progress,
+            **options,
+        )
+        try:
+            for _ in ingestion:
+                pass
+        except KeyboardInterrupt:
+            raise IngestionInterrupted(ingestion.report) from None
+        except BaseException as error:
+            error.add_note(f"ingestion into {collection!r}: {ingestion.report}")
+            raise
+        return ingestion.report
+
+    def ingest_frame(
+        self,
+        collection: str,
+        frame: object,
+        *,
+        id: str = "id",
+        text: str = "text",
+        embedding: str = "embedding",
+        metadata: Strings | None = None,
+        mode: Mode = "upsert",
+        concurrency: int = 4,
+        limits: BatchLimits | None = None,
+        retry_seconds: float = INGESTION_RETRY_SECONDS,
+        progress: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> IngestionReport:
+        """Store the rows of a table: of pandas, Polars, Arrow, DuckDB, or anything else with Arrow's C interface.
+
+        Args:
+            collection: name of the collection.
+            frame: the table, or a mapping of column names to columns.
+            id: name of the column with the ids.
+            text: name of the column with the texts.
+            embedding: name of the column with the vectors.
+            metadata: names of the columns with metadata; all others when None. A missing value is left out.
+            mode: as for `ingest`.
+            concurrency: as for `ingest`.
+            limits: as for `ingest`.
+            retry_seconds: as for `ingest`.
+            progress: as for `ingest`.
+            **options: see `CallOptions`.
+
+        Returns:
+            The counts and the failures, as `ingest_all`.
+
+        Raises:
+            InvalidInput: the object is no table, or has no such column.
+        """
+        from ragstore_client._frames import frame_documents
+
+        rows = frame_documents(frame, id=id, text=text, embedding=embedding, metadata=metadata)
+        return self.ingest_all(
+            collection,
+            rows,
+            mode=mode,
+            concurrency=concurrency,
+            limits=limits,
+            retry_seconds=retry_seconds,
+            progress=progress,
+            **options,
+        )

@@ -1,0 +1,1 @@
+"""Integrations into other frameworks, each with an extra of its own. Nothing else of the package imports them."""

@@ -1,0 +1,218 @@
+"""The calls under `/v1` that reach the upstream, as ASGI applications."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import unquote
+
+import aiohttp
+from litestar.types import HTTPScope, Receive, Scope, Send
+from msgspec import Raw
+from multidict import CIMultiDict
+
+from ragstore.kit.context import current_request, renew_deadline
+from ragstore.kit.errors import InvalidRequest, NotFound
+from ragstore_gateway.chat import metrics
+from ragstore_gateway.chat.body import RAG_PREFIX, Head, encode_raw, read_fields, read_head, write_fields
+from ragstore_gateway.chat.chat import Chat
+from ragstore_gateway.chat.completion import completed
+from ragstore_gateway.chat.conversation import read_conversation
+from ragstore_gateway.chat.event_stream import EventStream
+from ragstore_gateway.chat.headers import request_headers, response_headers
+from ragstore_gateway.chat.quotas import BYTES_PER_TOKEN, UsageMeter
+from ragstore_gateway.chat.rag_models import Augmentation
+from ragstore_gateway.chat.relay import is_event_stream, relay
+from ragstore_gateway.disconnect import CallerWatch
+from ragstore_gateway.errors import RetrievalFailed, UpstreamFailed, UpstreamTimeout
+
+CHAT_PATH: Final = "/chat/completions"
+
+_V1: Final = "/v1"
+RESIZED: Final = frozenset({b"content-length", b"content-encoding"})
+"""Headers of a response that a changed body makes wrong."""
+
+
+def upstream_target(scope: HTTPScope) -> str:
+    """The path and the query of a request below the upstream's base URL, as the caller sent them.
+
+    Raises:
+        NotFound: the path leaves `/v1`, or has characters that a URL cannot have.
+    """
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    path, query = raw.decode("latin-1"), scope["query_string"].decode("latin-1")
+    inner = unquote(unquote(path)).replace("\\", "/").split("/")
+    if not path.startswith(_V1 + "/") or ".." in inner or "." in inner or not (path + query).isascii():
+        raise NotFound("There is no such path")
+    return path.removeprefix(_V1) + (f"?{query}" if query else "")
+
+
+class Call:
+    """A request that is passed through.
+
+    Args:
+        chat: the parts of chat.
+        method: the method.
+        target: path and query below the upstream's base URL.
+        body: the caller's body.
+    """
+
+    def __init__(self, chat: Chat, method: str, target: str, body: bytes) -> None:
+        self.chat = chat
+        self.method = method
+        self.target = target
+        self.body = body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond."""
+        chat = self.chat
+        chat.upstream.check()
+        renew_deadline(chat.budget_seconds)
+        key = scope.get("user")
+        name = "" if key is None else key.name
+        head = read_head(self.body) if chat.limits_cost else Head()
+        estimate = len(self.body) // BYTES_PER_TOKEN
+        chat.tokens.admit(name, estimate)
+        meter = UsageMeter() if chat.tokens.enabled else None
+        with ExitStack() as stack:
+            if head.stream:
+                stack.enter_context(chat.streams.slot(name))
+            try:
+                async with CallerWatch(receive) as watch:
+                    await self.respond(scope, send, watch, meter)
+            finally:
+                if meter is not None:
+                    chat.tokens.charge(name, meter.total(estimate) - estimate)
+
+    async def respond(self, scope: Scope, send: Send, watch: CallerWatch, meter: UsageMeter | None) -> None:
+        """Send the request, and relay the response."""
+        headers = self.headers(scope)
+        response = await self.chat.upstream.send(self.method, self.target, headers, self.body)
+        await relay(response, response_headers(response.raw_headers), scope, send, watch, meter=meter)
+
+    def headers(self, scope: Scope) -> CIMultiDict[str]:
+        """The headers of the request to the upstream."""
+        request = current_request()
+        return request_headers(
+            scope["headers"],
+            request_id="" if request is None else request.request_id,
+            authorization=self.chat.upstream.authorization,
+            forward_key=self.chat.settings.forward_key,
+        )
+
+
+class RagCall(Call):
+    """A chat with a `rag/` model.
+
+    Args:
+        chat: the parts of chat.
+        target: path and query below the upstream's base URL.
+        body: the caller's body.
+        model: the requested model, with the prefix.
+    """
+
+    def __init__(self, chat: Chat, target: str, body: bytes, model: str) -> None:
+        super().__init__(chat, "POST", target, body)
+        self.model = model
+
+    async def respond(self, scope: Scope, send: Send, watch: CallerWatch, meter: UsageMeter | None) -> None:
+        """Retrieve, send the request with context, and relay the response."""
+        settings = self.chat.settings
+        headers = self.headers(scope)
+        # The response is changed, so it must be readable.
+        headers["Accept-Encoding"] = "identity"
+        try:
+            fields: dict[str, Raw] = read_fields(self.body)
+        except ValueError:
+            raise InvalidRequest("The body must be a JSON object") from None
+        rag_model, upstream_model = await self.chat.models.find(self.model.removeprefix(RAG_PREFIX), headers)
+        conversation = read_conversation(fields.get("messages"))
+        if conversation is None:
+            added = Augmentation(reason="no_question", debug={"used": False, "reason": "no_question"})
+            metrics.retrieval("no_question")
+        else:
+            added = await rag_model.augment(conversation)
+        if added.failed and settings.on_retrieval_failure == "fail":
+            raise RetrievalFailed(f"The passages for the question could not be retrieved: {added.reason}")
+        fields["model"] = encode_raw(upstream_model)
+        if added.messages is not None:
+            fields["messages"] = added.messages
+        body = write_fields(fields)
+        response = await self.chat.upstream.send(self.method, self.target, headers, body, decompress=True)
+        await self._relay(response, added, scope, send, watch, meter)
+
+    async def _relay(
+        self,
+        response: aiohttp.ClientResponse,
+        added: Augmentation,
+        scope: Scope,
+        send: Send,
+        watch: CallerWatch,
+        meter: UsageMeter | None,
+    ) -> None:
+        settings = self.chat.settings
+        streams = is_event_stream(response)
+        changes = response.status == HTTPStatus.OK and (streams or response.content_type == "application/json")
+        headers = response_headers(response.raw_headers, without=RESIZED)
+        headers.append((b"x-rag-sources", str(len(added.passages)).encode()))
+        if added.reason:
+            headers.append((b"x-rag-reason", added.reason.encode()))
+        model = encode_raw(self.model)
+        debug = added.debug if settings.rag_debug else None
+        annotate = settings.rag_annotations
+        if changes and streams:
+            rewriter = EventStream(model, added.passages, annotate=annotate, debug=debug)
+            await relay(response, headers, scope, send, watch, rewriter=rewriter, meter=meter)
+        elif changes:
+            content = await read_all(response, settings.max_body_bytes)
+            if meter is not None:
+                meter.feed(content)
+            body = completed(content, model, added.passages, annotate=annotate, debug=debug)
+            await send_body(send, response.status, headers, body)
+        else:
+            await relay(response, headers, scope, send, watch, meter=meter)
+
+
+async def read_all(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    """Read a plain response.
+
+    Args:
+        response: the response.
+        max_bytes: its maximum size.
+
+    Raises:
+        UpstreamFailed: it breaks off, or is too large.
+        UpstreamTimeout: its end does not come in time.
+    """
+    content = bytearray()
+    try:
+        async for chunk in response.content.iter_any():
+            content += chunk
+            if len(content) > max_bytes:
+                metrics.upstream_failure("too_large")
+                raise UpstreamFailed("The model server's response is too large")
+    except TimeoutError:
+        metrics.upstream_failure("timeout")
+        raise UpstreamTimeout("The model server stopped sending") from None
+    except (aiohttp.ClientError, OSError):
+        metrics.upstream_failure("broken")
+        raise UpstreamFailed("The model server's response broke off") from None
+    finally:
+        if not response.content.at_eof():
+            response.close()
+    return bytes(content)
+
+
+async def send_body(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    """Send a whole response."""
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def completion_call(chat: Chat, scope: HTTPScope, body: bytes) -> Call:
+    """The call of a request for a chat completion."""
+    target = upstream_target(scope)
+    model = read_head(body).model
+    return RagCall(chat, target, body, model) if model.startswith(RAG_PREFIX) else Call(chat, "POST", target, body)

@@ -1,0 +1,54 @@
+"""The parts of chat, assembled."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from ragstore_gateway.chat.memory import Memory
+from ragstore_gateway.chat.models import Models
+from ragstore_gateway.chat.quotas import StreamQuota, TokenQuota
+from ragstore_gateway.chat.rag_models import NoRagModels, RagModels
+from ragstore_gateway.chat.upstream import CONNECT_SECONDS, Upstream
+from ragstore_gateway.embeddings.embedder import Embedder
+from ragstore_gateway.settings import Settings
+from ragstore_gateway.store import Store
+
+MARGIN_SECONDS: Final = 5.0
+"""Time beyond all limits of a call. With it, each limit ends its own step before the whole request is ended."""
+
+
+class Chat:
+    """What the calls under `/v1` use. It works while the block of `running` runs.
+
+    Args:
+        settings: the settings.
+        store: the store.
+        embedder: embeds questions.
+        assistants: named models with retrieval; none when None.
+
+    Attributes:
+        budget_seconds: maximum time until the first byte of a response, and between two chunks.
+        limits_cost: whether requests are counted for limits of cost.
+    """
+
+    def __init__(
+        self, settings: Settings, store: Store, embedder: Embedder, assistants: RagModels | None = None
+    ) -> None:
+        self.settings = settings
+        self.upstream = Upstream(settings)
+        memory = Memory(store, embedder, settings)
+        self.models = Models(self.upstream, assistants or NoRagModels(), memory, settings.model)
+        self.tokens = TokenQuota(settings.chat_tokens_per_minute)
+        self.streams = StreamQuota(settings.chat_max_streams)
+        self.limits_cost = bool(settings.chat_max_streams)
+        self.budget_seconds = (
+            settings.upstream_timeout_seconds + settings.rag_timeout_seconds + 3 * CONNECT_SECONDS + MARGIN_SECONDS
+        )
+
+    @asynccontextmanager
+    async def running(self, _: object = None) -> AsyncIterator[None]:
+        """Open the connections to the upstream; close them at the end."""
+        async with self.upstream.running():
+            yield

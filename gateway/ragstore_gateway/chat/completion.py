@@ -1,0 +1,121 @@
+"""The response of a `rag/` model: the requested model's name, annotations, and how retrieval went."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from ragstore_client.context import ContextPassage, check_citations
+from ragstore_gateway.chat import metrics
+from ragstore_gateway.chat.annotations import annotations_of
+from ragstore_gateway.chat.body import UNREADABLE, encode_raw, write_fields
+
+DEBUG_FIELD: Final = "rag"
+"""Field of a plain response with the details of retrieval."""
+
+
+class _Named(Struct, frozen=True):
+    model: Raw | UnsetType = UNSET
+    choices: Raw | UnsetType = UNSET
+
+
+class _Text(Struct, frozen=True):
+    content: str | None = None
+
+
+_NAMED: Final = msgspec.json.Decoder(_Named)
+_TEXT: Final = msgspec.json.Decoder(_Text)
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_LIST: Final = msgspec.json.Decoder(list[Raw])
+
+
+def debug_line(details: dict[str, object]) -> bytes:
+    """Details of retrieval as a comment for a stream of server-sent events."""
+    # ASCII only, so that no character of a metadata value ends the line.
+    return f": RAG_DEBUG {json.dumps(details, allow_nan=False)}\n\n".encode()
+
+
+def renamed(data: bytes, model: Raw) -> bytes:
+    """A JSON object of the upstream with another model name. All other bytes stay where that is possible.
+
+    Args:
+        data: the object.
+        model: the name, as JSON.
+
+    Returns:
+        The object; unchanged if it is none, or if it is neither a response nor a chunk of one.
+    """
+    try:
+        named = _NAMED.decode(data)
+    except UNREADABLE:
+        return data
+    if isinstance(named.model, UnsetType):
+        # An error has no model and gets none.
+        return data if isinstance(named.choices, UnsetType) else write_fields({**_FIELDS.decode(data), "model": model})
+    # A key is followed by a colon, and quotes in texts are escaped, so this finds members of objects only.
+    found = list(re.finditer(rb'"model"\s*:\s*(' + re.escape(bytes(named.model)) + rb")", data))
+    if len(found) != 1:
+        return write_fields({**_FIELDS.decode(data), "model": model})
+    start, end = found[0].span(1)
+    return data[:start] + bytes(model) + data[end:]
+
+
+def completed(
+    content: bytes,
+    model: Raw,
+    passages: Sequence[ContextPassage],
+    *,
+    annotate: bool,
+    debug: dict[str, object] | None,
+) -> bytes:
+    """A plain response of a `rag/` model.
+
+    Args:
+        content: the upstream's response.
+        model: the requested name, as JSON.
+        passages: the passages in the prompt.
+        annotate: whether to annotate the messages.
+        debug: details of retrieval to add; None for none.
+
+    Returns:
+        The response. Fields that are not changed have their own bytes. One that is not a completion is unchanged.
+    """
+    content = renamed(content, model)
+    try:
+        fields = _FIELDS.decode(content)
+        choices = _LIST.decode(fields["choices"]) if "choices" in fields else []
+        checked = [_checked(choice, passages, annotate=annotate) for choice in choices] if passages else []
+    except UNREADABLE:
+        return content
+    invented = [label for _, labels in checked for label in labels]
+    metrics.INVENTED_CITATIONS.inc(len(invented))
+    changed = any(new is not old for (new, _), old in zip(checked, choices, strict=False))
+    if not changed and debug is None:
+        return content
+    if changed:
+        fields["choices"] = encode_raw([choice for choice, _ in checked])
+    if debug is not None:
+        fields[DEBUG_FIELD] = encode_raw({**debug, "invented": invented})
+    return write_fields(fields)
+
+
+def _checked(choice: Raw, passages: Sequence[ContextPassage], *, annotate: bool) -> tuple[Raw, list[str]]:
+    """A choice with annotations, and the labels of its invented citations."""
+    fields = _FIELDS.decode(choice)
+    if "message" not in fields:
+        return choice, []
+    message = _FIELDS.decode(fields["message"])
+    report = check_citations(_TEXT.decode(fields["message"]).content or "", passages)
+    invented = [citation.label for citation in report.invented]
+    annotations = [encode_raw(annotation) for annotation in annotations_of(report.citations)] if annotate else []
+    if not annotations:
+        return choice, invented
+    own = message.get("annotations", Raw(b"null"))
+    given = _LIST.decode(own) if bytes(own).startswith(b"[") else []
+    message["annotations"] = encode_raw([*given, *annotations])
+    return Raw(write_fields({**fields, "message": encode_raw(message)})), invented

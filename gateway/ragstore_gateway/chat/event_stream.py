@@ -1,0 +1,197 @@
+"""The stream of a `rag/` model: server-sent events are changed one by one, as they arrive."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ragstore_client.context import Citation, CitationStream, ContextPassage
+from ragstore_gateway.chat import metrics
+from ragstore_gateway.chat.annotations import annotations_of
+from ragstore_gateway.chat.body import UNREADABLE, encode_raw, write_fields
+from ragstore_gateway.chat.completion import debug_line, renamed
+
+MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
+"""Maximum size of an event that is held until its end. What follows a larger one is passed on unchanged."""
+
+DONE: Final = b"[DONE]"
+
+_END: Final = re.compile(rb"\r?\n\r?\n|\r\r")
+_END_BYTES: Final = 4
+_DATA: Final = re.compile(rb"^data:[ ]?(.*?)\r?$", re.MULTILINE)
+
+
+class _Delta(Struct, frozen=True):
+    content: str | None = None
+
+
+class _Choice(Struct, frozen=True):
+    index: int = 0
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class _Chunk(Struct, frozen=True):
+    choices: list[_Choice] = []
+
+
+_CHUNK: Final = msgspec.json.Decoder(_Chunk)
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_COPIED: Final = ("id", "object", "created", "model", "system_fingerprint")
+
+
+class _Choices:
+    """The citations in the choices of a stream."""
+
+    def __init__(self, passages: Sequence[ContextPassage]) -> None:
+        self._passages = passages
+        self._scanners: dict[int, CitationStream] = {}
+        self._citations: dict[int, list[Citation]] = {}
+
+    def feed(self, index: int, text: str) -> None:
+        """Add text to a choice."""
+        if index not in self._scanners:
+            self._scanners[index] = CitationStream(self._passages)
+            self._citations[index] = []
+        self._record(index, final=False, text=text)
+
+    def end(self, index: int) -> list[Citation]:
+        """End a choice, and return its citations."""
+        if index not in self._scanners:
+            return []
+        self._record(index, final=True)
+        del self._scanners[index]
+        return self._citations.pop(index)
+
+    @property
+    def open(self) -> list[int]:
+        """The choices that have not ended."""
+        return list(self._scanners)
+
+    def _record(self, index: int, *, final: bool, text: str = "") -> None:
+        scanner = self._scanners[index]
+        segments = scanner.finish() if final else scanner.feed(text)
+        self._citations[index].extend(citation for segment in segments for citation in segment.citations)
+
+
+class EventStream:
+    """Changes a stream of chunks: the model's name in each, and annotations at the end.
+
+    Args:
+        model: the requested name, as JSON.
+        passages: the passages in the prompt.
+        annotate: whether to add a delta with annotations.
+        debug: details of retrieval, sent as a comment before everything else; None for none.
+
+    Attributes:
+        complete: whether the end of the response has arrived.
+    """
+
+    def __init__(
+        self, model: Raw, passages: Sequence[ContextPassage], *, annotate: bool, debug: dict[str, object] | None
+    ) -> None:
+        self._model = model
+        self._choices = _Choices(passages) if passages else None
+        self._annotate = annotate
+        self._debug = debug
+        self._buffer = b""
+        self._searched = 0
+        self._unchanged = False
+        self._template: dict[str, Raw] = {}
+        self._invented: list[str] = []
+        self.complete = False
+
+    def begin(self) -> bytes:
+        """What is sent before the first event."""
+        return b"" if self._debug is None else debug_line(self._debug)
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Change the events that a chunk completes.
+
+        Args:
+            chunk: the next bytes of the stream.
+
+        Returns:
+            The bytes to send now.
+        """
+        if self._unchanged:
+            return chunk
+        self._buffer += chunk
+        pieces: list[bytes] = []
+        start = 0
+        for match in _END.finditer(self._buffer, self._searched):
+            pieces.extend(self._event(self._buffer[start : match.start()], match[0]))
+            start = match.end()
+        self._buffer = self._buffer[start:]
+        # The next search begins where an end may have begun.
+        self._searched = max(0, len(self._buffer) - _END_BYTES)
+        if len(self._buffer) > MAX_EVENT_BYTES:
+            self._unchanged = True
+            pieces.append(self._buffer)
+            self._buffer = b""
+        return b"".join(pieces)
+
+    def finish(self) -> bytes:
+        """What is sent after the last byte of the upstream, when that came in order."""
+        rest, self._buffer = self._buffer, b""
+        return b"".join(self._event(rest, b"")) if rest else b""
+
+    def _event(self, event: bytes, end: bytes) -> Iterator[bytes]:
+        lines = list(_DATA.finditer(event))
+        if len(lines) != 1:  # a comment, or JSON over several lines, which no upstream is known to send
+            yield event + end
+            return
+        data = lines[0][1]
+        if data.strip() == DONE:
+            yield from self._end()
+            yield event + end
+            return
+        changed = renamed(data, self._model)
+        start, stop = lines[0].span(1)
+        own = event[:start] + changed + event[stop:] + end
+        try:
+            chunk = _CHUNK.decode(data)
+        except UNREADABLE:
+            yield own
+            return
+        finished = [choice for choice in chunk.choices if choice.finish_reason is not None]
+        self.complete = self.complete or bool(finished)
+        if self._choices is None:
+            yield own
+            return
+        if not self._template and chunk.choices:
+            fields = _FIELDS.decode(changed)
+            self._template = {name: fields[name] for name in _COPIED if name in fields}
+        for choice in chunk.choices:
+            if choice.delta is not None and choice.delta.content:
+                self._choices.feed(choice.index, choice.delta.content)
+        added = [self._annotations(choice.index) for choice in finished]
+        # The delta with annotations is the last one, so it precedes a chunk that only says why the response ended.
+        has_content = any(choice.delta is not None and choice.delta.content for choice in finished)
+        yield from [own, *added] if has_content else [*added, own]
+
+    def _end(self) -> Iterator[bytes]:
+        """End the choices that have no reason to end, and report the citations of sources that do not exist."""
+        self.complete = True
+        if self._choices is not None:
+            for index in self._choices.open:
+                yield self._annotations(index)
+        if self._invented:
+            metrics.INVENTED_CITATIONS.inc(len(self._invented))
+            if self._debug is not None:
+                yield debug_line({"invented": self._invented})
+        self._invented = []
+
+    def _annotations(self, index: int) -> bytes:
+        """A chunk with the annotations of a choice; empty if there are none."""
+        citations = [] if self._choices is None else self._choices.end(index)
+        self._invented.extend(citation.label for citation in citations if citation.invented)
+        annotations = annotations_of(citations) if self._annotate else []
+        if not annotations:
+            return b""
+        choice = {"index": index, "delta": {"annotations": annotations}, "finish_reason": None}
+        return b"data: " + write_fields({**self._template, "choices": encode_raw([choice])}) + b"\n\n"

@@ -1,0 +1,189 @@
+"""The plain `rag/` model: it searches the collections of the settings, and numbers the sources."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from ragstore_client import NotFound, RagstoreError
+from ragstore_client.context import (
+    AsyncContextBuilder,
+    ChatContext,
+    ClientSource,
+    ContextSettings,
+    Numbered,
+    PartialSearch,
+    Passage,
+)
+from ragstore_gateway.chat import metrics
+from ragstore_gateway.chat.conversation import Conversation
+from ragstore_gateway.chat.rag_models import Augmentation
+from ragstore_gateway.embeddings.embedder import Embedder, Vectors
+from ragstore_gateway.settings import Settings
+from ragstore_gateway.store import Store
+
+if TYPE_CHECKING:
+    from ragstore_client import Where
+
+FAN_OUT: Final = 3
+"""Passages fetched for each passage of a prompt."""
+
+CUT_MARK: Final = "\n...\n"
+"""End of a passage that was cut."""
+
+GRACE_SECONDS: Final = 0.5
+"""Time beyond the limit of a retrieval, after which it is left even if a part of it does not end."""
+
+STYLE: Final = Numbered()
+
+_MISSING: Final = {"404"}
+_log = structlog.get_logger(__name__)
+
+
+class CollectionsMissing(RagstoreError):
+    """A collection does not exist yet, and the others have no passage."""
+
+
+class MemorySource:
+    """Searches the collections of the settings. Collections that do not exist are ignored if another one exists.
+
+    Args:
+        store: the store.
+        embedder: embeds the question.
+        settings: the settings.
+    """
+
+    def __init__(self, store: Store, embedder: Embedder, settings: Settings) -> None:
+        self._embedder = embedder
+        self._max_characters = settings.rag_max_characters
+        self._source = ClientSource(store.client, self._embed, collections=settings.collections)
+
+    async def _embed(self, text: str) -> Vectors:
+        vectors = await self._embedder.embed([text], "query")
+        row: Vectors = vectors[0]
+        return row
+
+    async def search(
+        self, query: str, top_k: int, *, where: Where | None, with_embeddings: bool, deadline: float | None
+    ) -> list[Passage]:
+        """Find the passages nearest to a text. See `PassageSource.search`.
+
+        Raises:
+            CollectionsMissing: there is no collection to search.
+            PartialSearch: some of the collections failed.
+        """
+        try:
+            found = await self._source.search(
+                query, top_k, where=where, with_embeddings=with_embeddings, deadline=deadline
+            )
+        except NotFound:
+            raise CollectionsMissing("the collections do not exist") from None
+        except PartialSearch as error:
+            if set(error.errors) != _MISSING:
+                raise PartialSearch(self._cut(error.passages), error.reason, error.errors) from None
+            if not error.passages:
+                raise CollectionsMissing("some of the collections do not exist, and the others have nothing") from None
+            found = error.passages
+        return self._cut(found)
+
+    def _cut(self, passages: Sequence[Passage]) -> list[Passage]:
+        return [
+            msgspec.structs.replace(passage, text=passage.text[: self._max_characters] + CUT_MARK)
+            if len(passage.text) > self._max_characters
+            else passage
+            for passage in passages
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryModel:
+    """A plain `rag/` model.
+
+    Attributes:
+        upstream_models: the upstream's models that may serve it, best first.
+        memory: what it retrieves from.
+    """
+
+    upstream_models: Sequence[str]
+    memory: Memory
+
+    async def augment(self, conversation: Conversation) -> Augmentation:
+        """Add numbered sources; see `RagModel`."""
+        return await self.memory.augment(conversation)
+
+
+class Memory:
+    """Retrieves for all plain `rag/` models.
+
+    Args:
+        store: the store.
+        embedder: embeds questions.
+        settings: the settings.
+    """
+
+    def __init__(self, store: Store, embedder: Embedder, settings: Settings) -> None:
+        self._keep_history = settings.history == "keep"
+        self._enabled = settings.rag_enabled and bool(settings.collections)
+        self._timeout_seconds = settings.rag_timeout_seconds
+        self._builder = AsyncContextBuilder(
+            MemorySource(store, embedder, settings),
+            style=STYLE,
+            settings=ContextSettings(
+                enabled=self._enabled,
+                top_k_max=settings.rag_top_k,
+                fetch_k=FAN_OUT * settings.rag_top_k,
+                diversity=settings.rag_diversity,
+                max_sources=settings.rag_max_sources,
+                token_budget=settings.rag_token_budget,
+                similarity_threshold=settings.rag_similarity_threshold,
+                timeout_seconds=settings.rag_timeout_seconds,
+                cache_ttl_seconds=settings.rag_cache_ttl_seconds,
+                deduplicate_by_url=True,
+                min_question_characters=0,
+            ),
+        )
+
+    async def augment(self, conversation: Conversation) -> Augmentation:
+        """Retrieve passages for a conversation, and add them as numbered sources.
+
+        Args:
+            conversation: the conversation.
+        """
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(self._timeout_seconds + GRACE_SECONDS):
+                context = await self._builder.build(conversation.question)
+        except TimeoutError:
+            return self._failed("timeout", "")
+        except Exception as error:  # noqa: BLE001 - whatever fails in retrieval, the chat continues
+            return self._failed("failed", type(error).__name__)
+        metrics.RETRIEVAL_SECONDS.observe(time.perf_counter() - started)
+        reason = _reason(context)
+        if reason in ("failed", "timeout"):
+            return self._failed(reason, ", ".join(failure.error for failure in context.failures), context)
+        metrics.retrieval(reason or "used")
+        messages = None
+        if context.used:
+            messages = conversation.augmented(STYLE.system, context.text(), keep_history=self._keep_history)
+        return Augmentation(messages, context.passages, reason, debug={**context.debug(), "reason": reason or None})
+
+    @staticmethod
+    def _failed(reason: str, error: str, context: ChatContext | None = None) -> Augmentation:
+        metrics.retrieval(reason)
+        _log.warning("retrieval failed", reason=reason, error=error)
+        debug = {} if context is None else context.debug()
+        return Augmentation(reason=reason, failed=True, debug={**debug, "used": False, "reason": reason})
+
+
+def _reason(context: ChatContext) -> str:
+    """Why a context is empty; an empty string if it is not."""
+    failures = {failure.error for failure in context.failures}
+    if context.reason == "failed" and failures == {CollectionsMissing.__name__}:
+        return "no_sources"
+    return context.reason or ""

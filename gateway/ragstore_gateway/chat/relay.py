@@ -1,0 +1,136 @@
+"""Sends the upstream's response to the caller, chunk by chunk."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Final, Protocol
+
+import aiohttp
+import structlog
+from litestar.types import Scope, Send
+
+from ragstore_gateway.chat import metrics
+from ragstore_gateway.chat.error_format import FROM_UPSTREAM
+from ragstore_gateway.chat.quotas import UsageMeter
+from ragstore_gateway.disconnect import CallerWatch
+from ragstore_gateway.errors import UpstreamFailed, UpstreamTimeout
+from ragstore_gateway.openai_errors import encode_openai_error
+
+EVENT_STREAM: Final = "text/event-stream"
+
+_log = structlog.get_logger(__name__)
+
+
+class Rewriter(Protocol):
+    """Changes a stream on its way."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the end of the response has arrived."""
+
+    def begin(self) -> bytes:
+        """What is sent before the first byte."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """The bytes to send for a chunk."""
+
+    def finish(self) -> bytes:
+        """The bytes to send after the last chunk."""
+
+
+def is_event_stream(response: aiohttp.ClientResponse) -> bool:
+    """Whether a response is a stream of server-sent events."""
+    return response.content_type == EVENT_STREAM
+
+
+async def relay(
+    response: aiohttp.ClientResponse,
+    headers: list[tuple[bytes, bytes]],
+    scope: Scope,
+    send: Send,
+    watch: CallerWatch,
+    *,
+    rewriter: Rewriter | None = None,
+    meter: UsageMeter | None = None,
+) -> None:
+    """Send a response, each chunk as soon as it arrives.
+
+    A stream of events that breaks ends with an event `error`. Any other response that breaks is cut off: the caller
+    sees that it is incomplete.
+
+    Args:
+        response: the upstream's response.
+        headers: the headers for the caller.
+        scope: the scope of the caller's request.
+        send: the ASGI callable.
+        watch: the watch of the caller's connection, within which this runs.
+        rewriter: changes the stream; None for the bytes as they are.
+        meter: counts tokens.
+    """
+    scope[FROM_UPSTREAM] = True  # type: ignore[typeddict-unknown-key]  # a key of our own
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    content = response.content
+    streams = is_event_stream(response)
+    last = rewriter.begin() if rewriter is not None else b""
+    if last:
+        await send({"type": "http.response.body", "body": last, "more_body": True})
+    if streams:
+        metrics.STREAMS.inc()
+    try:
+        while True:
+            chunk = await content.readany()
+            ended = content.at_eof()
+            if meter is not None:
+                meter.feed(chunk)
+            if rewriter is not None:
+                chunk = rewriter.feed(chunk)
+                if ended:
+                    chunk += _rest(rewriter)
+            if ended or chunk:
+                last = chunk or last
+                await send({"type": "http.response.body", "body": chunk, "more_body": not ended})
+            if ended:
+                return
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        timed_out = isinstance(error, TimeoutError)
+        metrics.upstream_failure("timeout" if timed_out else "broken")
+        _log.warning("stream broken", reason="timeout" if timed_out else "broken", error=type(error).__name__)
+        if streams:
+            await _end_with_error(send, last, timed_out=timed_out)
+    except asyncio.CancelledError:
+        # The service stops; or the caller is gone, and reads nothing more.
+        if streams and not watch.gone:
+            with suppress(OSError):
+                await _end_with_error(send, last, timed_out=False)
+        raise
+    finally:
+        if streams:
+            metrics.STREAMS.dec()
+        if not content.at_eof():
+            response.close()
+
+
+def _rest(rewriter: Rewriter) -> bytes:
+    """The end of a stream that the upstream has ended."""
+    rest = rewriter.finish()
+    if rewriter.complete:
+        return rest
+    metrics.upstream_failure("broken")
+    _log.warning("stream broken", reason="broken", error="incomplete")
+    return rest + _error_event(b"\n\n", timed_out=False)
+
+
+async def _end_with_error(send: Send, last: bytes, *, timed_out: bool) -> None:
+    await send({"type": "http.response.body", "body": _error_event(last, timed_out=timed_out), "more_body": False})
+
+
+def _error_event(last: bytes, *, timed_out: bool) -> bytes:
+    """An event that reports a broken stream, after the last bytes that were sent."""
+    error = (
+        UpstreamTimeout("The model server stopped sending")
+        if timed_out
+        else UpstreamFailed("The model server's stream broke off")
+    )
+    end_of_event = not last or last.endswith((b"\n\n", b"\r\n\r\n", b"\r\r"))
+    return (b"" if end_of_event else b"\n\n") + b"event: error\ndata: " + encode_openai_error(error) + b"\n\n"

@@ -1,0 +1,291 @@
+"""`Embeddings`: from a provider's name and parameters to an embedder."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from ragstore.kit.errors import InvalidRequest
+from ragstore_gateway.connections import Connections
+from ragstore_gateway.embeddings import builtin
+from ragstore_gateway.embeddings.builtin import BuiltinEmbedder, ModelDamaged, TruncatedEmbedder
+from ragstore_gateway.embeddings.cache import CachingEmbedder, VectorCache
+from ragstore_gateway.embeddings.embedder import Embedder
+from ragstore_gateway.embeddings.local import LocalEmbedder
+from ragstore_gateway.embeddings.prefixes import prefixes_of
+from ragstore_gateway.embeddings.provider_embedder import ProviderEmbedder
+from ragstore_gateway.embeddings.providers.bedrock import BedrockParameters, BedrockProvider
+from ragstore_gateway.embeddings.providers.cohere import CohereParameters, CohereProvider
+from ragstore_gateway.embeddings.providers.google import (
+    GeminiParameters,
+    GeminiProvider,
+    VertexParameters,
+    VertexProvider,
+)
+from ragstore_gateway.embeddings.providers.openai import (
+    AzureParameters,
+    AzureProvider,
+    MistralParameters,
+    MistralProvider,
+    OpenAIParameters,
+    OpenAIProvider,
+)
+from ragstore_gateway.embeddings.providers.provider import Parameters, Prefix, Provider
+from ragstore_gateway.embeddings.providers.self_hosted import (
+    OllamaParameters,
+    OllamaProvider,
+    RagproxyParameters,
+    RagproxyProvider,
+    TeiParameters,
+    TeiProvider,
+)
+from ragstore_gateway.errors import ModelUnavailable
+from ragstore_gateway.parameters import convert_parameters
+from ragstore_gateway.secret_references import SecretReferences
+
+LOCAL: Final = "local"
+MAX_EMBEDDERS: Final = 256
+"""Maximum number of embedders that are kept. The least recently created one is made again when it is used."""
+
+
+class LocalParameters(Parameters, frozen=True, kw_only=True):
+    """Parameters of `local`. The prefixes are for models other than the built-in one."""
+
+    model: str = builtin.NAME
+    dimensions: Annotated[int, Meta(ge=1)] | None = None
+    query_prefix: Prefix | None = None
+    document_prefix: Prefix | None = None
+
+
+ProviderParameters: TypeAlias = (
+    OpenAIParameters
+    | AzureParameters
+    | OllamaParameters
+    | MistralParameters
+    | BedrockParameters
+    | CohereParameters
+    | VertexParameters
+    | GeminiParameters
+    | LocalParameters
+    | TeiParameters
+    | RagproxyParameters
+)
+
+PROVIDERS: Final[dict[str, tuple[type[ProviderParameters], Callable[[Any, SecretReferences], Provider] | None]]] = {
+    "openai": (OpenAIParameters, OpenAIProvider),
+    "azure-openai": (AzureParameters, AzureProvider),
+    "ollama": (OllamaParameters, OllamaProvider),
+    "mistral": (MistralParameters, MistralProvider),
+    "bedrock": (BedrockParameters, BedrockProvider),
+    "cohere": (CohereParameters, CohereProvider),
+    "vertex": (VertexParameters, VertexProvider),
+    "gemini": (GeminiParameters, GeminiProvider),
+    LOCAL: (LocalParameters, None),
+    "tei": (TeiParameters, TeiProvider),
+    "ragproxy": (RagproxyParameters, RagproxyProvider),
+}
+"""The providers: the struct of their parameters, and their class."""
+
+
+@dataclass(frozen=True)
+class EmbeddingLimits:
+    """Limits of all embedders.
+
+    Attributes:
+        concurrency: maximum number of requests in flight to one provider.
+        timeout_seconds: time limit of one call.
+        cache_bytes: maximum size of the cache.
+    """
+
+    concurrency: int = 4
+    timeout_seconds: float = 20.0
+    cache_bytes: int = 64 * 1024 * 1024
+
+
+def validate(
+    provider: str, parameters: Mapping[str, object], secrets: SecretReferences, path: str = "$"
+) -> ProviderParameters:
+    """Check a configuration's `embeddingProvider` and `embeddingParameters`. Nothing is sent.
+
+    Args:
+        provider: the provider.
+        parameters: its parameters.
+        secrets: checks references to secrets.
+        path: JSON path of the configuration, for errors.
+
+    Returns:
+        The parameters.
+
+    Raises:
+        InvalidRequest: the provider is unknown, or some parameters are; the error names each path.
+    """
+    if provider not in PROVIDERS:
+        raise InvalidRequest.at(f"{path}.embeddingProvider", f"Must be one of {', '.join(PROVIDERS)}")
+    kind, _ = PROVIDERS[provider]
+    below = f"{path}.embeddingParameters"
+    converted = convert_parameters(kind, parameters, below, secrets)
+    if isinstance(converted, LocalParameters) and converted.dimensions is not None:
+        known = builtin.DIMENSIONS if converted.model == builtin.NAME else ()
+        if converted.dimensions not in known:
+            allowed = ", ".join(map(str, known)) or "absent for this model"
+            raise InvalidRequest.at(f"{below}.dimensions", f"Must be {allowed}")
+    return converted
+
+
+class Embeddings:
+    """Makes embedders, which share connections and one cache.
+
+    Args:
+        secrets: checks and resolves references to secrets.
+        connections: the pool.
+        limits: the limits.
+    """
+
+    def __init__(self, secrets: SecretReferences, connections: Connections, limits: EmbeddingLimits) -> None:
+        self._secrets = secrets
+        self._connections = connections
+        self._limits = limits
+        self._cache = VectorCache(limits.cache_bytes)
+        self._embedders: dict[bytes, Embedder] = {}
+        self._builtin: BuiltinEmbedder | None = None
+        self._default: tuple[str, LocalParameters | Any] = (LOCAL, LocalParameters())
+
+    @asynccontextmanager
+    async def running(self, _: object = None) -> AsyncIterator[None]:
+        """Close the connections at the end."""
+        async with self._connections:
+            yield
+
+    def validate(self, provider: str, parameters: Mapping[str, object], path: str = "$") -> ProviderParameters:
+        """Check a configuration; see `validate`."""
+        return validate(provider, parameters, self._secrets, path)
+
+    def of(self, provider: str, parameters: Mapping[str, object]) -> Embedder:
+        """The embedder of a configuration: the same one for the same configuration.
+
+        Args:
+            provider: the provider.
+            parameters: its parameters.
+
+        Raises:
+            InvalidRequest: they are not valid.
+            ModelUnavailable: the built-in model's files cannot be used.
+        """
+        return self._embedder(provider, self.validate(provider, parameters))
+
+    def set_default(self, provider: str, parameters: Mapping[str, object]) -> Embedder:
+        """Choose the embedder of texts without a configuration of their own. A local model is loaded now.
+
+        Args:
+            provider: the provider.
+            parameters: its parameters.
+
+        Raises:
+            InvalidRequest: they are not valid.
+            ModelDamaged: the built-in model's files cannot be used.
+            ModelUnavailable: another local model cannot be loaded.
+        """
+        converted = self.validate(provider, parameters)
+        self._default = (provider, converted)
+        if isinstance(converted, LocalParameters):
+            if converted.model == builtin.NAME:
+                self._builtin = BuiltinEmbedder()
+            else:
+                local = LocalEmbedder(converted.model, _prefixes(converted))
+                local.load()
+                self._keep(provider, converted, local)
+        return self.default
+
+    @property
+    def default(self) -> Embedder:
+        """The embedder of texts without a configuration of their own."""
+        return self._embedder(*self._default)
+
+    def named(self, model: str, dimensions: int | None = None) -> Embedder | None:
+        """The embedder of a model that a request names.
+
+        Args:
+            model: the default's model, with or without its provider, or the built-in one; empty for the default.
+            dimensions: the requested dimension; None for the model's own.
+
+        Returns:
+            The embedder; None for a model that this gateway does not have.
+
+        Raises:
+            InvalidRequest: the model has no such dimension.
+        """
+        default = self.default
+        names = {"", default.name, default.name.partition("/")[2]}
+        if model in names:
+            provider, parameters = self._default
+        elif model in (builtin.NAME, builtin.NAME.partition("/")[2]):
+            provider, parameters = LOCAL, LocalParameters()
+        else:
+            return None
+        if dimensions is None:
+            return self._embedder(provider, parameters)
+        return self._embedder(provider, _with_dimensions(provider, parameters, dimensions, self._secrets))
+
+    def _embedder(self, provider: str, parameters: ProviderParameters) -> Embedder:
+        identity = _identity(provider, parameters)
+        return self._embedders.get(identity) or self._keep(provider, parameters, self._create(provider, parameters))
+
+    def _keep(self, provider: str, parameters: ProviderParameters, embedder: Embedder) -> Embedder:
+        identity = _identity(provider, parameters)
+        while len(self._embedders) >= MAX_EMBEDDERS:
+            del self._embedders[next(iter(self._embedders))]
+        kept = self._embedders[identity] = CachingEmbedder(
+            embedder, self._cache, identity, timeout_seconds=self._limits.timeout_seconds
+        )
+        return kept
+
+    def _create(self, provider: str, parameters: ProviderParameters) -> Embedder:
+        if isinstance(parameters, LocalParameters):
+            if parameters.model != builtin.NAME:
+                return LocalEmbedder(parameters.model, _prefixes(parameters))
+            try:
+                self._builtin = self._builtin or BuiltinEmbedder()
+            except ModelDamaged as error:
+                raise ModelUnavailable(str(error)) from None
+            if parameters.dimensions in (None, self._builtin.dimension):
+                return self._builtin
+            return TruncatedEmbedder(self._builtin, parameters.dimensions or self._builtin.dimension)
+        _, create = PROVIDERS[provider]
+        assert create is not None  # noqa: S101  # only `local` has none
+        return ProviderEmbedder(
+            create(parameters, self._secrets),
+            self._connections,
+            concurrency=self._limits.concurrency,
+            timeout_seconds=self._limits.timeout_seconds,
+        )
+
+
+def _prefixes(parameters: LocalParameters) -> Any:
+    return prefixes_of(parameters.model, parameters.query_prefix, parameters.document_prefix)
+
+
+def _identity(provider: str, parameters: ProviderParameters) -> bytes:
+    """The identity of a configuration's vectors. References to secrets are part of it, secrets are not."""
+    return provider.encode() + b"\0" + msgspec.json.encode(parameters)
+
+
+def _with_dimensions(
+    provider: str, parameters: ProviderParameters, dimensions: int, secrets: SecretReferences
+) -> ProviderParameters:
+    """The parameters with another dimension.
+
+    Raises:
+        InvalidRequest: the provider has no choice of dimensions, or not this one.
+    """
+    given = msgspec.to_builtins(parameters)
+    fields = {field.encode_name for field in msgspec.structs.fields(type(parameters))}
+    name = "outputDimensionality" if "outputDimensionality" in fields else "dimensions"
+    try:
+        return validate(provider, {**given, name: dimensions}, secrets)
+    except InvalidRequest as error:
+        raise InvalidRequest.at("$.dimensions", error.field_errors[0].message) from None

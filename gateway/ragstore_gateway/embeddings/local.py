@@ -1,0 +1,84 @@
+"""Any model of sentence-transformers in this process. It needs the extra `sentence-transformers`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import structlog
+
+from ragstore.kit.extras import MissingExtra, require_extra
+from ragstore_gateway.embeddings.embedder import Kind, Vectors, normalized
+from ragstore_gateway.embeddings.prefixes import Prefixes
+from ragstore_gateway.errors import EmbeddingFailed, ModelUnavailable
+
+_log = structlog.get_logger(__name__)
+
+
+class LocalEmbedder:
+    """An `Embedder` over a model of sentence-transformers. The model is loaded once, when it is first used.
+
+    Args:
+        model: name of the model on the hub, or its folder.
+        prefixes: what precedes queries and documents.
+    """
+
+    def __init__(self, model: str, prefixes: Prefixes) -> None:
+        self._model_name = model
+        self._prefixes = prefixes
+        self._lock = threading.Lock()
+        self._model: Any = None
+        self._dimension: int | None = None
+        self.name = f"local/{model}"
+
+    @property
+    def dimension(self) -> int | None:
+        """The number of components of each vector; None until the model is loaded."""
+        return self._dimension
+
+    def load(self) -> Any:
+        """The model, loaded now if it is not loaded.
+
+        Raises:
+            ModelUnavailable: the extra is not installed, or there is no such model.
+        """
+        with self._lock:
+            if self._model is None:
+                try:
+                    require_extra(
+                        "ragstore-gateway[sentence-transformers]",
+                        f"The model {self._model_name}",
+                        "sentence_transformers",
+                    )
+                except MissingExtra as error:
+                    raise ModelUnavailable(str(error)) from None
+                from sentence_transformers import SentenceTransformer
+
+                try:
+                    self._model = SentenceTransformer(self._model_name)
+                    # Not by its method, whose name has changed between versions.
+                    self._dimension = int(self._model.encode(["dimension"], show_progress_bar=False).shape[1])
+                except Exception as error:  # noqa: BLE001  # a hub, a file, a format: it raises what its libraries raise
+                    _log.warning("model cannot be loaded", model=self._model_name, error=type(error).__name__)
+                    raise ModelUnavailable(
+                        f"The model {self._model_name} cannot be loaded: {type(error).__name__}"
+                    ) from None
+            return self._model
+
+    async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
+        """Embed texts; see `Embedder`."""
+        vectors = await asyncio.to_thread(self._embed, self._prefixes.applied(list(texts), kind))
+        return normalized(vectors) if normalize else vectors
+
+    def _embed(self, texts: list[str]) -> Vectors:
+        model = self.load()
+        # One computation at a time: each one uses all cores.
+        with self._lock:
+            vectors = model.encode(texts, convert_to_numpy=True, show_progress_bar=False)
+        matrix = np.asarray(vectors, dtype=np.float32)
+        if matrix.shape[0] != len(texts) or not np.isfinite(matrix).all():
+            raise EmbeddingFailed(f"{self.name} returned no usable vectors")
+        return matrix

@@ -1,0 +1,240 @@
+"""`ProviderEmbedder`: sends texts to a provider, in batches, with retries, within a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import aiohttp
+import msgspec
+import numpy as np
+import structlog
+from prometheus_client import Counter, Histogram
+from yarl import URL
+
+from ragstore.kit.deferred_metrics import BUCKETS
+from ragstore.kit.errors import ServiceError
+from ragstore_gateway.connections import Connections
+from ragstore_gateway.embeddings.batches import batches
+from ragstore_gateway.embeddings.embedder import Kind, Vectors, normalized
+from ragstore_gateway.embeddings.providers.provider import (
+    Embedding,
+    GarbledResponse,
+    Provider,
+    ProviderRequest,
+)
+from ragstore_gateway.embeddings.retries import MAX_ATTEMPTS, RETRIED, backoff, retry_after
+from ragstore_gateway.errors import EmbeddingFailed, EmbeddingRateLimited, EmbeddingTimeout, ModelUnavailable
+
+MAX_RESPONSE_BYTES: Final = 128 * 1024 * 1024
+
+REQUESTS: Final = Counter(
+    "ragstore_gateway_embedding_requests_total",
+    "Requests to embedding providers, by provider and status; `failed` without a response.",
+    ["provider", "status"],
+)
+SECONDS: Final = Histogram(
+    "ragstore_gateway_embedding_request_duration_seconds",
+    "Duration of requests to embedding providers, in seconds.",
+    ["provider"],
+    buckets=BUCKETS,
+)
+
+_log = structlog.get_logger(__name__)
+
+
+class _Retry(Exception):
+    """An attempt failed, and another one may succeed.
+
+    Args:
+        error: the error if there is no further attempt.
+        wait: the wait that the provider demands, in seconds.
+    """
+
+    def __init__(self, error: ServiceError, wait: float | None = None) -> None:
+        self.error = error
+        self.wait = wait
+
+
+class ProviderEmbedder:
+    """An `Embedder` over a provider.
+
+    Args:
+        provider: the provider.
+        connections: the pool.
+        concurrency: maximum number of requests in flight.
+        timeout_seconds: time limit of one call of `embed`, retries and waiting included.
+    """
+
+    def __init__(
+        self, provider: Provider, connections: Connections, *, concurrency: int, timeout_seconds: float
+    ) -> None:
+        self._provider = provider
+        self._connections = connections
+        self._slots = asyncio.Semaphore(concurrency)
+        self._concurrency = concurrency
+        self._timeout_seconds = timeout_seconds
+        self._dimension = provider.dimensions
+        self.name = f"{provider.provider}/{provider.model}"
+
+    @property
+    def dimension(self) -> int | None:
+        """The configured dimension, or that of the first vectors: all later ones must have it, too."""
+        return self._dimension
+
+    async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
+        """Embed texts; see `Embedder`."""
+        ends = asyncio.get_running_loop().time() + self._timeout_seconds
+        try:
+            async with asyncio.timeout_at(ends):
+                vectors = await self._all(texts, kind, ends)
+        except TimeoutError:
+            raise EmbeddingTimeout(f"{self.name} did not embed the texts in time") from None
+        self._check_dimension(vectors)
+        return normalized(vectors) if normalize else vectors
+
+    async def _all(self, texts: Sequence[str], kind: Kind, ends: float) -> Vectors:
+        """Embed all texts, a batch a request. The first failure ends the other requests."""
+        split = list(batches(texts, self._provider.max_texts, self._provider.max_bytes))
+        found: list[Vectors | None] = [None] * len(split)
+        pending = iter(enumerate(split))
+
+        async def work() -> None:
+            # Each worker takes the next batch, so that thousands of batches do not become thousands of tasks.
+            for index, batch in pending:
+                found[index] = await self._batch(batch, kind, ends)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(self._concurrency, len(split))):
+                    group.create_task(work())
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        rows = [vectors for vectors in found if vectors is not None]
+        if len({vectors.shape[1] for vectors in rows}) > 1:
+            raise EmbeddingFailed(f"{self.name} returned vectors of different dimensions")
+        return np.concatenate(rows)
+
+    async def _batch(self, texts: list[str], kind: Kind, ends: float) -> Vectors:
+        """Embed a batch, with retries."""
+        request = self._provider.request(texts, kind)
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                async with self._slots:
+                    content = await self._send(request)
+                return self._decoded(content, len(texts))
+            except _Retry as failure:
+                wait = backoff(attempt) if failure.wait is None else failure.wait
+                left = ends - asyncio.get_running_loop().time()
+                # A wait beyond the deadline would only delay the error.
+                if attempt >= MAX_ATTEMPTS or wait >= left:
+                    raise failure.error from None
+                _log.info("embedding request is retried", provider=self.name, attempt=attempt, wait_seconds=wait)
+                await asyncio.sleep(wait)
+
+    async def _send(self, request: ProviderRequest) -> bytes:
+        """Send a request once.
+
+        Raises:
+            _Retry: another attempt may succeed.
+            EmbeddingFailed: none will.
+        """
+        provider = self._provider.provider
+        headers = {
+            "Content-Type": "application/json",
+            **request.headers,
+            **await self._provider.authorization(request),
+        }
+        started = asyncio.get_running_loop().time()
+        status = "failed"
+        try:
+            async with self._connections.session.post(
+                URL(request.url, encoded=True), data=request.body, headers=headers, allow_redirects=False
+            ) as response:
+                status = str(response.status)
+                if response.status != 200:
+                    raise self._rejection(response)
+                return await self._content(response)
+        except (aiohttp.ClientError, OSError, ValueError, asyncio.IncompleteReadError) as error:
+            # The exception's own text may have parts of the response.
+            _log.warning("embedding provider failed", provider=self.name, error=type(error).__name__)
+            raise _Retry(EmbeddingFailed(f"{self.name} cannot be reached: {type(error).__name__}")) from None
+        finally:
+            REQUESTS.labels(provider, status).inc()
+            SECONDS.labels(provider).observe(asyncio.get_running_loop().time() - started)
+
+    async def _content(self, response: aiohttp.ClientResponse) -> bytes:
+        content = bytearray()
+        async for chunk in response.content.iter_any():
+            content += chunk
+            if len(content) > MAX_RESPONSE_BYTES:
+                raise EmbeddingFailed(f"{self.name} returned a response that is too large")
+        return bytes(content)
+
+    def _rejection(self, response: aiohttp.ClientResponse) -> Exception:
+        """The error for a status other than 200. The body is not read: it may repeat the texts."""
+        status = response.status
+        wait = retry_after(response.headers)
+        _log.warning("embedding provider rejected a request", provider=self.name, status=status)
+        if status == 429:
+            seconds = max(1, math.ceil(wait or 1))
+            return _Retry(EmbeddingRateLimited(f"{self.name} is at its rate limit", seconds), wait)
+        if status in RETRIED:
+            return _Retry(EmbeddingFailed(f"{self.name} responded with status {status}"), wait)
+        if status in (401, 403):
+            return EmbeddingFailed(f"{self.name} did not accept the configured credentials (status {status})")
+        if status == 404:
+            return ModelUnavailable(f"{self.name} does not exist at the configured address (status 404)")
+        return EmbeddingFailed(f"{self.name} rejected the request with status {status}")
+
+    def _decoded(self, content: bytes, count: int) -> Vectors:
+        """The vectors of a response, one per text.
+
+        Raises:
+            EmbeddingFailed: there are others, or they are no vectors.
+        """
+        try:
+            embeddings = self._provider.decode(content)
+            if len(embeddings) != count:
+                raise EmbeddingFailed(f"{self.name} returned {len(embeddings)} vectors for {count} texts")
+            vectors = _matrix(embeddings)
+        except (GarbledResponse, msgspec.MsgspecError, UnicodeError, RecursionError, ValueError, OverflowError):
+            raise EmbeddingFailed(f"{self.name} returned a response without usable vectors") from None
+        if not np.isfinite(vectors).all():
+            raise EmbeddingFailed(f"{self.name} returned a vector with a number that is not finite")
+        return vectors
+
+    def _check_dimension(self, vectors: Vectors) -> None:
+        found = vectors.shape[1]
+        if self._dimension is None:
+            self._dimension = found
+        if found != self._dimension:
+            raise EmbeddingFailed(f"{self.name} returned vectors of dimension {found} instead of {self._dimension}")
+
+
+def _matrix(embeddings: Sequence[Embedding]) -> Vectors:
+    """Vectors as a matrix.
+
+    Raises:
+        ValueError: they have different dimensions, or none.
+    """
+    rows = [_row(embedding) for embedding in embeddings]
+    matrix = np.stack(rows)
+    if matrix.ndim != 2 or not matrix.shape[1]:
+        raise ValueError("a vector is empty")
+    return matrix
+
+
+def _row(embedding: Embedding) -> Vectors:
+    if isinstance(embedding, str):
+        try:
+            return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float32)
+        except binascii.Error:
+            raise ValueError("a vector is not base64") from None
+    return np.asarray(embedding, dtype=np.float32)

@@ -1,0 +1,191 @@
+"""`POST /embed` and `POST /v1/embeddings`."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+import numpy as np
+from litestar import Request, Response, post
+from litestar.di import NamedDependency
+from litestar.params import SkipValidation
+from msgspec import Struct
+
+from ragstore.kit.decoding import JSON, decoded
+from ragstore.kit.errors import InvalidRequest
+from ragstore.kit.openapi import ERRORS, without_marks
+from ragstore_client.context import estimate_tokens
+from ragstore_gateway.disconnect import CallerWatch
+from ragstore_gateway.embeddings.embedder import Embedder, Kind, Vectors
+from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.embeddings.schemas import (
+    EmbeddingsData,
+    EmbeddingsRequest,
+    EmbeddingsResponse,
+    EmbeddingsUsage,
+    EmbedRequest,
+    EmbedResponse,
+)
+from ragstore_gateway.errors import (
+    EmbeddingFailed,
+    EmbeddingRateLimited,
+    EmbeddingTimeout,
+    ModelNotFound,
+    ModelUnavailable,
+    SecretUnavailable,
+)
+from ragstore_gateway.keys import READER
+from ragstore_gateway.openapi import OPERATION
+from ragstore_gateway.settings import Settings
+
+TOKENS_REJECTED: Final = (
+    "Arrays of tokens are not supported, because they depend on a tokenizer: send texts "
+    "(check_embedding_ctx_length=False in LangChain's OpenAIEmbeddings)"
+)
+MAX_SHOWN_NAME: Final = 100
+EMBEDDING_ERRORS: Final = (EmbeddingFailed, EmbeddingRateLimited, EmbeddingTimeout, ModelUnavailable, SecretUnavailable)
+
+
+class EmbeddingsUpstream(Protocol):
+    """Forwards requests for models that the gateway does not have itself."""
+
+    def forward(self, request: Request[Any, Any, Any], body: bytes) -> Response[Any]:
+        """Forward a request.
+
+        Args:
+            request: the request.
+            body: its body.
+
+        Returns:
+            The upstream's response.
+        """
+
+
+EmbeddingsDependency = SkipValidation[NamedDependency[Embeddings]]
+UpstreamDependency = SkipValidation[NamedDependency[EmbeddingsUpstream | None]]
+SettingsDependency = SkipValidation[NamedDependency[Settings]]
+
+
+class _Named(Struct):
+    model: str = ""
+
+
+_named: Final = msgspec.json.Decoder(_Named)
+_embed: Final = msgspec.json.Decoder(EmbedRequest)
+_embeddings: Final = msgspec.json.Decoder(EmbeddingsRequest)
+
+
+def _operation(kind: type[Struct]) -> dict[str, Any]:
+    """The part of an operation that the handler's signature does not express: its body is read by hand."""
+    schema = msgspec.json.schema(kind)
+    inline = without_marks(schema["$defs"][kind.__name__])
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": inline}}}}
+
+
+@post(
+    "/embed",
+    status_code=200,
+    opt={**READER, ERRORS: EMBEDDING_ERRORS, OPERATION: _operation(EmbedRequest)},
+    operation_id="embed",
+    summary="Embed texts",
+    tags=["embeddings"],
+)
+async def embed(
+    request: Request[Any, Any, Any], embeddings: EmbeddingsDependency, settings: SettingsDependency
+) -> Response[EmbedResponse]:
+    """Embed texts with the gateway's model."""
+    body = decoded(_embed, await request.body(), JSON)
+    _check(body.inputs, "$.inputs", settings)
+    async with CallerWatch(request.receive):
+        vectors = await embeddings.default.embed(body.inputs, body.kind, normalize=body.normalize)
+    return Response(EmbedResponse(vectors.tolist(), body.normalize, vectors.shape[1]))
+
+
+@post(
+    "/v1/embeddings",
+    status_code=200,
+    opt={**READER, ERRORS: (*EMBEDDING_ERRORS, ModelNotFound), OPERATION: _operation(EmbeddingsRequest)},
+    operation_id="createEmbeddings",
+    summary="Embed texts, as OpenAI's API does",
+    tags=["embeddings"],
+)
+async def create_embeddings(
+    request: Request[Any, Any, Any],
+    embeddings: EmbeddingsDependency,
+    embeddings_upstream: UpstreamDependency,
+    settings: SettingsDependency,
+) -> Response[EmbeddingsResponse]:
+    """Embed texts with the gateway's model, or with one of the upstream."""
+    content = await request.body()
+    model = decoded(_named, content, JSON).model
+    embedder = embeddings.named(model)
+    if embedder is None:
+        if embeddings_upstream is not None:
+            return embeddings_upstream.forward(request, content)
+        raise ModelNotFound(_unknown_model(model, embeddings.default))
+    body = decoded(_embeddings, content, JSON)
+    texts = _texts(body.input)
+    _check(texts, "$.input", settings)
+    if body.dimensions is not None:
+        embedder = embeddings.named(model, body.dimensions) or embedder
+    kind: Kind = "query" if body.input_type == "query" else "document"
+    async with CallerWatch(request.receive):
+        vectors = await embedder.embed(texts, kind)
+    tokens = sum(map(estimate_tokens, texts))
+    return Response(
+        EmbeddingsResponse(
+            "list",
+            _data(vectors, body.encoding_format),
+            model or embedder.name,
+            EmbeddingsUsage(tokens, tokens),
+        )
+    )
+
+
+def _unknown_model(model: str, default: Embedder) -> str:
+    return (
+        f"There is no embedding model {model[:MAX_SHOWN_NAME]!r}. This gateway has {default.name!r}; models of an "
+        "upstream need RAGSTORE_GATEWAY_UPSTREAM_URL"
+    )
+
+
+def _texts(given: str | Sequence[str | int | Sequence[int]]) -> list[str]:
+    """The texts of `input`.
+
+    Raises:
+        InvalidRequest: it has tokens.
+    """
+    if isinstance(given, str):
+        return [given]
+    texts = [each for each in given if isinstance(each, str)]
+    if len(texts) != len(given):
+        raise InvalidRequest.at("$.input", TOKENS_REJECTED)
+    return texts
+
+
+def _check(texts: Sequence[str], path: str, settings: Settings) -> None:
+    """Check that the texts are within the limits.
+
+    Raises:
+        InvalidRequest: one is empty or too long, or there are none or too many.
+    """
+    if not texts:
+        raise InvalidRequest.at(path, "Must have at least one text")
+    if len(texts) > settings.max_embedding_texts:
+        raise InvalidRequest.at(path, f"Must have at most {settings.max_embedding_texts} texts")
+    for index, text in enumerate(texts):
+        if not text or text.isspace():
+            raise InvalidRequest.at(f"{path}[{index}]", "Must not be empty")
+        # A character takes at most four bytes, so that most texts need not be encoded to be measured.
+        longest = settings.max_embedding_text_bytes
+        if len(text) * 4 > longest and len(text.encode("utf-8", "surrogatepass")) > longest:
+            raise InvalidRequest.at(f"{path}[{index}]", f"Must have at most {longest} bytes")
+
+
+def _data(vectors: Vectors, encoding_format: str) -> list[EmbeddingsData]:
+    if encoding_format == "base64":
+        encoded = (base64.b64encode(row.tobytes()).decode() for row in vectors.astype(np.dtype("<f4"), copy=False))
+        return [EmbeddingsData("embedding", index, text) for index, text in enumerate(encoded)]
+    return [EmbeddingsData("embedding", index, row) for index, row in enumerate(vectors.tolist())]

@@ -1,0 +1,88 @@
+"""Parameters of a configuration that depend on another field, such as `embeddingParameters` on `embeddingProvider`.
+
+Values may be texts, as they are in EDDI's configurations: `"dimensions": "512"`. An empty text counts as absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
+
+from ragstore.kit.errors import FieldError, InvalidRequest, without_value
+from ragstore.kit.settings import SECRET
+from ragstore_gateway.secret_references import SecretReferences
+
+Url = Annotated[str, Meta(pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$", description="an http:// or https:// address")]
+"""The address of a server. It has no user and password: they would be secrets."""
+
+Token = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$", description="letters, digits and .-_")]
+"""A name that becomes a part of a host's name or of a path."""
+
+SecretReference = Annotated[str, SECRET]
+"""A reference to a secret."""
+
+P = TypeVar("P", bound=msgspec.Struct)
+
+_PATTERN: Final = "matching regex"
+
+
+def convert_parameters(kind: type[P], given: Mapping[str, object], path: str, secrets: SecretReferences) -> P:
+    """Check parameters.
+
+    Args:
+        kind: the struct of the parameters.
+        given: the parameters.
+        path: their JSON path, for errors.
+        secrets: checks references to secrets.
+
+    Returns:
+        The parameters.
+
+    Raises:
+        InvalidRequest: some are unknown, missing or wrong; the error names each.
+    """
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    errors = [
+        FieldError(f"{path}.{name}", f"Unknown parameter; known are {', '.join(fields)}")
+        for name in given
+        if name not in fields
+    ]
+    values: dict[str, Any] = {}
+    for name, field in fields.items():
+        value = given.get(name)
+        try:
+            if value is None or value == "":
+                if field.required:
+                    raise InvalidRequest.at(f"{path}.{name}", "Required")
+                continue
+            values[field.name] = msgspec.convert(value, field.type, strict=False)
+            if _is_secret(field.type):
+                secrets.check(values[field.name], f"{path}.{name}")
+        except msgspec.ValidationError as error:
+            errors.append(FieldError(f"{path}.{name}", _message(str(error), field.type)))
+        except InvalidRequest as error:
+            errors += error.field_errors
+    if errors:
+        raise InvalidRequest("; ".join(f"{error.message}: {error.path}" for error in errors), errors)
+    return kind(**values)
+
+
+def _is_secret(kind: Any) -> bool:
+    if get_origin(kind) is Annotated:
+        return SECRET in get_args(kind)[1:]
+    return any(_is_secret(each) for each in get_args(kind))
+
+
+def _message(text: str, kind: Any) -> str:
+    if _PATTERN in text:
+        described = (mark.description for mark in _marks(kind) if mark.description)
+        return f"Must be {next(described, 'of another form')}"
+    return without_value(text)
+
+
+def _marks(kind: Any) -> list[Meta]:
+    own = [each for each in get_args(kind) if isinstance(each, Meta)] if get_origin(kind) is Annotated else []
+    return own + [mark for each in get_args(kind) for mark in _marks(each)]

@@ -1,0 +1,50 @@
+"""Long computations on the event loop, in slices, so that other requests wait for a slice and not for the whole."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Generator
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+SLICE_SECONDS: Final = 0.005
+"""Length of a slice, after which the computation waits for the event loop. One step may make it longer."""
+
+
+class TimeSlices:
+    """Runs computations in slices. Several ones take turns, so that the event loop has one slice at a time."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def run(self, steps: Generator[None, None, T]) -> T:
+        """Run a computation.
+
+        Args:
+            steps: the computation. It yields where it can be interrupted.
+
+        Returns:
+            Its result.
+        """
+        while True:
+            async with self._turn:
+                ends = time.perf_counter() + SLICE_SECONDS
+                try:
+                    while time.perf_counter() < ends:
+                        next(steps)
+                except StopIteration as stop:
+                    result: T = stop.value
+                    return result
+                await asyncio.sleep(0)
+
+
+def run_whole(steps: Generator[None, None, T]) -> T:
+    """Run a short computation without interruptions."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result

@@ -1,0 +1,46 @@
+"""`GET /v1/models`: the upstream's models, and a `rag/` model for each."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.support.fake_upstream import MODELS, FakeUpstream, responding
+
+
+def test_the_list_has_the_upstreams_models_and_a_rag_model_for_each(http: httpx.Client) -> None:
+    listed = http.get("/v1/models").json()
+    assert [entry["id"] for entry in listed["data"]] == [*MODELS, *(f"rag/{name}" for name in MODELS)]
+    assert listed["data"][-1] == {**listed["data"][len(MODELS) - 1], "id": f"rag/{MODELS[-1]}"}
+    assert (listed["object"], listed["unknown"]) == ("list", 1.5)
+
+
+@pytest.mark.parametrize("name", ["rag/m", "rag/deep/a/b", "rag/phi3-en", "rag%2Fdeep%2Fa%2Fb"])
+def test_one_rag_model_is_the_upstreams_with_the_requested_name(http: httpx.Client, name: str) -> None:
+    model = http.get(f"/v1/models/{name}").json()
+    assert model == {"id": name.replace("%2F", "/"), "object": "model", "created": 1, "owned_by": "fake"}
+
+
+def test_one_model_of_the_upstream_is_proxied(http: httpx.Client, upstream: FakeUpstream) -> None:
+    upstream.on("own-model", responding(b'{"id": "x/own-model",  "odd": 1}'))
+    assert http.get("/v1/models/x/own-model").content == b'{"id": "x/own-model",  "odd": 1}'
+
+
+def test_a_rag_model_that_does_not_exist_is_404(manual: httpx.Client) -> None:
+    response = manual.get("/v1/models/rag/nobody-has-it")
+    assert response.status_code == 404
+    assert response.json()["error"]["type"] == "not_found_error"
+
+
+def test_a_response_that_is_no_list_of_models_is_passed_on(http: httpx.Client, upstream: FakeUpstream) -> None:
+    upstream.on("models?odd=1", responding(b'{"models": []}'))
+    assert http.get("/v1/models?odd=1").content == b'{"models": []}'
+
+
+def test_an_upstream_without_a_list_is_given_the_name_as_it_is(fresh: httpx.Client, upstream: FakeUpstream) -> None:
+    upstream.on("models", responding(b"", "404 Not Found"))
+    body = {"model": "rag/only-it-knows", "messages": [{"role": "user", "content": "Tea?"}]}
+    response = fresh.post("/v1/chat/completions", json=body, headers={"Authorization": "Bearer other"})
+    upstream.off("models")
+    assert response.status_code == 200
+    assert upstream.last.model == "only-it-knows"

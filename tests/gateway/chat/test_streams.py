@@ -1,0 +1,165 @@
+"""Streams of `rag/` models: each event is changed as it arrives."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import httpx
+import pytest
+from msgspec import Raw
+
+from ragstore_client.context import ContextPassage
+from ragstore_gateway.chat.event_stream import EventStream
+from tests.gateway.chat.test_rag import KETTLE, QUESTION
+from tests.support.fake_upstream import DONE, Exchange, FakeUpstream, delta, stream_of
+
+PASSAGES = [
+    ContextPassage(id="a", text="x", metadata={"url": "https://e.example/a"}, citation="a", number=1, tokens=1),
+    ContextPassage(id="b", text="y", metadata={"url": "https://e.example/b"}, citation="b", number=2, tokens=1),
+]
+
+
+def events(http: httpx.Client, question: str = QUESTION, model: str = "rag/m") -> list[str]:
+    body = {"model": model, "stream": True, "messages": [{"role": "user", "content": question}]}
+    response = http.post("/v1/chat/completions", json=body)
+    assert response.status_code == 200
+    return response.text.split("\n\n")[:-1]
+
+
+def data_of(event: str) -> Any:
+    return json.loads(event.removeprefix("data: "))
+
+
+def rewriter(*, annotate: bool = True, debug: dict[str, object] | None = None) -> EventStream:
+    return EventStream(Raw(b'"rag/m"'), PASSAGES, annotate=annotate, debug=debug)
+
+
+def test_every_chunk_carries_the_requested_model(http: httpx.Client) -> None:
+    received = events(http, model="rag/phi3-en")
+    assert received[-1] == "data: [DONE]"
+    assert {data_of(event)["model"] for event in received[:-1]} == {"rag/phi3-en"}
+
+
+def test_the_last_delta_has_the_annotations_of_the_answer(http: httpx.Client) -> None:
+    received = [data_of(event) for event in events(http)[:-1]]
+    text = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in received)
+    annotated = received[-2]["choices"][0]
+    citation = annotated["delta"]["annotations"][0]["url_citation"]
+    assert text == "Tea is a drink [1]."
+    assert text[citation["start_index"] : citation["end_index"]] == "[1]"
+    assert citation["url"] == "https://qdrant.tech/blog/qdrant-1-9/"
+    assert annotated["finish_reason"] is None
+    assert received[-2]["id"] == "chatcmpl-1"
+    assert received[-1]["choices"][0]["finish_reason"] == "stop"
+
+
+def test_without_annotations_the_stream_has_the_upstreams_chunks_only(fresh: httpx.Client) -> None:
+    assert len(events(fresh)) == 8
+
+
+def test_with_debug_the_first_line_of_a_stream_is_a_comment(manual: httpx.Client, upstream: FakeUpstream) -> None:
+    upstream.on("m", stream_of("Three", " years [1]", " or so [8]."))
+    received = events(manual, KETTLE)
+    upstream.off("m")
+    details = json.loads(received[0].removeprefix(": RAG_DEBUG "))
+    assert details["used"] is True
+    assert "warranty-1" in {chunk["id"] for chunk in details["chunks"]}
+    assert "three years" not in received[0]
+    assert json.loads(received[-2].removeprefix(": RAG_DEBUG ")) == {"invented": ["8"]}
+    assert received[-1] == "data: [DONE]"
+
+
+def test_each_event_is_sent_immediately(http: httpx.Client, upstream: FakeUpstream) -> None:
+    texts = ["Tea", " is [", "1", "] good"]
+    received = [threading.Event() for _ in texts]
+
+    async def behave(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        for text, event in zip(texts, received, strict=True):
+            await exchange.chunk(delta(text))
+            await exchange.until(event)
+        await exchange.chunk(delta(None, finish="stop") + DONE)
+        await exchange.end_stream()
+
+    upstream.on("m", behave)
+    body = {"model": "rag/m", "stream": True, "messages": [{"role": "user", "content": QUESTION}]}
+    with http.stream("POST", "/v1/chat/completions", json=body) as response:
+        chunks = response.iter_raw()
+        for text, event in zip(texts, received, strict=True):
+            assert next(chunks) == delta(text, "rag/m")
+            event.set()
+        rest = b"".join(chunks)
+    upstream.off("m")
+    assert rest.endswith(DONE)
+    assert b"url_citation" in rest
+
+
+def test_bytes_of_an_event_other_than_the_models_name_are_kept() -> None:
+    event = b'id: 7\r\ndata:{ "x" : 1.50 , "model": "m" ,"choices":[{"model":"inner","delta":{}}]}\r\n\r\n'
+    assert rewriter().feed(event) == event.replace(b'"m"', b'"rag/m"')
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n"])
+def test_the_result_does_not_depend_on_where_the_chunks_end(size: int, end: bytes) -> None:
+    plain = b"".join([delta("See [1"), delta("] and \u00e5 [2]."), delta(None, finish="stop"), b": note\n\n", DONE])
+    stream = plain.replace(b"\n\n", end)
+    whole = rewriter()
+    pieces = rewriter()
+    expected = whole.feed(stream) + whole.finish()
+    got = b"".join(pieces.feed(stream[at : at + size]) for at in range(0, len(stream), size)) + pieces.finish()
+    assert got == expected
+    assert got.count(b"url_citation") == 4  # type and field, twice
+    assert got.endswith(b"data: [DONE]" + end)
+
+
+def test_two_choices_have_annotations_of_their_own() -> None:
+    def choice(index: int, content: str | None, finish: str | None = None) -> bytes:
+        body = {"model": "m", "choices": [{"index": index, "delta": {"content": content}, "finish_reason": finish}]}
+        return b"data: " + json.dumps(body).encode() + b"\n\n"
+
+    stream = rewriter()
+    text = stream.feed(choice(0, "a [1]") + choice(1, "b [2]") + choice(0, None, "stop") + choice(1, None, "stop"))
+    chunks = [data_of(event) for event in text.decode().split("\n\n")[:-1]]
+    found = {
+        chunk["choices"][0]["index"]: chunk["choices"][0]["delta"]["annotations"][0]["url_citation"]["url"]
+        for chunk in chunks
+        if "annotations" in chunk["choices"][0]["delta"]
+    }
+    assert found == {0: "https://e.example/a", 1: "https://e.example/b"}
+
+
+def test_annotations_follow_a_last_chunk_that_has_text() -> None:
+    text = rewriter().feed(delta("Yes [1].", finish="stop")).decode()
+    assert text.index("Yes") < text.index("url_citation")
+
+
+def test_a_stream_without_a_reason_to_end_has_its_annotations_before_the_end() -> None:
+    stream = rewriter()
+    text = stream.feed(delta("Yes [1].") + DONE)
+    assert text.index(b"url_citation") < text.index(b"[DONE]")
+    assert stream.complete
+
+
+def test_events_that_are_not_chunks_are_unchanged() -> None:
+    stream = (
+        b'event: ping\n\ndata: nonsense\n\ndata: {"error": {"message": "x"}}\n\ndata: [1]\n\ndata: {"choices": 3}\n\n'
+    )
+    assert rewriter(annotate=False).feed(stream).replace(b',"model":"rag/m"', b"") == stream.replace(b": 3", b":3")
+
+
+def test_an_event_without_end_is_not_held_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragstore_gateway.chat.event_stream.MAX_EVENT_BYTES", 100)
+    stream = rewriter()
+    endless = b"data: " + b"x" * 200
+    assert stream.feed(endless) == endless
+    assert stream.feed(b"more\n\n") == b"more\n\n"
+
+
+def test_a_model_named_in_a_text_is_not_renamed() -> None:
+    event = delta('He wrote "model":"m" and {"model": "m"}.')
+    assert rewriter(annotate=False).feed(event) == event.replace(
+        b'"model": "m", "choices"', b'"model": "rag/m", "choices"'
+    )

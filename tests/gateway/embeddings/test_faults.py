@@ -1,0 +1,284 @@
+"""Faults of providers: each one is a clear error in bounded time, and nothing stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from email.utils import formatdate
+
+import pytest
+from aiohttp import web
+
+from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.errors import EmbeddingFailed, EmbeddingRateLimited, EmbeddingTimeout, ModelUnavailable
+from tests.gateway.embeddings.factories import embeddings
+from tests.gateway.embeddings.waits import until
+from tests.support.fake_providers import (
+    FakeProvider,
+    Received,
+    Respond,
+    fake_provider,
+    json_response,
+    vectors_of,
+)
+from tests.support.fake_servers import listening, read_message
+
+
+@pytest.fixture
+async def made() -> AsyncIterator[Embeddings]:
+    async with embeddings(timeout_seconds=20) as made:
+        yield made
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeProvider]:
+    async def respond(received: Received) -> web.StreamResponse:
+        return vectors_of(received)
+
+    async with fake_provider(respond) as server:
+        yield server
+
+
+def first(*responses: Callable[[], web.StreamResponse]) -> Respond:
+    """Responds with these, and then with vectors."""
+    left = list(responses)
+
+    async def respond(received: Received) -> web.StreamResponse:
+        return left.pop(0)() if left else vectors_of(received)
+
+    return respond
+
+
+def always(make: Callable[[], web.StreamResponse]) -> Respond:
+    async def respond(received: Received) -> web.StreamResponse:
+        return make()
+
+    return respond
+
+
+def busy(after: str = "0") -> web.Response:
+    return json_response({"error": "busy"}, 429, {"Retry-After": after})
+
+
+async def test_a_request_is_retried_after_the_time_that_a_429_demands(made: Embeddings, server: FakeProvider) -> None:
+    server.respond = first(busy, lambda: busy(formatdate(time.time() - 5, usegmt=True)))
+    vectors = await made.of("tei", {"baseUrl": server.url}).embed(["tea"], "document")
+    assert vectors.shape == (1, 4)
+    assert len(server.received) == 3
+
+
+async def test_a_429_beyond_the_deadline_is_503_with_the_time(made: Embeddings, server: FakeProvider) -> None:
+    server.respond = always(lambda: busy("120"))
+    with pytest.raises(EmbeddingRateLimited) as caught:
+        await made.of("tei", {"baseUrl": server.url}).embed(["tea"], "document")
+    assert caught.value.status == 503
+    assert caught.value.headers == {"Retry-After": "120"}
+    assert len(server.received) == 1
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+async def test_a_5xx_is_retried(made: Embeddings, server: FakeProvider, status: int) -> None:
+    server.respond = first(lambda: json_response({}, status))
+    await made.of("tei", {"baseUrl": server.url}).embed(["tea"], "document")
+    assert len(server.received) == 2
+
+
+async def test_a_5xx_that_stays_is_an_error_after_four_attempts(made: Embeddings, server: FakeProvider) -> None:
+    server.respond = always(lambda: json_response({"error": "the text was tea"}, 500, {"Retry-After": "0"}))
+    with pytest.raises(EmbeddingFailed, match="responded with status 500") as caught:
+        await made.of("tei", {"baseUrl": server.url}).embed(["tea"], "document")
+    assert caught.value.status == 502
+    assert len(server.received) == 4
+
+
+@pytest.mark.parametrize("status", [400, 413, 422, 302])
+async def test_another_status_is_not_retried(made: Embeddings, server: FakeProvider, status: int) -> None:
+    server.respond = always(lambda: json_response({}, status, {"Location": "/elsewhere"}))
+    with pytest.raises(EmbeddingFailed, match=f"rejected the request with status {status}"):
+        await made.of("tei", {"baseUrl": server.url}).embed(["tea"], "document")
+    assert len(server.received) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_rejected_credentials_are_named_as_the_cause(made: Embeddings, server: FakeProvider, status: int) -> None:
+    server.respond = always(lambda: json_response({}, status))
+    with pytest.raises(EmbeddingFailed, match="did not accept the configured credentials"):
+        await made.of("tei", {"baseUrl": server.url}).embed(["tea"], "document")
+
+
+async def test_a_model_that_the_provider_does_not_have_is_never_replaced(
+    made: Embeddings, server: FakeProvider
+) -> None:
+    server.respond = always(lambda: json_response({"error": "model not found"}, 404))
+    with pytest.raises(ModelUnavailable, match="ollama/none does not exist"):
+        await made.of("ollama", {"baseUrl": server.url, "model": "none"}).embed(["tea"], "document")
+
+
+GARBAGE = {
+    "not JSON": b"<html>tea</html>",
+    "not UTF-8": b'["\xff"]',
+    "another shape": b'{"vectors": "tea"}',
+    "nested too deeply": b"[" * 100_000,
+    "an empty vector": b"[[]]",
+    "no vector": b"[]",
+    "two vectors": b"[[1.0], [2.0]]",
+    "a number that is not finite": b"[[1e999, 1.0]]",
+    "text": b'[["tea", 1.0]]',
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+async def test_garbage_is_an_error_without_its_content(made: Embeddings, server: FakeProvider, name: str) -> None:
+    server.respond = always(lambda: web.Response(body=GARBAGE[name]))
+    with pytest.raises(EmbeddingFailed) as caught:
+        await made.of("tei", {"baseUrl": server.url}).embed(["tea"], "document")
+    assert "tea" not in caught.value.detail
+
+
+async def test_vectors_of_different_dimensions_in_one_response_are_an_error(
+    made: Embeddings, server: FakeProvider
+) -> None:
+    server.respond = always(lambda: json_response([[1.0, 0.0], [1.0]]))
+    with pytest.raises(EmbeddingFailed, match="without usable vectors"):
+        await made.of("tei", {"baseUrl": server.url}).embed(["tea", "coffee"], "document")
+
+
+async def test_a_dimension_other_than_the_configured_one_is_an_error(made: Embeddings, server: FakeProvider) -> None:
+    with pytest.raises(EmbeddingFailed, match="dimension 4 instead of 768"):
+        await made.of("tei", {"baseUrl": server.url, "dimensions": 768}).embed(["tea"], "document")
+
+
+async def test_a_dimension_that_changes_is_an_error(made: Embeddings, server: FakeProvider) -> None:
+    embedder = made.of("tei", {"baseUrl": server.url})
+    await embedder.embed(["tea"], "document")
+    server.respond = always(lambda: json_response([[1.0, 0.0]]))
+    with pytest.raises(EmbeddingFailed, match="dimension 2 instead of 4"):
+        await embedder.embed(["coffee"], "document")
+    assert (await embedder.embed(["tea"], "document")).shape == (1, 4)
+
+
+async def test_wrong_vectors_are_not_cached(made: Embeddings, server: FakeProvider) -> None:
+    embedder = made.of("tei", {"baseUrl": server.url, "dimensions": 4})
+    server.respond = first(lambda: json_response([[1.0, 0.0]]))
+    with pytest.raises(EmbeddingFailed):
+        await embedder.embed(["tea"], "document")
+    assert (await embedder.embed(["tea"], "document")).shape == (1, 4)
+
+
+async def test_a_provider_that_cannot_be_reached_is_an_error(made: Embeddings) -> None:
+    with pytest.raises(EmbeddingFailed, match="cannot be reached"):
+        await made.of("tei", {"baseUrl": "http://127.0.0.1:9"}).embed(["tea"], "document")
+
+
+async def test_a_connection_that_breaks_is_retried(made: Embeddings) -> None:
+    connections = 0
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        await read_message(reader)
+        whole = b"[[1.0, 0.0]]"
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(whole)}\r\n\r\n".encode()
+        writer.write(head + (whole[:5] if connections == 1 else whole))
+        await writer.drain()
+
+    async with listening(talk) as url:
+        assert (await made.of("tei", {"baseUrl": url}).embed(["tea"], "document")).shape == (1, 2)
+    assert connections == 2
+
+
+async def test_a_hung_provider_is_504_and_its_request_is_cancelled(server: FakeProvider) -> None:
+    async def respond(received: Received) -> web.StreamResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    server.respond = respond
+    async with embeddings(timeout_seconds=0.3) as made:
+        with pytest.raises(EmbeddingTimeout) as caught:
+            await made.of("tei", {"baseUrl": server.url}).embed(["tea"], "document")
+        await until(lambda: server.left == 1)
+    assert caught.value.status == 504
+
+
+async def test_a_provider_that_trickles_is_504() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_message(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        while True:
+            writer.write(b" ")
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+    async with listening(talk) as url, embeddings(timeout_seconds=0.3) as made:
+        with pytest.raises(EmbeddingTimeout):
+            await made.of("tei", {"baseUrl": url}).embed(["tea"], "document")
+
+
+async def test_no_task_and_no_connection_stay_after_failures(server: FakeProvider) -> None:
+    before = len(asyncio.all_tasks())
+
+    async def respond(received: Received) -> web.StreamResponse:
+        if b"a" * 3 in received.body:
+            return json_response({}, 400)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    server.respond = respond
+    async with embeddings(concurrency=4) as made:
+        embedder = made.of("tei", {"baseUrl": server.url})
+        for _ in range(20):
+            with pytest.raises(EmbeddingFailed):
+                # The batch that fails ends the three that hang.
+                await embedder.embed([f"{index}" for index in range(96)] + ["aaa"], "document")
+        await until(lambda: server.left >= 1)
+    await until(lambda: len(asyncio.all_tasks()) <= before)
+
+
+async def test_the_requests_in_flight_stay_within_the_limit(server: FakeProvider) -> None:
+    running: list[int] = [0, 0]
+
+    async def respond(received: Received) -> web.StreamResponse:
+        running[0] += 1
+        running[1] = max(running)
+        await asyncio.sleep(0.01)
+        running[0] -= 1
+        return vectors_of(received)
+
+    server.respond = respond
+    async with embeddings(concurrency=3) as made:
+        embedder = made.of("tei", {"baseUrl": server.url})
+        texts = [[f"{caller} {index}" for index in range(100)] for caller in range(4)]
+        await asyncio.gather(*(embedder.embed(each, "document") for each in texts))
+    assert running[1] == 3
+    assert len(server.received) == 16
+
+
+async def test_batches_are_bounded_by_count_and_by_bytes(server: FakeProvider) -> None:
+    async with embeddings() as made:
+        embedder = made.of("tei", {"baseUrl": server.url})
+        await embedder.embed([f"{index}" for index in range(70)], "document")
+        assert sorted(len(inputs(each)) for each in server.received) == [6, 32, 32]
+        server.received.clear()
+        # 3 bytes a character: two of these are more than 1,000,000 bytes.
+        await embedder.embed(["茶" * 200_000, "咖" * 200_000, "水"], "document")
+        assert sorted(len(inputs(each)) for each in server.received) == [1, 2]
+
+
+async def test_vectors_are_in_the_order_of_the_texts(server: FakeProvider) -> None:
+    async def respond(received: Received) -> web.StreamResponse:
+        await asyncio.sleep(0.03 if '"' + "a" * 32 in received.body.decode() else 0)
+        return vectors_of(received)
+
+    server.respond = respond
+    async with embeddings() as made:
+        texts = ["a" * length for length in range(100, 0, -1)]
+        vectors = await made.of("tei", {"baseUrl": server.url}).embed(texts, "document", normalize=False)
+    assert vectors[:, 0].tolist() == list(range(100, 0, -1))
+
+
+def inputs(received: Received) -> list[str]:
+    body = received.json
+    assert isinstance(body, dict)
+    return list(body["inputs"])

@@ -1,0 +1,106 @@
+"""A real LiteLLM proxy as the upstream of a gateway.
+
+`make litellm` installs it, in an environment of its own, and runs this; the other tests do without its 576 MB.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import httpx
+import openai
+import pytest
+from openai import OpenAI
+
+from tests.gateway.chat.conftest import EXAMPLE, ingest
+from tests.gateway.chat.test_rag import QUESTION
+from tests.support.gateways import start_gateway
+from tests.support.servers import Served, free_port, running, start_process
+
+REPLY: Final = "Hybrid search [1]. Faster filters [2]."
+KEY: Final = "sk-Ab3dE5gH7jK9mN1pQ3sT5vX7z"
+"""LiteLLM refuses to start with a weak key."""
+
+CONFIG: Final = f"""
+model_list:
+  - model_name: local/phi3-en
+    litellm_params: {{model: openai/phi3-en, api_key: none, mock_response: "{REPLY}"}}
+  - model_name: limited
+    litellm_params: {{model: openai/x, api_key: none, mock_response: "litellm.RateLimitError"}}
+"""
+
+
+def start_litellm(folder: Path, config: str = CONFIG) -> Served:
+    """Start the proxy, whose models respond by themselves.
+
+    Args:
+        folder: where its configuration and its log go.
+        config: its configuration.
+    """
+    command = os.environ.get("LITELLM", ".venv-litellm/bin/litellm")
+    (folder / "litellm.yaml").write_text(config)
+    port = free_port()
+    environ = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MASTER_KEY": KEY, "LITELLM_TELEMETRY": "False"}
+    served = start_process(
+        [str(Path(command).absolute()), "--config", "litellm.yaml", "--host", "127.0.0.1", "--port", str(port)],
+        f"http://127.0.0.1:{port}",
+        folder / "litellm.log",
+        environ,
+    )
+    with suppress(RuntimeError):  # it needs more than a minute on a busy machine
+        served.wait_until_ready("/health/liveliness")
+    served.wait_until_ready("/health/liveliness")
+    return served
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
+    """OpenAI's client of a gateway in front of the proxy."""
+    folder = tmp_path_factory.mktemp("litellm")
+    with running(start_litellm(folder)) as litellm:
+        environ = {"LITELLM_BASE": litellm.url, "RAGSTORE_GATEWAY_UPSTREAM_KEY": KEY, "RAG_DEBUG_MODE": "true"}
+        with running(start_gateway(folder, environ)) as served:
+            ingest(served.url, "memory", EXAMPLE)
+            with OpenAI(base_url=served.url + "/v1", api_key="sk-caller", max_retries=0) as sdk:
+                yield sdk
+
+
+def test_a_rag_chat_is_answered_with_citations(client: OpenAI) -> None:
+    found = client.chat.completions.create(model="rag/phi3-en", messages=[{"role": "user", "content": QUESTION}])
+    message = found.choices[0].message
+    assert (found.model, message.content) == ("rag/phi3-en", REPLY)
+    assert [one.url_citation.url for one in message.annotations or []] == [meta["url"] for _, _, meta in EXAMPLE]
+
+
+def test_a_rag_stream_is_answered_with_citations(client: OpenAI) -> None:
+    chunks = list(
+        client.chat.completions.create(
+            model="rag/phi3-en", messages=[{"role": "user", "content": QUESTION}], stream=True
+        )
+    )
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    extras = [chunk.choices[0].delta.model_extra or {} for chunk in chunks if chunk.choices]
+    assert text == REPLY
+    assert [len(extra["annotations"]) for extra in extras if "annotations" in extra] == [2]
+    assert {chunk.model for chunk in chunks} == {"rag/phi3-en"}
+
+
+def test_the_proxys_models_have_rag_models(client: OpenAI) -> None:
+    assert {"local/phi3-en", "rag/local/phi3-en", "rag/limited"} <= {model.id for model in client.models.list()}
+
+
+def test_errors_of_the_proxy_pass(client: OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError):
+        client.chat.completions.create(model="absent", messages=[{"role": "user", "content": "x"}])
+    with pytest.raises(openai.RateLimitError):
+        client.chat.completions.create(model="rag/limited", messages=[{"role": "user", "content": QUESTION}])
+
+
+def test_other_paths_of_the_proxy_are_reached(client: OpenAI) -> None:
+    response = httpx.get(str(client.base_url) + "model/info")
+    assert response.status_code == 200
+    assert response.json()["data"]
