@@ -36,8 +36,12 @@ BEYOND_QUOTAS: Final = (
     "test_a_batch_of_the_largest_size_is_written",
     "test_a_larger_batch_is_refused_and_nothing_is_written",
     "test_more_documents_than_one_write_takes_are_deleted",
+    "test_matches_agrees_with_the_store_on_whole_filters",
+    "test_a_filter_may_be_as_deep_as_its_bound",
+    "test_a_filter_and_ids_may_be_as_long_as_their_bounds_together",
+    "test_a_filter_selects_what_a_plain_reading_of_it_selects",
 )
-"""Tests that write a batch, a text or an id that is larger than the quotas allow."""
+"""Tests whose batches, texts, ids or filters are larger than the quotas allow."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
