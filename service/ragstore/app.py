@@ -27,6 +27,7 @@ from ragstore.api.routes.documents import DocumentsController
 from ragstore.api.routes.query import query, query_collection
 from ragstore.api.routes.service import describe, health, live, openapi_document, ready
 from ragstore.api.routes.stream import stream_documents
+from ragstore.api.split_documents import MAX_DOCUMENT_BYTES
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.embedded.backend import EmbeddedBackend
@@ -175,7 +176,8 @@ def create_litestar(
 
     stores = StoreRegistry(create_stack, TenantDatabase(settings.chroma_tenant, settings.chroma_database))
     decoder = DocumentsDecoder(settings.max_batch_size)
-    stream_config = StreamConfig(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
+    max_line_bytes = min(settings.max_body_bytes, MAX_DOCUMENT_BYTES)
+    stream_config = StreamConfig(settings.max_batch_size, max_line_bytes, stopping or threading.Event())
     return SERVICE.litestar(
         [
             CollectionsController,

@@ -51,7 +51,7 @@ _COMPLETION: Final[dict[str, Any]] = {
                     "properties": {
                         "model": {"type": "string", "description": "A model of the upstream, or `rag/` and its name."},
                         "messages": {"type": "array", "minItems": 1, "items": _MESSAGE},
-                        "stream": {"type": "boolean"},
+                        "stream": {"type": ["boolean", "null"]},
                     },
                     "additionalProperties": True,
                 }
@@ -68,7 +68,7 @@ _COMPLETION: Final[dict[str, Any]] = {
                 },
                 "X-RAG-Reason": {"description": "Why there are none.", "schema": {"type": "string"}},
             },
-            "content": {"application/json": {"schema": _OBJECT}, "text/event-stream": {"schema": {"type": "string"}}},
+            "content": {"application/json": {"schema": _OBJECT}, "text/event-stream": {"schema": {}}},
         }
     },
 }
