@@ -62,8 +62,13 @@ clients/node/node_modules/.package-lock.json: clients/node/package.json clients/
 	cd clients/node && npm ci --silent --ignore-scripts
 	@touch $@
 
+# The packages of Bun and Deno contain the binaries; their scripts, which are not run, would only copy them.
+tests/node/ecosystem/node_modules/.package-lock.json: tests/node/ecosystem/package.json tests/node/ecosystem/package-lock.json
+	cd tests/node/ecosystem && npm ci --silent --ignore-scripts
+	@touch $@
+
 .PHONY: environments
-environments: $(VENV)/docs.stamp $(DEPLOY_VENV)/deploy.stamp $(AUDIT_VENV)/audit.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json tests/gateway/node/node_modules/.package-lock.json ## install everything that checks and tests need; -j installs concurrently
+environments: $(VENV)/docs.stamp $(DEPLOY_VENV)/deploy.stamp $(AUDIT_VENV)/audit.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json tests/gateway/node/node_modules/.package-lock.json tests/node/ecosystem/node_modules/.package-lock.json ## install everything that checks and tests need; -j installs concurrently
 
 UV ?= uv
 # The client is installed from this tree.
@@ -103,7 +108,7 @@ demo: $(VENV)/dev.stamp ## ingest the example handbook into a running service an
 # -- development --------------------------------------------------------------------------------
 
 .PHONY: test
-test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp clients/node/node_modules/.package-lock.json tests/gateway/node/node_modules/.package-lock.json ## run all tests; make test TESTS=tests/unit runs some
+test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json tests/gateway/node/node_modules/.package-lock.json tests/node/ecosystem/node_modules/.package-lock.json ## run all tests; make test TESTS=tests/unit runs some
 	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile $(TESTS)
 
 .PHONY: test-fast
@@ -113,6 +118,14 @@ test-fast: $(VENV)/dev.stamp ## run the tests that start no process, in under a 
 .PHONY: node
 node: clients/node/node_modules/.package-lock.json ## build the Node client
 	cd clients/node && npm run --silent build
+
+.PHONY: quotas
+quotas: $(VENV)/dev.stamp ## run the tests of the store behind a proxy with the quotas of Chroma Cloud
+	QUOTA_STORES=1 $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile tests/store
+
+.PHONY: oracle
+oracle: $(VENV)/dev.stamp ## compare 100,000 operations of both stores with numpy: make oracle ORACLE="--operations 10000"
+	$(BIN)/python -m tests.oracle.campaign $(ORACLE)
 
 .PHONY: fuzz
 fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores and the gateway: make fuzz FUZZ="--seconds 600 --target remote"
@@ -216,4 +229,4 @@ release: $(VENV)/dev.stamp clients/node/node_modules/.package-lock.json ## build
 
 .PHONY: clean
 clean: ## remove everything that the other targets created, except ./data
-	rm -rf $(VENV) $(DEPLOY_VENV) $(AUDIT_VENV) $(LITELLM_VENV) build node_modules tests/gateway/node/node_modules clients/node/{node_modules,dist,build} .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis
+	rm -rf $(VENV) $(DEPLOY_VENV) $(AUDIT_VENV) $(LITELLM_VENV) build node_modules tests/gateway/node/node_modules tests/node/ecosystem/node_modules clients/node/{node_modules,dist,build} .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis

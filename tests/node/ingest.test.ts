@@ -318,7 +318,9 @@ test("an ingestion that is never iterated warns", async () => {
     });
   });
   new Client("http://127.0.0.1:9999").ingest("abc", documents(3));
-  const collecting = setInterval(() => void collectGarbage(), 10);
+  const collecting = setInterval(() => {
+    collectGarbage();
+  }, 10);
   assert.match(await warned, /nothing was stored/);
   clearInterval(collecting);
 });
