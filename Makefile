@@ -108,7 +108,7 @@ demo: $(VENV)/dev.stamp ## ingest the example handbook into a running service an
 # -- development --------------------------------------------------------------------------------
 
 .PHONY: test
-test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp clients/node/node_modules/.package-lock.json tests/gateway/node/node_modules/.package-lock.json tests/node/ecosystem/node_modules/.package-lock.json ## run all tests; make test TESTS=tests/unit runs some
+test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json tests/gateway/node/node_modules/.package-lock.json tests/node/ecosystem/node_modules/.package-lock.json ## run all tests; make test TESTS=tests/unit runs some
 	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile $(TESTS)
 
 .PHONY: test-fast
@@ -119,6 +119,14 @@ test-fast: $(VENV)/dev.stamp ## run the tests that start no process, in under a 
 node: clients/node/node_modules/.package-lock.json ## build the Node client
 	cd clients/node && npm run --silent build
 
+.PHONY: quotas
+quotas: $(VENV)/dev.stamp ## run the tests of the store behind a proxy with the quotas of Chroma Cloud
+	QUOTA_STORES=1 $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile tests/store
+
+.PHONY: oracle
+oracle: $(VENV)/dev.stamp ## compare 100,000 operations of both stores with numpy: make oracle ORACLE="--operations 10000"
+	$(BIN)/python -m tests.oracle.campaign $(ORACLE)
+
 .PHONY: fuzz
 fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores and the gateway: make fuzz FUZZ="--seconds 600 --target remote"
 	$(BIN)/python -m tests.fuzz.campaign $(FUZZ)
@@ -126,6 +134,10 @@ fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores and the gateway: ma
 .PHONY: soak
 soak: $(VENV)/dev.stamp ## run a mixed load with faults and check for leaks: make soak SOAK="--minutes 30 --store remote"
 	$(BIN)/python -m tests.soak $(SOAK)
+
+.PHONY: hostile
+hostile: $(VENV)/dev.stamp ## run hostile callers against a service under a memory limit: make hostile HOSTILE="--seconds 600"
+	$(BIN)/python -m tests.hostile.campaign $(HOSTILE)
 
 $(LITELLM_VENV)/litellm.stamp: requirements/litellm.txt | $(BIN)/python
 	$(PYTHON) -m venv --clear $(LITELLM_VENV)

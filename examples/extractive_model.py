@@ -12,12 +12,16 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator
-from typing import Any
+from http import HTTPStatus
+from typing import Annotated, Any
 from uuid import uuid4
 
+import msgspec
 import uvicorn
-from litestar import Litestar, Response, get, post
+from litestar import Litestar, Request, Response, get, post
+from litestar.exceptions import ClientException, HTTPException
 from litestar.response import Stream
+from msgspec import Meta, Struct
 
 MODEL = "extractive"
 SOURCE = re.compile(r"^Source \[(\d+)\] (\S+)\n(.*?)(?=^Source \[|^Sources:)", re.MULTILINE | re.DOTALL)
@@ -44,17 +48,43 @@ def object_of(kind: str, choice: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+class Message(Struct):
+    """A message of a chat. Only a text is read."""
+
+    role: str
+    content: object = None
+
+
+class ChatRequest(Struct):
+    """A request for a completion. Other fields are ignored."""
+
+    model: str
+    messages: Annotated[list[Message], Meta(min_length=1)]
+    stream: bool | None = False
+
+
 @get("/v1/models", sync_to_thread=False)
 def models() -> dict[str, Any]:
     """The one model."""
     return {"object": "list", "data": [{"id": MODEL, "object": "model", "created": 0, "owned_by": "examples"}]}
 
 
-@post("/v1/chat/completions", status_code=200, sync_to_thread=False)
-def complete(data: dict[str, Any]) -> Response[Any]:
+@get("/v1/chat/completions", sync_to_thread=False)
+def stored() -> dict[str, Any]:
+    """No completions are stored."""
+    return {"object": "list", "data": []}
+
+
+@post("/v1/chat/completions", status_code=200)
+async def complete(request: Request[Any, Any, Any]) -> Response[Any]:
     """Complete a chat."""
-    reply = reply_to(data["messages"][-1]["content"])
-    if data.get("stream"):
+    try:
+        data = msgspec.json.decode(await request.body(), type=ChatRequest)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise ClientException(str(error)) from None
+    prompt = data.messages[-1].content
+    reply = reply_to(prompt if isinstance(prompt, str) else "")
+    if data.stream:
         return Stream(chunks(reply), media_type="text/event-stream")
     choice = {"message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}
     return Response(object_of("chat.completion", choice))
@@ -68,11 +98,19 @@ async def chunks(reply: str) -> AsyncIterator[str]:
     yield "data: [DONE]\n\n"
 
 
+def error_of(_: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
+    """An error in OpenAI's shape."""
+    kind = "invalid_request_error" if error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR else "server_error"
+    body = {"error": {"message": error.detail, "type": kind, "param": None, "code": None}}
+    return Response(body, status_code=error.status_code)
+
+
 def main() -> None:
     """Serve until a signal stops the process."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--port", type=int, default=8099)
-    uvicorn.run(Litestar([models, complete]), host="127.0.0.1", port=parser.parse_args().port, log_level="warning")
+    app = Litestar([models, stored, complete], exception_handlers={HTTPException: error_of})
+    uvicorn.run(app, host="127.0.0.1", port=parser.parse_args().port, log_level="warning")
 
 
 if __name__ == "__main__":

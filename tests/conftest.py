@@ -31,6 +31,8 @@ PROCESS_FIXTURES = frozenset(
         "archive_store",
         "gateway",
         "chat_gateway",
+        "storeless_gateway",
+        "slow_store_gateway",
     }
 )
 """Fixtures that start a process. Each other one that does so depends on one of these."""

@@ -27,6 +27,7 @@ from ragstore.api.routes.documents import DocumentsController
 from ragstore.api.routes.query import query, query_collection
 from ragstore.api.routes.service import describe, health, live, openapi_document, ready
 from ragstore.api.routes.stream import stream_documents
+from ragstore.api.split_documents import MAX_DOCUMENT_BYTES
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.embedded.backend import EmbeddedBackend
@@ -55,6 +56,7 @@ from ragstore.store.deadline import DeadlineStore
 from ragstore.store.filter_planning import FilterPlanningStore
 from ragstore.store.index_check import IndexSamplingStore
 from ragstore.store.key_scope import STORE_KEYS, StoreScope, embedded_objection
+from ragstore.store.list_memory import ListMemory
 from ragstore.store.metrics import MetricsStore
 from ragstore.store.protocol import Store
 from ragstore.store.registry import StoreRegistry, TenantDatabase
@@ -127,6 +129,7 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     layers.append(MetricsLayer())
     backend = LayeredBackend(create_backend(settings, tracing), layers)
     store: Store = ChromaStore(backend, settings.max_batch_size)
+    store = ListMemory(store, is_exclusive=settings.store == "embedded")
     if settings.index_sample_every:
         store = IndexSamplingStore(store, settings.index_sample_every)
     if settings.planning:
@@ -175,7 +178,8 @@ def create_litestar(
 
     stores = StoreRegistry(create_stack, TenantDatabase(settings.chroma_tenant, settings.chroma_database))
     decoder = DocumentsDecoder(settings.max_batch_size)
-    stream_config = StreamConfig(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
+    max_line_bytes = min(settings.max_body_bytes, MAX_DOCUMENT_BYTES)
+    stream_config = StreamConfig(settings.max_batch_size, max_line_bytes, stopping or threading.Event())
     return SERVICE.litestar(
         [
             CollectionsController,

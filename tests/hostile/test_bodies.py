@@ -72,7 +72,7 @@ def test_a_bomb_is_harmless(caller: httpx.Client, bomb: Bomb) -> None:
     assert count_of(caller, "bombed") == 0
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(16))
 def test_a_random_bomb_is_harmless(caller: httpx.Client, seed: int) -> None:
     bomb = random_bomb(seed)
 
@@ -141,7 +141,7 @@ def test_a_line_of_a_stream_beyond_8_mib_is_named(caller: httpx.Client) -> None:
 
     response = caller.post(f"{documents_path('bombed')}/stream", content=iter([line]))
 
-    assert "must not be larger than 8388608 bytes" in problem_of(response, 400)["detail"]
+    assert problem_of(response, 413)["detail"] == "A line must not be larger than 8388608 bytes: line 1"
 
 
 def test_the_documents_of_a_request_are_counted_before_they_are_decoded(caller: httpx.Client) -> None:

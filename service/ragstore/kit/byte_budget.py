@@ -60,10 +60,13 @@ class ByteBudget:
         max_bytes: their maximum number. Responses are counted, and may exceed it: they exist already.
         timeout_seconds: time within which a body must be transferred.
         rejections: counts rejected requests.
+
+    Attributes:
+        max_bytes: their maximum number.
     """
 
     def __init__(self, max_bytes: int, timeout_seconds: float, rejections: Counter) -> None:
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._timeout_seconds = timeout_seconds
         self._rejected = rejections.labels("bytes")
         self._used = 0
@@ -82,10 +85,10 @@ class ByteBudget:
             BodyTooLarge: it is larger than the whole budget.
             Overloaded: there was no room in time.
         """
-        if size > self._max_bytes:
-            raise BodyTooLarge(f"The body must not be larger than {self._max_bytes} bytes, the budget of all bodies")
+        if size > self.max_bytes:
+            raise BodyTooLarge(f"The body must not be larger than {self.max_bytes} bytes, the budget of all bodies")
         added = size - share.size
-        if not self._waiting and self._used + added <= self._max_bytes:
+        if not self._waiting and self._used + added <= self.max_bytes:
             self.add(share, added)
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -110,7 +113,7 @@ class ByteBudget:
         Raises:
             Overloaded: they still exceeded it in the end.
         """
-        if self._used > self._max_bytes:
+        if self._used > self.max_bytes:
             await self.take(Share(), 0)
 
     def add(self, share: Share, size: int) -> None:
@@ -139,7 +142,7 @@ class ByteBudget:
         while self._waiting:
             turn, share, size = self._waiting[0]
             if not turn.done():
-                if self._used + size > self._max_bytes:
+                if self._used + size > self.max_bytes:
                     return
                 self.add(share, size)
                 turn.set_result(None)
@@ -150,7 +153,7 @@ class ByteBudget:
             self._sweeping = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
 
     def _sweep(self) -> None:
-        """Take their shares from the slowest transfers, as many as the first request that waits needs."""
+        """Take their shares from the slowest transfers, until the first request that waits fits."""
         self._sweeping = None
         now = asyncio.get_running_loop().time()
         paces: list[tuple[float, Share]] = []
@@ -167,7 +170,7 @@ class ByteBudget:
         if not self._waiting:
             return
         self._sweep_later()
-        needed = self._used + self._waiting[0][2] - self._max_bytes
+        needed = self._used + self._waiting[0][2] - self.max_bytes
         for _, share in sorted(paces, key=lambda entry: entry[0]):
             if needed <= 0:
                 break

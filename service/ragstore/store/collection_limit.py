@@ -38,7 +38,7 @@ class CollectionLimitStore(StoreLayer):
         """Create a collection.
 
         Raises:
-            TooManyCollections: there are as many as there may be.
+            TooManyCollections: the maximum is reached.
         """
         async with self._creating:
             if self._room <= 0:

@@ -1,7 +1,7 @@
 """The collections of embedded Chroma, read from its database.
 
 Chroma 1.5.9 takes 0.9 s to list 2,000 collections and 0.35 s to count them, and every other call waits; the database
-itself is read in 0.05 s. What is not as expected there is left to Chroma.
+itself is read in 0.05 s. A database that is not as expected is left to Chroma.
 """
 
 from __future__ import annotations

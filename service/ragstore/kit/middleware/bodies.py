@@ -145,7 +145,9 @@ class _Body:
         announced = _content_length(self._scope)
         if announced is not None and announced > limit:
             raise _too_large(limit)
-        if announced is not None and announced > FREE_BYTES:
+        if announced is None:
+            limit = min(limit, self._budget.max_bytes)
+        elif announced > FREE_BYTES:
             await self._budget.take(self.share, announced)
         message = await self._receive_chunk()
         if message["type"] == "http.disconnect" or not message.get("more_body"):

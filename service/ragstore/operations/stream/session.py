@@ -232,7 +232,7 @@ class DocumentStream:
         return held if held > FREE_BYTES else 0
 
     def _check_permission(self) -> None:
-        """Check whether the stream may go on.
+        """Check whether the stream may continue.
 
         Raises:
             Stopping: the service is stopping.
