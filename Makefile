@@ -119,6 +119,14 @@ test-fast: $(VENV)/dev.stamp ## run the tests that start no process, in under a 
 node: clients/node/node_modules/.package-lock.json ## build the Node client
 	cd clients/node && npm run --silent build
 
+.PHONY: quotas
+quotas: $(VENV)/dev.stamp ## run the tests of the store behind a proxy with the quotas of Chroma Cloud
+	QUOTA_STORES=1 $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile tests/store
+
+.PHONY: oracle
+oracle: $(VENV)/dev.stamp ## compare 100,000 operations of both stores with numpy: make oracle ORACLE="--operations 10000"
+	$(BIN)/python -m tests.oracle.campaign $(ORACLE)
+
 .PHONY: fuzz
 fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores and the gateway: make fuzz FUZZ="--seconds 600 --target remote"
 	$(BIN)/python -m tests.fuzz.campaign $(FUZZ)

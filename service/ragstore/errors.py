@@ -7,6 +7,7 @@
     │   ├── InvalidDocuments            400
     │   │   └── BatchTooLarge           400
     │   ├── InvalidFilter               400
+    │   ├── InvalidCursor               400
     │   └── DimensionMismatch           400
     ├── InvalidHttp                     400
     ├── HeadTimeout                     408
@@ -105,6 +106,16 @@ class InvalidFilter(InvalidRequest):
     """A `where` or `where_document` that is not of the filter language."""
 
     title = "Invalid filter"
+
+
+class InvalidCursor(InvalidRequest):
+    """A cursor that is none of this service, or whose document is gone."""
+
+    title = "Invalid cursor"
+
+    def __init__(self) -> None:
+        message = "The cursor is not valid, or its document was deleted: list from the start"
+        super().__init__(message, [FieldError("after", message)])
 
 
 class DimensionMismatch(InvalidRequest):

@@ -255,3 +255,69 @@ def test_an_invalid_where_is_reported_with_its_path(collection: str, listing: Li
     assert problem["detail"].startswith("Invalid 'where' filter: ")
     assert "'$like'" in problem["detail"]
     assert "$.where.$and[1].b.$like" in problem["detail"]
+
+
+# -- cursors ------------------------------------------------------------------------------------
+
+
+def _pages(http: httpx.Client, collection: str, **filter_given: object) -> list[dict[str, Any]]:
+    """All pages of a list, each after the one before."""
+    pages: list[dict[str, Any]] = []
+    after = None
+    while True:
+        body = {**filter_given, "limit": 7, **({} if after is None else {"after": after})}
+        page = http.post(f"/collections/{collection}/documents/filter", json=body).raise_for_status().json()
+        pages.append(page)
+        after = page.get("next")
+        if after is None:
+            return pages
+
+
+def _put_numbers(http: httpx.Client, collection: str, numbers: range) -> None:
+    added = [{"id": f"d{n}", "text": "t", "embedding": [1, n], "metadata": {"even": n % 2 == 0}} for n in numbers]
+    http.put(f"/collections/{collection}/documents", json={"documents": added}).raise_for_status()
+
+
+@pytest.mark.parametrize("where", [None, {"even": True}])
+def test_pages_after_each_other_list_everything_once(
+    http: httpx.Client, collection: str, where: dict[str, object] | None
+) -> None:
+    _put_numbers(http, collection, range(40))
+    pages = _pages(http, collection, where=where or {})
+    expected = [f"d{n}" for n in range(0, 40, 2 if where else 1)]
+    assert [document["id"] for page in pages for document in page["documents"]] == expected
+    assert {page["total"] for page in pages} == {len(expected)}
+    assert [page["count"] for page in pages[:-1]] == [7] * (len(pages) - 1)
+
+
+def test_documents_that_are_added_or_deleted_meanwhile_move_no_later_page(http: httpx.Client, collection: str) -> None:
+    _put_numbers(http, collection, range(20))
+    path = f"/collections/{collection}/documents"
+    first = http.get(path, params={"limit": 5}).json()
+    http.delete(path, params={"ids": ["d0", "d1", "d6"]}).raise_for_status()
+    _put_numbers(http, collection, range(20, 22))
+    second = http.get(path, params={"limit": 5, "after": first["next"]}).json()
+    assert [document["id"] for document in second["documents"]] == ["d5", "d7", "d8", "d9", "d10"]
+    rest = http.get(path, params={"limit": 100, "after": second["next"]}).json()
+    assert rest["documents"][-1]["id"] == "d21"
+    assert "next" not in rest
+
+
+@pytest.mark.parametrize("after", ["", "x", "!!", "kwGhYcA", "lAEB", "kwChYcA"])
+def test_a_text_that_is_no_cursor_is_rejected(http: httpx.Client, collection: str, after: str) -> None:
+    _put_numbers(http, collection, range(3))
+    path = f"/collections/{collection}/documents"
+    response = http.get(path, params={"after": after})
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_cursor")
+
+
+def test_a_cursor_whose_document_was_deleted_or_that_has_an_offset_is_rejected(
+    http: httpx.Client, collection: str
+) -> None:
+    _put_numbers(http, collection, range(8))
+    path = f"/collections/{collection}/documents"
+    after = http.get(path, params={"limit": 2}).json()["next"]
+    assert http.get(path, params={"after": after, "offset": 1}).status_code == 400
+    http.delete(path, params={"ids": ["d1"]}).raise_for_status()
+    response = http.get(path, params={"after": after})
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_cursor")

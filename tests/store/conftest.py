@@ -27,6 +27,36 @@ QUOTA_STORES: Final = ("refusing", "truncating")
 """Stores behind a proxy with quotas: they take the place of all others if the variable `QUOTA_STORES` is set."""
 
 
+BEYOND_QUOTAS: Final = (
+    "test_queries_that_leave_together_may_want_more_results_than_chroma_gives_in_a_call",
+    "test_texts_come_back_as_they_were[refusing-text5]",
+    "test_texts_come_back_as_they_were[truncating-text5]",
+    "test_ids_may_be_any_text[refusing-name7]",
+    "test_ids_may_be_any_text[truncating-name7]",
+    "test_a_batch_of_the_largest_size_is_written",
+    "test_a_larger_batch_is_refused_and_nothing_is_written",
+    "test_more_documents_than_one_write_takes_are_deleted",
+    "test_matches_agrees_with_the_store_on_whole_filters",
+    "test_a_filter_may_be_as_deep_as_its_bound",
+    "test_a_filter_and_ids_may_be_as_long_as_their_bounds_together",
+    "test_a_filter_selects_what_a_plain_reading_of_it_selects",
+)
+"""Tests whose batches, texts, ids or filters are larger than the quotas allow."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what exceeds the quotas, and what does not use the stores, if the stores have quotas."""
+    if not os.environ.get("QUOTA_STORES"):
+        return
+    chosen = [
+        item
+        for item in items
+        if any(f"[{form}" in item.name for form in QUOTA_STORES) and not item.name.startswith(BEYOND_QUOTAS)
+    ]
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = chosen
+
+
 @pytest.fixture(scope="session", params=QUOTA_STORES if os.environ.get("QUOTA_STORES") else STORES)
 async def store(request: pytest.FixtureRequest, location: StoreLocation) -> AsyncIterator[Store]:
     """A running store, of every kind."""

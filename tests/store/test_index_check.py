@@ -39,9 +39,9 @@ def documents_of(rows: Matrix) -> Batch:
 async def test_a_check_counts_the_documents_that_their_own_embedding_does_not_find(
     store: Store, store_collection: str
 ) -> None:
-    await add_documents(store, store_collection, documents_of(directions(400, 1, spread=0.3)))
+    await add_documents(store, store_collection, documents_of(directions(250, 1, spread=0.3)))
     checked = await check_index(store, store_collection, 1000)
-    assert checked.sampled == 400
+    assert checked.sampled == 250
     assert checked.lost > 10
 
 

@@ -45,8 +45,8 @@ class QuotaProxy:
 
     Args:
         target: the server's URL.
-        form: what happens to a read that exceeds a quota of records: it is refused, or less is returned. Writes are
-            always refused.
+        form: what happens to a read that exceeds a quota of records: it is refused, or less is returned. Other requests
+            are always refused.
         predicates: maximum number of comparisons in a filter.
         text_bytes: maximum size of a text.
 
@@ -111,8 +111,8 @@ class QuotaProxy:
             return body
         if verb == "query":
             return body | {"n_results": self._at_most("Number of results", verb, body["n_results"])}
-        if ids:
-            body = body | {"ids": ids[: self._at_most("Number of ids", verb, len(ids))]}
+        if len(ids) > RECORDS:
+            raise Refused("Number of ids", verb, len(ids), RECORDS)
         limit = body.get("limit")
         wanted = RECORDS + 1 if limit is None and not ids else limit
         if self.form == "refusing" and limit is None and not ids:
@@ -193,3 +193,4 @@ def quota_proxy(
     finally:
         loop.call_soon_threadsafe(stopping.set)
         thread.join(10)
+        loop.close()

@@ -550,6 +550,11 @@ export interface components {
              * @default true
              */
             total?: boolean;
+            /**
+             * @description `next` of the previous page: list the page that follows. Without `offset`.
+             * @default null
+             */
+            after?: string | null;
         };
         /**
          * @description A document's metadata. Values are strings, numbers, booleans, or non-empty lists of one of these types. Null means absent. Keys are not empty and do not begin with `chroma:`, `#` or `$`.
@@ -576,6 +581,8 @@ export interface components {
             count: number;
             /** @description Exact number of all matches; null if not requested. */
             total: number | null;
+            /** @description The cursor for `after` that lists the next page; absent on the last one. */
+            next?: string;
         };
         /**
          * DocumentUpdate
@@ -915,7 +922,7 @@ export interface components {
          * @description The kind of error, for programs. Stable within a major version; more may be added.
          * @enum {string}
          */
-        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_failed" | "chroma_out_of_files" | "chroma_quota_exceeded" | "chroma_timeout" | "chroma_unavailable" | "collection_exists" | "collection_not_found" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "documents_not_found" | "forbidden" | "head_timeout" | "internal_error" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "stopping" | "too_large_for_chroma" | "too_many_collections" | "unauthorized" | "unsupported_media_type";
+        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_failed" | "chroma_out_of_files" | "chroma_quota_exceeded" | "chroma_timeout" | "chroma_unavailable" | "collection_exists" | "collection_not_found" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "documents_not_found" | "forbidden" | "head_timeout" | "internal_error" | "invalid_cursor" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "stopping" | "too_large_for_chroma" | "too_many_collections" | "unauthorized" | "unsupported_media_type";
         /**
          * QueryRequest
          * @description A similarity query on one collection.
@@ -1452,6 +1459,8 @@ export interface operations {
                 exclude?: "text"[];
                 /** @description Whether to count all matches. */
                 total?: boolean;
+                /** @description `next` of the previous page, to list the one that follows. `total` is that page's. */
+                after?: string;
             };
             header?: never;
             path: {

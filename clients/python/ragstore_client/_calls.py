@@ -230,7 +230,13 @@ def upsert_documents(collection: str, body: bytes) -> Call[models.WriteResult]:
 
 
 def list_documents(
-    collection: str, filter_: DocumentFilter, *, limit: int | None, offset: int | None, total: bool
+    collection: str,
+    filter_: DocumentFilter,
+    *,
+    limit: int | None,
+    offset: int | None,
+    total: bool,
+    after: str | None = None,
 ) -> Call[models.DocumentPage]:
     """`GET /collections/{c}/documents`, or `POST .../filter` when there is a filter."""
     path = _collection_path(collection) + "/documents"
@@ -245,9 +251,10 @@ def list_documents(
             include="embedding" if filter_.include_embeddings else None,
             exclude=None if filter_.include_texts else "text",
             total=None if total else "false",
+            after=after,
         )
         return Call("GET", path, decode, params=params, accept=accept)
-    body = encode(members | _drop_none(limit=limit, offset=offset) | {"total": total})
+    body = encode(members | _drop_none(limit=limit, offset=offset, after=after) | {"total": total})
     return Call("POST", path + "/filter", decode, body=body, accept=accept)
 
 

@@ -218,11 +218,13 @@ class DocumentPage(msgspec.Struct, frozen=True):
         documents: the documents of this page.
         count: number of documents on this page.
         total: number of all matching documents; None when not requested.
+        next: the cursor that lists the next page; None on the last one.
     """
 
     documents: list[Document]
     count: int
     total: int | None = None
+    next: str | None = None
 
 
 class DeleteResult(msgspec.Struct, frozen=True):

@@ -55,6 +55,10 @@ Include: TypeAlias = Annotated[
     list[Included] | None, QueryParameter(description="`embedding`: return the documents' embeddings.")
 ]
 Exclude: TypeAlias = Annotated[list[Excluded] | None, QueryParameter(description="`text`: return empty texts.")]
+After: TypeAlias = Annotated[
+    str | None,
+    QueryParameter(description="`next` of the previous page, to list the one that follows. `total` is that page's."),
+]
 Total: TypeAlias = Annotated[bool, QueryParameter(description="Whether to count all matches.")]
 
 

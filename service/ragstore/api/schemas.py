@@ -222,6 +222,10 @@ class DocumentFilter(Struct, frozen=True):
     include: Annotated[list[Included], Meta(description="`embedding`: return the documents' embeddings.")] = []
     exclude: Annotated[list[Excluded], Meta(description="`text`: return empty texts.")] = []
     total: Annotated[bool, Meta(description="Whether to count all matches.")] = True
+    after: Annotated[
+        str | None,
+        Meta(description="`next` of the previous page: list the page that follows. Without `offset`."),
+    ] = None
 
 
 class DeleteRequest(Struct, frozen=True):

@@ -312,9 +312,8 @@ class ChromaStore:
 
     async def _upsert(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
         """Execute upserts as one."""
-        present = await self.backend.call(
-            GetRecords(collection.id, ids_of(writes), columns=("metadatas",), in_order=False)
-        )
+        read = GetRecords(collection.id, ids_of(writes), columns=("metadatas",), in_order=False)
+        present = await self.backend.call(read)
         before = dict(zip(present.ids, present.metadatas or [], strict=True))
         merged = merge(collection.name, writes, before)
         if merged.records.ids:

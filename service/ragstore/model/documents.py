@@ -107,3 +107,6 @@ class DocumentPage(Struct, frozen=True):
     documents: Annotated[list[Document], Meta(description="The documents on this page.")]
     count: Annotated[int, Meta(description="Number of documents on this page.", ge=0)]
     total: Annotated[int | None, Meta(description="Exact number of all matches; null if not requested.")]
+    next: Annotated[
+        str | UnsetType, Meta(description="The cursor for `after` that lists the next page; absent on the last one.")
+    ] = UNSET

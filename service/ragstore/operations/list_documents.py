@@ -3,12 +3,52 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
+from ragstore.errors import InvalidCursor
 from ragstore.model.documents import Document, DocumentPage, Documents, Selection
 from ragstore.store.protocol import Store
+
+MAX_LISTED_IDS: Final = 200_000
+"""Number of documents up to which a page after a cursor is found by the ids of all. A list without a filter that is
+longer is read by its offset: 91 ms for 200,000."""
+
+
+class Cursor(msgspec.Struct, frozen=True, array_like=True):
+    """The end of a page.
+
+    Attributes:
+        position: number of matches up to there, when the page was read.
+        last_id: id of its last document.
+        total: number of all matches, if it was counted.
+    """
+
+    position: int
+    last_id: str
+    total: int | None
+
+    def encode(self) -> str:
+        """The cursor as an opaque text."""
+        return base64.urlsafe_b64encode(msgspec.msgpack.encode(self)).decode().rstrip("=")
+
+    @classmethod
+    def decode(cls, text: str) -> Cursor:
+        """The cursor of a text.
+
+        Raises:
+            InvalidCursor: it is no cursor of this service.
+        """
+        try:
+            cursor = msgspec.msgpack.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=cls)
+        except (ValueError, msgspec.MsgspecError):
+            raise InvalidCursor from None
+        if cursor.position < 1 or not cursor.last_id:
+            raise InvalidCursor
+        return cursor
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -20,6 +60,7 @@ class Page(msgspec.Struct, frozen=True):
         with_embeddings: whether documents have their embeddings.
         with_total: whether to count all matches.
         with_texts: whether documents have their texts.
+        after: the end of the previous page, if the page is to follow it; `offset` is then 0.
     """
 
     limit: int
@@ -27,6 +68,7 @@ class Page(msgspec.Struct, frozen=True):
     with_embeddings: bool
     with_total: bool
     with_texts: bool = True
+    after: Cursor | None = None
 
 
 async def list_page(store: Store, collection: str, selection: Selection, page: Page) -> DocumentPage:
@@ -37,7 +79,10 @@ async def list_page(store: Store, collection: str, selection: Selection, page: P
 
     Raises:
         CollectionNotFound: the collection does not exist.
+        InvalidCursor: the document of the cursor is gone.
     """
+    if page.after is not None:
+        return await _page_after(store, collection, selection, page, page.after)
     if not page.with_total:
         return _to_page(await _read(store, collection, selection, page), None, page)
     if page.offset and not selection.is_everything:
@@ -58,7 +103,57 @@ async def _page_via_ids(store: Store, collection: str, selection: Selection, pag
     if not ids_of_page:
         return DocumentPage([], 0, len(ids))
     documents = await store.get(collection, Selection(ids=ids_of_page), with_embeddings=page.with_embeddings)
-    return _to_page(documents, len(ids), page)
+    return _to_page(documents, len(ids), page, last_id=ids_of_page[-1])
+
+
+async def _page_after(store: Store, collection: str, selection: Selection, page: Page, cursor: Cursor) -> DocumentPage:
+    """The page that follows a cursor. Its total is that of the page before."""
+    total = cursor.total if page.with_total else None
+    if selection.is_everything and (cursor.total is None or cursor.total > MAX_LISTED_IDS):
+        found = await store.get(
+            collection,
+            selection,
+            limit=page.limit + 1,
+            offset=cursor.position - 1,
+            with_embeddings=page.with_embeddings,
+        )
+        if found.ids[:1] == [cursor.last_id]:
+            return _to_page(_without_first(found), total, page, cursor.position)
+    ids = await store.get_ids(collection, selection)
+    start = _index_after(ids, cursor)
+    documents = await _read_ids(store, collection, ids[start : start + page.limit], page)
+    is_last = start + page.limit >= len(ids)
+    return _to_page(documents, total, page, start, is_last=is_last, last_id=ids[min(start + page.limit, len(ids)) - 1])
+
+
+def _index_after(ids: list[str], cursor: Cursor) -> int:
+    """The index of the document that follows a cursor.
+
+    Raises:
+        InvalidCursor: its document is not among the ids.
+    """
+    if ids[cursor.position - 1 : cursor.position] == [cursor.last_id]:
+        return cursor.position
+    try:
+        return ids.index(cursor.last_id) + 1
+    except ValueError:
+        raise InvalidCursor from None
+
+
+async def _read_ids(store: Store, collection: str, ids: list[str], page: Page) -> Documents:
+    """Read documents of a list of ids.
+
+    Without the filter that selected them: Chroma takes 500 ms for 100 ids with a filter that 5,000 documents match, and
+    10 ms without it.
+    """
+    if not ids:
+        return Documents([], [], [], None)
+    return await store.get(collection, Selection(ids=tuple(ids)), with_embeddings=page.with_embeddings)
+
+
+def _without_first(found: Documents) -> Documents:
+    embeddings = None if found.embeddings is None else found.embeddings[1:]
+    return Documents(found.ids[1:], found.texts[1:], found.metadatas[1:], embeddings)
 
 
 async def _read(store: Store, collection: str, selection: Selection, page: Page) -> Documents:
@@ -67,9 +162,33 @@ async def _read(store: Store, collection: str, selection: Selection, page: Page)
     )
 
 
-def _to_page(columns: Documents, total: int | None, page: Page) -> DocumentPage:
+def _to_page(
+    columns: Documents,
+    total: int | None,
+    page: Page,
+    start: int | None = None,
+    *,
+    is_last: bool | None = None,
+    last_id: str = "",
+) -> DocumentPage:
+    """A page of documents.
+
+    Args:
+        columns: the documents.
+        total: the number of all matches, if it was counted.
+        page: the page that was requested.
+        start: number of matches before it; its offset by default.
+        is_last: whether no page follows; by default, whether this one is not full.
+        last_id: id at which the next page begins; that of the last document by default.
+    """
     documents = list(to_documents(columns, with_texts=page.with_texts))
-    return DocumentPage(documents, len(documents), total)
+    start = page.offset if start is None else start
+    if is_last is None:
+        is_last = len(documents) < page.limit or (total is not None and start + len(documents) >= total)
+    if is_last:
+        return DocumentPage(documents, len(documents), total)
+    cursor = Cursor(start + page.limit, last_id or columns.ids[-1], total)
+    return DocumentPage(documents, len(documents), total, cursor.encode())
 
 
 def to_documents(columns: Documents, *, with_texts: bool = True) -> Iterator[Document]:

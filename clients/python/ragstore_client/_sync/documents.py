@@ -95,6 +95,7 @@ class DocumentCalls(CallSender):
         include_embeddings: bool = False,
         include_texts: bool = True,
         total: bool = True,
+        after: str | None = None,
         **options: Unpack[CallOptions],
     ) -> models.DocumentPage:
         """List documents in insertion order.
@@ -110,6 +111,8 @@ class DocumentCalls(CallSender):
             include_embeddings: return the vectors as well.
             include_texts: return the texts; they are empty otherwise.
             total: count all matching documents; false saves that work.
+            after: `next` of the previous page, to list the one that follows; without `offset`, and with a `limit` of up
+                to 1000.
             **options: see `CallOptions`.
 
         Returns:
@@ -129,7 +132,7 @@ class DocumentCalls(CallSender):
         if limit is None and filter_.ids is not None and len(filter_.ids) > DEFAULT_PAGE_SIZE:
             limit = len(filter_.ids)
         size = None if limit is None else min(limit, MAX_PAGE_SIZE)
-        call = calls.list_documents(collection, filter_, limit=size, offset=offset, total=total)
+        call = calls.list_documents(collection, filter_, limit=size, offset=offset, total=total, after=after)
         page = self._send(call, options)
         if limit is None or limit <= MAX_PAGE_SIZE:
             return page

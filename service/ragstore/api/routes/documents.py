@@ -15,6 +15,7 @@ from ragstore.api.media_types import Decoded
 from ragstore.api.parameters import (
     MAX_OFFSET,
     MAX_PAGE,
+    After,
     CollectionName,
     Exclude,
     Ids,
@@ -48,7 +49,7 @@ from ragstore.kit.problems import from_service_error, from_validation_exception,
 from ragstore.model.documents import EVERYTHING, Document, DocumentPage, Selection, Write
 from ragstore.model.filters.condition import Condition
 from ragstore.operations.check_documents import checked_batch
-from ragstore.operations.list_documents import Page, list_page, to_documents
+from ragstore.operations.list_documents import Cursor, Page, list_page, to_documents
 from ragstore.operations.update_documents import update_metadata
 from ragstore.store.protocol import Store, write_batch
 
@@ -151,10 +152,13 @@ class DocumentsController(Controller):
         include: Include = None,
         exclude: Exclude = None,
         total: Total = True,
+        after: After = None,
     ) -> DocumentPage:
         """List documents in insertion order, with the exact number of all matches."""
         selection = Selection(distinct_ids(ids), Condition.parse_text(where, where_document))
-        page = Page(min(limit, MAX_PAGE), min(offset, MAX_OFFSET), bool(include), total, not exclude)
+        page = Page(
+            min(limit, MAX_PAGE), min(offset, MAX_OFFSET), bool(include), total, not exclude, _cursor(after, offset)
+        )
         return await list_page(store, collection, selection, page)
 
     @post(
@@ -176,6 +180,7 @@ class DocumentsController(Controller):
             bool(data.include),
             data.total,
             not data.exclude,
+            _cursor(data.after, data.offset),
         )
         return await list_page(store, collection, selection, page)
 
@@ -222,6 +227,21 @@ class DocumentsController(Controller):
     async def remove_all(self, store: StoreDependency, collection: CollectionName) -> DeleteAllResult:
         """Delete all documents. The collection keeps its metadata, dimension and distance function."""
         return DeleteAllResult("emptied", collection, await store.delete(collection, EVERYTHING))
+
+
+def _cursor(after: str | None, offset: float) -> Cursor | None:
+    """The cursor of a request.
+
+    Raises:
+        InvalidCursor: it is not valid.
+        InvalidRequest: the request also has an offset.
+    """
+    if after is None:
+        return None
+    if offset:
+        message = "Either 'after' or 'offset' may be given"
+        raise InvalidRequest(message, [FieldError("after", message)])
+    return Cursor.decode(after)
 
 
 async def _delete(store: Store, collection: str, selection: Selection) -> DeleteResult:

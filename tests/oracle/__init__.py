@@ -1,0 +1,1 @@
+"""The store beside numpy: the same operations on both, without a difference."""
