@@ -57,9 +57,7 @@ Include: TypeAlias = Annotated[
 Exclude: TypeAlias = Annotated[list[Excluded] | None, QueryParameter(description="`text`: return empty texts.")]
 After: TypeAlias = Annotated[
     str | None,
-    QueryParameter(
-        description="`next` of the previous page, to list the one that follows. `total` is that page's."
-    ),
+    QueryParameter(description="`next` of the previous page, to list the one that follows. `total` is that page's."),
 ]
 Total: TypeAlias = Annotated[bool, QueryParameter(description="Whether to count all matches.")]
 
