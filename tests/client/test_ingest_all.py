@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import signal
 import subprocess
@@ -141,15 +142,14 @@ def test_leaving_an_ingestion_does_not_wait_for_requests_that_hang() -> None:
 
 
 class FakeHanging:
-    """A service that stores the first request, and never responds to another one."""
+    """A service that stores the first documents, and never responds to a request with others."""
 
     def __init__(self) -> None:
         self._ingestion = FakeIngestion()
-        self._requests = 0
 
     def respond(self, request: Request) -> Response:
-        self._requests += 1
-        return self._ingestion.respond(request) if self._requests == 1 else Response(delay=30)
+        first = json.loads(request.body)["documents"][0]["id"]
+        return self._ingestion.respond(request) if first in ("0", "d0") else Response(delay=30)
 
 
 INTERRUPTED = """
