@@ -1,8 +1,8 @@
 """A state machine that runs each operation on a store and on numpy arrays, and compares the results.
 
 Each example has a new collection of one distance. Embeddings vary in length and are often equal, which Chroma's index
-handles badly. Ids, texts, metadata, totals, pages, distances and the order up to ties are compared. The results of each
-query are as many as match, and each of them is as far away as numpy says. Exact queries find the nearest documents.
+handles badly. Ids, texts, metadata, totals, pages, distances and the order up to ties are compared. A query returns the
+number of documents that match, up to `top_k`, each at the distance that numpy computes. Exact queries find the nearest.
 """
 
 from __future__ import annotations
