@@ -62,8 +62,13 @@ clients/node/node_modules/.package-lock.json: clients/node/package.json clients/
 	cd clients/node && npm ci --silent --ignore-scripts
 	@touch $@
 
+# The packages of Bun and Deno contain the binaries; their scripts, which are not run, would only copy them.
+tests/node/ecosystem/node_modules/.package-lock.json: tests/node/ecosystem/package.json tests/node/ecosystem/package-lock.json
+	cd tests/node/ecosystem && npm ci --silent --ignore-scripts
+	@touch $@
+
 .PHONY: environments
-environments: $(VENV)/docs.stamp $(DEPLOY_VENV)/deploy.stamp $(AUDIT_VENV)/audit.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json tests/gateway/node/node_modules/.package-lock.json ## install everything that checks and tests need; -j installs concurrently
+environments: $(VENV)/docs.stamp $(DEPLOY_VENV)/deploy.stamp $(AUDIT_VENV)/audit.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json tests/gateway/node/node_modules/.package-lock.json tests/node/ecosystem/node_modules/.package-lock.json ## install everything that checks and tests need; -j installs concurrently
 
 UV ?= uv
 # The client is installed from this tree.
@@ -103,7 +108,7 @@ demo: $(VENV)/dev.stamp ## ingest the example handbook into a running service an
 # -- development --------------------------------------------------------------------------------
 
 .PHONY: test
-test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp clients/node/node_modules/.package-lock.json tests/gateway/node/node_modules/.package-lock.json ## run all tests; make test TESTS=tests/unit runs some
+test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json tests/gateway/node/node_modules/.package-lock.json tests/node/ecosystem/node_modules/.package-lock.json ## run all tests; make test TESTS=tests/unit runs some
 	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile $(TESTS)
 
 .PHONY: test-fast
@@ -129,6 +134,10 @@ fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores and the gateway: ma
 .PHONY: soak
 soak: $(VENV)/dev.stamp ## run a mixed load with faults and check for leaks: make soak SOAK="--minutes 30 --store remote"
 	$(BIN)/python -m tests.soak $(SOAK)
+
+.PHONY: hostile
+hostile: $(VENV)/dev.stamp ## run hostile callers against a service under a memory limit: make hostile HOSTILE="--seconds 600"
+	$(BIN)/python -m tests.hostile.campaign $(HOSTILE)
 
 $(LITELLM_VENV)/litellm.stamp: requirements/litellm.txt | $(BIN)/python
 	$(PYTHON) -m venv --clear $(LITELLM_VENV)
@@ -220,4 +229,4 @@ release: $(VENV)/dev.stamp clients/node/node_modules/.package-lock.json ## build
 
 .PHONY: clean
 clean: ## remove everything that the other targets created, except ./data
-	rm -rf $(VENV) $(DEPLOY_VENV) $(AUDIT_VENV) $(LITELLM_VENV) build node_modules tests/gateway/node/node_modules clients/node/{node_modules,dist,build} .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis
+	rm -rf $(VENV) $(DEPLOY_VENV) $(AUDIT_VENV) $(LITELLM_VENV) build node_modules tests/gateway/node/node_modules tests/node/ecosystem/node_modules clients/node/{node_modules,dist,build} .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis

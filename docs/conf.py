@@ -4,6 +4,7 @@
 headings.
 """
 
+import importlib
 import re
 
 from sphinx.application import Sphinx
@@ -15,12 +16,21 @@ author = "the ragstore contributors"
 copyright = author
 release = __version__
 
-extensions = ["myst_parser", "sphinx_copybutton"]
+# autodoc imports a module with `TYPE_CHECKING` set, and LlamaIndex cannot be imported so. Once loaded, it stays.
+importlib.import_module("ragstore_client.integrations.llamaindex")
+
+extensions = ["myst_parser", "sphinx_copybutton", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
 include_patterns = ["*.md", "docs/**", "clients/*/README.md", "examples/README.md"]
 exclude_patterns = ["**/node_modules", "build", "data", "**/.*", "clients/*/build", "clients/*/dist"]
 
 myst_heading_anchors = 3
+
+# The API reference. Docstrings mark code as Markdown does, and name types that have no page of their own.
+autodoc_typehints = "none"
+autodoc_member_order = "groupwise"
+default_role = "code"
+nitpick_ignore_regex = [(r"py:.*", r".*")]
 
 html_theme = "furo"
 html_title = f"ragstore {release}"

@@ -20,7 +20,7 @@ ROOT = HERE.parent
 FILES = ("embedded.txt", "build.txt", "dev.txt", "docs.txt", "deploy.txt", "audit.txt", "litellm.txt")
 """Lock files of the service, and of its build, tests, documentation and checks."""
 
-FOLDERS = (".", "clients/node")
+FOLDERS = (".", "clients/node", "tests/node/ecosystem")
 """Folders with a package-lock.json."""
 
 

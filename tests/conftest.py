@@ -31,6 +31,8 @@ PROCESS_FIXTURES = frozenset(
         "archive_store",
         "gateway",
         "chat_gateway",
+        "storeless_gateway",
+        "slow_store_gateway",
     }
 )
 """Fixtures that start a process. Each other one that does so depends on one of these."""
@@ -49,6 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
     config.addinivalue_line("markers", "process: the test starts a process")
+    config.addinivalue_line("markers", "benchmark: set by langchain-tests, whose plugin for it is switched off")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

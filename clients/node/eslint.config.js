@@ -1,7 +1,7 @@
 import tseslint from "typescript-eslint";
 
 export default tseslint.config(
-  { ignores: ["**/dist/", "**/build/", "**/schema.d.ts"] },
+  { ignores: ["**/dist/", "**/build/", "**/schema.d.ts", "tests/node/ecosystem/"] },
   {
     files: ["**/*.ts"],
     extends: [tseslint.configs.strictTypeChecked, tseslint.configs.stylisticTypeChecked],

@@ -39,8 +39,7 @@ async def _ask(url: str, question: str, collection: str, top_k: int, model: str)
         vector = (await gateway.embed([question]))[0]
         found = await gateway.store.query(collection, vector, top_k=top_k)
         for number, match in enumerate(found.results, 1):
-            score = "" if match.score is None else f" {match.score:.2f}"
-            click.echo(f"[{number}]{score} {match.metadata.get('source', match.id)}: {_excerpt(match.text)}")
+            click.echo(f"[{number}] {match.score:.2f} {match.metadata.get('source', match.id)}: {_excerpt(match.text)}")
         if await gateway.can_chat():
             chosen = model or await gateway.rag_model()
             click.echo(f"\n{await gateway.chat(question, chosen)}")

@@ -27,6 +27,7 @@ from ragstore.api.routes.documents import DocumentsController
 from ragstore.api.routes.query import query, query_collection
 from ragstore.api.routes.service import describe, health, live, openapi_document, ready
 from ragstore.api.routes.stream import stream_documents
+from ragstore.api.split_documents import MAX_DOCUMENT_BYTES
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.embedded.backend import EmbeddedBackend
@@ -177,7 +178,8 @@ def create_litestar(
 
     stores = StoreRegistry(create_stack, TenantDatabase(settings.chroma_tenant, settings.chroma_database))
     decoder = DocumentsDecoder(settings.max_batch_size)
-    stream_config = StreamConfig(settings.max_batch_size, settings.max_body_bytes, stopping or threading.Event())
+    max_line_bytes = min(settings.max_body_bytes, MAX_DOCUMENT_BYTES)
+    stream_config = StreamConfig(settings.max_batch_size, max_line_bytes, stopping or threading.Event())
     return SERVICE.litestar(
         [
             CollectionsController,
@@ -202,6 +204,7 @@ def create_litestar(
             "store_kind": Provide(lambda: settings.store, sync_to_thread=False),
             "collection": Provide(parameters.collection, sync_to_thread=False),
             "decoder": Provide(lambda: decoder, sync_to_thread=False),
+            "key_ring": Provide(lambda: keys, sync_to_thread=False),
             "stream_config": Provide(lambda: stream_config, sync_to_thread=False),
             "requested_id": Provide(parameters.requested_id, sync_to_thread=False),
         },

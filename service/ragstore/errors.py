@@ -45,7 +45,7 @@ No error text repeats a document's text, a metadata value or an embedding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Self
 
 from ragstore.kit.errors import (
     BodyTooLarge,
@@ -90,6 +90,16 @@ class BatchTooLarge(InvalidDocuments):
     def __init__(self, limit: int, count: int | None = None) -> None:
         message = f"At most {limit} documents fit in one request; this one has {'more' if count is None else count}"
         super().__init__(message, [FieldError("$.documents", message)])
+
+    @classmethod
+    def by_values(cls, limit: int) -> Self:
+        """The error for more metadata values than one request may write.
+
+        Args:
+            limit: maximum number of metadata values of all documents together.
+        """
+        message = f"The documents of one request must not have more than {limit} metadata values together"
+        return cls(limit).with_detail(message, [FieldError("$.documents", message)])
 
 
 class InvalidFilter(InvalidRequest):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+
+import msgspec
 import numpy as np
 import pytest
 
@@ -196,3 +199,16 @@ def test_the_code_of_a_collection_that_failed_is_exposed(make_client: ClientFact
     with scripted_server(Response(200, {"results": [], "count": 0, "errors": failed})) as server:
         found = make_client(server.url).query_collections(["a", "b"], [1.0])
     assert [(error.collection, error.code) for error in found.errors] == [("a", "dimension_mismatch"), ("b", None)]
+
+
+def test_vectors_are_read_as_bytes_where_the_service_can_send_them(make_client: ClientFactory) -> None:
+    document = {"id": "a", "text": "x", "metadata": {"n": 1}, "embedding": struct.pack("<2f", 0.5, 1.0)}
+    page = msgspec.msgpack.encode({"documents": [document], "count": 1, "total": None})
+    found = msgspec.msgpack.encode({"results": [document | {"distance": 0.5, "score": None}], "count": 1})
+    with scripted_server(Response(200, page), Response(200, found)) as server:
+        client = make_client(server.url)
+        assert client.list_documents("abc", include_embeddings=True).documents[0].embedding == [0.5, 1.0]
+        (match,) = client.query("abc", [1.0], include_embeddings=True).results
+    assert (match.distance, match.embedding) == (0.5, [0.5, 1.0])
+    assert not match.score > 0
+    assert "application/msgpack" in server.requests[0].headers["accept"]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstore_client import Client, InvalidInput, NewDocument
+from ragstore_client import Base64, Client, InvalidInput
 from ragstore_client.evaluation import Question, evaluate, ndcg, read_questions, recall
 from tests.support.servers import Served
 
@@ -80,7 +80,9 @@ def test_a_line_that_is_no_question_is_named(tmp_path: Path) -> None:
 def handbook_collection(store: Client, client_collection: str) -> str:
     """The passages of the handbook example."""
     lines = (HANDBOOK / "passages.jsonl").read_text().splitlines()
-    store.upsert_documents(client_collection, [NewDocument(**json.loads(line)) for line in lines])
+    store.upsert_documents(
+        client_collection, [{**row, "embedding": Base64(row["embedding"])} for row in map(json.loads, lines)]
+    )
     return client_collection
 
 

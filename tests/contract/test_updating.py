@@ -162,7 +162,13 @@ def test_concurrent_updates_of_one_document_are_all_applied(http: httpx.Client, 
 def test_updates_beside_one_that_fails_are_applied(http: httpx.Client, stored: str) -> None:
     with ThreadPoolExecutor(8) as threads:
         names = ["a", "nowhere"] * 8
-        responses = list(threads.map(lambda job: update(http, stored, **{job[1]: {f"k{job[0]}": 1}}), enumerate(names)))
+
+        def update_one(job: tuple[int, str]) -> httpx.Response:
+            number, name = job
+            body = {"documents": [{"id": name, "metadata": {f"k{number}": 1}}], "mode": "merge"}
+            return http.patch(documents_path(stored), json=body)
+
+        responses = list(threads.map(update_one, enumerate(names)))
     assert [response.status_code for response in responses] == [200, 404] * 8
     assert metadata_of(http, stored, "a") == {**STORED, **{f"k{number}": 1 for number in range(0, 16, 2)}}
 

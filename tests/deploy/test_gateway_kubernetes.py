@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -43,7 +45,7 @@ def container() -> Manifest:
 def test_it_has_what_replicas_need() -> None:
     assert manifests().keys() == {
         *("ServiceAccount", "ConfigMap", "Service", "Deployment", "PodDisruptionBudget"),
-        *("NetworkPolicy", "ServiceMonitor"),
+        "NetworkPolicy",
     }
 
 
@@ -86,4 +88,17 @@ def test_a_call_from_the_gateway_reaches_the_store() -> None:
 
 def test_requests_in_flight_complete_before_the_pod_is_killed() -> None:
     seconds = pod()["terminationGracePeriodSeconds"]
-    assert seconds > container()["lifecycle"]["preStop"]["sleep"]["seconds"] + load({}).shutdown_seconds
+    variables = {pair["name"]: pair.get("value", "") for pair in container()["env"]}
+    settings = load({"RAGSTORE_GATEWAY_DRAIN_SECONDS": variables["RAGSTORE_GATEWAY_DRAIN_SECONDS"]})
+    assert settings.drain_seconds >= 5
+    assert seconds > settings.drain_seconds + settings.shutdown_seconds
+    assert "lifecycle" not in container()
+
+
+def test_a_component_adds_the_scrape_configuration(tmp_path: Path) -> None:
+    folders = {"resources": KUBERNETES / "gateway", "components": KUBERNETES / "components/gateway-monitoring"}
+    kustomization = {key: [os.path.relpath(folder, tmp_path.resolve())] for key, folder in folders.items()}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    (monitor,) = [each for each in yaml.safe_load_all(render(tmp_path)) if each["kind"] == "ServiceMonitor"]
+    labels = manifests()["Service"]["metadata"]["labels"].items()
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= labels

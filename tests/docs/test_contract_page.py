@@ -9,8 +9,10 @@ from http import HTTPStatus
 import pytest
 
 from ragstore import errors
-from ragstore.api import parameters, schemas
+from ragstore.api import parameters, schemas, split_documents
+from ragstore.kit import value_count
 from ragstore.kit.errors import error_classes
+from ragstore.model import metadata
 from ragstore.model.filters import grammar, where, where_document
 from ragstore.settings import Settings
 from tests.support.pages import ROOT, text_of
@@ -26,7 +28,12 @@ OPERATIONS = {
 
 LIMITS = {
     "a request's body": Settings().max_body_bytes // 2**20,
+    "a body that stores no documents, such as a query": Settings().max_small_body_bytes // 2**20,
+    "a document in a body": split_documents.MAX_DOCUMENT_BYTES // 2**20,
+    "a line of a stream; the stream itself has no limit": split_documents.MAX_DOCUMENT_BYTES // 2**20,
+    "values of a document, or of a body that stores no documents, also in ignored fields": value_count.MAX_VALUES,
     "documents in a write": Settings().max_batch_size,
+    "metadata values of all documents in a write": metadata.MAX_REQUEST_VALUES,
     "documents in a page": parameters.MAX_PAGE,
     "ids in a URL": parameters.MAX_URL_IDS,
     "ids in a body": schemas.MAX_IDS,

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.support.gateways import start_gateway
+from tests.support.gateways import start_gateway, start_model
 from tests.support.servers import Served, running, start_chroma, start_service
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,7 +59,10 @@ def campaign(target: str, seconds: int, examples: int) -> subprocess.CompletedPr
             with running(start_service(path)) as service:
                 return fuzz(service, seconds, examples)
         if target == "gateway":
-            with running(start_gateway(path)) as service:
+            with (
+                running(start_model(path)) as model,
+                running(start_gateway(path, {"RAGSTORE_GATEWAY_UPSTREAM_URL": f"{model.url}/v1"})) as service,
+            ):
                 return fuzz(service, seconds, examples)
         with (
             running(start_chroma(path)) as chroma,

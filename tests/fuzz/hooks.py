@@ -82,6 +82,9 @@ def _valid_body(operation: str, body: dict[str, Any]) -> dict[str, Any]:
     if isinstance(valid.get("metadata"), dict) and operation in ("createCollection", "updateCollectionMetadata"):
         # It must equal the collection's distance, or `distance`.
         valid["metadata"].pop("hnsw:space", None)
+    if operation == "createEmbeddings":
+        # The built-in model has one dimension.
+        valid.pop("dimensions", None)
     if operation == "deleteDocumentsByBody" and not valid.get("ids"):
         # A filter such as {"$and": [{}]} selects everything, which a deletion rejects.
         valid["where"] = {"layer": "chunk"}

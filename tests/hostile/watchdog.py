@@ -1,4 +1,4 @@
-"""What the watchdog of a service saw."""
+"""Observations of a service with a watchdog."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.servers import Served, free_port, start_process
 
 
 class Watched(msgspec.Struct, frozen=True):
-    """What happened in the service since the last look.
+    """Observations since the last look.
 
     Attributes:
         pause_seconds: worst time for which the event loop did not turn.
@@ -37,5 +37,5 @@ def start_watched(folder: Path, environ: Mapping[str, str]) -> Served:
 
 
 def watched(http: httpx.Client) -> Watched:
-    """What happened since the last look."""
+    """The observations since the last look."""
     return msgspec.json.decode(http.get("/watchdog").content, type=Watched)

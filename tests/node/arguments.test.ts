@@ -10,7 +10,6 @@ import { afterEach, describe, test } from "node:test";
 import {
   CallTimeout,
   Client,
-  type ClientOptions,
   CollectionMismatch,
   Conflict,
   ConnectFailed,
@@ -51,6 +50,9 @@ describe("options", () => {
     ["count", (options) => client.count("abc", options)],
     ["getDocument", (options) => client.getDocument("abc", "a", options)],
     ["getDocuments", (options) => client.getDocuments("abc", ["a"], options)],
+    ["documentExists", (options) => client.documentExists("abc", "a", options)],
+    ["updateDocuments", (options) => client.updateDocuments("abc", {}, options)],
+    ["openapi", (options) => client.openapi(options)],
     ["deleteDocuments", (options) => client.deleteDocuments("abc", options)],
     ["emptyCollection", (options) => client.emptyCollection("abc", options)],
     ["info", (options) => client.info(options)],
@@ -100,7 +102,7 @@ describe("options", () => {
       { fetch: "fetch" },
     ];
     for (const options of wrong) {
-      assert.throws(() => new Client(URL, options as ClientOptions), InvalidConfiguration, JSON.stringify(options));
+      assert.throws(() => new Client(URL, options), InvalidConfiguration, JSON.stringify(options));
     }
     for (const options of [{ timeoutMs: null }, { timeoutMs: Infinity }, { retries: 0 }, { retries: NO_RETRIES }]) {
       assert.ok(new Client(URL, options));
@@ -122,7 +124,7 @@ describe("the options of a call", () => {
         const client = new Client(url, { headers: { "X-Tenant": "a", "x-request-id": "r0" }, retries: { baseMs: 1 } });
         await client.getCollection("abc", { headers: { "X-TENANT": "b", traceparent: "t" }, requestId: "r1" });
         assert.deepEqual(
-          received.map(({ headers }) => [headers["x-tenant"], headers["traceparent"], headers["x-request-id"]]),
+          received.map(({ headers }) => [headers["x-tenant"], headers.traceparent, headers["x-request-id"]]),
           [
             ["b", "t", "r1"],
             ["b", "t", "r1"],
@@ -164,7 +166,7 @@ describe("the options of a call", () => {
         const [only] = received;
         assert.equal(received.length, 1);
         assert.deepEqual(
-          [only?.headers["x-tenant"], only?.headers["traceparent"], only?.headers.authorization],
+          [only?.headers["x-tenant"], only?.headers.traceparent, only?.headers.authorization],
           ["a", "t", `Basic ${Buffer.from("user:secret").toString("base64")}`],
         );
       },
@@ -187,8 +189,8 @@ describe("the environment", () => {
         reply(response, 200, COLLECTION);
       },
       async (url, received) => {
-        process.env["RAGSTORE_URL"] = url;
-        process.env["RAGSTORE_API_KEY"] = "from-env";
+        process.env.RAGSTORE_URL = url;
+        process.env.RAGSTORE_API_KEY = "from-env";
         await new Client().getCollection("abc");
         await new Client(url, { apiKey: "from-options" }).getCollection("abc");
         await new Client(url, { apiKey: "" }).getCollection("abc");
@@ -382,7 +384,7 @@ describe("lists", () => {
         const documents = await new Client(url).getDocuments("abc", ["b", "missing", "a", "b"]);
         assert.deepEqual(
           documents.map(({ id }) => id),
-          ["b", "a", "b"],
+          ["b", "a"],
         );
       },
     );

@@ -33,7 +33,7 @@ describe("a vector store", () => {
       assert.deepEqual([first?.pageContent, first?.metadata], [TEXTS[1], { page: 1, "loc.lines.from": 1 }]);
       const scored = await store.similaritySearchWithScore(TEXTS[1] ?? "", 3);
       assert.ok((scored[0]?.[1] ?? 0) > 0.999 && (scored[0]?.[1] ?? 0) >= (scored[2]?.[1] ?? 9));
-      assert.equal((await client.getCollection(name)).metadata["embedding_model"], "made-up");
+      assert.equal((await client.getCollection(name)).metadata.embedding_model, "made-up");
       assert.equal(store._vectorstoreType(), "ragstore");
     });
   });

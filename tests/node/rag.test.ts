@@ -17,10 +17,10 @@ import {
   formatContext,
   formatPassages,
   type Logger,
+  type ProviderClass,
   ProviderRegistry,
   RagstoreProvider,
   registry,
-  type RetrievalProvider,
   Retriever,
   settingsFromEnv,
 } from "@ragstore/client/rag";
@@ -467,7 +467,7 @@ describe("providers", () => {
         [["absent", 404]],
       );
       const documents = await provider.documents(collection, { where: { layer: "chunk" }, limit: 2 });
-      assert.deepEqual([documents.length, documents[0]?.metadata["layer"]], [2, "chunk"]);
+      assert.deepEqual([documents.length, documents[0]?.metadata.layer], [2, "chunk"]);
     });
 
     test(`${name} that cannot be reached is unhealthy`, async () => {
@@ -491,17 +491,17 @@ describe("providers", () => {
   }
 
   test("of other services are registered under a name of their own", () => {
-    class Elsewhere {
-      static readonly id = "elsewhere";
-      static readonly title = "Elsewhere";
-      static readonly capabilities = RagstoreProvider.capabilities;
-      static getConnectionSchema = () => RagstoreProvider.getConnectionSchema();
-      static connect = (configuration: object): RetrievalProvider => RagstoreProvider.connect(configuration);
-    }
+    const elsewhere: ProviderClass = {
+      id: "elsewhere",
+      title: "Elsewhere",
+      capabilities: RagstoreProvider.capabilities,
+      getConnectionSchema: () => RagstoreProvider.getConnectionSchema(),
+      connect: (configuration) => RagstoreProvider.connect(configuration),
+    };
     const own = new ProviderRegistry();
-    assert.equal(own.register(Elsewhere), Elsewhere);
-    own.register(Elsewhere);
-    assert.throws(() => own.register(class Second extends Elsewhere {}), ProviderExists);
+    assert.equal(own.register(elsewhere), elsewhere);
+    own.register(elsewhere);
+    assert.throws(() => own.register({ ...elsewhere }), ProviderExists);
     assert.ok(own.select("elsewhere", { url: RAGSTORE }) instanceof RagstoreProvider);
     assert.throws(() => own.select("nowhere", {}), { name: UnknownProvider.name, message: /registered: elsewhere$/ });
   });

@@ -10,6 +10,8 @@ import {
   Conflict,
   GatewayTimeout,
   BadRequest,
+  IngestionReport,
+  InvalidInput,
   NotFound,
   PayloadTooLarge,
   type Progress,
@@ -30,40 +32,22 @@ const client = new Client(serviceUrl("RAGSTORE_TEST_URL"));
 describe("5,000 documents", () => {
   const name = `node-${randomUUID()}`;
   const seen: Progress[] = [];
-  let ahead = 0;
 
   before(async () => {
     await client.createCollection(name, { metadata: { language: "en" }, embeddingModel: "made-up" });
-    let done = 0;
-    async function* source() {
-      for (const made of documents(COUNT)) {
-        ahead = Math.max(ahead, pulled - done);
-        pulled += 1;
-        if (pulled % 1000 === 0) {
-          await sleep(1);
-        }
-        yield made;
-      }
-    }
-    let pulled = 0;
-    const summary = await client.ingestAll(name, source(), {
-      concurrency: CONCURRENCY,
+    // One request at a time, because the tests below rely on the order of insertion.
+    const summary = await client.ingestAll(name, documents(COUNT), {
+      concurrency: 1,
       batchDocuments: BATCH,
       onProgress: (progress) => {
         seen.push(progress);
-        done = progress.stored + progress.failed;
       },
     });
     const requests = COUNT / BATCH;
-    assert.deepEqual({ ...summary }, { read: COUNT, stored: COUNT, failed: 0, requests, failures: [] });
+    assert.deepEqual(summary, new IngestionReport({ read: COUNT, stored: COUNT, failed: 0, requests }, []));
   });
 
   after(() => client.deleteCollection(name));
-
-  test("documents are read ahead only for requests in flight", () => {
-    assert.ok(ahead <= CONCURRENCY * BATCH, `${ahead} were read ahead`);
-    assert.ok(ahead > BATCH, "only one request was in flight");
-  });
 
   test("progress is reported after each batch", () => {
     assert.deepEqual(
@@ -91,7 +75,7 @@ describe("5,000 documents", () => {
   });
 
   test("embeddings are returned as they were sent", async () => {
-    const { embedding } = await client.getDocument(name, "handbook:chunk:17", { include: ["embedding"] });
+    const { embedding } = await client.getDocument(name, "handbook:chunk:17", { includeEmbeddings: true });
     assert.equal(embedding?.length, DIMENSION);
     // With the cosine distance, Chroma stores unit vectors: the last bit may differ.
     assert.ok(vector(17).every((value, index) => Math.abs(value - (embedding[index] ?? 9)) < 1e-6));
@@ -134,7 +118,7 @@ describe("5,000 documents", () => {
     const second = await client.listDocuments(name, { limit: 10, offset: 10 });
     assert.deepEqual([second.count, second.total], [10, COUNT]);
     assert.equal(second.documents[0]?.id, "handbook:chunk:10");
-    const uncounted = await client.listDocuments(name, { limit: 1, total: false, include: ["embedding"] });
+    const uncounted = await client.listDocuments(name, { limit: 1, total: false, includeEmbeddings: true });
     assert.equal(uncounted.total, null);
     assert.equal(uncounted.documents[0]?.embedding?.length, DIMENSION);
     const all = await collect(client.iterDocuments(name, { where: { draft: true }, pageSize: 700, offset: 1 }));
@@ -157,7 +141,7 @@ describe("5,000 documents", () => {
       topK: 10,
       where: { layer: "section", page_number: { $lt: 50 } },
       whereDocument: { $contains: "handbook" },
-      include: ["embedding"],
+      includeEmbeddings: true,
     });
     assert.equal(filtered.count, 10);
     for (const { metadata, embedding } of filtered.results) {
@@ -180,6 +164,34 @@ describe("5,000 documents", () => {
   });
 });
 
+test("documents are read ahead only for requests in flight", async () => {
+  await withCollection(client, async (name) => {
+    let pulled = 0;
+    let ahead = 0;
+    let done = 0;
+    async function* source() {
+      for (const made of documents(COUNT, 4)) {
+        ahead = Math.max(ahead, pulled - done);
+        pulled += 1;
+        if (pulled % 1000 === 0) {
+          await sleep(1);
+        }
+        yield made;
+      }
+    }
+    const { stored } = await client.ingestAll(name, source(), {
+      concurrency: CONCURRENCY,
+      batchDocuments: BATCH,
+      onProgress: (progress) => {
+        done = progress.stored + progress.failed;
+      },
+    });
+    assert.equal(stored, COUNT);
+    assert.ok(ahead <= CONCURRENCY * BATCH, `${ahead} were read ahead`);
+    assert.ok(ahead > BATCH, "only one request was in flight");
+  });
+});
+
 test("deleting", async () => {
   await withCollection(client, async (name) => {
     await client.ingestAll(name, documents(100, 4));
@@ -194,6 +206,114 @@ test("deleting", async () => {
     assert.equal((await client.listDocuments(name)).total, 77);
     assert.equal((await client.emptyCollection(name)).countDeleted, 77);
     assert.equal((await client.getCollection(name)).count, 0);
+  });
+});
+
+test("a collection's handle has its calls", async () => {
+  const handle = client.collection(`node-${randomUUID()}`);
+  assert.equal(await handle.exists(), false);
+  const created = await handle.create({ distance: "l2", hnsw: { efSearch: 200 } });
+  assert.deepEqual([created.name, created.distance], [handle.name, "l2"]);
+  try {
+    assert.equal(await handle.exists(), true);
+    await handle.addDocuments([document(0, 4)]);
+    await handle.upsertDocuments(documents(10, 4));
+    assert.equal((await collect(handle.ingest(documents(20, 4)))).length, 20);
+    assert.equal((await handle.ingestAll(documents(30, 4))).stored, 30);
+    assert.deepEqual([await handle.count(), await handle.count({ where: { layer: "section" } })], [30, 6]);
+    assert.equal((await handle.get()).count, 30);
+    assert.equal((await handle.listDocuments({ limit: 3 })).count, 3);
+    assert.equal((await collect(handle.iterDocuments({ pageSize: 7 }))).length, 30);
+    assert.equal((await handle.getDocument("handbook:chunk:3")).id, "handbook:chunk:3");
+    assert.equal((await handle.query(vector(3, 4), { topK: 1 })).results[0]?.id, "handbook:chunk:3");
+    assert.deepEqual((await handle.metadataValues("layer")).values, ["chunk", "section"]);
+    assert.equal((await handle.updateMetadata({ edition: 2 })).metadata.edition, 2);
+    assert.equal((await handle.updateDocuments({ "handbook:chunk:3": { page_number: 7 } })).count, 1);
+    assert.equal(await handle.documentExists("handbook:chunk:3"), true);
+    assert.equal((await handle.deleteDocuments({ ids: ["handbook:chunk:3"] })).count, 1);
+    assert.equal(await handle.documentExists("handbook:chunk:3"), false);
+    assert.equal((await handle.empty()).countDeleted, 29);
+  } finally {
+    await handle.delete();
+  }
+  const error = await rejection(client.createCollection(handle.name, { hnsw: { ef_search: 3 } as object }), InvalidInput);
+  assert.match(error.message, /hnsw: unknown option 'ef_search'; the option is 'efSearch'/);
+});
+
+test("documents by their ids, however many, in their order", async () => {
+  await withCollection(client, async (name) => {
+    await client.ingestAll(name, documents(1300, 2));
+    const ids = Array.from({ length: 1300 }, (_, number) => `handbook:chunk:${1299 - number}`);
+    const found = await client.getDocuments(name, [...ids, "missing"], { includeEmbeddings: true });
+    assert.deepEqual(
+      found.map(({ id }) => id),
+      ids,
+    );
+    assert.equal(found[0]?.embedding?.length, 2);
+    assert.equal((await client.listDocuments(name, { ids: ids.slice(0, 300) })).count, 300);
+    assert.equal((await client.listDocuments(name, { limit: 1200 })).count, 1200);
+  });
+});
+
+test("the metadata of documents are changed, and nothing else", async () => {
+  await withCollection(client, async (name) => {
+    const id = "handbook:chunk:1";
+    await client.upsertDocuments(name, documents(3, 4));
+    const before = await client.getDocument(name, id, { includeEmbeddings: true });
+    const merged = await client.updateDocuments(name, { [id]: { draft: null, edition: 2 } });
+    assert.deepEqual([merged.count, merged.mode], [1, "merge"]);
+    const metadata = { layer: "chunk", page_number: 1, edition: 2 };
+    assert.deepEqual(await client.getDocument(name, id, { includeEmbeddings: true }), { ...before, metadata });
+    await client.updateDocuments(name, new Map([[id, { edition: 3 }]]), { replace: true });
+    assert.deepEqual((await client.getDocument(name, id)).metadata, { edition: 3 });
+    const missing = await rejection(client.updateDocuments(name, { [id]: { edition: 4 }, none: {} }), NotFound);
+    assert.equal(missing.code, "documents_not_found");
+    const wrong = await rejection(client.updateDocuments(name, { [id]: { edition: Number.NaN } }), InvalidInput);
+    assert.match(wrong.message, /\$\.documents\[0\]\.metadata\.edition$/);
+    assert.deepEqual((await client.getDocument(name, id)).metadata, { edition: 3 });
+  });
+});
+
+test("texts are left out on request", async () => {
+  await withCollection(client, async (name) => {
+    await client.upsertDocuments(name, documents(3, 4));
+    const without = { includeTexts: false };
+    const found = [
+      ...(await client.listDocuments(name, without)).documents,
+      ...(await client.listDocuments(name, { ...without, where: { draft: true } })).documents,
+      ...(await collect(client.iterDocuments(name, without))),
+      ...(await client.getDocuments(name, ["handbook:chunk:1"], without)),
+      ...(await client.query(name, vector(1, 4), without)).results,
+      ...(await client.queryCollections([name], vector(1, 4), without)).results,
+    ];
+    assert.equal(found.length, 3 + 2 + 3 + 1 + 3 + 3);
+    assert.ok(found.every(({ text }) => text === ""));
+  });
+});
+
+test("several queries in one call have their results in order", async () => {
+  await withCollection(client, async (name) => {
+    await client.ingestAll(name, documents(50, 8));
+    const numbers = Array.from({ length: 20 }, (_, number) => number * 2);
+    const found = await client.queryBatch(name, numbers.map((number) => vector(number, 8)), { topK: 1 });
+    assert.deepEqual(
+      found.map(({ results }) => results[0]?.id),
+      numbers.map((number) => `handbook:chunk:${number}`),
+    );
+  });
+});
+
+test("collections are iterated over by pages", async () => {
+  await withCollection(client, async (first) => {
+    await withCollection(client, async (second) => {
+      const names: string[] = [];
+      for await (const { name, count } of client.iterCollections({ pageSize: 1, counts: true })) {
+        names.push(name);
+        assert.notEqual(count, null);
+      }
+      assert.ok(names.includes(first) && names.includes(second));
+      assert.equal(new Set(names).size, names.length);
+    });
   });
 });
 
@@ -218,9 +338,9 @@ test("collections and their metadata", async () => {
   await withCollection(client, async (name) => {
     const created = await client.createCollection(name, { getOrCreate: true });
     assert.equal(created.status, "exists");
-    const replaced = await client.updateCollectionMetadata(name, { language: "en", edition: 2 });
+    const replaced = await client.updateCollectionMetadata(name, { language: "en", edition: 2 }, { merge: false });
     assert.deepEqual([replaced.merge, replaced.metadata], [false, { language: "en", edition: 2 }]);
-    const merged = await client.updateCollectionMetadata(name, { edition: null, reviewed: true }, { merge: true });
+    const merged = await client.updateCollectionMetadata(name, { edition: null, reviewed: true });
     assert.deepEqual([merged.merge, merged.metadata], [true, { language: "en", reviewed: true }]);
     const listed = await client.listCollections({ limit: 1 });
     assert.equal(listed.count, 1);
@@ -234,6 +354,9 @@ test("service info and health", async () => {
   assert.equal((await client.info()).name, "ragstore");
   assert.equal((await client.health()).status, "healthy");
   assert.equal((await client.ready()).status, "ready");
+  assert.equal((await client.live()).status, "alive");
+  assert.match(await client.metrics(), /^# HELP /m);
+  assert.match(await client.openapi(), /^\{/);
 });
 
 describe("errors of the contract", () => {
@@ -301,6 +424,28 @@ describe("errors of the contract", () => {
       assert.equal((await client.getCollection(name)).count, 39);
     });
   });
+
+  const bad: [string, ReadonlySet<number>, object][] = [
+    ["one document with a wrong dimension, the first of a new collection", new Set([0]), { embedding: [1, 2, 3] }],
+    ["250 documents in a batch", new Set(Array.from({ length: 250 }, (_, n) => n * 3)), { metadata: { "": 1 } }],
+  ];
+  for (const [which, indexes, spoil] of bad) {
+    test(`of 1,500 documents, exactly the bad ones fail: ${which}`, async () => {
+      await withCollection(client, async (name) => {
+        const made = [...documents(1500, 8)].map((one, index) => (indexes.has(index) ? { ...one, ...spoil } : one));
+        const report = await client.ingestAll(name, made, { concurrency: 1 });
+        assert.deepEqual(
+          report.failures.map(({ index, id, error }) => [index, id, error.constructor]),
+          Array.from(indexes, (index) => [index, `handbook:chunk:${index}`, BadRequest]),
+        );
+        for (const { index, error } of report.failures) {
+          assert.ok(error.message.startsWith(`document ${index} ('handbook:chunk:${index}'): `), error.message);
+          assert.ok(error.message.includes(`$.documents[${index}]`), error.message);
+        }
+        assert.equal((await client.getCollection(name)).count, 1500 - indexes.size);
+      });
+    });
+  }
 
   test("413", async () => {
     const small = new Client(serviceUrl("RAGSTORE_TEST_AWAY_URL"), NO_RETRIES);

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.node_build import CLIENT, build, run
+from tests.support.node_build import CLIENT, build, run, run_in
 from tests.support.pages import blocks_of
 from tests.support.servers import free_port, running, start_service
 
@@ -20,7 +20,7 @@ TOOLS: Final = ECOSYSTEM / "node_modules"
 TSC: Final = CLIENT / "node_modules" / ".bin" / "tsc"
 README: Final = "clients/node/README.md"
 
-STRICT: Final = {
+STRICT: Final[dict[str, object]] = {
     "strict": True,
     "noUncheckedIndexedAccess": True,
     "exactOptionalPropertyTypes": True,
@@ -31,7 +31,7 @@ STRICT: Final = {
     "emitDecoratorMetadata": True,
     "skipLibCheck": True,
 }
-COMPILERS: Final = {
+COMPILERS: Final[dict[str, dict[str, object]]] = {
     "node10": {"module": "CommonJS", "moduleResolution": "node10", "esModuleInterop": True},
     "node16, CommonJS": {"module": "Node16", "moduleResolution": "Node16"},
     "nodenext, ES modules": {"module": "NodeNext", "moduleResolution": "NodeNext"},
@@ -69,7 +69,7 @@ def environ(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
 EXPECTED: Final = {
     "stored": 299,
     "failed": ["7 d7 BadRequest"],
-    "nearest": "d42 Passage 42 – ä",
+    "nearest": "d42 Passage 42: ä",
     "listed": 300,
     "count": 9,
     "missing": "document_not_found",
@@ -84,12 +84,12 @@ def test_the_client_runs_in(runtime: str, project: Path, environ: dict[str, str]
         "bun": [str(next(TOOLS.glob("@oven/bun-*/bin/bun")))],
         "deno": [str(TOOLS / ".bin" / "deno"), "run", "--quiet", "--allow-net", "--allow-env"],
     }
-    printed = run(*commands[runtime], "in_process.mjs", cwd=project, **environ)
+    printed = run_in(project, *commands[runtime], "in_process.mjs", **environ)
     assert json.loads(printed) == EXPECTED
 
 
 def test_the_client_runs_in_a_browser(project: Path, environ: dict[str, str], tmp_path: Path) -> None:
-    printed = run("node", "in_browser.mjs", str(project), cwd=ECOSYSTEM, TMPDIR=str(tmp_path), **environ)
+    printed = run_in(ECOSYSTEM, "node", "in_browser.mjs", str(project), TMPDIR=str(tmp_path), **environ)
     # A browser does not say why a connection failed.
     assert json.loads(printed) == {**EXPECTED, "refused": "true,false,true", "nodes": []}
 
@@ -104,7 +104,7 @@ def test_an_application_compiles_with(compiler: str, project: Path) -> None:
     options = {**STRICT, **COMPILERS[compiler], "outDir": "out", "rootDir": "."}
     (folder / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "include": ["*.ts"]}))
     run(str(TSC), "-p", str(folder))
-    printed = run("node", "out/application.js", cwd=folder)
+    printed = run_in(folder, "node", "out/application.js")
     assert printed == "ragstore,chroma the boiler 0 a stored function NotFound RagstoreVectorStore\n"
 
 
@@ -115,7 +115,7 @@ def test_jest_loads_the_client(project: Path) -> None:
     (folder / "package.json").write_text(
         json.dumps({"jest": {"testEnvironment": str(TOOLS / "jest-environment-node")}})
     )
-    run(str(TOOLS / ".bin" / "jest"), "--rootDir", str(folder), "--ci", "--watchman=false", "--no-cache", cwd=folder)
+    run_in(folder, str(TOOLS / ".bin" / "jest"), "--rootDir", str(folder), "--ci", "--watchman=false", "--no-cache")
 
 
 def test_the_examples_of_the_page_compile_under_strict(project: Path) -> None:
@@ -135,7 +135,12 @@ def test_the_declarations_are_checked_as_a_library(project: Path) -> None:
     folder.mkdir()
     (folder / "index.mts").write_text('export * from "@ragstore/client";\nexport * from "@ragstore/client/rag";\n')
     modules = COMPILERS["nodenext, ES modules"]
-    library = {"skipLibCheck": False, "skipDefaultLibCheck": True, "types": [], "lib": ["ES2023", "DOM"]}
+    library: dict[str, object] = {
+        "skipLibCheck": False,
+        "skipDefaultLibCheck": True,
+        "types": [],
+        "lib": ["ES2023", "DOM"],
+    }
     options = {**STRICT, **modules, **library, "noEmit": True}
     (folder / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "include": ["*.mts"]}))
     run(str(TSC), "-p", str(folder))

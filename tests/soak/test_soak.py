@@ -29,3 +29,17 @@ def test_a_load_with_faults_loses_no_document_and_leaks_no_file_or_thread(store:
     acknowledged = re.search(r"documents sent / acknowledged \| \d+ / (\d+)", run.stdout)
     assert acknowledged is not None
     assert int(acknowledged[1]) > 50
+
+
+def test_a_load_with_faults_on_the_gateways_chat_leaves_the_books_correct_and_leaks_nothing() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.soak.gateway", "--minutes", "0.04", "--round", "3"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    print(run.stdout, run.stderr)
+    assert run.returncode == 0
+    assert run.stdout.rstrip().endswith("passed")

@@ -326,7 +326,7 @@ async def test_connections_that_chroma_closes_between_calls_are_replaced(
             assert await store.count(name) == index + 1
             assert len((await store.query(name, [make_query(1, 2, top_k=1)])).matches[0].ids) == 1
         await add_documents(store, name, batch("b", "c"))
-        assert (await store.status()).collections_count > 0
+        assert (await store.status()).collections_count
         await store.delete_collection(name)
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.support.pages import ROOT
 from tests.support.servers import Served, free_port, start_process
 
 
@@ -36,4 +37,21 @@ def start_gateway(
         settings,
     )
     served.wait_until_ready("/health/ready" if ready else "/health/live")
+    return served
+
+
+def start_model(folder: Path) -> Served:
+    """Start the model server of the examples, which has OpenAI's API and no model.
+
+    Args:
+        folder: where its log goes.
+    """
+    port = free_port()
+    served = start_process(
+        [sys.executable, str(ROOT / "examples/extractive_model.py"), "--port", str(port)],
+        f"http://127.0.0.1:{port}",
+        folder / "model.log",
+        {},
+    )
+    served.wait_until_ready("/v1/models")
     return served

@@ -18,15 +18,19 @@ _SOURCES: Final = (
     "clients/node/package.json",
     "clients/node/tsconfig.json",
     "clients/node/tsconfig.cjs.json",
-    "tests/node",
 )
 
 
-def run(*command: str, cwd: Path = CLIENT, **environ: str) -> str:
-    """Run a command in the client's folder, or in another one, and return its output. It must succeed."""
+def run(*command: str, **environ: str) -> str:
+    """Run a command in the client's folder and return its output. It must succeed."""
+    return run_in(CLIENT, *command, **environ)
+
+
+def run_in(folder: Path, *command: str, **environ: str) -> str:
+    """Run a command in a folder and return its output. It must succeed."""
     completed = subprocess.run(
         command,
-        cwd=cwd,
+        cwd=folder,
         env={**os.environ, **environ},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -51,5 +55,6 @@ def build() -> None:
 
 def _newest() -> float:
     """Modification time of the newest source."""
-    files = [file for name in _SOURCES for file in [ROOT / name, *(ROOT / name).rglob("*.ts*")]]
+    files = [file for name in _SOURCES for file in [ROOT / name, *(ROOT / name).rglob("*")]]
+    files += (ROOT / "tests" / "node").glob("*.ts*")
     return max(file.stat().st_mtime for file in files if file.is_file())

@@ -77,13 +77,15 @@ class Duplex:
 
 
 @contextmanager
-def duplex(url: str, collection: str, mode: str = "add", timeout: float = 60) -> Iterator[Duplex]:
-    """Start a stream."""
+def duplex(url: str, collection: str, mode: str = "add", timeout: float = 60, key: str = "") -> Iterator[Duplex]:
+    """Start a stream, with a key if one is given."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=timeout)
     connection.putrequest("POST", stream_path(collection, mode))
     connection.putheader("Content-Type", "application/x-ndjson")
     connection.putheader("Transfer-Encoding", "chunked")
+    if key:
+        connection.putheader("X-API-Key", key)
     connection.endheaders()
     try:
         yield Duplex(connection)

@@ -33,8 +33,8 @@ def events(served: Served, name: str) -> list[dict[str, Any]]:
     return [line for line in lines(served) if line["event"] == name]
 
 
-@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
-def test_start_and_end_are_logged_and_both_signals_exit_with_0(
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_start_and_end_are_logged_and_each_signal_exits_with_0(
     tmp_path: Path, chroma: Served, stop: signal.Signals
 ) -> None:
     address = chroma.url.replace("//", "//user:canary@")
@@ -46,7 +46,7 @@ def test_start_and_end_are_logged_and_both_signals_exit_with_0(
     assert (started["store"], started["access"], started["pid"]) == ("remote", "open", served.process.pid)
     assert re.fullmatch(r"\d+\.\d+\.\d+", started["version"])
     assert started["chroma"] == chroma.url.replace("//", "//***@")
-    assert stopping["reason"] == stopped["reason"] == stop.name
+    assert stopping["reason"] == stopped["reason"] == (signal.SIGTERM if stop is signal.SIGHUP else stop).name
     assert stopped["requests_cut"] == 0
     assert "canary" not in served.log.read_text()
 

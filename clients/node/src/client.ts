@@ -89,7 +89,7 @@ export class Client {
     const client = new Client(this.baseUrl, { ...this.#options, ...options, headers });
     const { authorization } = this.#settings.headers;
     if (options.apiKey === undefined && authorization !== undefined) {
-      client.#settings.headers["authorization"] = authorization;
+      client.#settings.headers.authorization = authorization;
     }
     return client;
   }
@@ -136,7 +136,7 @@ export class Client {
     return await collections.collectionExists(this.#core, name, options);
   }
 
-  /** Replace a collection's metadata. With `merge`, change only the given keys; null removes a key. */
+  /** Change the given keys of a collection's metadata; null removes a key. With `merge: false`, replace all of it. */
   async updateCollectionMetadata(
     name: string,
     metadata: types.CollectionMetadata,
@@ -235,18 +235,42 @@ export class Client {
   async getDocument(
     collection: string,
     id: string,
-    options?: documents.IncludeOptions & CallOptions,
+    options?: documents.GetDocumentOptions & CallOptions,
   ): Promise<types.Document> {
     return await documents.getDocument(this.#core, collection, id, options);
   }
 
-  /** Get any number of documents by their ids, in the order of the ids. Ids that do not exist are left out. */
+  /** Get any number of documents by their ids, each once, in the order of the ids. Ids that do not exist are left out. */
   async getDocuments(
     collection: string,
     ids: Iterable<string>,
-    options?: documents.IncludeOptions & CallOptions,
+    options?: types.IncludeOptions & CallOptions,
   ): Promise<types.Document[]> {
     return await documents.getDocuments(this.#core, collection, ids, options);
+  }
+
+  /**
+   * Whether a document exists.
+   *
+   * @throws NotFound if the collection does not exist.
+   */
+  async documentExists(collection: string, id: string, options?: CallOptions): Promise<boolean> {
+    return await documents.documentExists(this.#core, collection, id, options);
+  }
+
+  /**
+   * Change the metadata of documents, all or none, in one request. Texts and embeddings stay as they are.
+   *
+   * @param updates the metadata by id. Keys that are not named stay, and null removes a key. With `replace`, keys that
+   *   are not named are removed.
+   * @throws NotFound if the collection, or one of the documents, does not exist. Nothing was changed.
+   */
+  async updateDocuments(
+    collection: string,
+    updates: types.DocumentUpdates,
+    options?: documents.UpdateOptions & CallOptions,
+  ): Promise<types.DocumentsUpdated> {
+    return await documents.updateDocuments(this.#core, collection, updates, options);
   }
 
   /** Delete documents by ids, by a filter, or by both. `count` is the number that the last attempt deleted. */
@@ -322,6 +346,11 @@ export class Client {
   /** The service's metrics in the format of Prometheus. */
   async metrics(options?: CallOptions): Promise<string> {
     return await this.#core.getText("metrics", "/metrics", options);
+  }
+
+  /** The service's OpenAPI document as JSON. */
+  async openapi(options?: CallOptions): Promise<string> {
+    return await this.#core.getText("openapi", "/openapi.json", options);
   }
 
   #sender(collection: string): Send {

@@ -2,7 +2,7 @@
 
 import type { Client } from "./client.js";
 import type { BatchOptions } from "./queries.js";
-import type { IncludeOptions } from "./documents.js";
+import type { GetDocumentOptions, UpdateOptions } from "./documents.js";
 import type { Documents, IngestOptions } from "./ingest.js";
 import type { IngestionReport, Outcome } from "./outcomes.js";
 import type { CallOptions } from "./transport.js";
@@ -92,13 +92,26 @@ export class CollectionHandle {
   }
 
   /** See `Client.getDocument`. */
-  async getDocument(id: string, options?: IncludeOptions & CallOptions): Promise<types.Document> {
+  async getDocument(id: string, options?: GetDocumentOptions & CallOptions): Promise<types.Document> {
     return await this.#client.getDocument(this.name, id, options);
   }
 
   /** See `Client.getDocuments`. */
-  async getDocuments(ids: Iterable<string>, options?: IncludeOptions & CallOptions): Promise<types.Document[]> {
+  async getDocuments(ids: Iterable<string>, options?: types.IncludeOptions & CallOptions): Promise<types.Document[]> {
     return await this.#client.getDocuments(this.name, ids, options);
+  }
+
+  /** See `Client.documentExists`. */
+  async documentExists(id: string, options?: CallOptions): Promise<boolean> {
+    return await this.#client.documentExists(this.name, id, options);
+  }
+
+  /** See `Client.updateDocuments`. */
+  async updateDocuments(
+    updates: types.DocumentUpdates,
+    options?: UpdateOptions & CallOptions,
+  ): Promise<types.DocumentsUpdated> {
+    return await this.#client.updateDocuments(this.name, updates, options);
   }
 
   /** See `Client.deleteDocuments`. */

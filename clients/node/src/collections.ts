@@ -20,7 +20,7 @@ import type {
 
 const HNSW: Names<HnswParameters> = { efConstruction: true, maxNeighbors: true, efSearch: true };
 
-/** Which collections are listed. */
+/** The page of collections to list. */
 export interface ListCollectionsOptions {
   /** Maximum number of collections; all by default. */
   limit?: number | undefined;
@@ -56,7 +56,7 @@ export async function createCollection(
     ifExists: true,
   });
   const { ifExists, ...collection } = own;
-  if (ifExists !== undefined && ifExists !== "use") {
+  if (ifExists !== undefined && (ifExists as string) !== "use") {
     throw new InvalidInput("ifExists must be 'use'");
   }
   checkMetadata(collection.metadata, "$.metadata");
@@ -74,8 +74,8 @@ export async function createCollection(
 
 function checkSame(existing: CollectionCreated, { distance, embeddingModel, embeddingProvider, metadata }: NewCollection): void {
   const wanted = {
-    embedding_model: embeddingModel ?? metadata?.["embedding_model"],
-    embedding_provider: embeddingProvider ?? metadata?.["embedding_provider"],
+    embedding_model: embeddingModel ?? metadata?.embedding_model,
+    embedding_provider: embeddingProvider ?? metadata?.embedding_provider,
   };
   const differences = Object.entries(wanted)
     .filter(([key, value]) => typeof value === "string" && existing.metadata[key] !== value)
@@ -148,7 +148,7 @@ export async function updateCollectionMetadata(
 ): Promise<MetadataUpdated> {
   const { call, own } = parseOptions<{ merge?: boolean | undefined }>("updateCollectionMetadata", options, { merge: true });
   checkMetadata(metadata, "$.metadata");
-  const params = { path: collectionPath(name), query: { merge: own.merge ?? false } };
+  const params = { path: collectionPath(name), query: { merge: own.merge ?? true } };
   return await core.send(
     (api, init) => api.PUT("/collections/{collection_name}/metadata", { ...init, params, body: { metadata } }),
     call,

@@ -5,6 +5,7 @@ import createClient, { type Client as Api } from "openapi-fetch";
 import { parseCallOptions } from "./arguments.js";
 import { snakeKeys } from "./casing.js";
 import type { paths } from "./schema.js";
+import type { IncludeOptions } from "./types.js";
 import { type AttemptInit, type AttemptResult, type CallOptions, type CallSemantics, plainAttempt, Transport, type TransportSettings } from "./transport.js";
 
 /** The generated calls. */
@@ -43,7 +44,16 @@ export class Core {
   }
 }
 
+/** The members of a body that say which parts of documents are returned. */
+export function includedParts({ includeEmbeddings = false, includeTexts = true }: IncludeOptions): {
+  include?: "embedding"[];
+  exclude?: "text"[];
+} {
+  return { ...(includeEmbeddings && { include: ["embedding"] }), ...(!includeTexts && { exclude: ["text"] }) };
+}
+
 /** A body of the contract from options with the names of JavaScript. */
+// eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- the caller names the contract's type
 export function wireBody<T>(options: object): T {
   return snakeKeys(options) as T;
 }

@@ -2,8 +2,8 @@
 
 import { collectionPath, stringArray, integer, type Names, parseCallOptions, parseOptions } from "./arguments.js";
 import { camelKeys } from "./casing.js";
-import { type Core, wireBody } from "./core.js";
-import { encodeDocuments } from "./encoding.js";
+import { type Core, includedParts, wireBody } from "./core.js";
+import { checkMetadata, encodeDocuments } from "./encoding.js";
 import { InvalidInput, NotFound } from "./errors.js";
 import type { CallOptions } from "./transport.js";
 import type {
@@ -12,7 +12,11 @@ import type {
   DeleteResult,
   Document,
   DocumentFilter,
+  DocumentMetadata,
   DocumentPage,
+  DocumentsUpdated,
+  DocumentUpdates,
+  IncludeOptions,
   IterateOptions,
   NewDocument,
   Schemas,
@@ -26,10 +30,15 @@ const DEFAULT_PAGE = 100;
 
 const SELECTION: Names<Selection> = { ids: true, where: true, whereDocument: true };
 
-/** The fields of a document that are returned only on request. */
-export interface IncludeOptions {
-  /** `embedding`: return the embeddings. */
-  include?: "embedding"[] | undefined;
+const INCLUDE: Names<IncludeOptions> = { includeEmbeddings: true, includeTexts: true };
+
+/** The parts of a document that are returned. */
+export type GetDocumentOptions = Pick<IncludeOptions, "includeEmbeddings">;
+
+/** How documents are updated. */
+export interface UpdateOptions {
+  /** Whether the new metadata replace all that a document has: false by default. */
+  replace?: boolean | undefined;
 }
 
 export async function writeDocuments(
@@ -75,7 +84,7 @@ export async function listDocuments(
   collection: string,
   options?: DocumentFilter & CallOptions,
 ): Promise<DocumentPage> {
-  const names = { ...SELECTION, limit: true, offset: true, include: true, total: true } as const;
+  const names = { ...SELECTION, ...INCLUDE, limit: true, offset: true, total: true } as const;
   const { call, own } = parseOptions<DocumentFilter>("listDocuments", options, names);
   const filter = withIdArray(own);
   const limit = integer("limit", filter.limit ?? (filter.ids ? Math.max(filter.ids.length, 1) : DEFAULT_PAGE), 1);
@@ -100,7 +109,7 @@ export async function* iterDocuments(
   collection: string,
   options?: IterateOptions & CallOptions,
 ): AsyncGenerator<Document, void, undefined> {
-  const names = { ...SELECTION, limit: true, offset: true, include: true, pageSize: true } as const;
+  const names = { ...SELECTION, ...INCLUDE, limit: true, offset: true, pageSize: true } as const;
   const { call, own } = parseOptions<IterateOptions>("iterDocuments", options, names);
   const { pageSize = MAX_PAGE, limit = Number.POSITIVE_INFINITY, ...filter } = withIdArray(own);
   if (integer("pageSize", pageSize, 1) > MAX_PAGE) {
@@ -132,13 +141,12 @@ export async function getDocument(
   core: Core,
   collection: string,
   id: string,
-  options?: IncludeOptions & CallOptions,
+  options?: GetDocumentOptions & CallOptions,
 ): Promise<Document> {
-  const { call, own } = parseOptions<IncludeOptions>("getDocument", options, { include: true });
-  const { include = [] } = own;
+  const { call, own } = parseOptions<GetDocumentOptions>("getDocument", options, { includeEmbeddings: true });
   if (id === "." || id === "..") {
     // URL parsers remove these segments from a path, even if they are encoded.
-    const [found] = (await listDocuments(core, collection, { ids: [id], include, total: false, ...call })).documents;
+    const [found] = (await listDocuments(core, collection, { ids: [id], total: false, ...own, ...call })).documents;
     if (!found) {
       throw new NotFound({
         status: 404,
@@ -152,7 +160,7 @@ export async function getDocument(
   if (typeof id !== "string" || id === "") {
     throw new InvalidInput("an id must be a string that is not empty");
   }
-  const params = { path: { ...collectionPath(collection), document_id: id }, query: { include } };
+  const params = { path: { ...collectionPath(collection), document_id: id }, query: includedParts(own) };
   return await core.send(
     (api, init) => api.GET("/collections/{collection_name}/documents/{document_id}", { ...init, params }),
     call,
@@ -165,9 +173,8 @@ export async function getDocuments(
   ids: Iterable<string>,
   options?: IncludeOptions & CallOptions,
 ): Promise<Document[]> {
-  const { call, own } = parseOptions<IncludeOptions>("getDocuments", options, { include: true });
-  const wanted = stringArray("ids", ids);
-  const unique = [...new Set(wanted)];
+  const { call, own } = parseOptions<IncludeOptions>("getDocuments", options, INCLUDE);
+  const unique = [...new Set(stringArray("ids", ids))];
   const found = new Map<string, Document>();
   for (let start = 0; start < unique.length; start += MAX_PAGE) {
     const some = unique.slice(start, start + MAX_PAGE);
@@ -176,7 +183,36 @@ export async function getDocuments(
       found.set(document.id, document);
     }
   }
-  return wanted.map((id) => found.get(id)).filter((document) => document !== undefined);
+  return unique.map((id) => found.get(id)).filter((document) => document !== undefined);
+}
+
+export async function documentExists(core: Core, collection: string, id: string, options?: CallOptions): Promise<boolean> {
+  const call = parseCallOptions("documentExists", options);
+  const page = await listDocuments(core, collection, { ids: [id], includeTexts: false, total: false, ...call });
+  return page.count > 0;
+}
+
+export async function updateDocuments(
+  core: Core,
+  collection: string,
+  updates: DocumentUpdates,
+  options?: UpdateOptions & CallOptions,
+): Promise<DocumentsUpdated> {
+  const { call, own } = parseOptions<UpdateOptions>("updateDocuments", options, { replace: true });
+  if (!(updates instanceof Object) || Array.isArray(updates)) {
+    throw new InvalidInput("the updates must be an object or a Map of metadata by id");
+  }
+  const entries = updates instanceof Map ? [...updates] : Object.entries(updates);
+  const documents = entries.map(([id, metadata]: [string, NonNullable<DocumentMetadata>], index) => {
+    checkMetadata(metadata, `$.documents[${index}].metadata`);
+    return { id, metadata };
+  });
+  const params = { path: collectionPath(collection) };
+  const body: Schemas["DocumentUpdates"] = { documents, mode: own.replace ? "replace" : "merge" };
+  return await core.send(
+    (api, init) => api.PATCH("/collections/{collection_name}/documents", { ...init, params, body }),
+    call,
+  );
 }
 
 export async function deleteDocuments(
@@ -208,13 +244,15 @@ export async function emptyCollection(core: Core, collection: string, options?: 
 
 async function listPage(core: Core, collection: string, filter: DocumentFilter, call: CallOptions): Promise<DocumentPage> {
   const path = collectionPath(collection);
-  const { where, whereDocument, ids, ...page } = filter;
+  const { includeEmbeddings, includeTexts, ...selection } = filter;
+  const { where, whereDocument, ids, ...page } = selection;
+  const included = includedParts({ includeEmbeddings, includeTexts });
   if ((where ?? whereDocument ?? ids) == null) {
-    const params = { path, query: wireBody<object>(page) };
+    const params = { path, query: wireBody<object>({ ...page, ...included }) };
     return await core.send((api, init) => api.GET("/collections/{collection_name}/documents", { ...init, params }), call);
   }
   // Filters may be too long for a URL.
-  const body = wireBody<Schemas["DocumentFilter"]>(filter);
+  const body = wireBody<Schemas["DocumentFilter"]>({ ...selection, ...included });
   return await core.send(
     (api, init) => api.POST("/collections/{collection_name}/documents/filter", { ...init, params: { path }, body }),
     call,

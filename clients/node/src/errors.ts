@@ -42,8 +42,8 @@ export class RagstoreError extends Error {
   method = "";
   /** The call's URL, without user, password and query string. */
   url = "";
-  /** What was stored before this error ended an `ingestAll`. */
-  report: IngestionReport | undefined;
+  /** The report of the `ingestAll` that this error ended. */
+  declare report?: IngestionReport;
 
   override get name(): string {
     return this.constructor.name;

@@ -130,7 +130,7 @@ export class RagstoreVectorStore extends VectorStore {
     { k, fetchK = 20, lambda = 0.5, filter }: MaxMarginalRelevanceSearchOptions<this["FilterType"]>,
   ): Promise<Document[]> {
     const vector = await this.embeddings.embedQuery(query);
-    const options = { topK: Math.max(fetchK, k), where: filter, include: ["embedding" as const] };
+    const options = { topK: Math.max(fetchK, k), where: filter, includeEmbeddings: true };
     const { results } = await this.#client.query(this.#config.collectionName, vector, options);
     const embeddings = results.map(({ embedding = [] }) => embedding);
     const indexes = maximalMarginalRelevance(vector, embeddings, lambda, k);

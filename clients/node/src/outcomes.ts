@@ -67,12 +67,15 @@ export class IngestionReport implements Progress {
 
 /** Documents of an ingestion were not stored. */
 export class IngestionFailed extends RagstoreError {
+  /** The counts and the failures. */
+  declare report: IngestionReport;
+
   constructor(
     message: string,
-    /** The counts and the failures. */
-    override readonly report: IngestionReport,
+    report: IngestionReport,
     options?: ErrorOptions,
   ) {
     super(message, options);
+    this.report = report;
   }
 }

@@ -2,7 +2,7 @@
 
 import { collectionPath, stringArray, integer, type Names, type ParsedOptions, parseOptions } from "./arguments.js";
 import { camelKeys } from "./casing.js";
-import { type Core, wireBody } from "./core.js";
+import { type Core, includedParts, wireBody } from "./core.js";
 import { toBase64 } from "./embeddings.js";
 import type { CallOptions } from "./transport.js";
 import type { Embedding, MultiQueryResults, QueryOptions, QueryResults, Schemas } from "./types.js";
@@ -13,7 +13,8 @@ const QUERY: Names<QueryOptions> = {
   whereDocument: true,
   maxDistance: true,
   minScore: true,
-  include: true,
+  includeEmbeddings: true,
+  includeTexts: true,
 };
 
 /** How several queries are sent. */
@@ -69,8 +70,10 @@ export async function queryCollections(
   options?: QueryOptions & CallOptions,
 ): Promise<MultiQueryResults> {
   const { call, own } = parseOptions<QueryOptions>("queryCollections", options, QUERY);
+  const { includeEmbeddings, includeTexts, ...query } = own;
   const body = wireBody<Schemas["MultiQueryRequest"]>({
-    ...own,
+    ...query,
+    ...includedParts({ includeEmbeddings, includeTexts }),
     collections: stringArray("collections", collections),
     queryEmbedding: toBase64(embedding),
   });
@@ -84,7 +87,9 @@ async function sendQuery(
   { call, own }: ParsedOptions<QueryOptions>,
 ): Promise<QueryResults> {
   const params = { path: collectionPath(collection) };
-  const body = wireBody<Schemas["QueryRequest"]>({ ...own, queryEmbedding: toBase64(embedding) });
+  const { includeEmbeddings, includeTexts, ...query } = own;
+  const included = includedParts({ includeEmbeddings, includeTexts });
+  const body = wireBody<Schemas["QueryRequest"]>({ ...query, ...included, queryEmbedding: toBase64(embedding) });
   return camelKeys(
     await core.send((api, init) => api.POST("/collections/{collection_name}/query", { ...init, params, body }), call),
   );

@@ -68,10 +68,11 @@ export function parseRetries(retries: Retries | undefined): Partial<RetryPolicy>
     }
     return { attempts: retries + 1 };
   }
-  if (typeof retries !== "object" || (retries as unknown) === null) {
+  if (!(retries instanceof Object)) {
     throw new InvalidConfiguration("retries must be a number of retries or a policy");
   }
-  for (const [name, value] of Object.entries(retries) as [string, unknown][]) {
+  const given: Record<string, unknown> = { ...retries };
+  for (const [name, value] of Object.entries(given)) {
     if (!(name in FIELDS)) {
       throw new InvalidConfiguration(`retries: unknown field '${name}'; known: ${Object.keys(FIELDS).join(", ")}`);
     }
@@ -80,7 +81,8 @@ export function parseRetries(retries: Retries | undefined): Partial<RetryPolicy>
       throw new InvalidConfiguration(`retries.${name} must be a number of at least ${least}`);
     }
   }
-  return Object.fromEntries(Object.entries(retries).filter(([, value]) => value !== undefined));
+  // An undefined field must not hide its default.
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
 const NOT_APPLIED = [ConnectFailed, RequestTimeout, TooManyRequests];

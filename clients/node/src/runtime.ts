@@ -1,4 +1,4 @@
-/** What differs between Node, Bun, Deno and browsers. Nothing is imported, so that every runtime loads this module. */
+/** The differences between Node, Bun, Deno and browsers. Nothing is imported, so that every runtime loads this module. */
 
 interface Process {
   env?: Record<string, string | undefined>;

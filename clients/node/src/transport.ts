@@ -32,7 +32,7 @@ export interface AttemptResult<T> {
   response: Response;
 }
 
-/** What one attempt is made with. */
+/** The means of one attempt. */
 export interface AttemptInit {
   signal: AbortSignal;
   fetch: Fetch;
@@ -225,6 +225,7 @@ function lowerCase(headers: Readonly<Record<string, string>> = {}): Record<strin
  * @param url the URL.
  * @param options the JSON to send, if any, and whether the response is read as JSON or as text.
  */
+// eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- the caller names what the server returns
 export function plainAttempt<T>(
   method: string,
   url: string,

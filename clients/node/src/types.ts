@@ -21,6 +21,7 @@ export type Distance = Collection["distance"];
 export type Document = Schemas["Document"];
 export type DocumentMetadata = Schemas["DocumentMetadata"];
 export type DocumentPage = Schemas["DocumentPage"];
+export type DocumentsUpdated = Schemas["DocumentsUpdated"];
 export type FieldError = Schemas["FieldError"];
 export type Health = Omit<CamelKeys<Schemas["Health"]>, "details"> & {
   /** The state of Chroma. */
@@ -83,10 +84,18 @@ export type Selection = WithWhere<
   }
 >;
 
+/** The parts of documents that are returned. */
+export interface IncludeOptions {
+  /** Return the embeddings: false by default. */
+  includeEmbeddings?: boolean | undefined;
+  /** Return the texts: true by default. Without it, they are empty. */
+  includeTexts?: boolean | undefined;
+}
+
 type CamelFilter = Options<CamelKeys<Schemas["DocumentFilter"]>>;
 
-/** Which documents to list, and how. */
-export type DocumentFilter = Selection & Pick<CamelFilter, "offset" | "include" | "total"> & {
+/** The documents to list, and how. */
+export type DocumentFilter = Selection & IncludeOptions & Pick<CamelFilter, "offset" | "total"> & {
   /**
    * Maximum number of documents: 100 by default, or with `ids` all of them. More than 1,000 are fetched in several
    * requests.
@@ -94,8 +103,8 @@ export type DocumentFilter = Selection & Pick<CamelFilter, "offset" | "include" 
   limit?: number | undefined;
 };
 
-/** Which documents to iterate over, and how. */
-export type IterateOptions = Selection & Pick<CamelFilter, "offset" | "include"> & {
+/** The documents to iterate over, and how. */
+export type IterateOptions = Selection & IncludeOptions & Pick<CamelFilter, "offset"> & {
   /** Maximum number of documents; all by default. */
   limit?: number | undefined;
   /** Number of documents in a request, 1 to 1,000: 1,000 by default. */
@@ -106,4 +115,10 @@ export type IterateOptions = Selection & Pick<CamelFilter, "offset" | "include">
 export type DeleteRequest = { ids: readonly string[]; where?: Where | undefined } | { ids?: undefined; where: Where };
 
 /** The optional fields of a similarity query. */
-export type QueryOptions = WithWhere<Options<Omit<CamelKeys<Schemas["QueryRequest"]>, "queryEmbedding">>>;
+export type QueryOptions = IncludeOptions &
+  WithWhere<Options<Omit<CamelKeys<Schemas["QueryRequest"]>, "queryEmbedding" | "include" | "exclude">>>;
+
+/** New metadata of documents, by their ids. */
+export type DocumentUpdates =
+  | Readonly<Record<string, NonNullable<DocumentMetadata>>>
+  | ReadonlyMap<string, NonNullable<DocumentMetadata>>;

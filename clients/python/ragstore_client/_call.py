@@ -20,6 +20,7 @@ class Call(msgspec.Struct, Generic[T_co], frozen=True):
         params: the query string.
         body: what to send.
         content_type: media type of the body.
+        accept: media types of the response, where it may be other than JSON.
         idempotent: whether sending it twice has the same effect as sending it once.
         accepted_statuses: statuses other than 2xx whose body is decoded as well.
         result_if_gone: the result of a 404 that follows an attempt which may have been applied.
@@ -31,6 +32,7 @@ class Call(msgspec.Struct, Generic[T_co], frozen=True):
     params: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
     content_type: str = "application/json"
+    accept: str | None = None
     idempotent: bool = True
     accepted_statuses: tuple[int, ...] = ()
     result_if_gone: T_co | None = None

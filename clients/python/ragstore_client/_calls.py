@@ -13,6 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from ragstore_client import _models as models
+from ragstore_client._binary_responses import ACCEPT, decode_documents, decode_results
 from ragstore_client._call import Call
 from ragstore_client._exceptions import InvalidInput, NotFound
 from ragstore_client._json import encode, to_builtins, to_strings, to_text
@@ -238,7 +239,10 @@ def list_documents(
     after: str | None = None,
 ) -> Call[models.DocumentPage]:
     """`GET /collections/{c}/documents`, or `POST .../filter` when there is a filter."""
-    path, decode = _collection_path(collection) + "/documents", json_decoder(models.DocumentPage)
+    path = _collection_path(collection) + "/documents"
+    decode, accept = json_decoder(models.DocumentPage), None
+    if filter_.include_embeddings:
+        decode, accept = decode_documents, ACCEPT
     members = filter_.to_body()
     if members.keys() <= {"include", "exclude"}:
         params = _params(
@@ -249,9 +253,9 @@ def list_documents(
             total=None if total else "false",
             after=after,
         )
-        return Call("GET", path, decode, params=params)
+        return Call("GET", path, decode, params=params, accept=accept)
     body = encode(members | _drop_none(limit=limit, offset=offset, after=after) | {"total": total})
-    return Call("POST", path + "/filter", decode, body=body)
+    return Call("POST", path + "/filter", decode, body=body, accept=accept)
 
 
 def get_document(collection: str, document_id: str, *, include_embeddings: bool) -> Call[models.Document]:
@@ -297,8 +301,10 @@ def empty_collection(collection: str) -> Call[models.DeleteAllResult]:
 
 def query(collection: str, search: SimilaritySearch, filter_: DocumentFilter) -> Call[models.QueryResults]:
     """`POST /collections/{c}/query`."""
-    body = encode(search.to_body() | filter_.to_body())
-    return Call("POST", _collection_path(collection) + "/query", json_decoder(models.QueryResults), body=body)
+    body, path = encode(search.to_body() | filter_.to_body()), _collection_path(collection) + "/query"
+    if filter_.include_embeddings:
+        return Call("POST", path, decode_results, body=body, accept=ACCEPT)
+    return Call("POST", path, json_decoder(models.QueryResults), body=body)
 
 
 def query_collections(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     Where: TypeAlias = Mapping[str, "JSON"]
     Embedding: TypeAlias = Sequence[float] | Buffer | ArrayLike | Base64
     FloatOrNaN: TypeAlias = float
+    FloatArray: TypeAlias = array[float]
 else:
     # Neither a recursive type nor "anything with a buffer" exists at run time, where `typing.get_type_hints` and
     # msgspec evaluate the annotations of this package.
@@ -63,3 +65,4 @@ else:
     Where: TypeAlias = Mapping[str, object]
     Embedding: TypeAlias = object
     FloatOrNaN: TypeAlias = float | None
+    FloatArray: TypeAlias = array  # which can be subscripted only from Python 3.12 on

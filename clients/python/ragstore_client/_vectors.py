@@ -14,6 +14,7 @@ from typing import cast
 
 from ragstore_client._exceptions import InvalidInput
 from ragstore_client._models import Base64, Embedding
+from ragstore_client._types import FloatArray
 
 _NUMBERS = frozenset("efdbBhHiIlLqQ")
 """Format codes of the `struct` module for numbers: floats of 2, 4 and 8 bytes, and integers."""
@@ -24,7 +25,7 @@ _ORDERS = frozenset("@=<>!")
 TEXT_IS_NO_VECTOR = "the service searches vectors; embed the text first (base64 of float32 is passed as Base64)"
 
 
-def to_float32(embedding: Embedding) -> array[float]:
+def to_float32(embedding: Embedding) -> FloatArray:
     """Convert a vector of any supported type to float32.
 
     Args:
@@ -76,7 +77,7 @@ def dimension_of(encoded: str) -> int:
     return (len(encoded) * 3 // 4 - encoded.count("=", -2)) // 4
 
 
-def _read(embedding: Embedding) -> array[float]:
+def _read(embedding: Embedding) -> FloatArray:
     if isinstance(embedding, array) and embedding.typecode == "f":
         return embedding
     if isinstance(embedding, Base64):
@@ -94,7 +95,7 @@ def _read(embedding: Embedding) -> array[float]:
     return _from_buffer(view)
 
 
-def _from_numbers(numbers: object) -> array[float]:
+def _from_numbers(numbers: object) -> FloatArray:
     try:
         return array("f", cast("Iterable[float]", numbers))
     except (TypeError, ValueError, OverflowError):
@@ -102,7 +103,7 @@ def _from_numbers(numbers: object) -> array[float]:
         raise InvalidInput(f"an embedding must consist of numbers; this {type(numbers).__name__} does not") from None
 
 
-def _from_bytes(raw: bytes | bytearray) -> array[float]:
+def _from_bytes(raw: bytes | bytearray) -> FloatArray:
     if len(raw) % 4:
         raise InvalidInput("the bytes of an embedding must be whole float32 values: 4 bytes each")
     values = array("f")
@@ -119,7 +120,7 @@ def _from_base64(text: str) -> bytes:
         raise InvalidInput("an embedding given as Base64 must be base64") from None
 
 
-def _from_buffer(view: memoryview) -> array[float]:
+def _from_buffer(view: memoryview) -> FloatArray:
     if view.ndim != 1:
         raise InvalidInput(f"an embedding must have one dimension, not {view.ndim}")
     if _is_little_float32(view):

@@ -12,11 +12,11 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 RAG_PREFIX: Final = "rag/"
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
-"""What a decoder raises for bytes that are not JSON, or not of the type."""
+"""Exceptions of a decoder for bytes that are not JSON, or not of the type."""
 
 
 class Head(Struct, frozen=True):
-    """What the gateway reads of a request that it passes through.
+    """The fields that the gateway reads of a request that it passes through.
 
     Attributes:
         model: the model.

@@ -20,7 +20,7 @@ MARGIN_SECONDS: Final = 5.0
 
 
 class Chat:
-    """What the calls under `/v1` use. It works while the block of `running` runs.
+    """The parts that the calls under `/v1` use. It works while the block of `running` runs.
 
     Args:
         settings: the settings.

@@ -106,7 +106,7 @@ class EventStream:
         self.complete = False
 
     def begin(self) -> bytes:
-        """What is sent before the first event."""
+        """The bytes before the first event."""
         return b"" if self._debug is None else debug_line(self._debug)
 
     def feed(self, chunk: bytes) -> bytes:
@@ -136,7 +136,7 @@ class EventStream:
         return b"".join(pieces)
 
     def finish(self) -> bytes:
-        """What is sent after the last byte of the upstream, when that came in order."""
+        """The bytes after the last one of the upstream, if its stream ended in order."""
         rest, self._buffer = self._buffer, b""
         return b"".join(self._event(rest, b"")) if rest else b""
 

@@ -14,7 +14,7 @@ from ragstore_gateway.chat.conversation import Conversation
 
 @dataclass(frozen=True, slots=True)
 class Augmentation:
-    """What retrieval adds to a conversation.
+    """The passages that retrieval adds to a conversation.
 
     Attributes:
         messages: the messages for the upstream; None for those of the caller, unchanged.

@@ -30,7 +30,7 @@ class Rewriter(Protocol):
         """Whether the end of the response has arrived."""
 
     def begin(self) -> bytes:
-        """What is sent before the first byte."""
+        """The bytes to send before the first one of the upstream."""
 
     def feed(self, chunk: bytes) -> bytes:
         """The bytes to send for a chunk."""

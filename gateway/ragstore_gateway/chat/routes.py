@@ -10,6 +10,7 @@ from litestar.params import SkipValidation
 from litestar.types import ASGIApp, ControllerRouterHandler
 
 from ragstore.kit.errors import BodyTimeout, BodyTooLarge, NotFound, UnsupportedMediaType
+from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.chat.calls import Call, completion_call, upstream_target
 from ragstore_gateway.chat.chat import Chat
@@ -50,7 +51,7 @@ _COMPLETION: Final[dict[str, Any]] = {
                     "properties": {
                         "model": {"type": "string", "description": "A model of the upstream, or `rag/` and its name."},
                         "messages": {"type": "array", "minItems": 1, "items": _MESSAGE},
-                        "stream": {"type": "boolean"},
+                        "stream": {"type": ["boolean", "null"]},
                     },
                     "additionalProperties": True,
                 }
@@ -67,7 +68,7 @@ _COMPLETION: Final[dict[str, Any]] = {
                 },
                 "X-RAG-Reason": {"description": "Why there are none.", "schema": {"type": "string"}},
             },
-            "content": {"application/json": {"schema": _OBJECT}, "text/event-stream": {"schema": {"type": "string"}}},
+            "content": {"application/json": {"schema": _OBJECT}, "text/event-stream": {"schema": {}}},
         }
     },
 }
@@ -83,7 +84,7 @@ _MODELS: Final = {
 
 @post(
     "/v1/chat/completions",
-    opt={**READER, ERRORS: CHAT_ERRORS, OPERATION: _COMPLETION},
+    opt={**READER, **LARGE_BODY, ERRORS: CHAT_ERRORS, OPERATION: _COMPLETION},
     operation_id="createChatCompletion",
     summary="Create a chat completion",
     tags=["chat"],
@@ -92,8 +93,8 @@ _MODELS: Final = {
 async def create_chat_completion(request: Request[Any, Any, Any], chat: ChatDependency) -> ASGIApp:
     """A chat completion, as in OpenAI's API.
 
-    A model whose name begins with `rag/` answers from stored passages, and cites them. Every other request and its
-    response pass through unchanged.
+    A model whose name begins with `rag/` gets the stored passages that belong to the question, and cites them. Every
+    other request and its response pass through unchanged.
     """
     return completion_call(chat, request.scope, await request.body())
 
@@ -161,7 +162,7 @@ def _proxied(role: dict[str, Any], methods: tuple[str, ...], paths: list[str]) -
     return route(
         [f"/v1/{path}" for path in paths],
         http_method=methods,  # type: ignore[arg-type]  # Litestar's type is a list of its own enum
-        opt=role,
+        opt={**role, **LARGE_BODY},
         include_in_schema=False,
         status_code=200,
     )(_pass_through)
@@ -173,8 +174,8 @@ _BELOW: Final = "{path:path}"
 def chat_routes(settings: Settings, *others_below_v1: ControllerRouterHandler) -> Router:
     """The routes below `/v1`.
 
-    What belongs to the upstream's account and not to one caller, such as files, batches and stored completions, needs
-    an admin key: the upstream knows the gateway's key only.
+    Files, batches and stored completions belong to the upstream's account and not to one caller, so they need an admin
+    key: the upstream knows the gateway's key only.
 
     Args:
         settings: the settings.

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
-from contextvars import Context
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -147,9 +146,7 @@ class CachingEmbedder:
         return found
 
     def _start(self, missing: dict[Key, str], kind: Kind) -> _Flight:
-        # In a context of its own: the deadline of the first caller must not end what others wait for.
-        task = asyncio.create_task(self._compute(missing, kind), context=Context())
-        flight = _Flight(frozenset(missing), task)
+        flight = _Flight(frozenset(missing), asyncio.create_task(self._compute(missing, kind)))
         self._flights.update(dict.fromkeys(flight.keys, flight))
         TEXTS.labels("computed").inc(len(missing))
         return flight

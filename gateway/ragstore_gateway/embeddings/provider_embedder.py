@@ -237,4 +237,6 @@ def _row(embedding: Embedding) -> Vectors:
             return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float32)
         except binascii.Error:
             raise ValueError("a vector is not base64") from None
-    return np.asarray(embedding, dtype=np.float32)
+    # A number beyond float32 becomes infinite, which is reported with the other numbers that are not finite.
+    with np.errstate(over="ignore"):
+        return np.asarray(embedding, dtype=np.float32)

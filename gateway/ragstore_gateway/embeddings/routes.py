@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ragstore.kit.decoding import JSON, decoded
 from ragstore.kit.errors import InvalidRequest
+from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS, without_marks
 from ragstore_client.context import estimate_tokens
 from ragstore_gateway.disconnect import CallerWatch
@@ -87,7 +88,7 @@ def _operation(kind: type[Struct]) -> dict[str, Any]:
 @post(
     "/embed",
     status_code=200,
-    opt={**READER, ERRORS: EMBEDDING_ERRORS, OPERATION: _operation(EmbedRequest)},
+    opt={**READER, **LARGE_BODY, ERRORS: EMBEDDING_ERRORS, OPERATION: _operation(EmbedRequest)},
     operation_id="embed",
     summary="Embed texts",
     tags=["embeddings"],
@@ -106,7 +107,7 @@ async def embed(
 @post(
     "/v1/embeddings",
     status_code=200,
-    opt={**READER, ERRORS: (*EMBEDDING_ERRORS, ModelNotFound), OPERATION: _operation(EmbeddingsRequest)},
+    opt={**READER, **LARGE_BODY, ERRORS: (*EMBEDDING_ERRORS, ModelNotFound), OPERATION: _operation(EmbeddingsRequest)},
     operation_id="createEmbeddings",
     summary="Embed texts, as OpenAI's API does",
     tags=["embeddings"],

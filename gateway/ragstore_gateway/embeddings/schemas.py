@@ -17,7 +17,8 @@ class EmbedRequest(Struct, frozen=True):
     """The body of `POST /embed`."""
 
     inputs: Annotated[
-        list[str], Meta(min_length=1, description="The texts. None is empty.", extra_json_schema={"items": _TEXT})
+        list[Annotated[str, Meta(extra_json_schema={"pattern": _TEXT["pattern"]})]],
+        Meta(min_length=1, description="The texts. None is empty."),
     ]
     normalize: Annotated[bool, Meta(description="Whether to scale the vectors to length 1.")] = True
     kind: Annotated[
@@ -52,7 +53,9 @@ class EmbeddingsRequest(Struct, frozen=True):
     encoding_format: Annotated[
         Literal["float", "base64"], Meta(description="Numbers, or little-endian float32 in base64.")
     ] = "float"
-    dimensions: Annotated[int | None, Meta(description="The dimension, where the model has a choice of them.")] = None
+    dimensions: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="The dimension, where the model has a choice of them.")
+    ] = None
     input_type: Annotated[
         Literal["query", "document", "passage"] | None,
         Meta(description="Not in OpenAI's API: kind of the texts. Without it they are documents."),

@@ -19,7 +19,7 @@ from ragstore.kit.decoding import JSON, Decoder, decoded, decoders
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.time_slices import TimeSlices, run_whole
 from ragstore.kit.value_count import MAX_VALUES, has_too_many_values
-from ragstore.model.metadata import validate_document_metadata
+from ragstore.model.metadata import MAX_REQUEST_VALUES, count_values, validate_document_metadata
 from ragstore.model.received_documents import WITHOUT_EMBEDDING, Fault, ReceivedDocuments, embedding_path
 from ragstore.model.vectors import NOT_NUMBERS, parse_embedding
 
@@ -129,15 +129,21 @@ def decode_documents(
 
     Returns:
         The documents, good and bad.
+
+    Raises:
+        BatchTooLarge: they have too many metadata values together.
     """
     received = ReceivedDocuments(len(documents), size, may_repeat=may_repeat)
+    value_count = 0
     for index, raw in enumerate(documents):
         try:
             document = _decoded(raw, format_, subject)
         except InvalidRequest as error:
             received.reject(_fault_of_fields(error, raw, index, format_))
         else:
-            _receive(received, document, index, generate_id)
+            value_count += _receive(received, document, index, generate_id)
+        if value_count > MAX_REQUEST_VALUES and not may_repeat:  # a batch of a stream is small
+            raise BatchTooLarge.by_values(MAX_REQUEST_VALUES)
         yield
     return received
 
@@ -166,16 +172,21 @@ def _decoded(raw: RawDocument, format_: str, subject: str) -> NewDocument:
     return decoded(decoder, raw, format_, subject)
 
 
-def _receive(received: ReceivedDocuments, document: NewDocument, index: int, generate_id: Callable[[int], str]) -> None:
-    """Add a decoded document, or its fault."""
+def _receive(received: ReceivedDocuments, document: NewDocument, index: int, generate_id: Callable[[int], str]) -> int:
+    """Add a decoded document, or its fault.
+
+    Returns:
+        Number of metadata values that were added.
+    """
     try:
         embedding = parse_embedding(document.embedding, embedding_path(index))
         metadata = validate_document_metadata(document.metadata, f"$.documents[{index}].metadata")
     except (InvalidDocuments, InvalidMetadata) as error:
         field = error.field_errors[0]
         received.reject(Fault(field.path, field.message, type(error)))
-    else:
-        received.add(document.id or generate_id(index), document.text, metadata, embedding)
+        return 0
+    received.add(document.id or generate_id(index), document.text, metadata, embedding)
+    return count_values(metadata)
 
 
 def _fault_of_fields(error: InvalidRequest, raw: RawDocument, index: int, format_: str) -> Fault:

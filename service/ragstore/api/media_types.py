@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final, Generic
 
@@ -33,6 +34,13 @@ from ragstore.model.vectors import to_bytes
 if TYPE_CHECKING:
     from litestar._openapi.schema_generation import SchemaCreator
     from litestar.openapi.spec import Reference, Schema
+
+
+WEIGHT: Final = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?")
+"""A weight in an `Accept` header."""
+
+POSITION_WEIGHT: Final = 1e-7
+"""Of two types with the same weight the earlier one is preferred: weights have three digits."""
 
 
 class Decoded(AbstractDTO[T], Generic[T]):
@@ -112,7 +120,26 @@ _ENCODERS: Final[dict[str, Callable[[object], bytes]]] = {
 def wants_msgpack(request: Request[Any, Any, Any]) -> bool:
     """Whether the client prefers MessagePack to JSON."""
     accepted = request.headers.get("accept", "")
-    return "msgpack" in accepted and request.accept.best_match([JSON, *MSGPACK_NAMES]) in MSGPACK_NAMES
+    return "msgpack" in accepted and prefers_msgpack(accepted)
+
+
+def prefers_msgpack(accept: str) -> bool:
+    """Whether an `Accept` header gives MessagePack a higher weight than JSON, or the same one and names it first.
+
+    Litestar's parser fails on a weight of `inf`, and takes 0 for an ordinary one. Here 0 excludes a type, and a weight
+    that is not valid counts as 0, too.
+    """
+    weights: dict[str, float] = {}
+    for position, part in enumerate(accept.lower().split(",")):
+        name, *parameters = (each.strip() for each in part.split(";"))
+        kind = MSGPACK if name in MSGPACK_NAMES else name
+        texts = [each.removeprefix("q=") for each in parameters if each.startswith("q=")]
+        text = texts[0] if texts else "1"
+        weight = float(text) if WEIGHT.fullmatch(text) else 0.0
+        if weight and kind not in weights:
+            weights[kind] = weight - position * POSITION_WEIGHT
+    json = max(weights.get(name, 0.0) for name in (JSON, "application/*", "*/*"))
+    return weights.get(MSGPACK, 0.0) > json
 
 
 class NegotiatedResponse(Response[T]):

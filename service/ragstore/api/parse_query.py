@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ragstore.api.schemas import MultiQueryRequest, QueryBase
 from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore.kit.numbers import whole_number
@@ -22,10 +24,21 @@ def parse_query(request: QueryBase) -> Query:
         top_k=whole_number(request.top_k, "$.top_k"),
         condition=Condition.parse(request.where, request.where_document),
         with_embeddings=bool(request.include),
-        max_distance=request.max_distance,
-        min_score=request.min_score,
+        max_distance=_bound(request.max_distance, "$.max_distance"),
+        min_score=_bound(request.min_score, "$.min_score"),
         with_texts="text" not in request.exclude,
     )
+
+
+def _bound(value: float | None, path: str) -> float | None:
+    """A bound of distances or scores.
+
+    Raises:
+        InvalidRequest: it is not a number, which MessagePack can express.
+    """
+    if value is not None and math.isnan(value):
+        raise InvalidRequest.at(path, "A bound must be a number")
+    return value
 
 
 def resolve_collections(request: MultiQueryRequest) -> list[str]:

@@ -25,6 +25,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
 
+import numpy as np
+
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.collection_cache import CollectionCache
 from ragstore.chroma.errors import StaleCollectionId, wrong_dimension
@@ -49,7 +51,14 @@ from ragstore.chroma.operations import (
 )
 from ragstore.chroma.records import Column, Records
 from ragstore.chroma.search import CollectionSearch
-from ragstore.chroma.steps import MAX_PAGE, ScanProgress, collect_values, delete_in_steps, delete_lists_in_steps
+from ragstore.chroma.steps import (
+    MAX_PAGE,
+    ScanProgress,
+    collect_values,
+    delete_in_steps,
+    delete_lists_in_steps,
+    replacement_steps,
+)
 from ragstore.chroma.validation import validate_writes, warn_of_lengths
 from ragstore.errors import (
     BatchTooLarge,
@@ -57,6 +66,7 @@ from ragstore.errors import (
     CollectionNotFound,
     DimensionMismatch,
     DocumentsExist,
+    InvalidDocuments,
     InvalidMetadata,
     InvalidName,
     TooLargeForChroma,
@@ -76,6 +86,7 @@ from ragstore.model.metadata import (
 )
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Matches, Query
+from ragstore.model.vectors import LOST_NORM, has_lost_norm
 
 
 class ChromaStore:
@@ -102,9 +113,9 @@ class ChromaStore:
         """Close the connection to Chroma."""
         await self.backend.close()
 
-    async def status(self) -> StoreStatus:
+    async def status(self, *, with_count: bool = True) -> StoreStatus:
         """Get Chroma's status."""
-        return await self.backend.call(GetStatus())
+        return await self.backend.call(GetStatus(with_count))
 
     async def max_batch_size(self) -> int:
         """Get the maximum number of documents in one write: the service's limit or Chroma's, whichever is lower."""
@@ -300,12 +311,14 @@ class ChromaStore:
             return [outcome for write in writes for outcome in await self._write_alike(collection, kind, [write])]
 
     async def _upsert(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
+        """Execute upserts as one."""
         read = GetRecords(collection.id, ids_of(writes), columns=("metadatas",), in_order=False)
         present = await self.backend.call(read)
         before = dict(zip(present.ids, present.metadatas or [], strict=True))
         merged = merge(collection.name, writes, before)
         if merged.records.ids:
-            await self.backend.call(UpsertRecords(collection.id, merged.records, may_split=len(writes) == 1))
+            for records in replacement_steps(merged.records, len(before), self.backend):
+                await self.backend.call(UpsertRecords(collection.id, records, may_split=len(writes) == 1))
         return merged.outcomes
 
     async def _add(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
@@ -386,12 +399,15 @@ def _is_unwritten(collection: Collection, queries: Sequence[Query]) -> bool:
 
     Raises:
         DimensionMismatch: a query has another dimension than the collection.
+        InvalidDocuments: Chroma cannot compute the cosine distance of a query.
     """
     if collection.dimension is None:
         return True
     for query in queries:
         if len(query.embedding) != collection.dimension:
             raise wrong_dimension(collection.dimension, len(query.embedding), "$.query_embedding")
+        if collection.distance == "cosine" and has_lost_norm(query.embedding[np.newaxis])[0]:
+            raise InvalidDocuments.at("$.query_embedding", LOST_NORM)
     return False
 
 

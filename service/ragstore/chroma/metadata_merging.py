@@ -12,7 +12,7 @@ from ragstore.chroma.records import UpsertMetadata
 from ragstore.errors import BatchTooLarge, DocumentsNotFound, InvalidMetadata
 from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import Collection
-from ragstore.model.metadata import Metadata, value_count_error
+from ragstore.model.metadata import Metadata, count_values, value_count_error
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.received_documents import Fault, rejection
 
@@ -93,7 +93,7 @@ def _error_in(
     faults = []
     for row, document_id in enumerate(update.ids):
         metadata = update.updated(row, stored[document_id])
-        message = value_count_error(metadata)
+        message = value_count_error(count_values(metadata))
         if sum(key not in metadata for key in stored[document_id]) > MAX_REMOVED_KEYS:
             message = f"The stored document has more than {MAX_REMOVED_KEYS} metadata keys; delete it first"
         if message:

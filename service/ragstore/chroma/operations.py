@@ -87,11 +87,17 @@ class _CollectionById(Operation[T_co], Generic[T_co], frozen=True, eq=False):
 
 
 class GetStatus(Operation[StoreStatus], frozen=True, eq=False):
-    """Get Chroma's version and what it holds."""
+    """Get Chroma's version and what it holds.
+
+    Attributes:
+        with_count: whether to count the collections, which takes a Chroma server 0.2 s for 2,000.
+    """
 
     name = "status"
     retryable = False
     is_probe = True
+
+    with_count: bool = True
 
 
 class GetMaxBatchSize(Operation[int], frozen=True, eq=False):

@@ -1,6 +1,6 @@
 """Work on large collections in bounded steps: each step is one or two calls to Chroma with at most a page of records.
 
-A step that was completed is never repeated. What takes longer than its request may is continued by the next request:
+A completed step is never repeated. Work that exceeds the time of its request is continued by the next request:
 deletions because the records of earlier steps are gone, scans because `ScanProgress` keeps how far they got.
 """
 
@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.operations import DeleteRecords, GetRecords
+from ragstore.chroma.records import RecordBatch
 from ragstore.errors import ChromaFailed
 from ragstore.model.documents import Selection
 from ragstore.model.metadata import Metadata
@@ -25,6 +26,12 @@ SCAN_SECONDS: Final = 60.0
 
 MAX_SCANS: Final = 32
 """Scans whose progress is kept. Beyond that the oldest is dropped."""
+
+MAX_REPLACED: Final = 500
+"""Maximum number of documents that embedded Chroma replaces in one call."""
+
+MAX_REPLACED_NUMBERS: Final = 400_000
+"""Maximum number of numbers in their embeddings."""
 
 Purpose: TypeAlias = Literal["lists", "values"]
 
@@ -75,6 +82,30 @@ def _chunks(ids: tuple[str, ...] | None, size: int) -> Iterator[list[str] | None
         return
     for start in range(0, len(ids), size):
         yield list(ids[start : start + size])
+
+
+def replacement_steps(records: RecordBatch, replaced: int, backend: Backend) -> Iterator[RecordBatch]:
+    """Split an upsert that embedded Chroma would take too long for.
+
+    Embedded Chroma executes one call at a time. Replacing a document of 768 dimensions takes 5 to 10 ms, ten times as
+    long as adding it, so 5,461 of them would stop all other calls for more than a minute.
+
+    Args:
+        records: the records.
+        replaced: number of those that exist.
+        backend: Chroma.
+
+    Yields:
+        Records, in their order.
+    """
+    # A backend whose adds are not conditional is embedded Chroma.
+    size = max(1, min(MAX_REPLACED, MAX_REPLACED_NUMBERS // max(1, records.embeddings.shape[1])))
+    if backend.has_conditional_add or replaced <= size:
+        yield records
+        return
+    for start in range(0, len(records.ids), size):
+        rows = slice(start, start + size)
+        yield RecordBatch(records.ids[rows], records.embeddings[rows], records.texts[rows], records.metadatas[rows])
 
 
 @dataclass(slots=True)

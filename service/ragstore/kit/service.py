@@ -7,9 +7,9 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-from litestar import Litestar
+from litestar import Litestar, Request
 from litestar.config.app import AppConfig
 from litestar.config.cors import CORSConfig
 from litestar.plugins.prometheus import PrometheusController
@@ -19,11 +19,14 @@ from prometheus_client import disable_created_metrics
 from ragstore.kit.auth.keys import KeyFormat, KeyRing, KeyScope
 from ragstore.kit.auth.middleware import AuthMiddleware
 from ragstore.kit.auth.roles import requires
+from ragstore.kit.byte_budget import ByteBudget
+from ragstore.kit.container_memory import usable_memory_bytes
 from ragstore.kit.errors import Overloaded, ServiceError
 from ragstore.kit.health import health_routes
 from ragstore.kit.logging import configure
 from ragstore.kit.metrics import rejections, request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
+from ragstore.kit.middleware.bodies import BodiesMiddleware
 from ragstore.kit.middleware.limits import LimitsMiddleware
 from ragstore.kit.middleware.metrics import MetricsMiddleware
 from ragstore.kit.middleware.request_context import RequestContextMiddleware
@@ -35,6 +38,22 @@ if TYPE_CHECKING:
     from ragstore.kit.tracing.tracing import Tracing
 
 S = TypeVar("S", bound=KeyScope)
+
+MEMORY_SHARE: Final = 4
+"""The memory is this many times the bytes in flight: decoded, a body takes up to 3 times its bytes besides them."""
+
+
+class WholeBodyRequest(Request[Any, Any, Any]):
+    """A request whose body is not copied if it comes as one chunk, as from `BodiesMiddleware`."""
+
+    _whole: bytes | None = None
+
+    async def body(self) -> bytes:
+        """The body."""
+        if self._whole is None:
+            chunks = [chunk async for chunk in self.stream() if chunk]
+            self._whole = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        return self._whole
 
 
 class UntracedLitestar(Litestar):
@@ -140,6 +159,7 @@ class Service:
             middleware=middleware if tracing is None else [tracing.middleware(), *middleware],
             cors_config=_cors(settings.origins) if settings.origins else None,
             request_max_body_size=settings.max_body_bytes,
+            request_class=WholeBodyRequest,
             logging_config=None,
             **options,
         )
@@ -151,7 +171,7 @@ class Service:
         stopping: threading.Event,
         timeout_error: ServiceError | None = None,
     ) -> ASGIApp:
-        """The application within the middleware of request context, metrics and limits.
+        """The application within the middleware of request context, metrics, limits and bodies.
 
         Args:
             app: the application.
@@ -164,8 +184,19 @@ class Service:
         """
         # The creation time of each series would double the number of series.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the client leaves it untyped
-        limited = LimitsMiddleware(
+        budget = ByteBudget(
+            settings.max_bytes_in_flight or usable_memory_bytes() // MEMORY_SHARE,
+            settings.request_timeout_seconds,
+            rejections(self.name),
+        )
+        bounded = BodiesMiddleware(
             app,
+            budget,
+            max_body_bytes=settings.max_body_bytes,
+            max_small_body_bytes=settings.max_small_body_bytes,
+        )
+        limited = LimitsMiddleware(
+            bounded,
             max_requests=settings.max_requests,
             timeout_seconds=settings.request_timeout_seconds,
             stopping=stopping,

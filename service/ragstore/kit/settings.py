@@ -61,7 +61,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         request_timeout_seconds: longest time for one request; its head and its body must have come within it. A stream
             has it for each line and for each batch.
         max_requests: maximum number of concurrent requests; a further one is 503.
-        max_body_bytes: largest request body, or line of a stream; a larger one is 413.
+        max_body_bytes: largest request body; a larger one is 413.
+        max_small_body_bytes: largest body of a request that stores no documents, such as a query; a larger one is 413.
+        max_bytes_in_flight: maximum size of all bodies in flight together; a further one waits up to 5 s and is then
+            503. 0 means a quarter of the container's memory limit, or of the machine's memory without one.
         keys_file: file of the keys that callers need; empty means that they need none.
         allow_open: whether to listen without keys on an address that other machines reach.
         cors_origins: web origins whose pages may call the service, separated by commas; empty means none.
@@ -78,6 +81,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     request_timeout_seconds: Seconds = 30.0
     max_requests: Count = 512
     max_body_bytes: Count = 64 * 1024 * 1024
+    max_small_body_bytes: Count = 1024 * 1024
+    max_bytes_in_flight: Annotated[int, Meta(ge=0)] = 0
     keys_file: str = ""
     allow_open: bool = False
     cors_origins: str = ""

@@ -63,11 +63,11 @@ class StoreStatus(msgspec.Struct, frozen=True):
     Attributes:
         kind: `embedded` or `remote`.
         chroma_version: version of Chroma.
-        collections_count: number of collections.
+        collections_count: number of collections; None if they were not counted.
         storage_bytes: size on disk, with embedded Chroma.
     """
 
     kind: str
     chroma_version: str
-    collections_count: int
+    collections_count: int | None
     storage_bytes: int | None = None

@@ -77,9 +77,9 @@ class StoreLayer:
         """Close the connection to Chroma."""
         await self._inner.close()
 
-    async def status(self) -> StoreStatus:
-        """Check Chroma's health."""
-        return await self._intercept("status", None, self._inner.status)
+    async def status(self, *, with_count: bool = True) -> StoreStatus:
+        """Check Chroma's health, and count its collections if `with_count`."""
+        return await self._intercept("status", None, lambda: self._inner.status(with_count=with_count))
 
     async def max_batch_size(self) -> int:
         """The maximum number of documents in one write."""

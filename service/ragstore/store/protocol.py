@@ -31,8 +31,8 @@ class Store(Protocol):
     async def close(self) -> None:
         """Wait for the requests in progress and close the connection to Chroma."""
 
-    async def status(self) -> StoreStatus:
-        """Check Chroma's health."""
+    async def status(self, *, with_count: bool = True) -> StoreStatus:
+        """Check Chroma's health, and count its collections if `with_count`."""
 
     async def max_batch_size(self) -> int:
         """The maximum number of documents in one write: the service's limit or Chroma's, whichever is lower."""

@@ -43,10 +43,11 @@ class ScopedStore(StoreLayer):
             raise CollectionNotFound(name)
         return await call()
 
-    async def status(self) -> StoreStatus:
+    async def status(self, *, with_count: bool = True) -> StoreStatus:
         """Check Chroma's health. The size of the data is left out: it includes other keys' collections."""
-        status = await self._inner.status()
-        return StoreStatus(status.kind, status.chroma_version, await self.count_collections())
+        status = await self._inner.status(with_count=False)
+        count = await self.count_collections() if with_count else None
+        return StoreStatus(status.kind, status.chroma_version, count)
 
     async def create_collection(
         self, name: str, metadata: CollectionMetadata, distance: Distance, hnsw: HnswParameters = DEFAULT_HNSW

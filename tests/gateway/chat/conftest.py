@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import httpx
 import pytest
@@ -113,31 +116,50 @@ def fresh_gateway(
         yield served
 
 
+def new_key(keys: Path, name: str, role: str) -> str:
+    """A key of the gateway."""
+    command = [sys.executable, "-m", "ragstore_gateway", "keys", "new", name, "--role", role, "--file", str(keys)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
 @pytest.fixture(scope="session")
-def disabled_gateway(
+def keyed_gateway(
     upstream: FakeUpstream, chat_gateway: Served, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Served]:
-    """A gateway that retrieves nothing."""
+) -> Iterator[tuple[Served, dict[str, str]]]:
+    """A gateway with keys and limits that retrieves nothing, and its plain keys by name."""
+    folder = tmp_path_factory.mktemp("keyed")
+    roles = {"reader": "reader", "other": "reader", "talker": "reader", "streamer": "reader", "admin": "admin"}
+    keys = {name: new_key(folder / "keys", name, role) for name, role in roles.items()}
     environ = {
         "RAGSTORE_URL": chat_gateway.url,
         "RAGSTORE_GATEWAY_UPSTREAM_URL": upstream.url,
+        "RAGSTORE_GATEWAY_UPSTREAM_KEY": "sk-upstream",
+        "RAGSTORE_GATEWAY_KEYS_FILE": str(folder / "keys"),
+        "RAGSTORE_GATEWAY_CHAT_TOKENS_PER_MINUTE": "1000",
+        "RAGSTORE_GATEWAY_CHAT_MAX_STREAMS": "2",
         "ENABLE_RAG": "false",
     }
-    with running(start_gateway(tmp_path_factory.mktemp("disabled"), environ)) as served:
-        yield served
+    with running(start_gateway(folder, environ)) as served:
+        yield served, keys
+
+
+@pytest.fixture
+def keyed(keyed_gateway: tuple[Served, dict[str, str]]) -> Iterator[Any]:
+    """Calls that gateway with a key."""
+    served, keys = keyed_gateway
+    with httpx.Client(base_url=served.url, timeout=30) as client:
+
+        def call(name: str, method: str = "POST", path: str = "/v1/chat/completions", **options: Any) -> httpx.Response:
+            headers = {"Authorization": f"Bearer {keys[name]}"} if name else {}
+            return client.request(method, path, headers=headers, **options)
+
+        yield call
 
 
 @pytest.fixture
 def fresh(fresh_gateway: Served) -> Iterator[httpx.Client]:
     """A plain HTTP client on the gateway without collections."""
     with httpx.Client(base_url=fresh_gateway.url, timeout=30) as client:
-        yield client
-
-
-@pytest.fixture
-def disabled(disabled_gateway: Served) -> Iterator[httpx.Client]:
-    """A plain HTTP client on the gateway that retrieves nothing."""
-    with httpx.Client(base_url=disabled_gateway.url, timeout=30) as client:
         yield client
 
 

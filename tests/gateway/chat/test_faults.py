@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import httpx
 import pytest
 
 from tests.gateway.chat.test_rag import QUESTION, ask
-from tests.support.fake_servers import listening
 from tests.support.fake_upstream import DONE, Exchange, FakeUpstream, delta, fake_upstream, hang
 from tests.support.gateways import start_gateway
 from tests.support.ledger import wait_until
@@ -117,7 +117,7 @@ async def broken_stream(exchange: Exchange) -> None:
     exchange.drop()
 
 
-async def _silent_stream(exchange: Exchange) -> None:
+async def silent_stream(exchange: Exchange) -> None:
     await exchange.begin_stream()
     await exchange.chunk(delta("Tea"))
     await exchange.until_closed()
@@ -130,9 +130,9 @@ async def _short_stream(exchange: Exchange) -> None:
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "code"), [(broken_stream, "upstream_failed"), (_silent_stream, "upstream_timeout")]
+    ("behaviour", "code"), [(broken_stream, "upstream_failed"), (silent_stream, "upstream_timeout")]
 )
-def test_abroken_stream_ends_with_an_error_event_and_without_done(
+def test_a_broken_stream_ends_with_an_error_event_and_without_done(
     http: httpx.Client, upstream: FakeUpstream, model: str, behaviour: Callable[[Exchange], Any], code: str
 ) -> None:
     upstream.on("m", behaviour)
@@ -194,7 +194,7 @@ def test_a_slow_first_byte_may_take_longer_than_other_requests(manual: httpx.Cli
 async def test_a_caller_that_disconnects_cancels_the_upstream_request(
     chat_gateway: Served, upstream: FakeUpstream, name: str, stage: str
 ) -> None:
-    upstream.on("m", hang if stage == "before the head" else _silent_stream)
+    upstream.on("m", hang if stage == "before the head" else silent_stream)
     before = len(upstream.chats())
     async with httpx.AsyncClient(base_url=chat_gateway.url, timeout=30) as client:
         body = {"model": name, "stream": True, "messages": [{"role": "user", "content": QUESTION}]}
@@ -215,24 +215,24 @@ async def test_a_caller_that_disconnects_cancels_the_upstream_request(
     upstream.off("m")
     assert closed
     assert passed < 1.5, "the upstream's own timeout is 2 s"
+    await asyncio.sleep(0.2)
+    assert "Exception in ASGI application" not in chat_gateway.log.read_text()
 
 
-async def test_a_caller_that_leaves_during_retrieval_costs_no_upstream_request(
-    slow_store: tuple[httpx.AsyncClient, FakeUpstream],
+def test_a_caller_that_leaves_during_retrieval_costs_no_upstream_request(
+    slow_store: httpx.Client, upstream: FakeUpstream
 ) -> None:
-    client, upstream = slow_store
     before = len(upstream.chats())
     with pytest.raises(httpx.ReadTimeout):
-        await client.post("/v1/chat/completions", json={**PLAIN, "model": "rag/m"}, timeout=0.6)
-    await asyncio.sleep(2.5)
+        slow_store.post("/v1/chat/completions", json={**PLAIN, "model": "rag/m"}, timeout=0.6)
+    time.sleep(2.5)
     assert len(upstream.chats()) == before
 
 
-async def test_a_store_that_hangs_delays_a_chat_no_longer_than_the_deadline(
-    slow_store: tuple[httpx.AsyncClient, FakeUpstream],
+def test_a_store_that_hangs_delays_a_chat_no_longer_than_the_deadline(
+    slow_store: httpx.Client, upstream: FakeUpstream
 ) -> None:
-    client, upstream = slow_store
-    response = await client.post("/v1/chat/completions", json={**PLAIN, "model": "rag/m"})
+    response = ask(slow_store, QUESTION, "rag/m")
     assert response.status_code == 200
     assert response.headers["x-rag-reason"] == "timeout"
     assert upstream.last.json == PLAIN
@@ -257,11 +257,35 @@ def test_the_reason_of_a_failed_retrieval_is_logged_without_the_question(
     assert "canary-question" not in log
 
 
-def test_with_the_setting_fail_a_failed_retrieval_is_503(strict: httpx.Client, upstream: FakeUpstream) -> None:
+def test_with_the_setting_fail_a_chat_is_503_while_the_embedding_server_is_down(
+    strict: httpx.Client, upstream: FakeUpstream
+) -> None:
     before = len(upstream.chats())
     assert error_of(ask(strict, QUESTION, "rag/m"), 503)["code"] == "retrieval_failed"
     assert len(upstream.chats()) == before
     assert ask(strict, QUESTION, "m").status_code == 200
+
+
+@pytest.mark.process
+def test_a_gateway_that_stops_ends_its_streams_with_an_error_event(upstream: FakeUpstream, tmp_path: Path) -> None:
+    environ = {
+        "RAGSTORE_URL": f"http://127.0.0.1:{free_port()}",
+        "RAGSTORE_GATEWAY_UPSTREAM_URL": upstream.url,
+        "RAGSTORE_GATEWAY_SHUTDOWN_SECONDS": "1",
+    }
+    upstream.on("m", silent_stream)
+    with (
+        running(start_gateway(tmp_path, environ, ready=False)) as served,
+        httpx.stream("POST", served.url + "/v1/chat/completions", json={**PLAIN, "stream": True}, timeout=30) as got,
+    ):
+        chunks = got.iter_text()
+        text = next(chunks)
+        served.process.terminate()
+        text += "".join(chunks)
+    upstream.off("m")
+    assert '"content": "Tea"' in text
+    assert "event: error" in text
+    assert "[DONE]" not in text
 
 
 # -- gateways with something broken ---------------------------------------------------------------
@@ -303,13 +327,14 @@ def storeless(storeless_gateway: Served) -> Any:
 
 
 @pytest.fixture
-def strict(upstream: FakeUpstream, tmp_path: Path) -> Any:
-    """A client of a gateway whose store does not run, and which rejects chats then."""
+def strict(upstream: FakeUpstream, chat_gateway: Served, tmp_path: Path) -> Any:
+    """A client of a gateway whose embedding server does not run, and which rejects chats then."""
     environ = {
-        "RAGSTORE_URL": f"http://127.0.0.1:{free_port()}",
+        "RAGSTORE_URL": chat_gateway.url,
         "RAGSTORE_GATEWAY_UPSTREAM_URL": upstream.url,
         "RAGSTORE_GATEWAY_ON_RETRIEVAL_FAILURE": "fail",
-        "RAG_TIMEOUT_SECONDS": "3",
+        "EMBEDDER_BASE": f"http://127.0.0.1:{free_port()}",
+        "RAG_TIMEOUT_SECONDS": "2",
     }
     with (
         running(start_gateway(tmp_path, environ, ready=False)) as served,
@@ -318,20 +343,21 @@ def strict(upstream: FakeUpstream, tmp_path: Path) -> Any:
         yield client
 
 
-@pytest.fixture
-async def slow_store(upstream: FakeUpstream, tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, FakeUpstream]]:
-    """A client of a gateway whose store accepts connections and never responds."""
-
-    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-
-    async with listening(silent) as url:
+@pytest.fixture(scope="module")
+def slow_store_gateway(upstream: FakeUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A gateway whose store accepts connections and never responds."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
         environ = {
-            "RAGSTORE_URL": url,
+            "RAGSTORE_URL": f"http://127.0.0.1:{silent.getsockname()[1]}",
             "RAGSTORE_GATEWAY_UPSTREAM_URL": upstream.url,
             "RAG_TIMEOUT_SECONDS": "2",
         }
-        served = await asyncio.to_thread(start_gateway, tmp_path, environ, ready=False)
-        with running(served):
-            async with httpx.AsyncClient(base_url=served.url, timeout=30) as client:
-                yield client, upstream
+        with running(start_gateway(tmp_path_factory.mktemp("slow"), environ, ready=False)) as served:
+            yield served
+
+
+@pytest.fixture
+def slow_store(slow_store_gateway: Served) -> Iterator[httpx.Client]:
+    """A client of that gateway."""
+    with httpx.Client(base_url=slow_store_gateway.url, timeout=30) as client:
+        yield client

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,50 +13,10 @@ from ragstore_gateway.errors import TokenRateExceeded, TooManyStreams
 from tests.gateway.chat.test_faults import error_of
 from tests.gateway.chat.test_rag import QUESTION, ask
 from tests.support.fake_upstream import DONE, Exchange, FakeUpstream, delta, responding
-from tests.support.gateways import start_gateway
 from tests.support.raw_http import connect, read_all
-from tests.support.servers import Served, running
+from tests.support.servers import Served
 
 PLAIN = {"model": "m", "messages": [{"role": "user", "content": "Tea?"}]}
-
-
-def new_key(keys: Path, name: str, role: str) -> str:
-    """A key of the gateway."""
-    command = [sys.executable, "-m", "ragstore_gateway", "keys", "new", name, "--role", role, "--file", str(keys)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-
-@pytest.fixture(scope="module")
-def keyed_gateway(
-    upstream: FakeUpstream, chat_gateway: Served, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Served, dict[str, str]]]:
-    """A gateway with keys and limits, and its plain keys by name."""
-    folder = tmp_path_factory.mktemp("keyed")
-    roles = {"reader": "reader", "other": "reader", "talker": "reader", "streamer": "reader", "admin": "admin"}
-    keys = {name: new_key(folder / "keys", name, role) for name, role in roles.items()}
-    environ = {
-        "RAGSTORE_URL": chat_gateway.url,
-        "RAGSTORE_GATEWAY_UPSTREAM_URL": upstream.url,
-        "RAGSTORE_GATEWAY_UPSTREAM_KEY": "sk-upstream",
-        "RAGSTORE_GATEWAY_KEYS_FILE": str(folder / "keys"),
-        "RAGSTORE_GATEWAY_CHAT_TOKENS_PER_MINUTE": "1000",
-        "RAGSTORE_GATEWAY_CHAT_MAX_STREAMS": "2",
-    }
-    with running(start_gateway(folder, environ)) as served:
-        yield served, keys
-
-
-@pytest.fixture
-def keyed(keyed_gateway: tuple[Served, dict[str, str]]) -> Iterator[Any]:
-    """Calls that gateway with a key."""
-    served, keys = keyed_gateway
-    with httpx.Client(base_url=served.url, timeout=30) as client:
-
-        def call(name: str, method: str = "POST", path: str = "/v1/chat/completions", **options: Any) -> httpx.Response:
-            headers = {"Authorization": f"Bearer {keys[name]}"} if name else {}
-            return client.request(method, path, headers=headers, **options)
-
-        yield call
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/anything"])

@@ -144,6 +144,13 @@ def test_a_path_cannot_leave_the_upstreams_base(chat_gateway: Served, upstream: 
     assert len(upstream.requests) == before
 
 
+def test_a_redirect_is_passed_on_and_not_followed(http: httpx.Client, upstream: FakeUpstream) -> None:
+    upstream.on("elsewhere", responding(b"", "307 Temporary Redirect", f"Location: {upstream.url}/secret"))
+    response = chat(http, b'{"model":"elsewhere"}')
+    assert (response.status_code, response.headers["location"]) == (307, f"{upstream.url}/secret")
+    assert upstream.last.target == "/v1/chat/completions"
+
+
 @pytest.mark.parametrize(
     ("status", "headers", "body"),
     [

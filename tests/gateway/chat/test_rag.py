@@ -230,8 +230,8 @@ def test_half_of_a_surrogate_pair_in_the_question_does_no_harm(http: httpx.Clien
     assert upstream.last.json["messages"][1]["content"].startswith("Question: Qdrant release ?\n\n")
 
 
-def test_with_rag_disabled_only_the_prefix_changes(disabled: httpx.Client, upstream: FakeUpstream) -> None:
-    response = ask(disabled, QUESTION)
+def test_with_rag_disabled_only_the_prefix_changes(keyed: Any, upstream: FakeUpstream) -> None:
+    response = keyed("other", json={"model": "rag/m", "messages": [{"role": "user", "content": QUESTION}]})
     assert upstream.last.json == {"model": "m", "messages": [{"role": "user", "content": QUESTION}]}
     assert response.headers["x-rag-reason"] == "disabled"
 

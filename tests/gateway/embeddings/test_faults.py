@@ -123,7 +123,8 @@ GARBAGE = {
     "an empty vector": b"[[]]",
     "no vector": b"[]",
     "two vectors": b"[[1.0], [2.0]]",
-    "a number that is not finite": b"[[1e999, 1.0]]",
+    "a number beyond float64": b"[[1e999, 1.0]]",
+    "a number beyond float32": b"[[1e39, 1.0]]",
     "text": b'[["tea", 1.0]]',
     "nothing": b"",
 }

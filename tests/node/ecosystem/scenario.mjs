@@ -1,4 +1,4 @@
-// What an application does with the client, without anything of Node: it runs in Node, Bun, Deno and a browser.
+// The calls of a typical application. Nothing here is Node's: it runs in Node, Bun, Deno and a browser.
 import { Client, ConnectFailed, NotFound, TransportError } from "@ragstore/client";
 
 /** Runs the scenario against a service, and returns what it found. */
@@ -8,7 +8,7 @@ export async function run(url, closedUrl) {
   async function* documents() {
     for (let number = 0; number < 300; number++) {
       const embedding = number === 7 ? [1, 2, 3] : Float32Array.of(Math.cos(number), Math.sin(number));
-      yield { id: `d${number}`, text: `Passage ${number} – ä`, embedding, metadata: { number } };
+      yield { id: `d${number}`, text: `Passage ${number}: ä`, embedding, metadata: { number } };
     }
   }
   await collection.create({ metadata: { language: "en" } });

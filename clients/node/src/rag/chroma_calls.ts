@@ -98,7 +98,7 @@ function clausesOf(field: string, condition: unknown): ChromaWhere[] {
     return isEmpty(combined) ? [] : [combined];
   }
   if (isObject(condition) && Object.keys(condition).length > 1) {
-    return Object.entries(condition).map(([operator, operand]) => ({ [field]: { [operator]: operand } }));
+    return Object.entries(condition).map(([operator, operand]: [string, unknown]) => ({ [field]: { [operator]: operand } }));
   }
   return [{ [field]: condition }];
 }

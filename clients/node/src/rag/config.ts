@@ -99,7 +99,7 @@ export function extractRagConfig(config: object, assistant?: object): RagConfig 
   for (const source of [config, assistant]) {
     const configurable = (source as { configurable?: unknown } | undefined)?.configurable;
     if (isObject(configurable)) {
-      const raw = configurable["rag_config"];
+      const raw = configurable.rag_config;
       return raw ? parseRagConfig(raw) : undefined;
     }
   }
@@ -114,7 +114,7 @@ const FIELDS = {
 } as const;
 
 function parseRagConfig(raw: unknown): RagConfig {
-  const archives = isObject(raw) ? (raw["archives"] ?? []) : raw;
+  const archives = isObject(raw) ? (raw.archives ?? []) : raw;
   if (!Array.isArray(archives)) {
     throw new InvalidConfiguration("rag_config: must be an object with an array: $.archives");
   }

@@ -7,7 +7,7 @@ import { type Fetch, plainAttempt, Transport } from "../transport.js";
 import type { Embedding } from "../types.js";
 import { DEFAULT_EMBEDDINGS_URL } from "./config.js";
 
-/** What a text is embedded with. */
+/** How a text is embedded. */
 export interface EmbedOptions {
   /** Name of the model that the searched collections were embedded with. */
   model: string;
@@ -69,8 +69,8 @@ export class EmbeddingsClient implements Embedder {
    * @throws EmbeddingFailed if the server returned no usable vector in time.
    */
   async embed(text: string, options: EmbedOptions): Promise<Float32Array> {
-    const [vector] = await this.embedMany([text], options);
-    return vector as Float32Array;
+    const [vector = new Float32Array()] = await this.embedMany([text], options);
+    return vector;
   }
 
   /**

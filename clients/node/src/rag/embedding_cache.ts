@@ -5,7 +5,7 @@ import { EmbeddingFailed, InvalidInput } from "../errors.js";
 import type { Embedder } from "./embedder.js";
 import { type Logger, NO_LOGGER } from "./logger.js";
 
-/** What a vector is for. */
+/** The model and the number of collections of a cached vector. */
 export interface CachedEmbedOptions {
   /** Name of the model. */
   model: string;

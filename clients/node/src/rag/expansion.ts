@@ -35,7 +35,7 @@ export function sectionFilter(passage: RetrievedPassage): Where {
  * @throws InvalidInput if the metadata names no document.
  */
 export function documentFilter(passage: RetrievedPassage): Where {
-  if (!passage.metadata["document_id"]) {
+  if (!passage.metadata.document_id) {
     throw new InvalidInput("the passage's metadata names neither a section nor a document");
   }
   return equalTo(passage, ["document_id", "layer"]);
@@ -71,7 +71,7 @@ function byReadingOrder(one: Document, other: Document): number {
 }
 
 function readingOrder(chunk: Document): number[] {
-  const type = TYPES_IN_ORDER.indexOf(String(chunk.metadata["doc_type"]));
+  const type = TYPES_IN_ORDER.indexOf(String(chunk.metadata.doc_type));
   // Pages and indices may restart in each section, so offsets into the source, where there are any, come first.
   return [
     numberOf(chunk, "char_start"),
@@ -101,8 +101,8 @@ function runAround(chunks: Document[], passageId: string): Document[] {
 }
 
 function isNext(before: Document, after: Document): boolean {
-  const first = before.metadata["chunk_index"];
-  const second = after.metadata["chunk_index"];
+  const first = before.metadata.chunk_index;
+  const second = after.metadata.chunk_index;
   return typeof first === "number" && typeof second === "number" ? second === first || second === first + 1 : true;
 }
 

@@ -70,9 +70,9 @@ function textsOf(language: string): Texts {
 
 function block(number: number, { archive, metadata, text }: RetrievedPassage, labels: Texts): string {
   const facts = [
-    [labels.layer, metadata["layer"]],
-    [labels.page, metadata["page_number"]],
-    [labels.section, metadata["section_heading"]],
+    [labels.layer, metadata.layer],
+    [labels.page, metadata.page_number],
+    [labels.section, metadata.section_heading],
   ].flatMap(([label, value]) => (value ? [`${String(label)}: ${String(value)}`] : []));
   const source = facts.length > 0 ? ` (${facts.join(", ")})` : "";
   return `[${number}] ${labels.archive}: ${archive.name}${source}\n${text}`;

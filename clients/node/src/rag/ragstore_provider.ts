@@ -86,8 +86,7 @@ export class RagstoreProvider implements RetrievalProvider {
   async search(collections: readonly string[], embedding: Embedding, options: SearchOptions): Promise<CollectionMatches> {
     const { topK, where, minScore, includeEmbeddings = false, headers, signal } = options;
     const search = async (some: string[], abort: AbortSignal): Promise<CollectionMatches> => {
-      const include: "embedding"[] = includeEmbeddings ? ["embedding"] : [];
-      const query = { topK, where, minScore, include, headers, signal: abort };
+      const query = { topK, where, minScore, includeEmbeddings, headers, signal: abort };
       const { results, errors = [] } = await this.#client.queryCollections(some, embedding, query);
       return { results, errors };
     };

@@ -77,7 +77,7 @@ interface Group {
   archives: Archive[];
 }
 
-/** What a search has found in one group. */
+/** The results of a search in one group. */
 interface Found {
   passages: RetrievedPassage[];
   skipped: SkippedArchive[];

@@ -100,6 +100,8 @@ class AsyncTransport:
 
     async def _attempt(self, call: Call[T], headers: Mapping[str, str], limit: Timeout) -> T:
         started = time.monotonic()
+        if call.accept is not None:
+            headers = {**headers, "accept": call.accept}
         request = self._http.build_request(
             call.method,
             self._endpoint.url + call.path,

@@ -101,6 +101,8 @@ class Transport:
 
     def _attempt(self, call: Call[T], headers: Mapping[str, str], limit: Timeout) -> T:
         started = time.monotonic()
+        if call.accept is not None:
+            headers = {**headers, "accept": call.accept}
         request = self._http.build_request(
             call.method,
             self._endpoint.url + call.path,

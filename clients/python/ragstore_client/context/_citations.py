@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from ragstore_client.context._escape import clean_name
 from ragstore_client.context._passages import MetadataValue, Passage
 
-Names: TypeAlias = "Mapping[str, str] | Callable[[Passage], str | None]"
+Names: TypeAlias = Mapping[str, str] | Callable[[Passage], str | None]
 """File names by `file_id` or `document_id`, or a function that returns a passage's file name, or None."""
 
 _FILE_IDS: Final = ("file_id", "document_id")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
-from array import array
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TypeAlias, cast
 
@@ -14,6 +13,7 @@ from ragstore_client._exceptions import InvalidConfiguration
 from ragstore_client._json import to_strings
 from ragstore_client._models import CollectionError, Embedding, Match, MultiQueryResults, Strings, Where, none_if_nan
 from ragstore_client._sync.client import Client
+from ragstore_client._types import FloatArray
 from ragstore_client._vectors import to_float32
 from ragstore_client.context._passages import Passage
 from ragstore_client.context._single_flight import SingleFlight
@@ -50,7 +50,7 @@ class ClientSource:
         self._embed = embed
         self._collections = list(dict.fromkeys(to_strings(collections, "collections")))
         self._headers: Mapping[str, str] = {}
-        self._flights: SingleFlight[str, array[float]] = SingleFlight()
+        self._flights: SingleFlight[str, FloatArray] = SingleFlight()
 
     def scoped(self, *, collections: Strings | None = None, headers: Mapping[str, str] | None = None) -> ClientSource:
         """The same source for one search. See `ScopedSource.scoped`."""
@@ -92,7 +92,7 @@ class ClientSource:
             raise _partial(passages, found.errors)
         return passages
 
-    async def _vector(self, query: str) -> array[float]:
+    async def _vector(self, query: str) -> FloatArray:
         made: Embedding | Awaitable[Embedding]
         if inspect.iscoroutinefunction(self._embed):
             made = self._embed(query)
@@ -103,7 +103,7 @@ class ClientSource:
     async def _query(
         self,
         collections: list[str],
-        embedding: array[float],
+        embedding: FloatArray,
         top_k: int,
         where: Where | None,
         with_embeddings: bool,

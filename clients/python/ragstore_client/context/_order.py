@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from ragstore_client._exceptions import InvalidConfiguration, InvalidInput
+from ragstore_client._types import FloatArray
 from ragstore_client._vectors import to_float32
 from ragstore_client.context._passages import Passage, Vector
 
@@ -74,12 +75,12 @@ def maximal_marginal_relevance(
 
 
 def choose(
-    query: array[float] | None,
-    vectors: Sequence[array[float]],
+    query: FloatArray | None,
+    vectors: Sequence[FloatArray],
     *,
     k: int,
     diversity: float,
-    similarities: array[float] | None = None,
+    similarities: FloatArray | None = None,
 ) -> list[int]:
     """Choose vectors by maximal marginal relevance.
 
@@ -132,7 +133,7 @@ def _normalize_rows(matrix: Floats, norms: Floats | np.floating) -> Floats:
     return cast("Floats", np.nan_to_num(scaled, copy=False, nan=0.0, posinf=0.0, neginf=0.0))
 
 
-def _vector(passage: Passage, dimension: int | None) -> array[float]:
+def _vector(passage: Passage, dimension: int | None) -> FloatArray:
     if passage.embedding is None:
         raise InvalidInput("MMR needs an embedding of every passage")
     vector = to_float32(passage.embedding)

@@ -5,7 +5,6 @@ Nothing here does I/O, and nothing needs the `chromadb` package.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
@@ -16,6 +15,7 @@ from ragstore_client._exceptions import InvalidInput
 from ragstore_client._json import encode, to_builtins
 from ragstore_client._models import Scalar, Where
 from ragstore_client._responses import json_decoder
+from ragstore_client._types import FloatArray
 
 ChromaMetadata = dict[str, Scalar | list[Scalar] | None]
 
@@ -95,7 +95,7 @@ class ChromaDatabase(msgspec.Struct, frozen=True):
     def query(
         self,
         collection_id: str,
-        vector: array[float],
+        vector: FloatArray,
         *,
         top_k: int,
         where: Mapping[str, object],

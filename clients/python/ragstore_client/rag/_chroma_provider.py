@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, ClassVar, Self
@@ -15,6 +14,7 @@ from ragstore_client._async.transport import AsyncTransport
 from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import BadRequest, RagstoreError, describe
 from ragstore_client._models import Document, Embedding, Match, MultiQueryResults, StoredMetadata, Where
+from ragstore_client._types import FloatArray
 from ragstore_client._vectors import to_float32
 from ragstore_client.rag import _chroma_calls as chroma
 from ragstore_client.rag._connections import connections, search_retries
@@ -141,7 +141,7 @@ class ChromaProvider:
         self,
         transport: AsyncTransport,
         name: str,
-        vector: array[float],
+        vector: FloatArray,
         top_k: int,
         where: Mapping[str, object],
         options: SearchOptions,

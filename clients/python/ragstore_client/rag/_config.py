@@ -59,7 +59,7 @@ class RagArchiveConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def service_url(self) -> str:
-        """Its URL with a port: 8000, Chroma's, for `http://` without one. `https://` keeps its own default, 443."""
+        """Its URL with a port. Without one, http means 8000, which is Chroma's; https keeps its own default, 443."""
         url = self.chromadb_url.strip()
         scheme, separator, rest = url.partition("://")
         host, slash, path = rest.partition("/")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from array import array
 from collections.abc import Awaitable
 from http.client import responses
 from typing import Protocol
@@ -27,6 +26,7 @@ from ragstore_client._json import encode, to_strings
 from ragstore_client._models import Base64, Embedding, Strings
 from ragstore_client._responses import json_decoder
 from ragstore_client._retries import RetryPolicy
+from ragstore_client._types import FloatArray
 from ragstore_client._vectors import to_float32
 from ragstore_client.rag._config import DEFAULT_EMBEDDINGS_URL
 from ragstore_client.rag._connections import connections
@@ -107,7 +107,7 @@ class EmbeddingsClient:
         """The server's URL, without user and password."""
         return self._endpoint.url + ("" if self._path == _OPENAI_PATH else self._path)
 
-    async def embed(self, text: str, *, model: str) -> array[float]:
+    async def embed(self, text: str, *, model: str) -> FloatArray:
         """Embed one text.
 
         Args:
@@ -122,7 +122,7 @@ class EmbeddingsClient:
         """
         return (await self.embed_many([text], model=model))[0]
 
-    async def embed_many(self, texts: Strings, *, model: str) -> list[array[float]]:
+    async def embed_many(self, texts: Strings, *, model: str) -> list[FloatArray]:
         """Embed several texts in one request.
 
         Args:
@@ -184,7 +184,7 @@ def _reason(error: RagstoreError) -> str:
     return str(error)
 
 
-def _validate(data: list[_Vector], expected: int) -> list[array[float]]:
+def _validate(data: list[_Vector], expected: int) -> list[FloatArray]:
     if len(data) != expected:
         raise InvalidInput(f"{len(data)} vectors for {expected} texts")
     if all(item.index is not None for item in data):

@@ -6,12 +6,12 @@ import asyncio
 import inspect
 import logging
 import threading
-from array import array
 from collections import OrderedDict
 from collections.abc import Awaitable
 
 from ragstore_client._exceptions import EmbeddingFailed, InvalidInput
 from ragstore_client._models import Embedding
+from ragstore_client._types import FloatArray
 from ragstore_client._vectors import to_float32
 from ragstore_client.rag._embedder import Embedder
 
@@ -28,9 +28,9 @@ class EmbeddingCache:
     def __init__(self, capacity: int = 1024) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._vectors: OrderedDict[tuple[str, str], array[float]] = OrderedDict()
+        self._vectors: OrderedDict[tuple[str, str], FloatArray] = OrderedDict()
 
-    async def embed(self, embedder: Embedder, text: str, *, model: str, archives: int = 1) -> array[float]:
+    async def embed(self, embedder: Embedder, text: str, *, model: str, archives: int = 1) -> FloatArray:
         """Get a vector from the cache, or from the embedder. Hits are logged, without the text.
 
         Args:
@@ -59,14 +59,14 @@ class EmbeddingCache:
             logger.info("Embedding cache hit for %s: reused for %d collection queries", key[0], hits)
         return vector
 
-    def _get(self, key: tuple[str, str]) -> array[float] | None:
+    def _get(self, key: tuple[str, str]) -> FloatArray | None:
         with self._lock:
             vector = self._vectors.get(key)
             if vector is not None:
                 self._vectors.move_to_end(key)
             return vector
 
-    def _put(self, key: tuple[str, str], vector: array[float]) -> None:
+    def _put(self, key: tuple[str, str], vector: FloatArray) -> None:
         with self._lock:
             self._vectors[key] = vector
             self._vectors.move_to_end(key)

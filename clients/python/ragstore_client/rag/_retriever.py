@@ -6,7 +6,6 @@ import asyncio
 import logging
 import math
 import time
-from array import array
 from collections.abc import Mapping
 
 import httpx
@@ -15,6 +14,7 @@ import msgspec
 from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import EmbeddingFailed, InvalidConfiguration, InvalidInput, RagstoreError
 from ragstore_client._models import Scalar, Where
+from ragstore_client._types import FloatArray
 from ragstore_client.rag._config import RagArchiveConfig, RagConfig, RagSettings
 from ragstore_client.rag._connections import LoopThread
 from ragstore_client.rag._detection import BackendDetector
@@ -284,7 +284,7 @@ class Retriever:
             groups.setdefault(key, _Group(archive.service_url, archive.embedding_model, [])).archives.append(archive)
         return list(groups.values()), skipped
 
-    async def _vectors(self, query: str, groups: list[_Group], deadline: float) -> dict[str, array[float]]:
+    async def _vectors(self, query: str, groups: list[_Group], deadline: float) -> dict[str, FloatArray]:
         """The query's vector by each model that an archive was embedded with."""
         archives: dict[str, int] = {}
         for group in groups:
@@ -301,7 +301,7 @@ class Retriever:
             raise EmbeddingFailed(f"the query could not be embedded {reasons}") from errors[0]
         return vectors
 
-    async def _vector(self, query: str, model: str, archives: int, deadline: float) -> array[float] | Exception:
+    async def _vector(self, query: str, model: str, archives: int, deadline: float) -> FloatArray | Exception:
         seconds = min(self.settings.embed_timeout, deadline - time.monotonic())
         try:
             async with asyncio.timeout(seconds):
@@ -316,7 +316,7 @@ class Retriever:
             return error
 
     async def _search_group(
-        self, group: _Group, vector: array[float] | None, search: _Search
+        self, group: _Group, vector: FloatArray | None, search: _Search
     ) -> tuple[list[RetrievedPassage], list[SkippedArchive]]:
         if vector is None:
             return [], [SkippedArchive(archive, SkipReason.NOT_EMBEDDED) for archive in group.archives]
@@ -349,7 +349,7 @@ class Retriever:
     async def _without_layers(
         self,
         group: _Group,
-        vector: array[float],
+        vector: FloatArray,
         search: _Search,
         top_k: int,
         by_collection: Mapping[str, list[RagArchiveConfig]],

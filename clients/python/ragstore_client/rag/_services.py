@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from array import array
 from collections.abc import Mapping, Sequence
 
 import httpx
@@ -11,6 +10,7 @@ import httpx
 from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import ProblemError, TransportError, UnexpectedResponse
 from ragstore_client._models import Document, MultiQueryResults, Where
+from ragstore_client._types import FloatArray
 from ragstore_client.rag._chroma_provider import ChromaProvider
 from ragstore_client.rag._detection import Backend, BackendDetector
 from ragstore_client.rag._providers import NO_OPTIONS, SearchOptions
@@ -50,7 +50,7 @@ class ServiceRouter:
         self,
         url: str,
         collections: Sequence[str],
-        vector: array[float],
+        vector: FloatArray,
         *,
         top_k: int,
         where: Where | None,

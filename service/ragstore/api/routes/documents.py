@@ -43,6 +43,7 @@ from ragstore.api.schemas import (
 from ragstore.api.split_documents import missing_documents
 from ragstore.errors import CollectionNotFound, DocumentNotFound, DocumentsExist, DocumentsNotFound
 from ragstore.kit.errors import FieldError, InvalidRequest
+from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.numbers import whole_number
 from ragstore.kit.problems import from_service_error, from_validation_exception, invalid_parameters
 from ragstore.model.documents import EVERYTHING, Document, DocumentPage, Selection, Write
@@ -77,7 +78,7 @@ class DocumentsController(Controller):
         dto=DocumentsDTO,
         return_dto=None,
         exception_handlers={ValidationException: documents_required},
-        opt={**WRITER, **store_errors(CollectionNotFound, DocumentsExist)},
+        opt={**WRITER, **LARGE_BODY, **store_errors(CollectionNotFound, DocumentsExist)},
         operation_id="addDocuments",
         summary="Add documents",
     )
@@ -100,7 +101,7 @@ class DocumentsController(Controller):
         dto=DocumentsDTO,
         return_dto=None,
         exception_handlers={ValidationException: documents_required},
-        opt=WRITER,
+        opt={**WRITER, **LARGE_BODY},
         operation_id="upsertDocuments",
         summary="Add or replace documents",
     )

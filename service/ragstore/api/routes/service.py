@@ -90,13 +90,13 @@ def live() -> Probe:
 )
 async def ready(store: StoreDependency) -> Response[Probe]:
     """Readiness probe: 200 if Chroma responds, 503 if it does not."""
-    error = (await _status(store))[1]
+    error = (await _status(store, with_count=False))[1]
     return readiness("" if error is None else error.detail)
 
 
-async def _status(store: Store) -> tuple[StoreStatus | None, ServiceError | None]:
+async def _status(store: Store, *, with_count: bool = True) -> tuple[StoreStatus | None, ServiceError | None]:
     """Chroma's status, or None and the error."""
-    return await failure(store.status(), "Chroma did not respond in time")
+    return await failure(store.status(with_count=with_count), "Chroma did not respond in time")
 
 
 def _may_see_causes(request: Request[Any, Any, Any]) -> bool:

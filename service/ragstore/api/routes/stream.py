@@ -15,7 +15,9 @@ from ragstore.api.parameters import CollectionName, StoreDependency, validate_qu
 from ragstore.api.roles import WRITER
 from ragstore.api.route_options import store_errors
 from ragstore.errors import CollectionNotFound, DocumentsExist
+from ragstore.kit.auth.keys import KeyRing
 from ragstore.kit.decoding import NDJSON, check_ndjson
+from ragstore.kit.middleware.bodies import STREAMED_BODY
 from ragstore.operations.stream.session import DocumentStream, Mode, StreamConfig
 
 
@@ -37,7 +39,7 @@ class StreamResponse(Response[None]):
     media_type=NDJSON,
     request_max_body_size=None,
     before_request=validate_query_string,
-    opt={**WRITER, **store_errors(CollectionNotFound, DocumentsExist)},
+    opt={**WRITER, **STREAMED_BODY, **store_errors(CollectionNotFound, DocumentsExist)},
     operation_id="streamDocuments",
     summary="Store a stream of documents",
     tags=["documents"],
@@ -48,6 +50,7 @@ async def stream_documents(
     collection: CollectionName,
     decoder: SkipValidation[NamedDependency[DocumentsDecoder]],
     stream_config: SkipValidation[NamedDependency[StreamConfig]],
+    key_ring: SkipValidation[NamedDependency[KeyRing[Any] | None]],
     mode: Annotated[
         Mode,
         QueryParameter(description="`add`: an existing id ends the stream. `upsert`: existing documents are replaced."),
@@ -62,5 +65,10 @@ async def stream_documents(
     """
     check_ndjson(request.headers.get("content-type", ""))
     await store.get_collection(collection)
-    config = replace(stream_config, max_batch_documents=await store.max_batch_size())
+    key, keys = request.scope.get("user"), key_ring
+    config = replace(
+        stream_config,
+        max_batch_documents=await store.max_batch_size(),
+        is_authorized=lambda: keys is None or key is None or keys.is_current(key),
+    )
     return StreamResponse(DocumentStream(store, collection, mode, config, decoder.decode_lines))

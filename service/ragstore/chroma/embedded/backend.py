@@ -7,6 +7,7 @@ import functools
 import multiprocessing
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from typing import Final, TypeVar, cast
 
 import structlog
@@ -19,7 +20,7 @@ from ragstore.chroma.embedded.process_memory import MemoryWatch
 from ragstore.chroma.embedded.process_metrics import release_folder, watch_folder
 from ragstore.chroma.embedded.running_process import RunningProcess, log_opened
 from ragstore.chroma.errors import translate_error
-from ragstore.chroma.operations import GetMaxBatchSize, Operation
+from ragstore.chroma.operations import GetMaxBatchSize, GetRecords, Operation, QueryRecords
 from ragstore.errors import ChromaTimeout, ChromaUnavailable
 from ragstore.kit.context import backend_timing
 
@@ -73,6 +74,7 @@ class EmbeddedBackend:
         self._max_batch_size: int | None = None
         self._in_flight: set[Future[object]] = set()
         self._slots = asyncio.Semaphore(MAX_CALLS)
+        self._slow = asyncio.Semaphore(1)
         self._last_progress = 0.0
         self._memory = memory or MemoryWatch(0)
         self._restart: asyncio.Task[None] | None = None
@@ -116,7 +118,7 @@ class EmbeddedBackend:
     async def _execute(self, operation: Operation[T]) -> T:
         self._replace_hung_process()
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self._timeout), self._slow if _may_be_slow(operation) else nullcontext():
                 return await self._execute_in_slot(operation)
         except TimeoutError:
             raise ChromaTimeout("Chroma did not respond in time") from None
@@ -248,6 +250,11 @@ class EmbeddedBackend:
         if self._running is not None and self._running[0] is pool:
             self._running = None
             pool.shutdown(wait=False)
+
+
+def _may_be_slow(operation: Operation[object]) -> bool:
+    """Whether an operation may take seconds. Such ones take turns, so that others are executed in between."""
+    return isinstance(operation, (GetRecords, QueryRecords)) and operation.where_document is not None
 
 
 def _retrieve_exception(result: asyncio.Future[T]) -> None:

@@ -25,7 +25,7 @@ from chroma_repair.data_lock import lock_data
 from chroma_repair.orphans import remove_orphans
 from chroma_repair.unclean_shutdown import DirtyMarker
 from ragstore.chroma.collection_config import EMPTY_METADATA, distance_of, index_configuration
-from ragstore.chroma.embedded import legacy_collections
+from ragstore.chroma.embedded import collection_table, legacy_collections
 from ragstore.chroma.embedded.api import ChromaApi, ChromaCollection, GetResult, Scope, open_api
 from ragstore.chroma.embedded.data_folder import usable_bytes
 from ragstore.chroma.operations import (
@@ -236,7 +236,7 @@ def _collection(found: ChromaCollection, chroma: _Chroma) -> Collection:
 def _get_status(operation: GetStatus, chroma: _Chroma) -> StoreStatus:
     """The folder is not walked: it may have tens of thousands of entries, and other calls wait."""
     size = usable_bytes(Path(chroma.path))
-    return StoreStatus("embedded", chroma.api.get_version(), chroma.api.count_collections(**chroma.scope), size)
+    return StoreStatus("embedded", chroma.api.get_version(), _count_collections(CountCollections(), chroma), size)
 
 
 @_execute.register(GetMaxBatchSize)
@@ -263,12 +263,17 @@ def _get_collection(operation: GetCollection, chroma: _Chroma) -> Collection:
 
 @_execute.register(ListCollections)
 def _list_collections(operation: ListCollections, chroma: _Chroma) -> list[Collection]:
+    tenant, database = chroma.scope["tenant"], chroma.scope["database"]
+    listed = collection_table.list_collections(Path(chroma.path), tenant, database, chroma.legacy_distances)
+    if listed is not None:
+        return listed
     return [_collection(found, chroma) for found in chroma.api.list_collections(None, 0, **chroma.scope)]
 
 
 @_execute.register(CountCollections)
 def _count_collections(operation: CountCollections, chroma: _Chroma) -> int:
-    return chroma.api.count_collections(**chroma.scope)
+    count = collection_table.count_collections(Path(chroma.path), chroma.scope["tenant"], chroma.scope["database"])
+    return chroma.api.count_collections(**chroma.scope) if count is None else count
 
 
 @_execute.register(ReplaceMetadata)

@@ -7,7 +7,6 @@ bytes.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -121,9 +120,8 @@ async def _execute(operation: Operation[object], backend: HttpBackend) -> object
 
 @_execute.register(GetStatus)
 async def _get_status(operation: GetStatus, backend: HttpBackend) -> StoreStatus:
-    version, count = await asyncio.gather(
-        backend.connection.request(str, "GET", "/version"), backend.call(CountCollections())
-    )
+    version = await backend.connection.request(str, "GET", "/version")
+    count = await backend.call(CountCollections()) if operation.with_count else None
     return StoreStatus("remote", version, count)
 
 

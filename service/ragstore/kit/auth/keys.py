@@ -184,6 +184,9 @@ def read_keys(path: str, format_: KeyFormat[S]) -> list[Key[S]]:
         KeysError: the file cannot be read, a line is not valid, or a name or a hash is repeated.
     """
     try:
+        if Path(path).exists() and not Path(path).is_file():
+            # Reading a pipe would never end.
+            raise KeysError(f"{path}: it is not a file")
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
@@ -299,6 +302,10 @@ class KeyRing(Generic[S]):
     def __len__(self) -> int:
         return len(self._keys)
 
+    def is_current(self, key: Key[S]) -> bool:
+        """Whether a key that was found before is still in force, with the same rights."""
+        return self._keys.get(bytes.fromhex(key.sha256), (b"", None))[1] == key
+
     def find(self, plain: bytes) -> Key[S] | None:
         """Look a key up.
 
@@ -359,4 +366,7 @@ class KeyRing(Generic[S]):
             objection = "" if key.scope is None else self._objection(key.scope)
             if objection:
                 raise KeysError(f"{self._path}: the key '{key.name}' {objection}")
+        if not keys:
+            # More likely cut off than meant: it would lock all callers out.
+            raise KeysError(f"{self._path}: there is no key in it")
         return {bytes.fromhex(key.sha256): (bytes.fromhex(key.sha256), key) for key in keys}

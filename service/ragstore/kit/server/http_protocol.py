@@ -10,7 +10,7 @@ import asyncio
 import sys
 from contextlib import suppress
 from http import HTTPStatus
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import structlog
 from httptools import HttpParserError, HttpParserUpgrade
@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from ragstore.kit.errors import HeadTimeout, InvalidHttp, ServiceError
 from ragstore.kit.metrics import RequestMetrics
+from ragstore.kit.middleware.bodies import CONNECTION
 from ragstore.kit.middleware.security_headers import STRICT
 from ragstore.kit.problems import MEDIA_TYPE, encode_problem
 from ragstore.kit.server.request_meter import (
@@ -315,6 +316,10 @@ class ProblemProtocol(HttpToolsProtocol):
         """
 
         async def with_backpressure(scope: Scope, receive: Receive, send: Send) -> None:
+            extensions: dict[str, Any] = dict(scope.get("extensions") or {})
+            extensions[CONNECTION] = self
+            scope["extensions"] = extensions
+
             async def sending(message: Message) -> None:
                 if message["type"] == "http.response.body" and not message.get("more_body", False):
                     self._linger_after(scope)
@@ -336,11 +341,21 @@ class ProblemProtocol(HttpToolsProtocol):
         if current is scope and cycle.more_body and not (cycle.keep_alive or self._stopping):
             cycle.keep_alive = self._lingers = True
 
+    def unread_bytes(self) -> int:
+        """Number of bytes of responses that the caller has not read."""
+        waiting = self.transport.get_write_buffer_size()
+        return waiting + self._unsent_bytes() if waiting else 0
+
+    def abort(self) -> None:
+        """Close the connection without sending the rest."""
+        _log.warning("slow reader disconnected for others", bytes_left=self.transport.get_write_buffer_size())
+        self.transport.abort()
+
     def _wait_for_reader(self) -> None:
         """Start to check whether the caller reads, or note that it has read."""
         self._progress = self.loop.time()
         waiting = self.transport.get_write_buffer_size()
-        self._unread = waiting + self._unsent_bytes() if waiting else 0
+        self._unread = self.unread_bytes()
         if waiting and self._stall_check is None:
             self._stall_check = self.loop.call_later(self.limit_seconds / STALL_CHECKS, self._check_stall)
 

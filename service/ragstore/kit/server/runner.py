@@ -18,6 +18,7 @@ import structlog
 import uvicorn
 from litestar.types import ASGIApp
 
+from ragstore.kit.file_limit import raise_file_limit
 from ragstore.kit.metrics import RequestMetrics
 from ragstore.kit.server.http_protocol import protocol
 from ragstore.kit.settings import ServerSettings
@@ -119,6 +120,10 @@ def run(
     # uvicorn shuts down gracefully and then raises the signal again; a requested stop is not a failure.
     for requested in (signal.SIGTERM, signal.SIGINT):
         signal.signal(requested, lambda *_: sys.exit(0))
+    if sys.platform != "win32":
+        # The end of a terminal is a request to stop, too. uvicorn does not handle it.
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+    raise_file_limit()
     stopping = Shutdown()
     app = create_app(stopping)
     # Objects that exist now live as long as the process, so the garbage collector need not traverse them.

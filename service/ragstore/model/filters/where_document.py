@@ -15,8 +15,10 @@ import msgspec
 
 from ragstore.model.filters import grammar
 from ragstore.model.filters.grammar import Filter, FilterErrors, FilterParser
+from ragstore.model.filters.regex_size import MAX_UNICODE_CLASSES, is_too_large
 
 OPERATORS: Final = ("$contains", "$not_contains", "$regex", "$not_regex")
+REGEX: Final = ("$regex", "$not_regex")
 MAX_TEXT: Final = 1000
 """Characters in one operand. A regular expression costs memory in proportion."""
 
@@ -59,6 +61,9 @@ class _WhereDocumentParser(FilterParser[TextComparison]):
             raise self.errors.error(f"'{key}' takes a non-empty string", path)
         if len(value) > MAX_TEXT:
             raise self.errors.error(f"'{key}' takes at most {MAX_TEXT} characters", path)
+        if key in REGEX and is_too_large(value):
+            message = f"at most {MAX_UNICODE_CLASSES} classes such as '\\w' or '.', repetitions written out"
+            raise self.errors.error(f"a regular expression is too large: it may have {message}", path)
         return [TextComparison(key, value)]
 
 

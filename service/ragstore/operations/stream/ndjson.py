@@ -29,7 +29,8 @@ class LineSplitter:
         max_line_bytes: maximum size of a line.
 
     Attributes:
-        ready: complete lines, for the caller to remove.
+        ready: complete lines, which `take` removes.
+        held_bytes: size of all lines that were received and not removed.
     """
 
     def __init__(self, max_line_bytes: int) -> None:
@@ -38,6 +39,7 @@ class LineSplitter:
         self._incomplete_bytes = 0
         self._number = 0
         self.ready: deque[Line] = deque()
+        self.held_bytes = 0
 
     def feed(self, chunk: bytes) -> bool:
         """Add the next chunk.
@@ -55,6 +57,12 @@ class LineSplitter:
         self._extend(rest)
         return bool(complete)
 
+    def take(self) -> Line:
+        """Remove the first complete line."""
+        line = self.ready.popleft()
+        self.held_bytes -= len(line.content)
+        return line
+
     def end(self) -> None:
         """Complete the last line at the end of the body."""
         self._complete()
@@ -64,6 +72,7 @@ class LineSplitter:
             return
         self._incomplete.append(content)
         self._incomplete_bytes += len(content)
+        self.held_bytes += len(content)
         if self._incomplete_bytes > self._max_line_bytes:
             raise LineTooLarge(self._number + 1, self._max_line_bytes)
 
@@ -74,3 +83,5 @@ class LineSplitter:
         self._number += 1
         if content.strip(BLANK):
             self.ready.append(Line(self._number, content))
+        else:
+            self.held_bytes -= len(content)

@@ -18,9 +18,11 @@ import structlog
 from litestar.types import HTTPReceiveMessage, HTTPResponseBodyEvent, HTTPResponseStartEvent, Receive, Scope, Send
 
 from ragstore.kit import context
+from ragstore.kit.byte_budget import hold, shrink
 from ragstore.kit.context import renew_deadline
 from ragstore.kit.decoding import NDJSON
-from ragstore.kit.errors import ServiceError, Stopping
+from ragstore.kit.errors import ServiceError, Stopping, Unauthorized
+from ragstore.kit.middleware.bodies import FREE_BYTES
 from ragstore.kit.problems import problem_of
 from ragstore.model.documents import Batch, Write
 from ragstore.model.received_documents import ReceivedDocuments
@@ -65,19 +67,28 @@ class StreamConfig:
         max_batch_documents: maximum number of documents in one write to Chroma.
         max_line_bytes: maximum size of a line.
         stopping: set when the service is stopping.
+        is_authorized: whether the client may still write; a stream outlives the check of its key.
     """
 
     max_batch_documents: int
     max_line_bytes: int
     stopping: threading.Event
+    is_authorized: Callable[[], bool] = lambda: True
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedBatch:
-    """A batch whose ids may repeat, and the number of each document's line."""
+    """A batch whose ids may repeat.
+
+    Attributes:
+        batch: the documents.
+        line_numbers: the number of each document's line.
+        size: size of the lines in bytes.
+    """
 
     batch: Batch
     line_numbers: list[int]
+    size: int
 
 
 class DocumentStream:
@@ -99,6 +110,7 @@ class DocumentStream:
         self._decode = decode
         self._max_batch_documents = min(MAX_BATCH_DOCUMENTS, config.max_batch_documents)
         self._stopping = config.stopping
+        self._is_authorized = config.is_authorized
         self._lines = LineSplitter(config.max_line_bytes)
         self._id_prefix = f"{uuid4().hex}-"
         self._receiving: asyncio.Task[HTTPReceiveMessage] | None = None
@@ -106,6 +118,7 @@ class DocumentStream:
         self._body_complete = False
         self._disconnected = False
         self._response_started = False
+        self._gathered_bytes = 0
         self._last_line = 0
         self._count = 0
         self._batches = 0
@@ -142,7 +155,7 @@ class DocumentStream:
         try:
             while (numbered := await self._next_batch()) is not None:
                 await self._finish_write()
-                self._check_stopping()
+                self._check_permission()
                 self._writing = asyncio.create_task(self._write(numbered))
         except ServiceError as error:
             failure = error
@@ -164,7 +177,7 @@ class DocumentStream:
             batch = await checked_batch(self._store, self._collection, received)
         except ServiceError as error:
             raise with_line_numbers(error, numbers) from None
-        return NumberedBatch(batch, numbers)
+        return NumberedBatch(batch, numbers, sum(map(len, contents)))
 
     async def _gather_lines(self) -> list[Line]:
         """The lines of the next batch: until it is full, or until its delay is over and no other batch is in flight."""
@@ -177,7 +190,8 @@ class DocumentStream:
                 size += len(self._lines.ready[0].content)
                 if gathered and (size > MAX_BATCH_BYTES or len(gathered) == self._max_batch_documents):
                     return gathered
-                gathered.append(self._lines.ready.popleft())
+                gathered.append(self._lines.take())
+                self._gathered_bytes += len(gathered[-1].content)
             if self._disconnected:
                 return []
             if self._body_complete:
@@ -202,15 +216,32 @@ class DocumentStream:
         await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if self._writing is not None and self._writing.done():
             await self._finish_write()
-        self._check_stopping()
+        self._check_permission()
         if self._receiving.done():
             message = self._receiving.result()
             self._receiving = None
             self._handle(message)
+            await self._hold()
 
-    def _check_stopping(self) -> None:
+    async def _hold(self) -> None:
+        """Report the bytes that the stream holds: lines that are incomplete, complete, or in a batch."""
+        await hold(self._held_bytes())
+
+    def _held_bytes(self) -> int:
+        held = self._lines.held_bytes + self._gathered_bytes
+        return held if held > FREE_BYTES else 0
+
+    def _check_permission(self) -> None:
+        """Check whether the stream may continue.
+
+        Raises:
+            Stopping: the service is stopping.
+            Unauthorized: the client's key was removed, or has other rights.
+        """
         if self._stopping.is_set():
             raise Stopping("The service is stopping")
+        if not self._is_authorized():
+            raise Unauthorized("The key is not valid any more")
 
     async def _next_message(self) -> HTTPReceiveMessage:
         return await self._receive()  # type: ignore[return-value]  # a request's messages are of HTTP
@@ -254,6 +285,9 @@ class DocumentStream:
             id_prefix = self._id_prefix if generated else msgspec.UNSET
             await self._send_line(StreamStored("stored", numbers[0], numbers[-1], len(chunk), id_prefix), more=True)
             renew_deadline()  # the client may have waited for the line before it sends more
+
+        self._gathered_bytes -= numbered.size
+        shrink(self._held_bytes())
 
     async def _send_line(self, line: StreamStored | StreamDone | StreamFailed, *, more: bool) -> None:
         """Send a line of the response. The first line starts the response."""

@@ -1,0 +1,117 @@
+"""A model server with OpenAI's API and no model: it quotes the first sentence of the best source of a prompt.
+
+    python examples/extractive_model.py --port 8099
+
+It lets you try the gateway's `rag/` models without a model: RAGSTORE_GATEWAY_UPSTREAM_URL=http://127.0.0.1:8099/v1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import Annotated, Any
+from uuid import uuid4
+
+import msgspec
+import uvicorn
+from litestar import Litestar, Request, Response, get, post
+from litestar.exceptions import ClientException, HTTPException
+from litestar.response import Stream
+from msgspec import Meta, Struct
+
+MODEL = "extractive"
+SOURCE = re.compile(r"^Source \[(\d+)\] (\S+)\n(.*?)(?=^Source \[|^Sources:)", re.MULTILINE | re.DOTALL)
+SENTENCE = re.compile(r"[A-Z][^.!?\n]+[.!?]")
+
+
+def reply_to(prompt: str) -> str:
+    """The first sentence of the first source that has one, with its number; or that there is none."""
+    for number, _, text in SOURCE.findall(prompt):
+        sentence = SENTENCE.search(text)
+        if sentence is not None:
+            return f"{sentence[0]} [{number}]"
+    return "There is no source for that."
+
+
+def object_of(kind: str, choice: dict[str, Any]) -> dict[str, Any]:
+    """A completion, or a chunk of one."""
+    return {
+        "id": f"chatcmpl-{uuid4().hex}",
+        "object": kind,
+        "created": int(time.time()),
+        "model": MODEL,
+        "choices": [{"index": 0, **choice}],
+    }
+
+
+class Message(Struct):
+    """A message of a chat. Only a text is read."""
+
+    role: str
+    content: object = None
+
+
+class ChatRequest(Struct):
+    """A request for a completion. Other fields are ignored."""
+
+    model: str
+    messages: Annotated[list[Message], Meta(min_length=1)]
+    stream: bool | None = False
+
+
+@get("/v1/models", sync_to_thread=False)
+def models() -> dict[str, Any]:
+    """The one model."""
+    return {"object": "list", "data": [{"id": MODEL, "object": "model", "created": 0, "owned_by": "examples"}]}
+
+
+@get("/v1/chat/completions", sync_to_thread=False)
+def stored() -> dict[str, Any]:
+    """No completions are stored."""
+    return {"object": "list", "data": []}
+
+
+@post("/v1/chat/completions", status_code=200)
+async def complete(request: Request[Any, Any, Any]) -> Response[Any]:
+    """Complete a chat."""
+    try:
+        data = msgspec.json.decode(await request.body(), type=ChatRequest)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise ClientException(str(error)) from None
+    prompt = data.messages[-1].content
+    reply = reply_to(prompt if isinstance(prompt, str) else "")
+    if data.stream:
+        return Stream(chunks(reply), media_type="text/event-stream")
+    choice = {"message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}
+    return Response(object_of("chat.completion", choice))
+
+
+async def chunks(reply: str) -> AsyncIterator[str]:
+    """A reply as a stream of its words."""
+    deltas: list[dict[str, Any]] = [{"delta": {"content": word}} for word in re.findall(r"\S+\s*", reply)]
+    for choice in [*deltas, {"delta": {}, "finish_reason": "stop"}]:
+        yield f"data: {json.dumps(object_of('chat.completion.chunk', choice))}\n\n"
+    yield "data: [DONE]\n\n"
+
+
+def error_of(_: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
+    """An error in OpenAI's shape."""
+    kind = "invalid_request_error" if error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR else "server_error"
+    body = {"error": {"message": error.detail, "type": kind, "param": None, "code": None}}
+    return Response(body, status_code=error.status_code)
+
+
+def main() -> None:
+    """Serve until a signal stops the process."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--port", type=int, default=8099)
+    app = Litestar([models, stored, complete], exception_handlers={HTTPException: error_of})
+    uvicorn.run(app, host="127.0.0.1", port=parser.parse_args().port, log_level="warning")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""A memory limit for a service and its children: a control group where one can be made, else a watch."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from tests.support.servers import Served
+
+ROOT_V2: Final = Path("/sys/fs/cgroup")
+ROOT_V1: Final = Path("/sys/fs/cgroup/memory")
+WATCH_SECONDS: Final = 0.2
+
+
+class MemoryLimit:
+    """A limit.
+
+    Args:
+        limit_bytes: maximum memory.
+
+    Attributes:
+        kind: `control group`, or `watch` where none can be made.
+        peak_bytes: maximum memory so far.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.peak_bytes = 0
+        self._group = _made_group(limit_bytes)
+        self.kind = "watch" if self._group is None else "control group"
+        self._ended = threading.Event()
+
+    @property
+    def prefix(self) -> Sequence[str]:
+        """A command that becomes the service, which it is followed by."""
+        if self._group is None:
+            return ()
+        return ["bash", "-c", f'echo $$ > {self._group}/cgroup.procs && exec "$@"', "limited"]
+
+    @contextmanager
+    def watching(self, service: Served) -> Iterator[None]:
+        """Follow the memory of a service, and kill it beyond the limit if no control group does."""
+        watch = threading.Thread(target=self._watch, args=(service,))
+        watch.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            watch.join()
+
+    def close(self) -> None:
+        """Remove the group, whose processes have ended."""
+        if self._group is not None:
+            with suppress(OSError):
+                self._group.rmdir()
+
+    def _watch(self, service: Served) -> None:
+        while not self._ended.wait(WATCH_SECONDS):
+            used = sum(map(_resident_bytes, _with_children(service.process.pid)))
+            self.peak_bytes = max(self.peak_bytes, used)
+            if self._group is None and used > self.limit_bytes:
+                service.process.kill()
+
+
+def _made_group(limit_bytes: int) -> Path | None:
+    """A control group of version 2 or 1 with a limit; None where none can be made."""
+    for root, limit_file in ((ROOT_V1, "memory.limit_in_bytes"), (ROOT_V2, "memory.max")):
+        if not (root / "cgroup.procs").exists():
+            continue
+        group = root / f"ragstore-hostile-{os.getpid()}"
+        try:
+            group.mkdir()
+            (group / limit_file).write_text(str(limit_bytes))
+        except OSError:
+            with suppress(OSError):
+                group.rmdir()
+            continue
+        return group
+    return None
+
+
+def _with_children(process_id: int) -> Iterator[int]:
+    yield process_id
+    with suppress(OSError):
+        for task in Path(f"/proc/{process_id}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                yield from _with_children(int(child))
+
+
+def _resident_bytes(process_id: int) -> int:
+    try:
+        return int(Path(f"/proc/{process_id}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
