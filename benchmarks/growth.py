@@ -65,7 +65,7 @@ async def measure(store: Store, name: str, size: int) -> list[float]:
     def after(cursor: Cursor) -> Page:
         return Page(LIMIT, 0, False, True, after=cursor)
 
-    figures = [
+    return [
         await milliseconds(lambda _: list_page(store, name, everything, first)),
         await milliseconds(lambda _: list_page(store, name, everything, deep)),
         await milliseconds(lambda _: list_page(store, name, everything, after(last))),
@@ -84,7 +84,6 @@ async def measure(store: Store, name: str, size: int) -> list[float]:
         ),
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     ]
-    return figures
 
 
 ROWS: Final = (

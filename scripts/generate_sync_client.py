@@ -47,10 +47,10 @@ PASSAGES = {
     "A typed client of one ragstore service, for asyncio. Tasks of one event loop may share it.": (
         "A typed client of one ragstore service. Threads may share it."
     ),
-    "timeout: total time limit of one attempt, in seconds. An `httpx.Timeout` limits its steps; None limits none.": (
+    "timeout: total time limit of one attempt, in seconds. An `httpx.Timeout` limits steps; None limits none.": (
         "timeout: time limit in seconds for each step of an attempt: to connect, to send, to wait for the response.\n"
-        "            The body must be complete within this time after the attempt began, or after those steps if later.\n"
-        "            An `httpx.Timeout` limits the steps one by one; None is no limit."
+        "            The body must be complete within this time after the attempt began, or after those steps if\n"
+        "            later. An `httpx.Timeout` limits the steps one by one; None limits none."
     ),
     "any iterable, or asynchronous iterable, of documents.": "any iterable of documents.",
 }

@@ -42,7 +42,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         chroma_connections: maximum number of connections to a Chroma server.
         chroma_quotas: quotas of Chroma, as a JSON object. `write` and `read` are maximum numbers of records, `ids` of
             ids, `predicates` of comparisons in a filter; `text_bytes` and `id_bytes` are maximum sizes. The first three
-            are learned from Chroma's refusals if they are not set.
+            are learned from Chroma's rejections if they are not set.
         max_batch_size: maximum number of documents in one write; Chroma's own limit applies where it is lower.
         sync_threshold: writes to a collection after which Chroma saves its index; for collections that are created from
             then on. Lower values make single writes faster, and make it more likely that a kill interrupts a save.

@@ -38,8 +38,11 @@ JSON: Final = {"Content-Type": "application/json"}
             "their own id: the HNSW graph has no path to them. Seen with `l2` and `ip` embeddings of differing "
             "lengths, many equal embeddings, and after replacements."
         ),
-        workaround="None yet.",
-        works_around=(),
+        workaround=(
+            "Filters that few documents match are run exactly, and short results are completed exactly. "
+            "[A reproduction](chroma-unreachable.md) needs only Chroma."
+        ),
+        works_around=("ragstore.chroma.exact_search", "ragstore.chroma.search"),
         upstream=(
             "#7758: Live records become unreachable by query() after deletes and upserts while get() still returns "
             "them (1.5.9)"
@@ -123,7 +126,7 @@ def test_a_cosine_query_by_a_vector_of_extreme_length_has_a_meaningless_distance
         name="distances-beyond-float32",
         summary="A distance too large for float32 is null over HTTP, and infinity or NaN from embedded Chroma.",
         workaround="It becomes the largest float32, and results are sorted again.",
-        works_around=("ragstore.chroma.records:query_results", "ragstore.chroma.chroma_store:_hits"),
+        works_around=("ragstore.chroma.records:query_results", "ragstore.chroma.search:_hits"),
     )
 )
 @pytest.mark.parametrize("space", ["l2", "ip"])

@@ -10,6 +10,7 @@ import pytest
 
 from ragstore_client import (
     NO_RETRIES,
+    AsyncClient,
     CallTimeout,
     Client,
     EmbeddedServiceFailed,
@@ -22,6 +23,7 @@ from ragstore_client import (
 )
 from tests.client.clients import ClientFactory
 from tests.client.fake_servers import Response, scripted_server
+from tests.support.servers import Served
 
 INFO = Response(200, {"name": "ragstore", "version": "1"})
 AWAY = Response(503, {"title": "Away", "code": "overloaded"})
@@ -91,8 +93,8 @@ def test_metadata_is_changed_alone(client: Client, filled: str) -> None:
         client.update_documents(filled, {"d0": {"n": float("nan")}})
 
 
-def test_a_handle_has_the_calls_of_its_collection(client: Client, archive_name: str) -> None:
-    with Client(client.base_url) as plain:
+def test_a_handle_has_the_calls_of_its_collection(client_service: Served, archive_name: str) -> None:
+    with Client(client_service.url) as plain:
         collection = plain.collection(archive_name)
         assert not collection.exists()
         collection.create(distance="l2")
@@ -108,13 +110,14 @@ def test_a_handle_has_the_calls_of_its_collection(client: Client, archive_name: 
         assert collection.delete().status == "deleted"
 
 
-async def test_a_handle_of_the_asynchronous_client_has_the_same_calls(client: Client, filled: str) -> None:
-    from ragstore_client import AsyncClient
-
-    async with AsyncClient(client.base_url) as other:
-        collection = other.collection(filled)
-        assert await collection.count({"even": True}) == 3
-        assert [document.id async for document in collection.iter_documents(ids=["d1"])] == ["d1"]
+async def test_a_handle_of_the_asynchronous_client_has_the_same_calls(
+    client_service: Served, client_collection: str
+) -> None:
+    async with AsyncClient(client_service.url) as client:
+        collection = client.collection(client_collection)
+        await collection.upsert_documents([NewDocument(id="a", text="x", embedding=[1.0], metadata={"n": 1})])
+        assert await collection.count({"n": 1}) == 1
+        assert [document.id async for document in collection.iter_documents(ids=["a"])] == ["a"]
 
 
 def test_every_call_takes_options(make_client: ClientFactory) -> None:
@@ -127,7 +130,7 @@ def test_every_call_takes_options(make_client: ClientFactory) -> None:
 
 def test_a_deadline_ends_a_call_with_all_its_retries(make_client: ClientFactory) -> None:
     policy = RetryPolicy(attempts=1000, base=0.01, cap=0.02, budget=60)
-    with scripted_server(AWAY) as server, pytest.raises(Unavailable):
+    with scripted_server(AWAY) as server, pytest.raises((Unavailable, CallTimeout)):
         make_client(server.url, retries=policy).info(deadline=1.0)
     assert 2 < len(server.requests) < 1000
     with scripted_server(Response(delay=5)) as server:
@@ -175,9 +178,11 @@ def test_the_environment_has_the_url_and_the_key(make_client: ClientFactory, mon
     assert sent[3].startswith("Basic ")
 
 
-def test_both_clients_take_an_httpx_client(client: Client) -> None:
-    with httpx.Client() as http, Client(client.base_url, http=http) as other:
-        assert other.live().status == "alive"
+async def test_both_clients_take_an_httpx_client(client_service: Served) -> None:
+    with httpx.Client() as http, Client(client_service.url, http=http) as client:
+        assert client.live().status == "alive"
+    async with httpx.AsyncClient() as async_http, AsyncClient(client_service.url, http=async_http) as async_client:
+        assert (await async_client.live()).status == "alive"
 
 
 @pytest.mark.process

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstore_client import Base64, Client, InvalidInput, NewDocument
+from ragstore_client import Base64, Client, InvalidInput
 from ragstore_client.evaluation import Question, evaluate, ndcg, read_questions, recall
 from tests.support.servers import Served
 

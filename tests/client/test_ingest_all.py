@@ -38,6 +38,19 @@ def documents(count: int) -> Iterator[NewDocument]:
         yield NewDocument(id=f"d{number}", text="x", embedding=[1.0, float(number)])
 
 
+def wait_for_requests(server: LocalServer, count: int) -> None:
+    """Wait until a server has received requests, and its client the responses to those that it sends."""
+    deadline = time.monotonic() + 30
+    while len(server.requests) < count and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.2)
+
+
+def forget(ingestion: object) -> None:
+    del ingestion
+    gc.collect()
+
+
 def test_all_documents_are_stored_and_failures_are_counted(client: Client, client_collection: str) -> None:
     mixed = [*documents(6), NewDocument(id="wrong", text="x", embedding=[1.0]), NewDocument(text="x", embedding=[1.0])]
     report = client.ingest_all(client_collection, mixed)
@@ -62,15 +75,13 @@ def test_documents_may_be_mappings(client: Client, client_collection: str) -> No
 
 def test_an_ingestion_that_is_never_iterated_warns() -> None:
     with Client() as client, pytest.warns(RuntimeWarning, match="never iterated"):
-        client.ingest("abc", documents(3))
-        gc.collect()
+        forget(client.ingest("abc", documents(3)))
 
 
 async def test_an_ingestion_that_is_never_iterated_warns_with_asyncio() -> None:
     async with AsyncClient() as client:
         with pytest.warns(RuntimeWarning, match="never iterated"):
-            client.ingest("abc", documents(3))
-            gc.collect()
+            forget(client.ingest("abc", documents(3)))
 
 
 def test_an_iterated_ingestion_does_not_warn(make_client: ClientFactory) -> None:
@@ -172,10 +183,7 @@ except KeyboardInterrupt:
 def test_ctrl_c_ends_an_ingestion_that_hangs_and_says_what_is_stored(program: str) -> None:
     with LocalServer(FakeHanging().respond) as server:
         child = subprocess.Popen([sys.executable, "-c", program, server.url], stdout=subprocess.PIPE, text=True)
-        deadline = time.monotonic() + 30
-        while len(server.requests) < 3 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        time.sleep(0.2)
+        wait_for_requests(server, 3)
         os.kill(child.pid, signal.SIGINT)
         output, _ = child.communicate(timeout=20)  # a request hangs for 30 s
     assert output.split() == ["2", "True"]
@@ -205,9 +213,7 @@ async def test_a_cancelled_ingestion_has_its_counts_as_a_note() -> None:
         async with AsyncClient(server.url) as client:
             limits = BatchLimits(documents=2)
             task = asyncio.ensure_future(client.ingest_all("abc", documents(8), limits=limits, concurrency=2))
-            while len(server.requests) < 3:
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(0.1)
+            await asyncio.to_thread(wait_for_requests, server, 3)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task

@@ -7,16 +7,21 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 
 import msgspec
 import pytest
 
+import ragstore
 import ragstore_client
 import ragstore_client.context
 from ragstore_client import AsyncClient, Client, NewDocument, _calls, _models
 from ragstore_client._call import Call
 from ragstore_client._calls import DocumentFilter, SimilaritySearch
+from tests.support.pages import ROOT
+
+CLIENT = ROOT / "clients/python"
 
 HEAVY = ("numpy", "pydantic", "litestar", "chromadb", "langchain_core", "langgraph", "aiohttp", "ragstore")
 
@@ -37,7 +42,7 @@ def test_importing_loads_nothing_heavy() -> None:
 def test_importing_loads_little_beyond_httpx() -> None:
     more = loaded("import ragstore_client") - loaded("import httpx, msgspec")
     assert not {name for name in more if name.startswith(("asyncio", "ragstore_client.rag"))}
-    assert len(more) < 40
+    assert len(more) < 50
 
 
 @pytest.mark.process
@@ -210,3 +215,11 @@ def test_response_models_have_the_fields_of_the_contract(
 ) -> None:
     properties = openapi["components"]["schemas"][model.__name__]["properties"]
     assert {field.encode_name for field in msgspec.structs.fields(model)} <= properties.keys() | {"embedding"}
+
+
+def test_the_license_is_part_of_the_distribution() -> None:
+    project = tomllib.loads((CLIENT / "pyproject.toml").read_text())
+    assert project["project"]["license-files"] == ["LICENSE"]
+    assert "/LICENSE" in project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    assert (CLIENT / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    assert ragstore_client.__version__ == ragstore.__version__

@@ -129,7 +129,7 @@ def test_it_has_all_dependencies_but_those_of_the_extra_embedded(image: Engine) 
 import importlib.metadata as metadata, re
 plain = lambda name: re.sub(r"[-_.]+", "-", name).lower()
 declared = [need for package in ("ragstore", "ragstore-client") for need in metadata.requires(package)]
-integrations = ("'langgraph'", "'langchain'")
+integrations = ("'langgraph'", "'langchain'", "'llamaindex'")
 needed = {plain(re.match(r"[A-Za-z0-9_.-]+", need)[0]) for need in declared if not need.endswith(integrations)}
 print(sorted(needed - {plain(distribution.name) for distribution in metadata.distributions()}))
 """

@@ -34,8 +34,8 @@ def checked(command: list[str | Path], folder: Path) -> subprocess.CompletedProc
 
 
 def test_mypy_accepts_the_examples(examples: Path) -> None:
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", "", "--cache-dir", ROOT / ".mypy_cache", "."]
-    done = checked([*command, "--disable-error-code", "import-untyped", "--allow-redefinition"], examples)
+    options = ["--strict", "--config-file", "", "--disable-error-code", "import-untyped", "--allow-redefinition"]
+    done = checked([sys.executable, "-m", "mypy", *options, "."], examples)
     assert done.returncode == 0, done.stdout
 
 

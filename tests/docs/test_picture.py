@@ -40,7 +40,7 @@ def test_embedded_chroma_needs_no_protection_from_reads_beside_writes() -> None:
     of_both = [
         set(layers(create_store(settings))) for settings in (Settings(chroma_url="http://chroma:8000"), Settings())
     ]
-    assert of_both[0] - of_both[1] == {"ConsistentReadLayer", "HttpBackend"}
+    assert of_both[0] - of_both[1] == {"QuotaLayer", "ConsistentReadLayer", "HttpBackend"}
 
 
 def test_its_backends_are_the_service_s() -> None:

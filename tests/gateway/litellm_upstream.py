@@ -51,8 +51,10 @@ def start_litellm(folder: Path, config: str = CONFIG) -> Served:
         folder / "litellm.log",
         environ,
     )
-    with suppress(RuntimeError):  # it needs more than a minute on a busy machine
-        served.wait_until_ready("/health/liveliness")
+    for _ in range(3):  # it needs minutes on a busy machine
+        with suppress(RuntimeError):
+            served.wait_until_ready("/health/liveliness")
+            return served
     served.wait_until_ready("/health/liveliness")
     return served
 

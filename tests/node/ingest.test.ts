@@ -112,6 +112,7 @@ const wrongText = (): Partial<NewDocument> => ({ text: "bad" });
 
 describe("exactly the bad documents fail", () => {
   const COUNT = 450;
+  const LISTING = "a service that lists 100 faults";
   const every = (step: number): Set<number> => new Set(Array.from({ length: Math.floor(COUNT / step) }, (_, number) => number * step));
   const cases: [string, ReadonlySet<number>, () => Partial<NewDocument>][] = [
     ["a wrong dimension at index 0", new Set([0]), wrongDimension],
@@ -123,11 +124,14 @@ describe("exactly the bad documents fail", () => {
     ["all documents, more than a response lists", every(1), wrongText],
   ];
   const services: [string, () => StrictService][] = [
-    ["a service that lists 100 faults", () => new StrictService(judgedByMajority)],
+    [LISTING, () => new StrictService(judgedByMajority)],
     ["a service before 0.2", () => new StrictService(judgedByTheFirst, 1, false)],
   ];
   for (const [what, service] of services) {
     for (const [which, bad, spoil] of cases) {
+      if (what !== LISTING && bad.size === COUNT) {
+        continue; // a request for each document: slow, and nothing that the other cases do not show
+      }
       test(`${which}, with ${what}`, async () => {
         const strict = service();
         const outcomes = await strict.run((client) =>

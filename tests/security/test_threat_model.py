@@ -1,4 +1,4 @@
-"""Each test that docs/security.md names exists, and docs/security.md names each file of security tests."""
+"""Each test that the pages on security name exists, and docs/security.md names each file of security tests."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
-NAMED = re.findall(r"`([\w/]+\.py)::(\w+)`", (TESTS.parent / "docs" / "security.md").read_text())
+NAMED, GATEWAY = (
+    re.findall(r"`([\w/]+\.py)::(\w+)`", (TESTS.parent / "docs" / page).read_text())
+    for page in ("security.md", "gateway-security.md")
+)
 
 
-@pytest.mark.parametrize(("file", "test"), NAMED)
+@pytest.mark.parametrize(("file", "test"), [*NAMED, *GATEWAY])
 def test_a_test_that_the_threat_model_names_exists(file: str, test: str) -> None:
     assert re.search(rf"^(?:async )?def {test}\(", (TESTS / file).read_text(), re.MULTILINE)
 

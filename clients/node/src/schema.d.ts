@@ -413,7 +413,7 @@ export interface components {
              * @enum {unknown}
              */
             distance: "cosine" | "ip" | "l2";
-            /** @description What may lead to incomplete results, and what to do about it; for people. */
+            /** @description Reasons for incomplete results, with their remedies; for people. */
             warnings?: string[];
         };
         /**

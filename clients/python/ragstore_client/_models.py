@@ -112,7 +112,7 @@ class CollectionCreated(msgspec.Struct, frozen=True):
         metadata: its metadata as stored.
         dimension: length of its vectors; None until the first document is stored.
         distance: the distance function: `cosine`, `l2` or `ip`.
-        warnings: what may lead to incomplete results, and what to do about it.
+        warnings: reasons for incomplete results, with their remedies.
     """
 
     status: str

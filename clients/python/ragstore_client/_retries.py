@@ -31,6 +31,9 @@ from ragstore_client._exceptions import (
 _NOT_APPLIED = (ConnectFailed, RequestTimeout, TooManyRequests)
 _TRANSIENT = (TransportError, RequestTimeout, TooManyRequests, BadGateway, Unavailable, GatewayTimeout)
 _UNLIMITED = 1_000_000
+_MANY = 100
+"""Attempts that only the budget of a policy can be meant to limit."""
+
 _LASTING_CAP = 2.0
 """Maximum delay of a retry that lasts by time: a service that is back is used again soon."""
 
@@ -77,9 +80,9 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
             seconds: the time.
 
         Returns:
-            The policy; this one when it does not retry at all.
+            The policy; this one when it does not retry at all, or lasts by time already.
         """
-        if self.attempts == 1:
+        if self.attempts == 1 or self.attempts >= _MANY:
             return self
         return RetryPolicy(attempts=_UNLIMITED, base=self.base, cap=min(self.cap, _LASTING_CAP), budget=seconds)
 

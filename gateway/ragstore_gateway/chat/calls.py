@@ -19,13 +19,14 @@ from ragstore_gateway.chat.body import RAG_PREFIX, Head, encode_raw, read_fields
 from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.completion import completed
 from ragstore_gateway.chat.conversation import read_conversation
+from ragstore_gateway.chat.error_format import FROM_UPSTREAM
 from ragstore_gateway.chat.event_stream import EventStream
 from ragstore_gateway.chat.headers import request_headers, response_headers
 from ragstore_gateway.chat.quotas import BYTES_PER_TOKEN, UsageMeter
 from ragstore_gateway.chat.rag_models import Augmentation
 from ragstore_gateway.chat.relay import is_event_stream, relay
 from ragstore_gateway.disconnect import CallerWatch
-from ragstore_gateway.errors import RetrievalFailed, UpstreamFailed, UpstreamTimeout
+from ragstore_gateway.errors import CallerGone, RetrievalFailed, UpstreamFailed, UpstreamTimeout
 
 CHAT_PATH: Final = "/chat/completions"
 
@@ -81,6 +82,10 @@ class Call:
             try:
                 async with CallerWatch(receive) as watch:
                     await self.respond(scope, send, watch, meter)
+            except CallerGone:
+                # A response that has begun cannot become an error.
+                if FROM_UPSTREAM not in scope:
+                    raise
             finally:
                 if meter is not None:
                     chat.tokens.charge(name, meter.total(estimate) - estimate)
@@ -169,7 +174,7 @@ class RagCall(Call):
             if meter is not None:
                 meter.feed(content)
             body = completed(content, model, added.passages, annotate=annotate, debug=debug)
-            await send_body(send, response.status, headers, body)
+            await send_body(scope, send, response.status, headers, body)
         else:
             await relay(response, headers, scope, send, watch, meter=meter)
 
@@ -204,8 +209,9 @@ async def read_all(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     return bytes(content)
 
 
-async def send_body(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+async def send_body(scope: Scope, send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
     """Send a whole response."""
+    scope[FROM_UPSTREAM] = True  # type: ignore[typeddict-unknown-key]  # a key of our own
     length = (b"content-length", str(len(body)).encode())
     await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
     await send({"type": "http.response.body", "body": body, "more_body": False})

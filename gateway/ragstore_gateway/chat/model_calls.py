@@ -34,7 +34,7 @@ class ListModels(Call):
             await relay(response, own, scope, send, watch)
             return
         content = await read_all(response, self.chat.settings.max_body_bytes)
-        await send_body(send, response.status, own, await self._with_rag(content))
+        await send_body(scope, send, response.status, own, await self._with_rag(content))
 
     async def _with_rag(self, content: bytes) -> bytes:
         """The list with `rag/` models; unchanged if it is no list of models."""
@@ -64,7 +64,7 @@ class GetRagModel(Call):
     async def respond(self, scope: Scope, send: Send, watch: CallerWatch, meter: UsageMeter | None) -> None:
         """Send the model."""
         entry = await self.chat.models.entry(self.name, self.headers(scope))
-        await send_body(send, HTTPStatus.OK, [(b"content-type", b"application/json")], bytes(entry))
+        await send_body(scope, send, HTTPStatus.OK, [(b"content-type", b"application/json")], bytes(entry))
 
 
 def model_call(chat: Chat, target: str) -> Call:

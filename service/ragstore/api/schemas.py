@@ -114,7 +114,7 @@ class CollectionCreated(Struct, frozen=True):
     distance: Annotated[Distance, Meta(description="Its distance function.")]
     warnings: Annotated[
         list[str] | UnsetType,
-        Meta(description="What may lead to incomplete results, and what to do about it; for people."),
+        Meta(description="Reasons for incomplete results, with their remedies; for people."),
     ] = UNSET
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ragstore.chroma.quotas import refusal
+from ragstore.chroma.quotas import quota_error
 from ragstore.errors import (
     ChromaFailed,
     ChromaOutOfFiles,
@@ -60,7 +60,7 @@ def translate_error(kind: str, text: str, *, collection_name: str = "") -> Servi
     Returns:
         The error to raise.
     """
-    if quota := refusal(text):
+    if quota := quota_error(text):
         return quota
     if text.endswith("already exists"):
         return CollectionExists(collection_name)

@@ -142,7 +142,7 @@ class ExactSearch:
             if chosen is not None:
                 return [_matches(query, chosen, collection) for query in queries]
             ids = None
-        # Writes overtake the search. What is there of the last candidates is the result.
+        # Writes overtake the search. The result is read from the last candidates.
         candidates = list(dict.fromkeys(key for each in nearest for key in each.ids))
         found = await self._backend.call(_get(collection, condition, candidates, columns=_ALL))
         return [_matches(query, found, collection) for query in queries]

@@ -1,4 +1,4 @@
-"""Quotas of distributed Chroma and of Chroma Cloud: known from the settings, or learned from Chroma's refusals."""
+"""Quotas of distributed Chroma and of Chroma Cloud: known from the settings, or learned from Chroma's rejections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUOTAS: Final[tuple[Quota, ...]] = get_args(Quota)
 UNLIMITED: Final = 2**31
 """A quota that is not known. No request is as large."""
 
-_REFUSAL: Final = re.compile(r"Quota exceeded: '([^']*)' exceeded .*?: current usage of (\d+) exceeds limit of (\d+)")
+_REJECTION: Final = re.compile(r"Quota exceeded: '([^']*)' exceeded .*?: current usage of (\d+) exceeds limit of (\d+)")
 
 
 @dataclass(slots=True)
@@ -93,8 +93,8 @@ def count_predicates(where: object) -> int:
     )
 
 
-def refusal(text: str) -> ChromaQuotaExceeded | None:
-    """The error for Chroma's refusal of a request that exceeds a quota.
+def quota_error(text: str) -> ChromaQuotaExceeded | None:
+    """The error for Chroma's rejection of a request that exceeds a quota.
 
     Args:
         text: Chroma's message, such as "Quota exceeded: 'Limit value' exceeded quota limit for action 'Get': current
@@ -103,7 +103,7 @@ def refusal(text: str) -> ChromaQuotaExceeded | None:
     Returns:
         The error; None if it is another message.
     """
-    found = _REFUSAL.search(text)
+    found = _REJECTION.search(text)
     if found is None:
         return None
     return ChromaQuotaExceeded(f"for '{found[1]}'", int(found[2]), int(found[3]), "$")

@@ -1,7 +1,7 @@
 """Work on large collections in bounded steps: each step is one or two calls to Chroma with at most a page of records.
 
-A completed step is never repeated. Work that exceeds the time of its request is continued by the next request: deletions
-because the records of earlier steps are gone, scans because `ScanProgress` keeps how far they got.
+A completed step is never repeated. Work that exceeds the time of its request is continued by the next request:
+deletions because the records of earlier steps are gone, scans because `ScanProgress` keeps how far they got.
 """
 
 from __future__ import annotations

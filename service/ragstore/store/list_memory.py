@@ -75,7 +75,7 @@ class ListMemory(StoreLayer):
 
     Args:
         inner: the store that is wrapped.
-        is_exclusive: whether nobody else can change the collections.
+        is_exclusive: whether no other client can change the collections.
         clock: returns the time in seconds.
     """
 

@@ -215,6 +215,8 @@ async def test_a_caller_that_disconnects_cancels_the_upstream_request(
     upstream.off("m")
     assert closed
     assert passed < 1.5, "the upstream's own timeout is 2 s"
+    await asyncio.sleep(0.2)
+    assert "Exception in ASGI application" not in chat_gateway.log.read_text()
 
 
 def test_a_caller_that_leaves_during_retrieval_costs_no_upstream_request(

@@ -42,7 +42,7 @@ class AsyncClient(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, Servi
     Args:
         base_url: URL of the service; the variable `RAGSTORE_URL` when None, and `http://127.0.0.1:8080` without it.
         api_key: sent as a bearer token; None for no key. The variable `RAGSTORE_API_KEY` when not given.
-        timeout: total time limit of one attempt, in seconds. An `httpx.Timeout` limits its steps; None limits none.
+        timeout: total time limit of one attempt, in seconds. An `httpx.Timeout` limits steps; None limits none.
         retries: the retry policy, or the number of retries; `RetryPolicy()` when None.
         headers: sent with every call.
         transport: the httpx transport; httpx's default when None.

@@ -44,8 +44,8 @@ class Client(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, ServiceCal
         base_url: URL of the service; the variable `RAGSTORE_URL` when None, and `http://127.0.0.1:8080` without it.
         api_key: sent as a bearer token; None for no key. The variable `RAGSTORE_API_KEY` when not given.
         timeout: time limit in seconds for each step of an attempt: to connect, to send, to wait for the response.
-            The body must be complete within this time after the attempt began, or after those steps if later.
-            An `httpx.Timeout` limits the steps one by one; None is no limit.
+            The body must be complete within this time after the attempt began, or after those steps if
+            later. An `httpx.Timeout` limits the steps one by one; None limits none.
         retries: the retry policy, or the number of retries; `RetryPolicy()` when None.
         headers: sent with every call.
         transport: the httpx transport; httpx's default when None.

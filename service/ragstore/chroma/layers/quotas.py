@@ -2,9 +2,9 @@
 
 Distributed Chroma refuses a call that exceeds a quota, or returns less than was requested. Reads become pages and
 chunks of ids; so do deletions. The number of records of a write is limited by `GetMaxBatchSize`, which is one number
-for everybody above this layer.
+for all layers above this one.
 
-A quota that is not set is learned: from Chroma's refusal, which names the limit, or from a page that is shorter than
+A quota that is not set is learned: from Chroma's rejection, which names the limit, or from a page that is shorter than
 was requested although there are more records. Such a page cannot be seen from its length alone. But Chroma truncates
 all pages at one number, so a page that is shorter than a complete one before it is complete, too. Only a page that is
 longer than all complete ones so far is checked, by reading the record after it.
@@ -37,7 +37,7 @@ from ragstore.errors import ChromaQuotaExceeded
 T = TypeVar("T")
 
 MAX_LESSONS: Final = 4
-"""How often an operation is repeated with a quota that was learned from its refusal."""
+"""How often an operation is repeated with a quota that was learned from its rejection."""
 
 MIN_CHECKED: Final = 100
 """Pages of fewer records are not checked for truncation. No quota is known to be lower."""
@@ -60,7 +60,7 @@ class QuotaLayer(BackendLayer):
         return issubclass(kind, (*kinds, DeleteRecords, UndoAdd))
 
     async def call(self, next_call: NextCall[T], operation: Operation[T]) -> T:
-        """Execute an operation within the quotas, and again with those that Chroma's refusal teaches."""
+        """Execute an operation within the quotas, and again with those that Chroma's rejection names."""
         for _ in range(MAX_LESSONS):
             try:
                 return await self._call(next_call, operation)
@@ -160,7 +160,7 @@ class QuotaLayer(BackendLayer):
         return False
 
     def _learn(self, operation: Operation[object], error: ChromaQuotaExceeded) -> bool:
-        """Learn a quota from a refusal.
+        """Learn a quota from a rejection.
 
         Returns:
             Whether the operation can be repeated within it.
