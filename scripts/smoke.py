@@ -1,7 +1,7 @@
 """Try other Pythons: `python -m scripts.smoke python3.12 python3.13 ...`.
 
-For each: an environment with the locked packages and this tree's wheel, `ragstore serve` with embedded Chroma, a write, a
-query, and a stop by SIGTERM. It needs a package index. `--environments FOLDER` keeps the environments for the next run.
+For each: an environment with the locked packages and this tree's wheel, `ragstore serve` with embedded Chroma, a write,
+a query, and a stop by SIGTERM. It needs a package index. `--environments FOLDER` names the folder of the environments.
 """
 
 from __future__ import annotations

@@ -50,9 +50,9 @@ def main() -> None:
 def serve() -> None:
     """Run the service.
 
-    Its settings are RAGSTORE_* variables: RAGSTORE_PORT, RAGSTORE_DATA_PATH, RAGSTORE_CHROMA_URL, RAGSTORE_KEYS_FILE and
-    others. `ragstore check` lists all of them with their values. The exit code is 0 after SIGTERM or SIGINT, and 1 if the
-    service cannot start.
+    Its settings are RAGSTORE_* variables: RAGSTORE_PORT, RAGSTORE_DATA_PATH, RAGSTORE_CHROMA_URL, RAGSTORE_KEYS_FILE
+    and others. `ragstore check` lists all of them with their values. The exit code is 0 after SIGTERM or SIGINT, and 1
+    if the service cannot start.
     """
     from ragstore.app import METRICS, SERVICE, create_app
     from ragstore.kit.server.runner import run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,12 +14,16 @@ import httpx
 import pytest
 
 from tests.docs.archives import archive_environment
-from tests.support.page_runner import SERVES, Reader
+from tests.support.page_runner import Reader
 from tests.support.pages import ROOT, RUN, Block, blocks_of, stands_alone
 from tests.support.servers import Served, running, start_service
 
 DEMO: Final = "examples/README.md"
 PAGES: Final = ("README.md", "docs/getting-started.md", DEMO, "clients/python/README.md", "clients/node/README.md")
+
+
+OTHER_SERVICES: Final = re.compile(r"\bmake \w|\bserve\b|\b809\d\b")
+"""Blocks that start a service, or use the gateway, which is another one."""
 
 
 @pytest.fixture
@@ -42,7 +47,7 @@ def followed(page: str) -> Iterator[Block]:
     is_run = False
     for block in blocks_of(page):
         if block.language in RUN:
-            is_run = not (block.reason or block.fails or SERVES.search(block.code))
+            is_run = not (block.reason or block.fails or OTHER_SERVICES.search(block.code))
         if is_run and not stands_alone(block):
             yield block
 
