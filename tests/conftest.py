@@ -51,7 +51,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
     config.addinivalue_line("markers", "process: the test starts a process")
-    config.addinivalue_line("markers", "benchmark: set by langchain-tests, whose plugin for it is switched off")
+    for marker in ("benchmark", "vcr"):
+        config.addinivalue_line("markers", f"{marker}: set by langchain-tests, whose plugin for it is switched off")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

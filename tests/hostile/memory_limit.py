@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.support.servers import Served
 ROOT_V2: Final = Path("/sys/fs/cgroup")
 ROOT_V1: Final = Path("/sys/fs/cgroup/memory")
 WATCH_SECONDS: Final = 0.2
+CLOSE_ATTEMPTS: Final = 25
 
 
 class MemoryLimit:
@@ -53,10 +55,14 @@ class MemoryLimit:
             watch.join()
 
     def close(self) -> None:
-        """Remove the group, whose processes have ended."""
-        if self._group is not None:
-            with suppress(OSError):
+        """Remove the group, whose processes have ended or are about to."""
+        for _ in range(CLOSE_ATTEMPTS):
+            if self._group is None or not self._group.exists():
+                return
+            try:
                 self._group.rmdir()
+            except OSError:
+                time.sleep(WATCH_SECONDS)
 
     def _watch(self, service: Served) -> None:
         while not self._ended.wait(WATCH_SECONDS):

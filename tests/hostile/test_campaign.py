@@ -16,6 +16,6 @@ def test_a_short_campaign_finds_nothing(store: str, capsys: pytest.CaptureFixtur
 
 
 def test_a_service_beyond_its_memory_limit_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--store", "embedded", "--areas", "collections", "--collections", "40", "--memory-mib", "180"]
+    options = ["--store", "embedded", "--areas", "collections", "--collections", "40", "--memory-mib", "150"]
     assert campaign.main(options) == 1
     assert "WRONG" in capsys.readouterr().out

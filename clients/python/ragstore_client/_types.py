@@ -22,7 +22,7 @@ Distance: TypeAlias = Literal["cosine", "l2", "ip"]
 class Base64(str):
     """A vector as base64 of little-endian float32, the way embedding services send it: `Base64("AACAPw==")`.
 
-    A plain `str` is never a vector: it is far more often a text that somebody forgot to embed.
+    A plain `str` is never a vector: it is far more often a text that was not embedded.
     """
 
     __slots__ = ()

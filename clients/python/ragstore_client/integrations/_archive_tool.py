@@ -72,7 +72,7 @@ class UnsearchedArchive(TypedDict):
 
 
 class SearchArtifact(TypedDict):
-    """What a call of the tool has found, for the program: the `artifact` of its message.
+    """The findings of a call of the tool, for the program: the `artifact` of its message.
 
     Attributes:
         hits: the passages, nearest first.

@@ -27,7 +27,7 @@ def reason_of(error: Exception) -> str:
 
 
 def reason_for_log(error: Exception, query: str) -> str:
-    """The reason without a word of the query: an embedder of somebody else may say anything."""
+    """The reason without a word of the query: the message of a custom embedder may repeat it."""
     reason = reason_of(error)
     words = [word for word in query.split() if len(word) >= _MIN_WORD]
     return describe(error) if any(word in reason for word in words) else reason
