@@ -25,11 +25,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
 
-import numpy as np
-
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.collection_cache import CollectionCache
-from ragstore.chroma.errors import StaleCollectionId, wrong_dimension
+from ragstore.chroma.errors import StaleCollectionId
 from ragstore.chroma.first_write import LOCK_PREFIX, first_write
 from ragstore.chroma.merging import ids_of, merge
 from ragstore.chroma.metadata_merging import update_metadatas
@@ -66,7 +64,6 @@ from ragstore.errors import (
     CollectionNotFound,
     DimensionMismatch,
     DocumentsExist,
-    InvalidDocuments,
     InvalidMetadata,
     InvalidName,
     TooLargeForChroma,
@@ -85,8 +82,7 @@ from ragstore.model.metadata import (
     without_nulls,
 )
 from ragstore.model.metadata_updates import MetadataUpdates
-from ragstore.model.queries import CollectionMatches, Matches, Query
-from ragstore.model.vectors import LOST_NORM, has_lost_norm
+from ragstore.model.queries import CollectionMatches, Query
 
 
 class ChromaStore:
@@ -260,8 +256,6 @@ class ChromaStore:
         """Find the nearest documents."""
 
         async def query(collection: Collection) -> CollectionMatches:
-            if _is_unwritten(collection, queries):
-                return CollectionMatches(collection, [Matches([], [], [], [], None) for _ in queries])
             return CollectionMatches(collection, await self._search.query(collection, queries))
 
         return await self._cache.with_collection(name, query)
@@ -270,8 +264,6 @@ class ChromaStore:
         """Find the nearest documents by comparison with every match, if few match."""
 
         async def query(collection: Collection) -> CollectionMatches | None:
-            if _is_unwritten(collection, queries):
-                return CollectionMatches(collection, [Matches([], [], [], [], None) for _ in queries])
             found = await self._search.query_exact(collection, queries, max_matches)
             return None if found is None else CollectionMatches(collection, found)
 
@@ -392,23 +384,6 @@ class ChromaStore:
                 columns=columns,
             )
         )
-
-
-def _is_unwritten(collection: Collection, queries: Sequence[Query]) -> bool:
-    """Whether a collection has had no document yet.
-
-    Raises:
-        DimensionMismatch: a query has another dimension than the collection.
-        InvalidDocuments: Chroma cannot compute the cosine distance of a query.
-    """
-    if collection.dimension is None:
-        return True
-    for query in queries:
-        if len(query.embedding) != collection.dimension:
-            raise wrong_dimension(collection.dimension, len(query.embedding), "$.query_embedding")
-        if collection.distance == "cosine" and has_lost_norm(query.embedding[np.newaxis])[0]:
-            raise InvalidDocuments.at("$.query_embedding", LOST_NORM)
-    return False
 
 
 def _columns(with_embeddings: bool) -> tuple[Column, ...]:

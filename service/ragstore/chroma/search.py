@@ -10,13 +10,16 @@ import numpy as np
 from prometheus_client import Counter
 
 from ragstore.chroma.backend import Backend
+from ragstore.chroma.errors import wrong_dimension
 from ragstore.chroma.exact_search import ExactSearch
 from ragstore.chroma.operations import QueryRecords
 from ragstore.chroma.query_groups import group_for_calls
 from ragstore.chroma.records import MAX_FLOAT32, Column, QueryResult
+from ragstore.errors import InvalidDocuments
 from ragstore.kit.deferred_metrics import record
 from ragstore.model.collections import Collection
 from ragstore.model.queries import Matches, Query
+from ragstore.model.vectors import LOST_NORM, has_lost_norm
 
 COMPLETED: Final = Counter(
     "ragstore_completed_queries_total",
@@ -39,7 +42,13 @@ class CollectionSearch:
         """The nearest documents of each query; `min(top_k, matching documents)` of them.
 
         Queries with the same filter are one call.
+
+        Raises:
+            DimensionMismatch: a query has another dimension than the collection.
+            InvalidDocuments: the norm of a query is beyond what Chroma can compute.
         """
+        if _is_unwritten(collection, queries):
+            return [Matches([], [], [], [], None) for _ in queries]
         hits: dict[int, Matches] = {}
         for indexes in group_for_calls(queries):
             first = queries[indexes[0]]
@@ -72,7 +81,13 @@ class CollectionSearch:
 
         Returns:
             The results of each query; None if more documents match.
+
+        Raises:
+            DimensionMismatch: a query has another dimension than the collection.
+            InvalidDocuments: the norm of a query is beyond what Chroma can compute.
         """
+        if _is_unwritten(collection, queries):
+            return [Matches([], [], [], [], None) for _ in queries]
         return await self._exact.nearest_of_few(collection, queries, max_matches)
 
     async def _complete(
@@ -89,6 +104,23 @@ class CollectionSearch:
         known = None if isinstance(ids, int) else ids
         complete = await self._exact.nearest(collection, list(lacking.values()), known)
         return dict(zip(lacking, complete, strict=True))
+
+
+def _is_unwritten(collection: Collection, queries: Sequence[Query]) -> bool:
+    """Whether a collection has had no document yet.
+
+    Raises:
+        DimensionMismatch: a query has another dimension than the collection.
+        InvalidDocuments: Chroma cannot compute the cosine distance of a query.
+    """
+    if collection.dimension is None:
+        return True
+    for query in queries:
+        if len(query.embedding) != collection.dimension:
+            raise wrong_dimension(collection.dimension, len(query.embedding), "$.query_embedding")
+        if collection.distance == "cosine" and has_lost_norm(query.embedding[np.newaxis])[0]:
+            raise InvalidDocuments.at("$.query_embedding", LOST_NORM)
+    return False
 
 
 def _is_short(query: Query, hits: Matches) -> bool:
