@@ -52,6 +52,8 @@ def followed(page: str) -> Iterator[Block]:
             yield block
 
 
+# A page's example may leave a client open until the interpreter ends.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_the_first_pages_can_be_followed_in_order_in_one_service(
     pages_service: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
