@@ -21,7 +21,7 @@ importlib.import_module("ragstore_client.integrations.llamaindex")
 
 extensions = ["myst_parser", "sphinx_copybutton", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/**", "clients/*/README.md", "examples/README.md"]
+include_patterns = ["*.md", "docs/**", "clients/*/README.md", "gateway/README.md", "examples/README.md"]
 exclude_patterns = ["**/node_modules", "build", "data", "**/.*", "clients/*/build", "clients/*/dist"]
 
 myst_heading_anchors = 3

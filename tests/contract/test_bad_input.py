@@ -201,7 +201,7 @@ def test_invalid_utf8_in_a_field(rejection: SendInvalid) -> None:
 def test_invalid_utf8_in_a_body(rejection: SendInvalid, body: bytes) -> None:
     problem = rejection("POST", "/collections/COLLECTION/documents", b'{"documents": [' + body + b"]}")
 
-    assert problem["detail"] == "The body is not valid JSON"
+    assert problem["detail"] == "The body is not valid JSON: $.documents[0]"
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_an_unknown_route_is_404(http: httpx.Client, path: str) -> None:
         ("GET", "/collections/abc/query"),
         ("GET", "/query"),
         ("POST", "/health"),
-        ("PATCH", "/collections/abc/documents"),
+        ("PATCH", "/collections/abc/documents/some-id"),
         ("GET", "/collections/abc/metadata"),
     ],
 )

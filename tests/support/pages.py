@@ -27,7 +27,10 @@ PAGES: Final = sorted(
 RUN: Final = ("sh", "python", "js")
 ANSWER: Final = ("json", "text", "http")
 DATA: Final = ("yaml", "json")
-LANGUAGES: Final = (*RUN, *ANSWER, *DATA)
+DIRECTIVES: Final = ("{eval-rst}",)
+"""Blocks that Sphinx executes when it builds the site."""
+
+LANGUAGES: Final = (*RUN, *ANSWER, *DATA, *DIRECTIVES)
 
 _MARK: Final = re.compile(r"<!-- (not run: (?P<reason>\S.*?)|(?P<fails>fails)) -->\s*")
 
