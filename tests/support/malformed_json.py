@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # The deepest is just below the limit of small bodies, 1 MiB.
-DEPTHS = [100, 10_000, 90_000]
+DEPTHS = [100, 10_000, 50_000]
 SURROGATE = '"\\ud800"'
 HUGE = "1" + "0" * 400
 WRITES = ["POST", "PUT"]
