@@ -46,6 +46,7 @@ def test_the_gateway_uses_the_store_and_the_upstream_of_the_topology() -> None:
     store, upstream = urlsplit(environ["RAGSTORE_URL"]), urlsplit(settings.upstream_url)
     assert (store.hostname, store.port) == ("ragstore", 8080)
     assert (upstream.hostname, upstream.port, upstream.path) == ("litellm", 4000, "/v1")
+    assert (settings.embedding_provider, settings.embedding_url) == ("tei", "http://tei-embeddings:8080")
 
 
 def test_the_upstream_has_no_version_with_malware() -> None:

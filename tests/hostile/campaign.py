@@ -5,7 +5,8 @@ kills the service when its resident memory exceeds the limit. The campaign exits
 service ends, is not ready afterwards, or has exceeded its limit.
 
 The areas: random operations of several callers, each compared with a dictionary; raw HTTP that no client sends; many
-collections, made, listed and deleted. The tests beside this file have the cases for which seconds suffice.
+collections, made, listed and deleted; bodies that cost much more than their size; 200 slow senders. The tests beside
+this file have the cases for which seconds suffice.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ import socket
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import httpx
 
+from tests.hostile.findings import Findings
+from tests.hostile.memory_areas import send_bombs, send_slowly
 from tests.hostile.memory_limit import MemoryLimit
 from tests.support.servers import Served, running, start_chroma, start_service
 
@@ -47,30 +48,6 @@ WEAPONS: Final = (
     b"GET / HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * 20_000 + b"\r\n",
 )
 """Requests that break a rule, and some that look as if they did."""
-
-
-@dataclass
-class Findings:
-    """Findings of the campaign.
-
-    Attributes:
-        calls: number of responses by status, per area.
-        wrong: what was wrong.
-        figures: what was measured.
-    """
-
-    calls: dict[str, Counter[int]] = field(default_factory=dict)
-    wrong: list[str] = field(default_factory=list)
-    figures: dict[str, str] = field(default_factory=dict)
-
-    def count(self, area: str, status: int) -> None:
-        """Count a response."""
-        self.calls.setdefault(area, Counter())[status] += 1
-
-    def expect(self, holds: bool, what: str) -> None:
-        """Note what is wrong unless it holds."""
-        if not holds:
-            self.wrong.append(what)
 
 
 Area: TypeAlias = Callable[[Served, argparse.Namespace, Findings], None]
@@ -195,6 +172,8 @@ AREAS: Final[dict[str, Area]] = {
     "oracle": compare_with_dictionaries,
     "http": break_http,
     "collections": fill_with_collections,
+    "bombs": send_bombs,
+    "senders": send_slowly,
 }
 
 
