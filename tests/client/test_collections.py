@@ -72,7 +72,8 @@ def test_metadata_is_replaced_or_merged(client: Client, client_collection: str) 
     client.update_collection_metadata(client_collection, {"a": 1, "b": 2})
     merged = client.update_collection_metadata(client_collection, {"b": None, "c": 3}, merge=True)
     assert (merged.metadata, merged.merge) == ({"a": 1, "c": 3}, True)
-    assert client.update_collection_metadata(client_collection, {"d": 4}).metadata == {"d": 4}
+    replaced = client.update_collection_metadata(client_collection, {"d": 4}, merge=False)
+    assert (replaced.metadata, replaced.merge) == ({"d": 4}, False)
 
 
 def test_a_deleted_collection_is_gone(client: Client, archive_name: str) -> None:

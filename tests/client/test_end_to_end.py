@@ -85,4 +85,5 @@ async def test_an_agent_answers_from_the_archives_that_are_enabled(
         assert "AIS Management Standard" in str(messages[-1].content)
         await client.delete_collection(STANDARD)
         messages = (await assistant.ainvoke(conversation))["messages"]
-        assert messages[-1].content == "In den Archiven steht: Keine Archive verfügbar."
+        assert str(messages[-1].content).startswith("In den Archiven steht: Keine Archive verfügbar.")
+        assert "AIS Management Standard (nicht vorhanden)" in str(messages[-1].content)

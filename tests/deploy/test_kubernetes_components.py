@@ -59,7 +59,7 @@ def test_the_operator_s_kinds_have_a_release_label(kind: str) -> None:
 
 
 def test_the_dashboard_is_part_of_the_monitoring() -> None:
-    assert complete()["ConfigMap", "ragstore-dashboard"]["data"].keys() == {"ragstore.json"}
+    assert complete()["ConfigMap", "ragstore-dashboard"]["data"].keys() == {"ragstore.json", "ragstore-gateway.json"}
 
 
 def test_traces_may_leave_and_have_a_destination() -> None:

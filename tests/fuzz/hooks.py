@@ -70,7 +70,9 @@ def before_call(ctx: HookContext, case: Case[Any], **kwargs: Any) -> None:
 
 def _valid_body(operation: str, body: dict[str, Any]) -> dict[str, Any]:
     valid = dict(body)
-    if isinstance(valid.get("documents"), list):
+    # A cursor is a token of the service.
+    valid.pop("after", None)
+    if isinstance(valid.get("documents"), list) and operation != "updateDocuments":
         valid["documents"] = [_valid_document(document, index) for index, document in enumerate(valid["documents"])]
     if "query_embedding" in valid:
         valid["query_embedding"] = _valid_embedding(valid["query_embedding"])
@@ -92,6 +94,7 @@ def _valid_body(operation: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _valid_query(operation: str, query: dict[str, Any]) -> dict[str, Any]:
+    query.pop("after", None)
     for key in ("where", "where_document"):
         if isinstance(query.get(key), str):
             query[key] = json.dumps(_valid_filter(json.loads(query[key])))

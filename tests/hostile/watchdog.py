@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import httpx
 import msgspec
 
+from tests.support.pages import ROOT
 from tests.support.servers import Served, free_port, start_process
 
 
@@ -29,7 +31,12 @@ class Watched(msgspec.Struct, frozen=True):
 def start_watched(folder: Path, environ: Mapping[str, str]) -> Served:
     """Start a service with a watchdog, and wait until it is ready."""
     port = free_port()
-    variables = {"RAGSTORE_PORT": str(port), "RAGSTORE_DATA_PATH": str(folder / "data"), **environ}
+    variables = {
+        "RAGSTORE_PORT": str(port),
+        "RAGSTORE_DATA_PATH": str(folder / "data"),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        **environ,
+    }
     command = [sys.executable, "-m", "tests.hostile.watched_service"]
     served = start_process(command, f"http://127.0.0.1:{port}", folder / "service.log", variables)
     served.wait_until_ready("/health/ready")

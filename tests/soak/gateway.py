@@ -39,6 +39,9 @@ SETTLE_SECONDS: Final = 30.0
 MIN_MINUTES: Final = 5.0
 """In a shorter run, memory is reported but not asserted."""
 
+POOL_THREADS: Final = 36
+"""Maximum number of threads of asyncio's executor, which starts them one by one when it is used."""
+
 WARM_UP_ROUNDS: Final = 2
 LEFT_SECONDS: Final = 5.0
 """Maximum time until the upstream sees that a caller has left: one second, and what a busy machine adds."""
@@ -287,7 +290,9 @@ async def soak(minutes: float, round_seconds: float) -> bool:
                 await asyncio.sleep(QUIET_SECONDS)
                 samples.append(await _settled(pid, samples, loaded / 60))
                 print(f"{loaded / 60:6.1f} min: {sum(books.statuses.values())} calls, {samples[-1]}", flush=True)
-            wrong = books.wrong + verdicts(samples[0 if short else WARM_UP_ROUNDS - 1 :], assert_memory=not short)
+            wrong = books.wrong + verdicts(
+                samples[0 if short else WARM_UP_ROUNDS - 1 :], assert_memory=not short, pool_threads=POOL_THREADS
+            )
             gauges = (await asyncio.to_thread(httpx.get, gateway.url + "/metrics")).text
             if "ragstore_gateway_streams_in_progress 0.0" not in gauges:
                 wrong.append("streams are still counted as in progress")

@@ -82,12 +82,13 @@ def slope(samples: Sequence[Sample]) -> float:
     )
 
 
-def verdicts(samples: Sequence[Sample], *, assert_memory: bool) -> list[str]:
+def verdicts(samples: Sequence[Sample], *, assert_memory: bool, pool_threads: int = 0) -> list[str]:
     """Errors in the use of resources.
 
     Args:
         samples: samples taken without load; the first one is the baseline.
         assert_memory: whether memory is asserted; a short run is too short for that.
+        pool_threads: maximum number of threads that a pool may start after the baseline, and keeps.
 
     Returns:
         A sentence for each error.
@@ -96,7 +97,7 @@ def verdicts(samples: Sequence[Sample], *, assert_memory: bool) -> list[str]:
     wrong = []
     if last.files != first.files:
         wrong.append(f"{last.files} open files at the end, {first.files} at the baseline")
-    if last.threads != first.threads:
+    if not 0 <= last.threads - first.threads <= pool_threads:
         wrong.append(f"{last.threads} threads at the end, {first.threads} at the baseline")
     if not assert_memory:
         return wrong

@@ -207,7 +207,7 @@ def test_no_span_contains_content(collector: TraceCollector, traced_http: httpx.
     last = span_of_request(collector, uuid4().hex, traced_http, "GET", "/")
     assert last.name == "GET /"
     sent = b"".join(collector.bodies)
-    assert b"chroma query" in sent
+    assert b"chroma upsert" in sent
     assert CANARY.encode() not in sent
     assert b"7316.4" not in sent
     assert not [event for span in collector.spans for event in span.events]

@@ -94,7 +94,6 @@ class GetStatus(Operation[StoreStatus], frozen=True, eq=False):
     """
 
     name = "status"
-    retryable = False
     is_probe = True
 
     with_count: bool = True

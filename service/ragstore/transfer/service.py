@@ -74,7 +74,7 @@ class Service:
             try:
                 # With `get_or_create` the call is idempotent, so it is retried like any other.
                 created = await self._client.create_collection(
-                    wanted.name, metadata=wanted.metadata, distance=wanted.distance, get_or_create=True
+                    wanted.name, metadata=wanted.metadata, distance=wanted.distance, get_or_create=True, if_exists="use"
                 )
             except client.Conflict:
                 return False

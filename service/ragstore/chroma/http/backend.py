@@ -7,6 +7,7 @@ bytes.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -120,9 +121,10 @@ async def _execute(operation: Operation[object], backend: HttpBackend) -> object
 
 @_execute.register(GetStatus)
 async def _get_status(operation: GetStatus, backend: HttpBackend) -> StoreStatus:
-    version = await backend.connection.request(str, "GET", "/version")
-    count = await backend.call(CountCollections()) if operation.with_count else None
-    return StoreStatus("remote", version, count)
+    version = backend.connection.request(str, "GET", "/version")
+    if not operation.with_count:
+        return StoreStatus("remote", await version, None)
+    return StoreStatus("remote", *await asyncio.gather(version, backend.call(CountCollections())))
 
 
 @_execute.register(GetMaxBatchSize)

@@ -3,7 +3,8 @@
 An operation that has the same effect when repeated is retried while Chroma is unavailable: all are but the creation
 of a collection. A deletion is retried only when the connection was lost before the response; "not found" then means
 that the first attempt deleted the collection. A call that timed out is not retried: its caller has waited long
-enough, and Chroma has enough to do.
+enough, and Chroma has enough to do. A probe is repeated once, and only when the connection was lost: Chroma may have
+closed one that was idle.
 
 Chroma's server reads in two steps: a get with embeddings fails with an internal error when a document that it found
 is deleted before its embedding is read (measured with 1.5.9), and a query returns such a document without text and
@@ -76,7 +77,7 @@ class RetryLayer(BackendLayer):
         retrying = AsyncRetrying(
             sleep=asyncio.sleep,
             retry=retry_if_exception(functools.partial(_is_transient, operation)),
-            stop=stop_after_attempt(MAX_RETRIES) | stop_before_delay(self._seconds),
+            stop=stop_after_attempt(1 if operation.is_probe else MAX_RETRIES) | stop_before_delay(self._seconds),
             wait=wait_random_exponential(multiplier=0.1, max=MAX_WAIT_SECONDS),
             reraise=True,
         )
@@ -85,7 +86,7 @@ class RetryLayer(BackendLayer):
 
 def _is_transient(operation: Operation[object], error: BaseException) -> bool:
     """Whether an operation that failed so may succeed when it is repeated."""
-    if operation.done_if_gone:
+    if operation.done_if_gone or operation.is_probe:
         return isinstance(error, ConnectionLost)
     if operation.is_two_step_read:
         return isinstance(error, (ChromaUnavailable, ChromaFailed))
