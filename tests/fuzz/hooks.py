@@ -74,6 +74,11 @@ def _valid_body(operation: str, body: dict[str, Any]) -> dict[str, Any]:
     valid.pop("after", None)
     if isinstance(valid.get("documents"), list) and operation != "updateDocuments":
         valid["documents"] = [_valid_document(document, index) for index, document in enumerate(valid["documents"])]
+    if operation == "updateDocuments" and isinstance(valid.get("documents"), list):
+        valid["documents"] = [
+            {**document, "id": f"{document.get('id')}-{index}"} if index else document
+            for index, document in enumerate(valid["documents"])
+        ]
     if "query_embedding" in valid:
         valid["query_embedding"] = _valid_embedding(valid["query_embedding"])
     for key in ("where", "where_document"):

@@ -688,20 +688,11 @@ export interface components {
          * @description Parameters of Chroma's index. Those that are left out have Chroma's default.
          */
         HnswParameters: {
-            /**
-             * @description Candidates that are compared for each new document. Chroma's default is 100.
-             * @default null
-             */
+            /** @default null */
             ef_construction?: number | null;
-            /**
-             * @description Neighbours of each document in the graph. Chroma's default is 16.
-             * @default null
-             */
+            /** @default null */
             max_neighbors?: number | null;
-            /**
-             * @description Candidates that are compared in a query. Chroma's default is 100.
-             * @default null
-             */
+            /** @default null */
             ef_search?: number | null;
         };
         /**

@@ -10,9 +10,10 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ragstore.kit.numbers import MAX_WHOLE
+from ragstore.kit.numbers import MAX_WHOLE, whole_number
 from ragstore.kit.schema_marks import schema, whole
-from ragstore.model.collections import Distance, HnswParameters
+from ragstore.model import collections
+from ragstore.model.collections import Distance
 from ragstore.model.metadata import CollectionMetadata, NewMetadataValue, Scalar
 from ragstore.model.names import NAME_PATTERN, NAME_RULES
 from ragstore.model.queries import CollectionError, Match
@@ -54,6 +55,34 @@ Excluded: TypeAlias = Literal["text"]
 
 
 # -- collections ------------------------------------------------------------------------------
+
+
+class HnswParameters(Struct, frozen=True):
+    """Parameters of Chroma's index. Those that are left out have Chroma's default."""
+
+    ef_construction: (
+        Annotated[
+            float, whole(10, 2000, "Candidates that are compared for each new document. Chroma's default is 100.")
+        ]
+        | None
+    ) = None
+    max_neighbors: (
+        Annotated[float, whole(2, 256, "Neighbours of each document in the graph. Chroma's default is 16.")] | None
+    ) = None
+    ef_search: (
+        Annotated[float, whole(1, 10_000, "Candidates that are compared in a query. Chroma's default is 100.")] | None
+    ) = None
+
+    def to_parameters(self) -> collections.HnswParameters:
+        """The parameters as integers.
+
+        Raises:
+            InvalidRequest: one has a fraction.
+        """
+        given = {name: getattr(self, name) for name in self.__struct_fields__}
+        return collections.HnswParameters(
+            **{name: None if value is None else whole_number(value, f"$.hnsw.{name}") for name, value in given.items()}
+        )
 
 
 class NewCollection(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -17,20 +17,17 @@ SPACE: Final = "hnsw:space"
 
 
 class HnswParameters(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Parameters of Chroma's index. Those that are left out have Chroma's default."""
+    """Parameters of Chroma's index. None is Chroma's default.
 
-    ef_construction: Annotated[
-        Annotated[int, msgspec.Meta(ge=10, le=2000)] | None,
-        msgspec.Meta(description="Candidates that are compared for each new document. Chroma's default is 100."),
-    ] = None
-    max_neighbors: Annotated[
-        Annotated[int, msgspec.Meta(ge=2, le=256)] | None,
-        msgspec.Meta(description="Neighbours of each document in the graph. Chroma's default is 16."),
-    ] = None
-    ef_search: Annotated[
-        Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None,
-        msgspec.Meta(description="Candidates that are compared in a query. Chroma's default is 100."),
-    ] = None
+    Attributes:
+        ef_construction: candidates that are compared for each new document.
+        max_neighbors: neighbours of each document in the graph.
+        ef_search: candidates that are compared in a query.
+    """
+
+    ef_construction: int | None = None
+    max_neighbors: int | None = None
+    ef_search: int | None = None
 
 
 DEFAULT_HNSW: Final = HnswParameters()

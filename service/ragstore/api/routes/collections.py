@@ -85,7 +85,9 @@ class CollectionsController(Controller):
         metadata, distance = metadata_and_distance(data)
         headers = {"Location": f"/collections/{quote(name)}"}
         try:
-            created = await store.create_collection(name, metadata, distance, data.hnsw or model.DEFAULT_HNSW)
+            created = await store.create_collection(
+                name, metadata, distance, model.DEFAULT_HNSW if data.hnsw is None else data.hnsw.to_parameters()
+            )
         except CollectionExists:
             if not data.get_or_create:
                 raise
