@@ -20,13 +20,14 @@ TARGETS = ("embedded", "remote", "gateway")
 """The store over embedded Chroma, the store over a Chroma server, and the gateway."""
 
 
-def fuzz(service: Served, seconds: int, examples: int) -> subprocess.CompletedProcess[str]:
+def fuzz(service: Served, seconds: int, examples: int, seed: int | None) -> subprocess.CompletedProcess[str]:
     """Run schemathesis once.
 
     Args:
         service: the service to talk to.
         seconds: time for the whole run.
         examples: cases for each operation, at most.
+        seed: seed of the cases; None for a random one.
 
     Returns:
         The finished run; its exit code is 0 when nothing was found.
@@ -36,19 +37,21 @@ def fuzz(service: Served, seconds: int, examples: int) -> subprocess.CompletedPr
         *("--config-file", str(ROOT / "schemathesis.toml")),
         *("run", f"{service.url}/openapi.json", "--url", service.url),
         *("--checks", "all", "--mode", "all", "--phases", "examples,coverage,fuzzing,stateful"),
+        *(() if seed is None else ("--seed", str(seed))),
         *("--max-examples", str(examples), "--max-time", str(seconds)),
         *("--continue-on-failure", "--no-color", "--output-truncate", "false"),
     ]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds + 300, check=False)
 
 
-def campaign(target: str, seconds: int, examples: int) -> subprocess.CompletedProcess[str]:
+def campaign(target: str, seconds: int, examples: int, seed: int | None = None) -> subprocess.CompletedProcess[str]:
     """Start a service, and fuzz it.
 
     Args:
         target: one of `TARGETS`.
         seconds: time for the run.
         examples: cases for each operation, at most.
+        seed: seed of the cases; None for a random one.
 
     Returns:
         The finished run.
@@ -57,18 +60,18 @@ def campaign(target: str, seconds: int, examples: int) -> subprocess.CompletedPr
         path = Path(folder)
         if target == "embedded":
             with running(start_service(path)) as service:
-                return fuzz(service, seconds, examples)
+                return fuzz(service, seconds, examples, seed)
         if target == "gateway":
             with (
                 running(start_model(path)) as model,
                 running(start_gateway(path, {"RAGSTORE_GATEWAY_UPSTREAM_URL": f"{model.url}/v1"})) as service,
             ):
-                return fuzz(service, seconds, examples)
+                return fuzz(service, seconds, examples, seed)
         with (
             running(start_chroma(path)) as chroma,
             running(start_service(path, {"RAGSTORE_CHROMA_URL": chroma.url})) as service,
         ):
-            return fuzz(service, seconds, examples)
+            return fuzz(service, seconds, examples, seed)
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
@@ -22,6 +23,7 @@ from ragstore_gateway.disconnect import CallerWatch
 from ragstore_gateway.embeddings.embedder import Embedder, Kind, Vectors
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.embeddings.schemas import (
+    NOT_BLANK,
     EmbeddingsData,
     EmbeddingsRequest,
     EmbeddingsResponse,
@@ -73,6 +75,7 @@ class _Named(Struct):
     model: str = ""
 
 
+_not_blank: Final = re.compile(NOT_BLANK).search
 _named: Final = msgspec.json.Decoder(_Named)
 _embed: Final = msgspec.json.Decoder(EmbedRequest)
 _embeddings: Final = msgspec.json.Decoder(EmbeddingsRequest)
@@ -177,7 +180,7 @@ def _check(texts: Sequence[str], path: str, settings: Settings) -> None:
     if len(texts) > settings.max_embedding_texts:
         raise InvalidRequest.at(path, f"Must have at most {settings.max_embedding_texts} texts")
     for index, text in enumerate(texts):
-        if not text or text.isspace():
+        if not _not_blank(text):
             raise InvalidRequest.at(f"{path}[{index}]", "Must not be empty")
         # A character takes at most four bytes, so that most texts need not be encoded to be measured.
         longest = settings.max_embedding_text_bytes

@@ -9,7 +9,10 @@ from msgspec import Meta, Struct
 from ragstore.kit.schema_marks import EXACTLY
 from ragstore_gateway.embeddings.embedder import Kind
 
-_TEXT: Final = {"type": "string", "pattern": r"\S"}
+NOT_BLANK: Final = "[^\\s\\x1c-\\x1f\\x85\\ufeff]"
+"""A character that is not whitespace, as a pattern. Python, ECMAScript and Unicode differ about the listed ones."""
+
+_TEXT: Final = {"type": "string", "pattern": NOT_BLANK}
 _TEXTS: Final = {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 2048}
 
 

@@ -6,6 +6,7 @@ import base64
 from collections.abc import Iterator
 
 import httpx
+import jsonschema_rs
 import numpy as np
 import pytest
 
@@ -63,6 +64,15 @@ def test_embed_names_the_field_that_is_wrong(http: httpx.Client, body: object, p
     response = http.post("/embed", json=body)
     assert response.status_code == 400
     assert [error["path"] for error in response.json()["errors"]] == [path]
+
+
+@pytest.mark.parametrize("character", [*map(chr, range(33)), *"\x7f\x85\u00a0\u180e\u200b\u2028\u3000\ufeff"])
+def test_a_text_is_empty_exactly_where_the_openapi_document_says_so(http: httpx.Client, character: str) -> None:
+    operation = http.get("/openapi.json").json()["paths"]["/embed"]["post"]
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    body = {"inputs": [character]}
+    accepted = http.post("/embed", json=body).status_code == 200
+    assert jsonschema_rs.is_valid(schema, body) is accepted
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b'{"inputs": ["\xff"]}', b"[" * 100_000])
