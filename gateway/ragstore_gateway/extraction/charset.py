@@ -21,7 +21,7 @@ _BYTE_ORDER_MARKS: Final = (
 _META: Final = re.compile(rb"<meta[^>]{1,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 _PARAMETER: Final = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
 
-MAX_CONTROL_SHARE: Final = 0.05
+MAX_CONTROL_SHARE: Final = 0.1
 """A content with more control characters is not text."""
 
 MAX_INVALID_SHARE: Final = 0.1

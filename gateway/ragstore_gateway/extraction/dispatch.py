@@ -8,10 +8,10 @@ from typing import Final
 from ragstore.kit.errors import UnsupportedMediaType
 from ragstore_gateway.errors import NoText
 from ragstore_gateway.extraction.extracted import Extracted
-from ragstore_gateway.extraction.parsers import html, pdf, plain
-from ragstore_gateway.extraction.office_package import check_package
-from ragstore_gateway.extraction.protocol import Request
 from ragstore_gateway.extraction.formats import NAMES, Format
+from ragstore_gateway.extraction.office_package import check_package
+from ragstore_gateway.extraction.parsers import html, pdf, plain
+from ragstore_gateway.extraction.protocol import Request
 
 OFFICE: Final[dict[Format, str]] = {"docx": "docx", "xlsx": "openpyxl", "pptx": "pptx"}
 """The formats of the extra `office`, with the package that each needs."""

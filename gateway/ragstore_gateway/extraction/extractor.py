@@ -17,7 +17,6 @@ import structlog
 from ragstore_gateway.errors import DocumentTooLarge, ExtractionFailed, ExtractionTimeout, ExtractionUnavailable
 from ragstore_gateway.extraction import metrics
 from ragstore_gateway.extraction.extracted import Extracted
-from ragstore_gateway.extraction.formats import NAMES
 from ragstore_gateway.extraction.protocol import Failure, Output, Request, Response
 from ragstore_gateway.extraction.worker import Worker, WorkerFailed
 from ragstore_gateway.settings import Settings
@@ -167,8 +166,10 @@ class Extractor:
             seconds = f"{self._limits.timeout_seconds:g}"
             response = Failure(ExtractionTimeout.code, f"The extraction of the text took longer than {seconds} s")
         except WorkerFailed:
-            parser = f"The parser of {NAMES[worker.format]} files" if worker.format in NAMES else "The parser"
-            response = Failure(ExtractionFailed.code, f"{parser} crashed on the document", exhausted=True)
+            parser = f"The parser of {worker.format} files" if worker.format else "The parser"
+            # PDFium and libxml2 crash when memory is exhausted.
+            memory = f"needs more than {self._limits.memory_bytes} bytes of memory"
+            response = Failure(ExtractionFailed.code, f"{parser} crashed on the document, or {memory}", exhausted=True)
         finally:
             await self._release(worker, reusable)
         if not reusable and isinstance(response, Failure):

@@ -11,7 +11,7 @@ from ragstore_gateway.errors import DocumentTooLarge, EncryptedDocument, Extract
 UNPACKED_SHARE: Final = 4
 """The libraries need up to four times the size of the XML in memory."""
 
-_DOCTYPE: Final = ("<!DOCTYPE".encode(), "<!DOCTYPE".encode("utf-16-le"), "<!DOCTYPE".encode("utf-16-be"))
+_DOCTYPE: Final = (b"<!DOCTYPE", "<!DOCTYPE".encode("utf-16-le"), "<!DOCTYPE".encode("utf-16-be"))
 _HEAD_BYTES: Final = 64 * 1024
 
 

@@ -19,8 +19,8 @@ import msgspec
 from ragstore.kit.errors import ServiceError
 from ragstore_gateway.errors import DocumentTooLarge, ExtractionFailed
 from ragstore_gateway.extraction.dispatch import extract
-from ragstore_gateway.extraction.protocol import LENGTH, READY, Failure, Request, Response, Success
 from ragstore_gateway.extraction.formats import NAMES, Format
+from ragstore_gateway.extraction.protocol import LENGTH, READY, Failure, Request, Response, Success
 from ragstore_gateway.extraction.recognition import recognise
 
 _SET_PARENT_DEATH_SIGNAL: Final = 1
@@ -79,7 +79,7 @@ def _out_of_memory(memory_bytes: int) -> Failure:
 
 
 def _own_streams() -> tuple[BinaryIO, BinaryIO]:
-    """The streams of the messages. What libraries read or print goes nowhere."""
+    """The streams of the messages. Libraries read and print on the null device."""
     requests = os.fdopen(os.dup(0), "rb")
     responses = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)

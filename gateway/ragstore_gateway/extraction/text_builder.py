@@ -18,7 +18,7 @@ _UNWANTED: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ufeff\ufffe\uffff\ud800-
 
 
 def clean(text: str) -> str:
-    """A text with `\\n` as its only line break, and without control characters.
+    """A text with line feeds as its only line breaks, and without control characters.
 
     Args:
         text: any text.
@@ -139,4 +139,3 @@ class TextBuilder:
         self._pieces.append(text)
         self._length += len(text)
         check_length(self._length, self._max_characters)
-

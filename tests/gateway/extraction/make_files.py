@@ -1,7 +1,7 @@
 """Writes the files of `files`, with programs that are not in the development environment.
 
-    pip install fpdf2==2.8.9 pypdf[crypto]==7.1.0 msoffcrypto-tool==6.1.0 python-docx
-    python tests/gateway/extraction/make_files.py
+pip install fpdf2==2.8.9 pypdf[crypto]==7.1.0 msoffcrypto-tool==6.1.0 python-docx
+python tests/gateway/extraction/make_files.py
 """
 
 from __future__ import annotations

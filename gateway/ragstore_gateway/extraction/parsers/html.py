@@ -14,9 +14,9 @@ from trafilatura.settings import Document, Extractor
 from ragstore_gateway.errors import NoText
 from ragstore_gateway.extraction.charset import decode
 from ragstore_gateway.extraction.extracted import Extracted, Heading
+from ragstore_gateway.extraction.formats import MEDIA_TYPES
 from ragstore_gateway.extraction.parsers.plain import markdown_headings
 from ragstore_gateway.extraction.protocol import Output
-from ragstore_gateway.extraction.formats import MEDIA_TYPES
 from ragstore_gateway.extraction.text_builder import MAX_TITLE_CHARACTERS, check_length, clean, one_line
 
 _FORMS: Final[dict[Output, str]] = {"text": "txt", "markdown": "markdown", "html": "html"}
@@ -47,46 +47,43 @@ def page(content: bytes, media_type: str, output: Output, url: str, max_characte
     # A document type definition is not needed, and entities of its own are not expanded.
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
     tree = html.document_fromstring(source.encode("utf-8", "replace"), parser=parser)
-    options = Extractor(
-        output_format=_FORMS[output],
-        comments=False,
+    found = bare_extraction(
+        tree,
         url=url or None,
+        output_format=_FORMS[output],
+        include_comments=False,
         with_metadata=True,
-        date_params={
+        date_extraction_params={
             "original_date": True,
             # A date that is guessed from the text is worse than none.
             "extensive_search": False,
             "max_date": datetime.now(UTC).strftime("%Y-%m-%d"),
         },
     )
-    document = bare_extraction(tree, options=options)
-    text = ""
-    if isinstance(document, Document):
-        # Otherwise the text would begin with the metadata.
-        options.with_metadata = False
-        text = clean(determine_returnstring(document, options)).strip()
-    else:
-        document = None
+    document = found if isinstance(found, Document) else None
+    # Without metadata, which the text would begin with.
+    options = Extractor(output_format=_FORMS[output], comments=False)
+    text = clean(determine_returnstring(document, options)).strip() if document else ""
     if output != "html" and not text:
         text = clean(html2txt(tree)).strip()
     check_length(len(text), max_characters)
     return Extracted(
         text,
         MEDIA_TYPES["html"],
-        title=one_line((document and document.title) or _title(tree))[:MAX_TITLE_CHARACTERS],
+        title=one_line((document and document.title) or tree.findtext(".//title") or "")[:MAX_TITLE_CHARACTERS],
         language=_language(tree, document),
         published=(document and document.date) or "",
         headings=_headings(text, output, document),
     )
 
 
-def _title(tree: html.HtmlElement) -> str:
-    return tree.findtext(".//title") or ""
-
-
 def _language(tree: html.HtmlElement, document: Document | None) -> str:
     """The language that the page declares: that of `lang`, or of its metadata."""
-    declared = (tree.get("lang"), tree.get("{http://www.w3.org/XML/1998/namespace}lang"), document and document.language)
+    declared = (
+        tree.get("lang"),
+        tree.get("{http://www.w3.org/XML/1998/namespace}lang"),
+        document and document.language,
+    )
     for language in declared:
         if language and (found := _LANGUAGE.match(language.strip().lower())):
             return found[1]

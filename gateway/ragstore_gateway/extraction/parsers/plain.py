@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from itertools import pairwise
 from typing import Final
 
 from markdown_it import MarkdownIt
@@ -56,7 +57,7 @@ def markdown_headings(source: str) -> tuple[Heading, ...]:
     """The headings of a Markdown text.
 
     Args:
-        source: the text, with `\\n` as its only line break.
+        source: the text, with line feeds as its only line breaks.
     """
     front_matter = _FRONT_MATTER.match(source)
     start = front_matter.end() if front_matter else 0
@@ -66,7 +67,7 @@ def markdown_headings(source: str) -> tuple[Heading, ...]:
     for line in source[start:].split("\n"):
         starts.append(starts[-1] + len(line) + 1)
     headings = []
-    for token, content in zip(tokens, tokens[1:], strict=False):
+    for token, content in pairwise(tokens):
         if token.type == "heading_open" and token.map and content.content:
             first, last = starts[token.map[0]], min(starts[token.map[1]] - 1, len(source))
             first += len(source[first:last]) - len(source[first:last].lstrip())

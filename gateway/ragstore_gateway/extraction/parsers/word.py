@@ -31,15 +31,13 @@ def document(content: bytes, max_characters: int, *, marked: bool) -> Extracted:
         marked: whether headings have `#` marks.
     """
     opened = docx.Document(io.BytesIO(content))
-    levels = {
-        style.style_id: level for style in opened.styles if (level := _level(style)) and style.style_id is not None
-    }
+    levels = {style.style_id: _level(style) for style in opened.styles}
     builder = TextBuilder(max_characters, marked=marked)
     for block in opened.iter_inner_content():
         if isinstance(block, Table):
             for table_row in block.rows:
                 builder.row(_cells(table_row.cells))
-        elif level := levels.get(block._p.style or ""):
+        elif level := levels.get(block._p.style):
             builder.heading(level, block.text)
         else:
             builder.paragraph(block.text)
