@@ -36,6 +36,7 @@ PROCESS_FIXTURES = frozenset(
         "postgres",
         "database_url",
         "embedderless",
+        "vector_service",
     }
 )
 """Fixtures that start a process. Each other one that does so depends on one of these."""

@@ -27,6 +27,23 @@ class DatabaseUnavailable(ServiceError):
     status: ClassVar[int] = 503
     title: ClassVar[str] = "Database unavailable"
     retry_after = 1
+class CollectionMissing(StoreUnavailable):
+    """The collection that vectors are written to does not exist in the vector store."""
+
+    title: ClassVar[str] = "Collection missing"
+
+
+class DriverMissing(NotConfigured):
+    """The driver of a vector store is not installed."""
+
+    title: ClassVar[str] = "Driver missing"
+
+
+class DimensionMismatch(ServiceError):
+    """A vector of another dimension than its collection's. Nothing was written."""
+
+    status: ClassVar[int] = 409
+    title: ClassVar[str] = "Dimension mismatch"
 
 
 class ModelUnavailable(ServiceError):
