@@ -27,6 +27,8 @@ class DatabaseUnavailable(ServiceError):
     status: ClassVar[int] = 503
     title: ClassVar[str] = "Database unavailable"
     retry_after = 1
+
+
 class CollectionMissing(StoreUnavailable):
     """The collection that vectors are written to does not exist in the vector store."""
 
