@@ -28,7 +28,7 @@ from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
 from ragstore_gateway.embeddings.routes import create_embeddings as create_embeddings_route
 from ragstore_gateway.embeddings.routes import embed
 from ragstore_gateway.errors import ModelUnavailable
-from ragstore_gateway.health import health, live, ready
+from ragstore_gateway.health import health, probe_routes
 from ragstore_gateway.keys import GATEWAY_KEYS, GatewayScope
 from ragstore_gateway.secret_references import EnvironmentSource, FileSource, SecretReferences, SecretSource
 from ragstore_gateway.settings import PREFIX, Settings
@@ -111,7 +111,13 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
     chat = Chat(settings, store, embeddings.default)
     forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
     return SERVICE.litestar(
-        [health, live, ready, openapi.openapi_document, embed, chat_routes(settings, create_embeddings_route)],
+        [
+            health,
+            *probe_routes(store),
+            openapi.openapi_document,
+            embed,
+            chat_routes(settings, create_embeddings_route),
+        ],
         settings,
         GATEWAY_KEYS.roles,
         keys=keys,

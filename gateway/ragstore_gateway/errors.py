@@ -21,6 +21,14 @@ class StoreUnavailable(ServiceError):
     title: ClassVar[str] = "Store unavailable"
 
 
+class DatabaseUnavailable(ServiceError):
+    """The database of the gateway's state does not respond, or is busy."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "Database unavailable"
+    retry_after = 1
+
+
 class ModelUnavailable(ServiceError):
     """A configured model cannot be used: it is not installed, or the provider does not have it."""
 

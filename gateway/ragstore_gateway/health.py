@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from litestar import Response, get
 from litestar.di import NamedDependency
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 from litestar.params import SkipValidation
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ragstore.kit.auth.roles import PUBLIC
-from ragstore.kit.health import Probe, check, readiness
+from ragstore.kit.health import check, health_routes
 from ragstore_client import RagstoreError
 from ragstore_gateway import __version__
 from ragstore_gateway.embeddings.embedder import Embedder
@@ -23,8 +23,6 @@ from ragstore_gateway.store import Store
 StoreDependency = SkipValidation[NamedDependency[Store]]
 EmbedderDependency = SkipValidation[NamedDependency[Embedder]]
 SettingsDependency = SkipValidation[NamedDependency[Settings]]
-
-UNAVAILABLE: Final = "The store does not respond."
 
 
 class StoreHealth(Struct, frozen=True, omit_defaults=True):
@@ -57,13 +55,13 @@ class GatewayHealth(Struct, frozen=True):
     operation_id="getHealth",
     summary="Health",
     tags=["service"],
-    responses={503: ResponseSpec(GatewayHealth, description=UNAVAILABLE, generate_examples=False)},
+    responses={503: ResponseSpec(GatewayHealth, description="The store does not respond.", generate_examples=False)},
 )
 async def health(
     store: StoreDependency, embedder: EmbedderDependency, settings: SettingsDependency
 ) -> Response[GatewayHealth]:
     """Health of the gateway, the store and the upstream: 200 if the gateway can work, 503 if it cannot."""
-    error = await _error(store)
+    error = (await check(_probe(store), "The store did not respond in time"))[1]
     body = GatewayHealth(
         ok=not error,
         model=embedder.name,
@@ -74,28 +72,13 @@ async def health(
     return Response(body, status_code=503 if error else 200)
 
 
-@get("/health/live", opt=PUBLIC, operation_id="getLiveness", summary="Liveness", tags=["service"], sync_to_thread=False)
-def live() -> Probe:
-    """Liveness probe: always 200 while the process responds."""
-    return Probe("alive")
+def probe_routes(store: Store) -> list[HTTPRouteHandler]:
+    """The routes of liveness and readiness.
 
-
-@get(
-    "/health/ready",
-    opt=PUBLIC,
-    operation_id="getReadiness",
-    summary="Readiness",
-    tags=["service"],
-    responses={503: ResponseSpec(Probe, description=UNAVAILABLE, generate_examples=False)},
-)
-async def ready(store: StoreDependency) -> Response[Probe]:
-    """Readiness probe: 200 if the store responds, 503 if it does not."""
-    return readiness(await _error(store))
-
-
-async def _error(store: Store) -> str:
-    """Why the store cannot be used; empty when it can."""
-    return (await check(_probe(store), "The store did not respond in time"))[1]
+    Args:
+        store: the store.
+    """
+    return health_routes(lambda: _probe(store), backend="the store", tags=["service"])
 
 
 async def _probe(store: Store) -> None:

@@ -20,6 +20,9 @@ KEY_VARIABLE: Final = "RAGSTORE_GATEWAY_API_KEY"
 CALLERS: Final = frozenset({URL_VARIABLE, KEY_VARIABLE})
 """Variables of the commands that call a running gateway. None is a setting of the gateway."""
 
+POSTGRESQL: Final = ("postgresql", "postgres", "postgresql+psycopg")
+"""Schemes of the address of a PostgreSQL database. The driver is psycopg for each of them."""
+
 ALIASES: Final[Mapping[str, str]] = {
     "LITELLM_BASE": "upstream_url",
     "EMBEDDER_BASE": "embedding_url",
@@ -45,6 +48,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
 
     Attributes:
         data_path: folder of the gateway's state, and of embedded Chroma when the store runs in the same process.
+        database_url: PostgreSQL for the gateway's state, such as `postgresql://user:password@host/database`; empty
+            means SQLite, in `data_path`.
         upstream_url: base URL of an OpenAI-compatible API, which ends in `/v1`; empty means that there is no chat.
         upstream_key: key for the upstream.
         upstream_timeout_seconds: longest wait for the first byte of an upstream response, and between two chunks.
@@ -89,6 +94,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
 
     port: Port = 8090
     data_path: str = "./data"
+    database_url: Annotated[str, SECRET_USERINFO] = ""
     upstream_url: Annotated[str, SECRET_USERINFO] = ""
     upstream_key: Annotated[str, SECRET] = ""
     upstream_timeout_seconds: Seconds = 600.0
@@ -204,6 +210,8 @@ def shown(settings: Settings) -> dict[str, str]:
 
 def _check(settings: Settings) -> None:
     """Check what the type of one field cannot express."""
+    if settings.database_url and urlsplit(settings.database_url).scheme not in POSTGRESQL:
+        raise SettingsError(f"{variable('database_url')} is wrong: it must be a postgresql:// address")
     if settings.upstream_url:
         parts = urlsplit(settings.upstream_url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
