@@ -149,7 +149,13 @@ def _schemas(app: Litestar) -> JsonSchema:
     """All schemas of the document, by name."""
     recorded = app.plugins.get(RecordedStructs).structs.values()
     _, derived = msgspec.json.schema_components([Problem, FieldError, OpenAIErrorBody, *recorded], ref_template=REF)
-    codes = sorted({kind.code for kind in error_classes("ragstore_gateway.errors", "ragstore_gateway.web.errors") if not kind.abstract})
+    codes = sorted(
+        {
+            kind.code
+            for kind in error_classes("ragstore_gateway.errors", "ragstore_gateway.web.errors")
+            if not kind.abstract
+        }
+    )
     written = {PROBLEM_CODE: problem_code(codes), **app.state.get(COMPONENTS, {})}
     return dict(sorted({**{name: without_marks(schema) for name, schema in derived.items()}, **written}.items()))
 
