@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ragstore.kit.errors import NotFound, ServiceError
+from ragstore.kit.errors import Conflict, NotFound, ServiceError
 
 
 class NotConfigured(ServiceError):
@@ -96,6 +96,32 @@ class UpstreamFailed(ServiceError):
 
 class ModelNotFound(NotFound):
     """There is no model of the requested name."""
+
+
+class ConfigurationNotFound(NotFound):
+    """There is no knowledge base or assistant of this id and version, or it is deleted."""
+
+
+class NameTaken(Conflict):
+    """Another knowledge base or assistant, which is not deleted, has the name."""
+
+
+class VersionConflict(Conflict):
+    """The version of a change is not the current one: somebody else changed the configuration.
+
+    Args:
+        detail: one sentence for the caller, with the current version.
+        resource: path of the current version.
+    """
+
+    def __init__(self, detail: str, resource: str) -> None:
+        super().__init__(detail)
+        self._resource = resource
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Where the current version is."""
+        return {"X-Resource-URI": self._resource}
 
 
 class RetrievalFailed(ServiceError):
