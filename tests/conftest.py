@@ -35,6 +35,7 @@ PROCESS_FIXTURES = frozenset(
         "slow_store_gateway",
         "postgres",
         "database_url",
+        "vector_service",
     }
 )
 """Fixtures that start a process. Each other one that does so depends on one of these."""

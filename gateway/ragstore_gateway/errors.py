@@ -29,6 +29,25 @@ class DatabaseUnavailable(ServiceError):
     retry_after = 1
 
 
+class CollectionMissing(StoreUnavailable):
+    """The collection that vectors are written to does not exist in the vector store."""
+
+    title: ClassVar[str] = "Collection missing"
+
+
+class DriverMissing(NotConfigured):
+    """The driver of a vector store is not installed."""
+
+    title: ClassVar[str] = "Driver missing"
+
+
+class DimensionMismatch(ServiceError):
+    """A vector of another dimension than its collection's. Nothing was written."""
+
+    status: ClassVar[int] = 409
+    title: ClassVar[str] = "Dimension mismatch"
+
+
 class ModelUnavailable(ServiceError):
     """A configured model cannot be used: it is not installed, or the provider does not have it."""
 
