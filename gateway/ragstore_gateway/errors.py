@@ -151,6 +151,14 @@ class RetrievalFailed(ServiceError):
     retry_after = 1
 
 
+class AuditUnavailable(ServiceError):
+    """The audit ledger cannot be written, and the settings do not allow a chat without its entry."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "Audit unavailable"
+    retry_after = 1
+
+
 class TokenRateExceeded(ServiceError):
     """The key has used its tokens of this minute.
 

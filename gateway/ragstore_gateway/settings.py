@@ -95,6 +95,12 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         chat_tokens_per_minute: tokens a minute for each key, or for all callers without keys; 0 means no limit.
         chat_max_streams: maximum number of concurrent streams of each key, or of all callers without keys; 0 means no
             limit.
+        http_call_hosts: the hosts that the `httpCalls` of assistants may call, as `host` or `host:port`, separated by
+            commas. They may be in the inner network.
+        keep_contexts: whether the passages that an assistant added to a conversation are kept with its steps.
+        retention_days: how long they are kept.
+        audit_required: whether a chat with an assistant waits until its entry is in the audit ledger, and is 503 if it
+            cannot be written. Otherwise the entry is written in the background.
     """
 
     port: Port = 8090
@@ -148,6 +154,10 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     chat_max_body_bytes: Count = 32 * 1024 * 1024
     chat_tokens_per_minute: Annotated[int, Meta(ge=0)] = 0
     chat_max_streams: Annotated[int, Meta(ge=0)] = 0
+    http_call_hosts: str = ""
+    keep_contexts: bool = False
+    retention_days: Annotated[float, Meta(gt=0, le=36_500)] = 30.0
+    audit_required: bool = False
 
     @property
     def collections(self) -> list[str]:
