@@ -35,6 +35,8 @@ PROCESS_FIXTURES = frozenset(
         "slow_store_gateway",
         "postgres",
         "database_url",
+        "embedderless",
+        "vector_service",
     }
 )
 """Fixtures that start a process. Each other one that does so depends on one of these."""

@@ -29,6 +29,25 @@ class DatabaseUnavailable(ServiceError):
     retry_after = 1
 
 
+class CollectionMissing(StoreUnavailable):
+    """The collection that vectors are written to does not exist in the vector store."""
+
+    title: ClassVar[str] = "Collection missing"
+
+
+class DriverMissing(NotConfigured):
+    """The driver of a vector store is not installed."""
+
+    title: ClassVar[str] = "Driver missing"
+
+
+class DimensionMismatch(ServiceError):
+    """A vector of another dimension than its collection's. Nothing was written."""
+
+    status: ClassVar[int] = 409
+    title: ClassVar[str] = "Dimension mismatch"
+
+
 class ModelUnavailable(ServiceError):
     """A configured model cannot be used: it is not installed, or the provider does not have it."""
 
@@ -132,6 +151,14 @@ class RetrievalFailed(ServiceError):
     retry_after = 1
 
 
+class AuditUnavailable(ServiceError):
+    """The audit ledger cannot be written, and the settings do not allow a chat without its entry."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "Audit unavailable"
+    retry_after = 1
+
+
 class TokenRateExceeded(ServiceError):
     """The key has used its tokens of this minute.
 
@@ -160,3 +187,46 @@ class CallerGone(ServiceError):
 
     status: ClassVar[int] = 499
     title: ClassVar[str] = "Caller disconnected"
+
+
+class ExtractionFailed(ServiceError):
+    """A document is damaged, or is not what it is declared to be, or its parser failed on it."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "Extraction failed"
+
+
+class ExtractionTimeout(ServiceError):
+    """The extraction of a document's text took longer than the settings allow."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "Extraction timed out"
+
+
+class ExtractionUnavailable(ServiceError):
+    """No process for the extraction could be started."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "Extraction unavailable"
+    retry_after = 1
+
+
+class DocumentTooLarge(ServiceError):
+    """A document, its unpacked content or its text is larger than the settings allow, or needs more memory."""
+
+    status: ClassVar[int] = 413
+    title: ClassVar[str] = "Document too large"
+
+
+class EncryptedDocument(ServiceError):
+    """A document can be read only with a password."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "Encrypted document"
+
+
+class NoText(ServiceError):
+    """A document has no text, such as a scan without a text layer."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "No text"
