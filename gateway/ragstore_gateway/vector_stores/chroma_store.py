@@ -6,9 +6,10 @@ The store itself runs in this process over that server, so that a search, a filt
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import httpx
 
@@ -41,18 +42,31 @@ class ChromaConnection:
             index_sample_every=0,
         )
         self._store = in_process(store_settings, threading.Event())
-        self._stack = AsyncExitStack()
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
         transport = httpx.ASGITransport(self._store.trusted)  # type: ignore[arg-type]  # httpx has its own ASGI types
         self.client = AsyncClient("http://127.0.0.1", api_key=None, transport=transport, retries=0)
 
     async def start(self) -> None:
         """Start the store. Chroma is not needed for it."""
-        await self._stack.enter_async_context(self._store.lifespan())
-        await self._stack.enter_async_context(self.client)
+        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._run(started))
+        self._task.add_done_callback(lambda _: started.done() or started.set_result(None))
+        await started
+        if self._task.done():
+            await self._task
 
     async def stop(self) -> None:
         """Stop the store."""
-        await self._stack.aclose()
+        self._stopping.set()
+        if self._task is not None:
+            await self._task
+
+    async def _run(self, started: asyncio.Future[None]) -> None:
+        """Start and stop the store in one task: its lifespan has a task group, which no other task may leave."""
+        async with self._store.lifespan(), self.client:
+            started.set_result(None)
+            await self._stopping.wait()
 
 
 def connect_chroma(
