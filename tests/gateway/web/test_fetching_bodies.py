@@ -232,12 +232,17 @@ async def test_requests_to_one_host_are_limited_and_other_hosts_do_not_wait(site
 
 
 async def test_a_caller_that_leaves_frees_its_slot_and_its_connection(site: FakeSite) -> None:
-    url = site.behave("silent", _silent)
+    arrived = threading.Event()
+
+    async def silent(exchange: Exchange) -> None:
+        arrived.set()
+        await exchange.until_closed()
+
+    url = site.behave("silent", silent)
     page = site.page("page", "page")
     async with a_fetcher(site, max_fetches_per_host=1) as fetcher:
         leaving = asyncio.ensure_future(fetcher.fetch(url))
-        while not site.requests:
-            await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(arrived.wait, 10)
         leaving.cancel()
         assert (await fetcher.fetch(page)).text == "page"
     assert await asyncio.to_thread(site.requests[0].closed.wait, 10)

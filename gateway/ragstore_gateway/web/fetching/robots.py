@@ -106,7 +106,7 @@ class RobotsCache:
     def _done(self, site: str, task: asyncio.Task[Robots]) -> None:
         self._reading.pop(site, None)
         if not task.cancelled():
-            # Every caller may have left; the error is then nobody's.
+            # Every caller may have left. asyncio logs an error that was not read.
             task.exception()
 
     async def close(self) -> None:
@@ -120,7 +120,7 @@ class RobotsCache:
         fetched = await self._read(site + "/robots.txt")
         if fetched.status >= 500 or fetched.status == 429:
             raise RobotsDisallowed("The site's robots.txt cannot be read")
-        # Whatever else is no robots.txt: there are no rules.
+        # Without a robots.txt there are no rules.
         text = fetched.body.decode("utf-8", "replace") if fetched.ok else ""
         robots = await asyncio.to_thread(Robots, text, self._user_agent)
         self._sites[site] = _Cached(robots, asyncio.get_running_loop().time() + FRESH_SECONDS)
