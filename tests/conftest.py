@@ -33,6 +33,7 @@ PROCESS_FIXTURES = frozenset(
         "chat_gateway",
         "storeless_gateway",
         "slow_store_gateway",
+        "extractor",
     }
 )
 """Fixtures that start a process. Each other one that does so depends on one of these."""
