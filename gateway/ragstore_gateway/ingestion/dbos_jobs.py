@@ -207,7 +207,7 @@ class DbosJobs:
         """The workflow: the work of a job, in a thread of DBOS."""
         self._body(job_id, _DbosSteps(self, job_id))
 
-    def step(self, job_id: str, work: Callable[[], Awaitable[T]]) -> T | None:
+    def step(self, job_id: str, work: Callable[[], Awaitable[T | None]]) -> T | None:
         """Run the work of a step in the event loop, and wait for it.
 
         Args:
@@ -223,7 +223,7 @@ class DbosJobs:
         self._check()
         assert self._loop is not None  # noqa: S101  # jobs run while the application does
 
-        async def run() -> T:
+        async def run() -> T | None:
             return await work()
 
         future = asyncio.run_coroutine_threadsafe(run(), self._loop)
@@ -305,11 +305,15 @@ class _DbosSteps:
         self._jobs = jobs
         self._job_id = job_id
 
-    def run(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+    def run(self, name: str, work: Callable[[], Awaitable[T | None]]) -> T | None:
         """Run a step; see `Steps`."""
         from dbos import DBOS
 
-        return DBOS.run_step({"name": name}, self._jobs.step, self._job_id, work)  # type: ignore[return-value]
+        return DBOS.run_step({"name": name}, self._jobs.step, self._job_id, work)
+
+    def prepare(self, work: Callable[[], Awaitable[T | None]]) -> None:
+        """Run work that is not recorded; see `Steps`."""
+        self._jobs.step(self._job_id, work)
 
 
 def _owners(engine: Any) -> set[str]:
