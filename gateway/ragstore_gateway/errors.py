@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ragstore.kit.errors import NotFound, ServiceError
+from ragstore.kit.errors import Conflict, NotFound, ServiceError
 
 
 class NotConfigured(ServiceError):
@@ -117,11 +117,45 @@ class ModelNotFound(NotFound):
     """There is no model of the requested name."""
 
 
+class ConfigurationNotFound(NotFound):
+    """There is no knowledge base or assistant of this id and version, or it is deleted."""
+
+
+class NameTaken(Conflict):
+    """Another knowledge base or assistant, which is not deleted, has the name."""
+
+
+class VersionConflict(Conflict):
+    """The version of a change is not the current one: another client changed the configuration.
+
+    Args:
+        detail: one sentence for the caller, with the current version.
+        resource: path of the current version.
+    """
+
+    def __init__(self, detail: str, resource: str) -> None:
+        super().__init__(detail)
+        self._resource = resource
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Where the current version is."""
+        return {"X-Resource-URI": self._resource}
+
+
 class RetrievalFailed(ServiceError):
     """Retrieval failed, and the settings do not allow a chat without context."""
 
     status: ClassVar[int] = 503
     title: ClassVar[str] = "Retrieval failed"
+    retry_after = 1
+
+
+class AuditUnavailable(ServiceError):
+    """The audit ledger cannot be written, and the settings do not allow a chat without its entry."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "Audit unavailable"
     retry_after = 1
 
 
@@ -153,3 +187,46 @@ class CallerGone(ServiceError):
 
     status: ClassVar[int] = 499
     title: ClassVar[str] = "Caller disconnected"
+
+
+class ExtractionFailed(ServiceError):
+    """A document is damaged, or is not what it is declared to be, or its parser failed on it."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "Extraction failed"
+
+
+class ExtractionTimeout(ServiceError):
+    """The extraction of a document's text took longer than the settings allow."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "Extraction timed out"
+
+
+class ExtractionUnavailable(ServiceError):
+    """No process for the extraction could be started."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "Extraction unavailable"
+    retry_after = 1
+
+
+class DocumentTooLarge(ServiceError):
+    """A document, its unpacked content or its text is larger than the settings allow, or needs more memory."""
+
+    status: ClassVar[int] = 413
+    title: ClassVar[str] = "Document too large"
+
+
+class EncryptedDocument(ServiceError):
+    """A document can be read only with a password."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "Encrypted document"
+
+
+class NoText(ServiceError):
+    """A document has no text, such as a scan without a text layer."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "No text"

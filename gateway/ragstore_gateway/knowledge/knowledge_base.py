@@ -22,7 +22,14 @@ MinScore: TypeAlias = Annotated[
     float, Meta(ge=0, le=1, description="Minimum relevance of a passage, (1 + cosine) / 2: 0.5 is unrelated.")
 ]
 Name: TypeAlias = Annotated[
-    str, Meta(min_length=1, max_length=128, pattern=r"^\S(.*\S)?$", description="Name, unique among those not deleted.")
+    str,
+    Meta(
+        min_length=1,
+        max_length=128,
+        # No control characters, and no space at either end.
+        pattern=r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$",
+        description="Name, unique among those not deleted.",
+    ),
 ]
 
 
