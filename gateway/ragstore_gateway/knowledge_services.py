@@ -10,11 +10,15 @@ from litestar.types import ControllerRouterHandler
 
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.extraction.extractor import Extractor
+from ragstore_gateway.ingestion import routes as ingestion_routes
+from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.knowledge.assistant import Assistant
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.store import Store
+from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
 
 class KnowledgeServices:
@@ -29,17 +33,25 @@ class KnowledgeServices:
         database: the gateway's state.
         knowledge_bases: the knowledge bases.
         assistants: the assistants.
+        vector_stores: opens collections of vector stores.
+        extractor: extracts the texts of documents.
+        ingestion: ingests documents.
     """
 
     def __init__(self, settings: Settings, store: Store, embeddings: Embeddings) -> None:
         self.database = Database.from_settings(settings)
         self.knowledge_bases = Configurations(self.database, "rags", KnowledgeBase)
         self.assistants = Configurations(self.database, "assistants", Assistant)
+        self.vector_stores = VectorStores(embeddings.secrets, store.client)
+        self.extractor = Extractor.from_settings(settings)
+        self.ingestion = Ingestion(
+            settings, self.database, self.knowledge_bases, embeddings, self.vector_stores, self.extractor
+        )
 
     @property
     def routes(self) -> Sequence[ControllerRouterHandler]:
         """The routes."""
-        return []
+        return [*ingestion_routes.ROUTES]
 
     @property
     def dependencies(self) -> Mapping[str, Any]:
@@ -48,6 +60,7 @@ class KnowledgeServices:
             "database": self.database,
             "knowledge_bases": self.knowledge_bases,
             "assistants": self.assistants,
+            "ingestion": self.ingestion,
         }
 
     @asynccontextmanager
@@ -57,5 +70,10 @@ class KnowledgeServices:
         Raises:
             DatabaseNotUsable: the gateway cannot start with this database.
         """
-        async with self.database.running():
+        async with (
+            self.database.running(),
+            self.vector_stores.running(),
+            self.extractor.running(),
+            self.ingestion.running(),
+        ):
             yield

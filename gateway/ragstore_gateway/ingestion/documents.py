@@ -14,7 +14,13 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import ConfigurationNotFound, DocumentNotFound, IngestionEnded, IngestionNotFound, QueueFull
+from ragstore_gateway.errors import (
+    ConfigurationNotFound,
+    DocumentNotFound,
+    IngestionEnded,
+    IngestionNotFound,
+    QueueFull,
+)
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.ingestion.collections import live_collections
 from ragstore_gateway.ingestion.ingestions import (

@@ -139,9 +139,7 @@ async def activate_if_complete(session: AsyncSession, base_id: str) -> bool:
     count = sa.select(CollectionDocumentRow.chunks).where(
         CollectionDocumentRow.collection_id == building.id, CollectionDocumentRow.document_id == DocumentRow.id
     )
-    complete = sa.update(DocumentRow).where(
-        DocumentRow.base_id == base_id, DocumentRow.current_revision.is_not(None)
-    )
+    complete = sa.update(DocumentRow).where(DocumentRow.base_id == base_id, DocumentRow.current_revision.is_not(None))
     await session.execute(complete.values(chunks=count.scalar_subquery()))
     return True
 

@@ -172,9 +172,7 @@ class Pipeline:
         )
         async with self._database.session() as session:
             if await lock_ingestion(session, ingestion_id) is not None:
-                kept = DocumentTextRow(
-                    revision=row.revision, document_id=row.document_id, extracted=_encode(extracted)
-                )
+                kept = DocumentTextRow(revision=row.revision, document_id=row.document_id, extracted=_encode(extracted))
                 await session.merge(kept)
 
     async def split(self, ingestion_id: str) -> None:

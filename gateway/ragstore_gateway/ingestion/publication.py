@@ -51,9 +51,7 @@ class Publication:
         bases: the configurations of all bases.
     """
 
-    def __init__(
-        self, database: Database, collections: Collections, bases: Configurations[KnowledgeBase]
-    ) -> None:
+    def __init__(self, database: Database, collections: Collections, bases: Configurations[KnowledgeBase]) -> None:
         self._database = database
         self._collections = collections
         self._bases = bases
@@ -201,9 +199,7 @@ class Publication:
         return found.version, found.body
 
 
-async def _lock(
-    session: AsyncSession, found: IngestionRow
-) -> tuple[bool, IngestionRow | None, DocumentRow | None]:
+async def _lock(session: AsyncSession, found: IngestionRow) -> tuple[bool, IngestionRow | None, DocumentRow | None]:
     """Lock a base, an ingestion and its document, always in this order.
 
     Returns:

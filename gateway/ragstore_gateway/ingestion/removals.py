@@ -84,19 +84,19 @@ class Removals:
 
     async def _run(self, rows: Iterable[RemovalRow]) -> None:
         for row in rows:
+            own = RemovalRow.id == row.id
+            done: sa.Delete | sa.Update = sa.delete(RemovalRow).where(own)
             try:
                 await self._remove(row)
             except ServiceError as error:
                 metrics.removal("failed")
                 _log.warning("vectors not removed", base=row.base_id, collection=row.collection_id, error=error.code)
-                wait = min(MAX_WAIT, timedelta(seconds=2 ** min(row.attempts, 10)))
-                change = sa.update(RemovalRow).values(attempts=row.attempts + 1, due_on=datetime.now(UTC) + wait)
+                due_on = datetime.now(UTC) + min(MAX_WAIT, timedelta(seconds=2 ** min(row.attempts, 10)))
+                done = sa.update(RemovalRow).where(own).values(attempts=row.attempts + 1, due_on=due_on)
             else:
                 metrics.removal("removed")
-                change = None
-            own = RemovalRow.id == row.id
             async with self._database.session() as session:
-                await session.execute(sa.delete(RemovalRow).where(own) if change is None else change.where(own))
+                await session.execute(done)
 
     async def _remove(self, row: RemovalRow) -> None:
         store = self._vector_stores.open(row.store_type, row.store_parameters, row.collection_id, row.dimension)
