@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 from litestar.types import ControllerRouterHandler
 
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.extraction.extractor import Extractor
+from ragstore_gateway.ingestion import routes as ingestion_routes
+from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.knowledge.assistant import Assistant
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
@@ -18,7 +20,7 @@ from ragstore_gateway.knowledge.routes import ASSISTANTS, KNOWLEDGE_BASES, Confi
 from ragstore_gateway.knowledge.validate import AssistantValidator, KnowledgeBaseValidator
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.store import Store
-from ragstore_gateway.vector_stores.vector_stores import validate as validate_store
+from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
 
 class KnowledgeServices:
@@ -33,16 +35,24 @@ class KnowledgeServices:
         database: the gateway's state.
         knowledge_bases: the knowledge bases.
         assistants: the assistants.
+        vector_stores: opens collections of vector stores.
+        extractor: extracts the texts of documents.
+        ingestion: ingests documents.
     """
 
     def __init__(self, settings: Settings, store: Store, embeddings: Embeddings) -> None:
         self.database = Database.from_settings(settings)
         self.knowledge_bases = Configurations(self.database, "rags", KnowledgeBase)
         self.assistants = Configurations(self.database, "assistants", Assistant)
+        self.vector_stores = VectorStores(embeddings.secrets, store.client)
+        self.extractor = Extractor.from_settings(settings)
+        self.ingestion = Ingestion(
+            settings, self.database, self.knowledge_bases, embeddings, self.vector_stores, self.extractor
+        )
         self._base_routes = ConfigurationRoutes(
             self.knowledge_bases,
             KnowledgeBase,
-            KnowledgeBaseValidator(embeddings.validate, partial(validate_store, secrets=embeddings.secrets)),
+            KnowledgeBaseValidator(embeddings.validate, self.vector_stores.validate),
             KNOWLEDGE_BASES,
         )
         self._assistant_routes = ConfigurationRoutes(
@@ -52,7 +62,7 @@ class KnowledgeServices:
     @property
     def routes(self) -> Sequence[ControllerRouterHandler]:
         """The routes."""
-        return [*self._base_routes.handlers(), *self._assistant_routes.handlers()]
+        return [*self._base_routes.handlers(), *self._assistant_routes.handlers(), *ingestion_routes.ROUTES]
 
     @property
     def dependencies(self) -> Mapping[str, Any]:
@@ -61,6 +71,7 @@ class KnowledgeServices:
             "database": self.database,
             "knowledge_bases": self.knowledge_bases,
             "assistants": self.assistants,
+            "ingestion": self.ingestion,
         }
 
     @asynccontextmanager
@@ -70,5 +81,10 @@ class KnowledgeServices:
         Raises:
             DatabaseNotUsable: the gateway cannot start with this database.
         """
-        async with self.database.running():
+        async with (
+            self.database.running(),
+            self.vector_stores.running(),
+            self.extractor.running(),
+            self.ingestion.running(),
+        ):
             yield
