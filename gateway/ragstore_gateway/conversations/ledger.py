@@ -179,7 +179,7 @@ async def _rows(session: AsyncSession) -> AsyncIterator[Row[Any]]:
         after = page[-1].sequence
 
 
-def _page(after: int, limit: int) -> Select[Any]:
+def _page(after: int, limit: int) -> Select[int, str, str, datetime, str, str]:
     return select(*_COLUMNS).where(AuditEntryRow.sequence > after).order_by(AuditEntryRow.sequence).limit(limit)
 
 

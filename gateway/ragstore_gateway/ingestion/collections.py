@@ -86,9 +86,7 @@ class Collections:
         Args:
             base_ids: the knowledge bases.
         """
-        query = sa.select(CollectionRow).where(
-            CollectionRow.base_id.in_(list(base_ids)), CollectionRow.state == ACTIVE
-        )
+        query = sa.select(CollectionRow).where(CollectionRow.base_id.in_(list(base_ids)), CollectionRow.state == ACTIVE)
         async with self._database.reading() as session:
             return {row.base_id: collection_of(row) for row in await session.scalars(query)}
 
@@ -233,7 +231,5 @@ async def live_collections(session: AsyncSession, base_id: str) -> list[Collecti
 def _without_secrets(parameters: dict[str, Any]) -> dict[str, Any]:
     """Parameters without references to secrets: a new key for the same model needs no new vectors."""
     return {
-        name: value
-        for name, value in parameters.items()
-        if not (isinstance(value, str) and REFERENCE.fullmatch(value))
+        name: value for name, value in parameters.items() if not (isinstance(value, str) and REFERENCE.fullmatch(value))
     }
