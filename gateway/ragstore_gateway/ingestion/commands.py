@@ -149,7 +149,7 @@ class _Parts:
 @asynccontextmanager
 async def _remote(url: str) -> AsyncIterator[_Parts]:
     async with RemoteGateway(url) as gateway:
-        yield _Parts(gateway.store, gateway.embed, await gateway.model())
+        yield _Parts(gateway.store, lambda texts: gateway.embed(texts, "document"), await gateway.model())
 
 
 @asynccontextmanager
