@@ -8,13 +8,18 @@ from typing import Any
 
 from litestar.types import ControllerRouterHandler
 
+from ragstore_gateway.conversations.conversations import Conversations
+from ragstore_gateway.conversations.routes import delete_conversation, get_conversation, list_audit_entries
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.knowledge.assistant import Assistant
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.retrieval.services import RetrievalServices
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.store import Store
+from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
 
 class KnowledgeServices:
@@ -29,17 +34,33 @@ class KnowledgeServices:
         database: the gateway's state.
         knowledge_bases: the knowledge bases.
         assistants: the assistants.
+        vector_stores: opens collections of vectors.
+        collections: the collections of the knowledge bases.
+        conversations: what was retrieved for which conversation.
+        retrieval: searches of knowledge bases, and assistants as models.
     """
 
     def __init__(self, settings: Settings, store: Store, embeddings: Embeddings) -> None:
         self.database = Database.from_settings(settings)
         self.knowledge_bases = Configurations(self.database, "rags", KnowledgeBase)
         self.assistants = Configurations(self.database, "assistants", Assistant)
+        self.vector_stores = VectorStores(embeddings.secrets, store.client)
+        self.collections = Collections(self.database, embeddings, self.vector_stores)
+        self.conversations = Conversations(self.database, settings)
+        self.retrieval = RetrievalServices(
+            settings,
+            self.database,
+            embeddings,
+            self.collections,
+            self.knowledge_bases,
+            self.assistants,
+            self.conversations.record,
+        )
 
     @property
     def routes(self) -> Sequence[ControllerRouterHandler]:
         """The routes."""
-        return []
+        return [get_conversation, delete_conversation, list_audit_entries]
 
     @property
     def dependencies(self) -> Mapping[str, Any]:
@@ -48,6 +69,7 @@ class KnowledgeServices:
             "database": self.database,
             "knowledge_bases": self.knowledge_bases,
             "assistants": self.assistants,
+            "conversations": self.conversations,
         }
 
     @asynccontextmanager
@@ -57,5 +79,10 @@ class KnowledgeServices:
         Raises:
             DatabaseNotUsable: the gateway cannot start with this database.
         """
-        async with self.database.running():
+        async with (
+            self.database.running(),
+            self.vector_stores.running(),
+            self.conversations.running(),
+            self.retrieval.running(),
+        ):
             yield

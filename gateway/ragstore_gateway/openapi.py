@@ -102,6 +102,7 @@ class RecordedStructs(StructSchemas):
 TAGS: Final = {
     "chat": "OpenAI's chat API.",
     "embeddings": "Vectors of texts.",
+    "conversations": "What was retrieved for which conversation, and the audit ledger.",
     "service": "Service info and health.",
 }
 """The tags of the routes, each with a description."""

@@ -161,6 +161,11 @@ class Embeddings:
         async with self._connections:
             yield
 
+    @property
+    def secrets(self) -> SecretReferences:
+        """Checks and resolves references to secrets."""
+        return self._secrets
+
     def validate(self, provider: str, parameters: Mapping[str, object], path: str = "$") -> ProviderParameters:
         """Check a configuration; see `validate`."""
         return validate(provider, parameters, self._secrets, path)
