@@ -16,6 +16,8 @@ from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.knowledge.assistant import Assistant
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.knowledge.routes import ASSISTANTS, KNOWLEDGE_BASES, ConfigurationRoutes
+from ragstore_gateway.knowledge.validate import AssistantValidator, KnowledgeBaseValidator
 from ragstore_gateway.retrieval.services import RetrievalServices
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.store import Store
@@ -56,11 +58,29 @@ class KnowledgeServices:
             self.assistants,
             self.conversations.record,
         )
+        self._base_routes = ConfigurationRoutes(
+            self.knowledge_bases,
+            KnowledgeBase,
+            KnowledgeBaseValidator(embeddings.validate, self.vector_stores.validate),
+            KNOWLEDGE_BASES,
+        )
+        self._assistant_routes = ConfigurationRoutes(
+            self.assistants,
+            Assistant,
+            AssistantValidator(self.knowledge_bases, embeddings.secrets, self.retrieval.http_calls.check),
+            ASSISTANTS,
+        )
 
     @property
     def routes(self) -> Sequence[ControllerRouterHandler]:
         """The routes."""
-        return [get_conversation, delete_conversation, list_audit_entries]
+        return [
+            *self._base_routes.handlers(),
+            *self._assistant_routes.handlers(),
+            get_conversation,
+            delete_conversation,
+            list_audit_entries,
+        ]
 
     @property
     def dependencies(self) -> Mapping[str, Any]:

@@ -103,6 +103,8 @@ TAGS: Final = {
     "chat": "OpenAI's chat API.",
     "embeddings": "Vectors of texts.",
     "conversations": "What was retrieved for which conversation, and the audit ledger.",
+    "knowledge bases": "Versioned configurations of knowledge bases.",
+    "assistants": "Versioned configurations of assistants.",
     "service": "Service info and health.",
 }
 """The tags of the routes, each with a description."""
