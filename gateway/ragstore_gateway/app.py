@@ -118,9 +118,9 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         KeysError: the file of keys cannot be used.
     """
     keys = key_ring(settings)
-    chat = Chat(settings, store, embeddings.default)
-    forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
     knowledge = KnowledgeServices(settings, store, embeddings)
+    chat = Chat(settings, store, embeddings.default, knowledge.retrieval.models)
+    forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
     dependencies = {
         "settings": settings,
         "store": store,

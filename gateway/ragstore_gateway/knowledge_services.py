@@ -8,6 +8,8 @@ from typing import Any
 
 from litestar.types import ControllerRouterHandler
 
+from ragstore_gateway.conversations.conversations import Conversations
+from ragstore_gateway.conversations.routes import delete_conversation, get_conversation, list_audit_entries
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.extraction.extractor import Extractor
@@ -18,6 +20,7 @@ from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.routes import ASSISTANTS, KNOWLEDGE_BASES, ConfigurationRoutes
 from ragstore_gateway.knowledge.validate import AssistantValidator, KnowledgeBaseValidator
+from ragstore_gateway.retrieval.services import RetrievalServices
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.store import Store
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
@@ -38,6 +41,9 @@ class KnowledgeServices:
         vector_stores: opens collections of vector stores.
         extractor: extracts the texts of documents.
         ingestion: ingests documents.
+        vector_stores: opens collections of vectors.
+        conversations: what was retrieved for which conversation.
+        retrieval: searches of knowledge bases, and assistants as models.
     """
 
     def __init__(self, settings: Settings, store: Store, embeddings: Embeddings) -> None:
@@ -49,6 +55,16 @@ class KnowledgeServices:
         self.ingestion = Ingestion(
             settings, self.database, self.knowledge_bases, embeddings, self.vector_stores, self.extractor
         )
+        self.conversations = Conversations(self.database, settings)
+        self.retrieval = RetrievalServices(
+            settings,
+            self.database,
+            embeddings,
+            self.ingestion.collections,
+            self.knowledge_bases,
+            self.assistants,
+            self.conversations.record,
+        )
         self._base_routes = ConfigurationRoutes(
             self.knowledge_bases,
             KnowledgeBase,
@@ -56,13 +72,23 @@ class KnowledgeServices:
             KNOWLEDGE_BASES,
         )
         self._assistant_routes = ConfigurationRoutes(
-            self.assistants, Assistant, AssistantValidator(self.knowledge_bases, embeddings.secrets), ASSISTANTS
+            self.assistants,
+            Assistant,
+            AssistantValidator(self.knowledge_bases, embeddings.secrets, self.retrieval.http_calls.check),
+            ASSISTANTS,
         )
 
     @property
     def routes(self) -> Sequence[ControllerRouterHandler]:
         """The routes."""
-        return [*self._base_routes.handlers(), *self._assistant_routes.handlers(), *ingestion_routes.ROUTES]
+        return [
+            *self._base_routes.handlers(),
+            *self._assistant_routes.handlers(),
+            *ingestion_routes.ROUTES,
+            get_conversation,
+            delete_conversation,
+            list_audit_entries,
+        ]
 
     @property
     def dependencies(self) -> Mapping[str, Any]:
@@ -72,6 +98,7 @@ class KnowledgeServices:
             "knowledge_bases": self.knowledge_bases,
             "assistants": self.assistants,
             "ingestion": self.ingestion,
+            "conversations": self.conversations,
         }
 
     @asynccontextmanager
@@ -86,5 +113,7 @@ class KnowledgeServices:
             self.vector_stores.running(),
             self.extractor.running(),
             self.ingestion.running(),
+            self.conversations.running(),
+            self.retrieval.running(),
         ):
             yield

@@ -102,6 +102,7 @@ class RecordedStructs(StructSchemas):
 TAGS: Final = {
     "chat": "OpenAI's chat API.",
     "embeddings": "Vectors of texts.",
+    "conversations": "What was retrieved for which conversation, and the audit ledger.",
     "knowledge bases": "Versioned configurations of knowledge bases.",
     "assistants": "Versioned configurations of assistants.",
     "service": "Service info and health.",

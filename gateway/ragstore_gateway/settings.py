@@ -172,6 +172,11 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     audit_required: bool = False
 
     @property
+    def allowed_http_call_hosts(self) -> list[str]:
+        """The hosts that the httpCalls of assistants may call."""
+        return [entry.strip() for entry in self.http_call_hosts.split(",") if entry.strip()]
+
+    @property
     def collections(self) -> list[str]:
         """The collections that `rag/` models search."""
         return [name.strip() for name in self.rag_collections.split(",") if name.strip()]
