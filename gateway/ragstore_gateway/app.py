@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 import structlog
@@ -28,12 +30,15 @@ from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
 from ragstore_gateway.embeddings.routes import create_embeddings as create_embeddings_route
 from ragstore_gateway.embeddings.routes import embed
 from ragstore_gateway.errors import ModelUnavailable
+from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.health import health, probe_routes
 from ragstore_gateway.keys import GATEWAY_KEYS, GatewayScope
 from ragstore_gateway.secret_references import EnvironmentSource, FileSource, SecretReferences, SecretSource
 from ragstore_gateway.settings import PREFIX, Settings
 from ragstore_gateway.store import Store
 from ragstore_gateway.vault import VaultSource
+from ragstore_gateway.web.routes import WEB_ROUTES
+from ragstore_gateway.web.web import Web
 
 SERVICE: Final = Service("ragstore_gateway", __version__, PREFIX, backend="upstream")
 METRICS: Final = request_metrics(SERVICE.name)
@@ -106,9 +111,18 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
 
     Raises:
         KeysError: the file of keys cannot be used.
+        SettingsError: a host or a port of the settings is not valid.
     """
     keys = key_ring(settings)
     chat = Chat(settings, store, embeddings.default)
+    extractor = Extractor.from_settings(settings)
+
+    @asynccontextmanager
+    async def extracting(_: object) -> AsyncIterator[None]:
+        async with extractor.running():
+            yield
+
+    web = Web(settings, chat, extractor, embeddings.default)
     forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
     return SERVICE.litestar(
         [
@@ -116,13 +130,14 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
             *probe_routes(store),
             openapi.openapi_document,
             embed,
+            *WEB_ROUTES,
             chat_routes(settings, create_embeddings_route),
         ],
         settings,
         GATEWAY_KEYS.roles,
         keys=keys,
         tracing=SERVICE.tracing(),
-        lifespan=[store.running, embeddings.running, chat.running],
+        lifespan=[store.running, embeddings.running, chat.running, extracting, web.running],
         dependencies={
             "settings": Provide(lambda: settings, sync_to_thread=False),
             "store": Provide(lambda: store, sync_to_thread=False),
@@ -130,6 +145,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
             "embedder": Provide(lambda: embeddings.default, sync_to_thread=False),
             "embeddings_upstream": Provide(lambda: forwarder, sync_to_thread=False),
             "chat": Provide(lambda: chat, sync_to_thread=False),
+            "web": Provide(lambda: web, sync_to_thread=False),
         },
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
         plugins=[openapi.RecordedStructs()],

@@ -12,7 +12,7 @@ from ragstore.kit.logging import configure as configure_logging
 from ragstore.kit.settings import SettingsError
 from ragstore_gateway import __version__, settings
 from ragstore_gateway.ask import ask
-from ragstore_gateway.ingestion.commands import ingest
+from ragstore_gateway.ingest import ingest
 from ragstore_gateway.keys import GATEWAY_KEYS
 from ragstore_gateway.settings import Settings
 
