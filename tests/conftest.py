@@ -37,6 +37,7 @@ PROCESS_FIXTURES = frozenset(
         "database_url",
         "embedderless",
         "vector_service",
+        "extractor",
     }
 )
 """Fixtures that start a process. Each other one that does so depends on one of these."""

@@ -126,7 +126,7 @@ class NameTaken(Conflict):
 
 
 class VersionConflict(Conflict):
-    """The version of a change is not the current one: somebody else changed the configuration.
+    """The version of a change is not the current one: another client changed the configuration.
 
     Args:
         detail: one sentence for the caller, with the current version.

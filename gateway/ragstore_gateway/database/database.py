@@ -127,6 +127,7 @@ class Database:
         engine = create_engine(self.url, migrating=True)
         loop = asyncio.get_running_loop()
         end = loop.time() + START_SECONDS
+        waiting = False
         try:
             while True:
                 try:
@@ -137,7 +138,9 @@ class Database:
                     if loop.time() >= end:
                         reason = f"The database cannot be used: {_reason(error)}"
                         raise DatabaseNotUsable(reason) from None
-                    _log.warning("database not reachable yet", error=_reason(error))
+                    if not waiting:
+                        _log.warning("database not reachable yet", error=_reason(error), seconds=START_SECONDS)
+                    waiting = True
                 await asyncio.sleep(1)
         finally:
             await engine.dispose()

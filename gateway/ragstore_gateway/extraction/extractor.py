@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, Self
 
@@ -17,6 +17,7 @@ import structlog
 from ragstore_gateway.errors import DocumentTooLarge, ExtractionFailed, ExtractionTimeout, ExtractionUnavailable
 from ragstore_gateway.extraction import metrics
 from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.extraction.formats import NAMES
 from ragstore_gateway.extraction.protocol import Failure, Output, Request, Response
 from ragstore_gateway.extraction.worker import Worker, WorkerFailed
 from ragstore_gateway.settings import Settings
@@ -25,6 +26,9 @@ MAX_DOCUMENTS: Final = 200
 """Documents after which a process is replaced, because parsers leak memory."""
 
 MAX_NAME_CHARACTERS: Final = 1000
+
+# With any text as key: a process that a document has taken over may send any format.
+_NAMES: Final[Mapping[str, str]] = {str(kind): name for kind, name in NAMES.items()}
 
 _log = structlog.get_logger(__name__)
 
@@ -166,14 +170,14 @@ class Extractor:
             seconds = f"{self._limits.timeout_seconds:g}"
             response = Failure(ExtractionTimeout.code, f"The extraction of the text took longer than {seconds} s")
         except WorkerFailed:
-            parser = f"The parser of {worker.format} files" if worker.format else "The parser"
+            parser = f"The parser of {_NAMES[worker.format]} files" if worker.format in _NAMES else "The parser"
             # PDFium and libxml2 crash when memory is exhausted.
             memory = f"needs more than {self._limits.memory_bytes} bytes of memory"
             response = Failure(ExtractionFailed.code, f"{parser} crashed on the document, or {memory}", exhausted=True)
         finally:
             await self._release(worker, reusable)
         if not reusable and isinstance(response, Failure):
-            _log.warning("extraction process killed", reason=response.code, format=worker.format)
+            _log.warning("extraction process killed", reason=response.code, format=_NAMES.get(worker.format, ""))
         return response
 
     def _idle_worker(self) -> Worker | None:

@@ -75,7 +75,7 @@ class HttpCall(_Configuration, frozen=True, kw_only=True):
 
 
 class KnowledgeBaseReference(_Configuration, frozen=True, kw_only=True):
-    """A reference of a task to a knowledge base of its workflow. What is absent is the base's own value."""
+    """A reference of a task to a knowledge base of its workflow. An absent parameter has the value of the base."""
 
     name: Name
     max_results: MaxResults | None = None

@@ -77,7 +77,7 @@ class ConfigurationListener(Protocol[T]):
         """
 
     async def deleted(self, session: AsyncSession, before: Configuration[T], *, permanent: bool) -> None:
-        """A configuration is marked as deleted, or is removed for good.
+        """A configuration is marked as deleted, or is removed permanently.
 
         Args:
             session: the transaction.
