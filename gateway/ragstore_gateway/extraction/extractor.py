@@ -82,6 +82,11 @@ class Extractor:
             )
         )
 
+    @property
+    def workers(self) -> frozenset[Worker]:
+        """The processes that run now."""
+        return frozenset(self._workers)
+
     @asynccontextmanager
     async def running(self, _app: object = None) -> AsyncIterator[Self]:
         """Allow extractions, and kill all processes at the end."""

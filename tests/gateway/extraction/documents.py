@@ -107,9 +107,12 @@ def with_entities(package: bytes, part: str) -> bytes:
 
 
 def zip_bomb(package: bytes, part: str, size: int) -> bytes:
-    """An office file with a part that has many zero bytes, compressed 1000 to 1."""
+    """An office file with a part that has many zero bytes, compressed 200 to 1."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(package)) as old, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as new:
+    with (
+        zipfile.ZipFile(io.BytesIO(package)) as old,
+        zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as new,
+    ):
         for name in old.namelist():
             if name != part:
                 new.writestr(name, old.read(name))
@@ -160,7 +163,7 @@ def pdf(pages: Sequence[str], resources: str = "", objects: Mapping[int, bytes] 
 
 def stream(content: bytes, dictionary: str = "") -> bytes:
     """A compressed stream object of a PDF file."""
-    packed = zlib.compress(content, 9)
+    packed = zlib.compress(content, 1)
     head = f"<< /Length {len(packed)} /Filter /FlateDecode {dictionary} >>\nstream\n"
     return head.encode() + packed + b"\nendstream"
 
