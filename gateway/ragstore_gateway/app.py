@@ -28,6 +28,7 @@ from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
 from ragstore_gateway.embeddings.routes import create_embeddings as create_embeddings_route
 from ragstore_gateway.embeddings.routes import embed
 from ragstore_gateway.errors import ModelUnavailable
+from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.health import health, live, ready
 from ragstore_gateway.keys import GATEWAY_KEYS, GatewayScope
 from ragstore_gateway.secret_references import EnvironmentSource, FileSource, SecretReferences, SecretSource
@@ -108,6 +109,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         KeysError: the file of keys cannot be used.
     """
     keys = key_ring(settings)
+    extractor = Extractor.from_settings(settings)
     chat = Chat(settings, store, embeddings.default)
     forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
     return SERVICE.litestar(
@@ -116,13 +118,14 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         GATEWAY_KEYS.roles,
         keys=keys,
         tracing=SERVICE.tracing(),
-        lifespan=[store.running, embeddings.running, chat.running],
+        lifespan=[store.running, embeddings.running, extractor.running, chat.running],
         dependencies={
             "settings": Provide(lambda: settings, sync_to_thread=False),
             "store": Provide(lambda: store, sync_to_thread=False),
             "embeddings": Provide(lambda: embeddings, sync_to_thread=False),
             "embedder": Provide(lambda: embeddings.default, sync_to_thread=False),
             "embeddings_upstream": Provide(lambda: forwarder, sync_to_thread=False),
+            "extractor": Provide(lambda: extractor, sync_to_thread=False),
             "chat": Provide(lambda: chat, sync_to_thread=False),
         },
         state=State({openapi.KEYS_REQUIRED: keys is not None}),

@@ -182,3 +182,13 @@ def pdf_forms(levels: int, uses: int = 10) -> bytes:
         dictionary = f"/Type /XObject /Subtype /Form /BBox [0 0 600 800] /Resources << {inner} >>"
         forms[4 + level] = stream(content.encode(), dictionary)
     return pdf(["/F Do"], f"/XObject << /F {3 + levels} 0 R >>", forms)
+
+
+def slow() -> bytes:
+    """A DOCX file of 300,000 paragraphs, whose extraction takes 20 s."""
+    paragraphs = b"<w:p><w:r><w:t>kettle</w:t></w:r></w:p>" * 300_000
+
+    def change(xml: bytes) -> bytes:
+        return xml.replace(b"<w:sectPr", paragraphs + b"<w:sectPr", 1)
+
+    return replaced(word(), {"word/document.xml": change})
