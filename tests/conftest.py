@@ -33,6 +33,10 @@ PROCESS_FIXTURES = frozenset(
         "chat_gateway",
         "storeless_gateway",
         "slow_store_gateway",
+        "postgres",
+        "database_url",
+        "embedderless",
+        "vector_service",
         "extractor",
     }
 )

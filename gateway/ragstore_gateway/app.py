@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from litestar import Litestar
@@ -29,8 +29,9 @@ from ragstore_gateway.embeddings.routes import create_embeddings as create_embed
 from ragstore_gateway.embeddings.routes import embed
 from ragstore_gateway.errors import ModelUnavailable
 from ragstore_gateway.extraction.extractor import Extractor
-from ragstore_gateway.health import health, live, ready
+from ragstore_gateway.health import health, probe_routes
 from ragstore_gateway.keys import GATEWAY_KEYS, GatewayScope
+from ragstore_gateway.knowledge_services import KnowledgeServices
 from ragstore_gateway.secret_references import EnvironmentSource, FileSource, SecretReferences, SecretSource
 from ragstore_gateway.settings import PREFIX, Settings
 from ragstore_gateway.store import Store
@@ -97,6 +98,15 @@ def key_ring(settings: Settings) -> KeyRing[GatewayScope] | None:
     return KeyRing(settings.keys_file, GATEWAY_KEYS) if settings.keys_file else None
 
 
+def provided(value: Any) -> Provide:
+    """A dependency that always has one value.
+
+    Args:
+        value: the value.
+    """
+    return Provide(lambda: value, sync_to_thread=False)
+
+
 def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) -> Litestar:
     """The Litestar application, without the contract of a store in this process.
 
@@ -112,21 +122,33 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
     extractor = Extractor.from_settings(settings)
     chat = Chat(settings, store, embeddings.default)
     forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
+    knowledge = KnowledgeServices(settings, store, embeddings)
+    dependencies = {
+        "settings": settings,
+        "store": store,
+        "embeddings": embeddings,
+        "embeddings_upstream": forwarder,
+        "extractor": extractor,
+        "chat": chat,
+        **knowledge.dependencies,
+    }
     return SERVICE.litestar(
-        [health, live, ready, openapi.openapi_document, embed, chat_routes(settings, create_embeddings_route)],
+        [
+            health,
+            *probe_routes(store, knowledge.database),
+            openapi.openapi_document,
+            embed,
+            chat_routes(settings, create_embeddings_route),
+            *knowledge.routes,
+        ],
         settings,
         GATEWAY_KEYS.roles,
         keys=keys,
         tracing=SERVICE.tracing(),
-        lifespan=[store.running, embeddings.running, extractor.running, chat.running],
+        lifespan=[store.running, embeddings.running, extractor.running, knowledge.running, chat.running],
         dependencies={
-            "settings": Provide(lambda: settings, sync_to_thread=False),
-            "store": Provide(lambda: store, sync_to_thread=False),
-            "embeddings": Provide(lambda: embeddings, sync_to_thread=False),
             "embedder": Provide(lambda: embeddings.default, sync_to_thread=False),
-            "embeddings_upstream": Provide(lambda: forwarder, sync_to_thread=False),
-            "extractor": Provide(lambda: extractor, sync_to_thread=False),
-            "chat": Provide(lambda: chat, sync_to_thread=False),
+            **{name: provided(value) for name, value in dependencies.items()},
         },
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
         plugins=[openapi.RecordedStructs()],

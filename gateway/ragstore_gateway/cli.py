@@ -71,10 +71,10 @@ def print_openapi() -> None:
     from ragstore_gateway.openapi import document
     from ragstore_gateway.store import Store
 
-    defaults = Settings()
-    # A remote store, so that none is opened; nothing is sent to it.
-    store = Store(defaults, threading.Event(), "http://127.0.0.1:8080")
-    click.echo(document(create_litestar(defaults, store, create_embeddings(defaults))), nl=False)
+    # A remote store and a remote provider, so that no store is opened and no model is loaded; nothing is sent to them.
+    chosen = Settings(embedding_provider="tei", embedding_url="http://127.0.0.1:8000")
+    store = Store(chosen, threading.Event(), "http://127.0.0.1:8080")
+    click.echo(document(create_litestar(chosen, store, create_embeddings(chosen))), nl=False)
 
 
 main.add_command(ingest)

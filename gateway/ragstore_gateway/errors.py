@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ragstore.kit.errors import NotFound, ServiceError
+from ragstore.kit.errors import Conflict, NotFound, ServiceError
 
 
 class NotConfigured(ServiceError):
@@ -19,6 +19,33 @@ class StoreUnavailable(ServiceError):
 
     status: ClassVar[int] = 503
     title: ClassVar[str] = "Store unavailable"
+
+
+class DatabaseUnavailable(ServiceError):
+    """The database of the gateway's state does not respond, or is busy."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "Database unavailable"
+    retry_after = 1
+
+
+class CollectionMissing(StoreUnavailable):
+    """The collection that vectors are written to does not exist in the vector store."""
+
+    title: ClassVar[str] = "Collection missing"
+
+
+class DriverMissing(NotConfigured):
+    """The driver of a vector store is not installed."""
+
+    title: ClassVar[str] = "Driver missing"
+
+
+class DimensionMismatch(ServiceError):
+    """A vector of another dimension than its collection's. Nothing was written."""
+
+    status: ClassVar[int] = 409
+    title: ClassVar[str] = "Dimension mismatch"
 
 
 class ModelUnavailable(ServiceError):
@@ -90,11 +117,45 @@ class ModelNotFound(NotFound):
     """There is no model of the requested name."""
 
 
+class ConfigurationNotFound(NotFound):
+    """There is no knowledge base or assistant of this id and version, or it is deleted."""
+
+
+class NameTaken(Conflict):
+    """Another knowledge base or assistant, which is not deleted, has the name."""
+
+
+class VersionConflict(Conflict):
+    """The version of a change is not the current one: another client changed the configuration.
+
+    Args:
+        detail: one sentence for the caller, with the current version.
+        resource: path of the current version.
+    """
+
+    def __init__(self, detail: str, resource: str) -> None:
+        super().__init__(detail)
+        self._resource = resource
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Where the current version is."""
+        return {"X-Resource-URI": self._resource}
+
+
 class RetrievalFailed(ServiceError):
     """Retrieval failed, and the settings do not allow a chat without context."""
 
     status: ClassVar[int] = 503
     title: ClassVar[str] = "Retrieval failed"
+    retry_after = 1
+
+
+class AuditUnavailable(ServiceError):
+    """The audit ledger cannot be written, and the settings do not allow a chat without its entry."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "Audit unavailable"
     retry_after = 1
 
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from litestar import Litestar, Request, get
 from litestar.openapi.config import OpenAPIConfig
-from litestar.openapi.spec import License, Schema, Server, Tag
+from litestar.openapi.spec import Schema
 from litestar.typing import FieldDefinition
 
 from ragstore.kit.auth.roles import PUBLIC
-from ragstore.kit.docs.page import DocsPage, docs_router
 from ragstore.kit.errors import FieldError, error_classes
 from ragstore.kit.openapi import (
     METHODS,
@@ -21,6 +20,7 @@ from ragstore.kit.openapi import (
     JsonSchema,
     StructSchemas,
     is_public,
+    openapi_config,
     problem_code,
     problem_responses,
     problem_statuses,
@@ -99,23 +99,17 @@ class RecordedStructs(StructSchemas):
         return super().to_openapi_schema(field_definition, schema_creator)
 
 
+TAGS: Final = {
+    "chat": "OpenAI's chat API.",
+    "embeddings": "Vectors of texts.",
+    "service": "Service info and health.",
+}
+"""The tags of the routes, each with a description."""
+
+
 def config() -> OpenAPIConfig:
     """Litestar's OpenAPI configuration."""
-    return OpenAPIConfig(
-        title="ragstore-gateway",
-        version=__version__,
-        description=DESCRIPTION,
-        license=License(name="Apache 2.0", identifier="Apache-2.0"),
-        servers=[Server(url="/")],
-        tags=[
-            Tag(name="chat", description="OpenAI's chat API."),
-            Tag(name="embeddings", description="Vectors of texts."),
-            Tag(name="service", description="Service info and health."),
-        ],
-        openapi_router=docs_router(),
-        render_plugins=[DocsPage("ragstore-gateway")],
-        use_handler_docstrings=True,
-    )
+    return openapi_config("ragstore-gateway", __version__, DESCRIPTION, TAGS)
 
 
 @get("/openapi.json", opt=PUBLIC, include_in_schema=False, media_type="application/json", sync_to_thread=False)
@@ -156,7 +150,13 @@ def _schemas(app: Litestar) -> JsonSchema:
     """All schemas of the document, by name."""
     recorded = app.plugins.get(RecordedStructs).structs.values()
     _, derived = msgspec.json.schema_components([Problem, FieldError, OpenAIErrorBody, *recorded], ref_template=REF)
-    codes = sorted({kind.code for kind in error_classes("ragstore_gateway.errors") if not kind.abstract})
+    codes = sorted(
+        {
+            kind.code
+            for kind in error_classes("ragstore_gateway.errors", "ragstore_gateway.web.errors")
+            if not kind.abstract
+        }
+    )
     written = {PROBLEM_CODE: problem_code(codes), **app.state.get(COMPONENTS, {})}
     return dict(sorted({**{name: without_marks(schema) for name, schema in derived.items()}, **written}.items()))
 

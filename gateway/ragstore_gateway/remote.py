@@ -11,14 +11,15 @@ import httpx
 import msgspec
 import numpy as np
 
+from ragstore import settings as store_settings
 from ragstore_client import AsyncClient
-from ragstore_gateway.embeddings.embedder import Vectors
+from ragstore_gateway.chat.body import RAG_PREFIX
+from ragstore_gateway.embeddings.embedder import Kind, Vectors
 from ragstore_gateway.settings import KEY_VARIABLE
 
 T = TypeVar("T")
 
 DEFAULT_URL: Final = "http://127.0.0.1:8090"
-RAG_PREFIX: Final = "rag/"
 TIMEOUT_SECONDS: Final = 600.0
 
 
@@ -77,8 +78,8 @@ class RemoteGateway:
         key = os.environ.get(KEY_VARIABLE, "")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=TIMEOUT_SECONDS)
-        store_key = os.environ.get("RAGSTORE_API_KEY", "") or key
-        self.store = AsyncClient(os.environ.get("RAGSTORE_URL", "") or url, api_key=store_key or None)
+        store_key = os.environ.get(store_settings.KEY_VARIABLE, "") or key
+        self.store = AsyncClient(os.environ.get(store_settings.URL_VARIABLE, "") or url, api_key=store_key or None)
 
     async def __aenter__(self) -> Self:
         return self
@@ -97,13 +98,14 @@ class RemoteGateway:
         """Whether the gateway has an upstream."""
         return (await self._health()).upstream.configured
 
-    async def embed(self, texts: Sequence[str]) -> Vectors:
+    async def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
         """Embed texts.
 
         Args:
             texts: the texts.
+            kind: what they are.
         """
-        content = await self._call("POST", "/embed", {"inputs": list(texts)})
+        content = await self._call("POST", "/embed", {"inputs": list(texts), "kind": kind})
         return np.asarray(_decoded(content, _Vectors).vectors, dtype=np.float32)
 
     async def chat(self, question: str, model: str) -> str:

@@ -20,6 +20,9 @@ KEY_VARIABLE: Final = "RAGSTORE_GATEWAY_API_KEY"
 CALLERS: Final = frozenset({URL_VARIABLE, KEY_VARIABLE})
 """Variables of the commands that call a running gateway. None is a setting of the gateway."""
 
+POSTGRESQL: Final = ("postgresql", "postgres", "postgresql+psycopg")
+"""Schemes of the address of a PostgreSQL database. The driver is psycopg for each of them."""
+
 ALIASES: Final[Mapping[str, str]] = {
     "LITELLM_BASE": "upstream_url",
     "EMBEDDER_BASE": "embedding_url",
@@ -45,6 +48,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
 
     Attributes:
         data_path: folder of the gateway's state, and of embedded Chroma when the store runs in the same process.
+        database_url: PostgreSQL for the gateway's state, such as `postgresql://user:password@host/database`; empty
+            means SQLite, in `data_path`.
         upstream_url: base URL of an OpenAI-compatible API, which ends in `/v1`; empty means that there is no chat.
         upstream_key: key for the upstream.
         upstream_timeout_seconds: longest wait for the first byte of an upstream response, and between two chunks.
@@ -90,10 +95,17 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         chat_tokens_per_minute: tokens a minute for each key, or for all callers without keys; 0 means no limit.
         chat_max_streams: maximum number of concurrent streams of each key, or of all callers without keys; 0 means no
             limit.
+        http_call_hosts: the hosts that the `httpCalls` of assistants may call, as `host` or `host:port`, separated by
+            commas. They may be in the inner network.
+        keep_contexts: whether the passages that an assistant added to a conversation are kept with its steps.
+        retention_days: how long they are kept.
+        audit_required: whether a chat with an assistant waits until its entry is in the audit ledger, and is 503 if it
+            cannot be written. Otherwise the entry is written in the background.
     """
 
     port: Port = 8090
     data_path: str = "./data"
+    database_url: Annotated[str, SECRET_USERINFO] = ""
     upstream_url: Annotated[str, SECRET_USERINFO] = ""
     upstream_key: Annotated[str, SECRET] = ""
     upstream_timeout_seconds: Seconds = 600.0
@@ -142,6 +154,10 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     chat_max_body_bytes: Count = 32 * 1024 * 1024
     chat_tokens_per_minute: Annotated[int, Meta(ge=0)] = 0
     chat_max_streams: Annotated[int, Meta(ge=0)] = 0
+    http_call_hosts: str = ""
+    keep_contexts: bool = False
+    retention_days: Annotated[float, Meta(gt=0, le=36_500)] = 30.0
+    audit_required: bool = False
 
     @property
     def collections(self) -> list[str]:
@@ -214,6 +230,8 @@ def shown(settings: Settings) -> dict[str, str]:
 
 def _check(settings: Settings) -> None:
     """Check what the type of one field cannot express."""
+    if settings.database_url and urlsplit(settings.database_url).scheme not in POSTGRESQL:
+        raise SettingsError(f"{variable('database_url')} is wrong: it must be a postgresql:// address")
     if settings.upstream_url:
         parts = urlsplit(settings.upstream_url)
         if parts.scheme not in ("http", "https") or not parts.hostname:

@@ -12,11 +12,9 @@ import httpx
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Receive, Scope, Send
 
+from ragstore.settings import KEY_VARIABLE, URL_VARIABLE
 from ragstore_client import AsyncClient
 from ragstore_gateway.settings import Settings, load_store
-
-URL_VARIABLE: Final = "RAGSTORE_URL"
-KEY_VARIABLE: Final = "RAGSTORE_API_KEY"
 
 _PATHS: Final = ("/collections", "/query")
 """First segments of the store's own contract, which are served on the gateway's port."""

@@ -25,7 +25,7 @@ from ragstore.api.raw_paths import RawPathMiddleware
 from ragstore.api.routes.collections import CollectionsController
 from ragstore.api.routes.documents import DocumentsController
 from ragstore.api.routes.query import query, query_collection
-from ragstore.api.routes.service import describe, health, live, openapi_document, ready
+from ragstore.api.routes.service import describe, health, openapi_document
 from ragstore.api.routes.stream import stream_documents
 from ragstore.api.split_documents import MAX_DOCUMENT_BYTES
 from ragstore.chroma.backend import Backend
@@ -43,6 +43,7 @@ from ragstore.chroma.quotas import Quotas
 from ragstore.errors import ChromaTimeout
 from ragstore.kit.auth.keys import KeyRing
 from ragstore.kit.auth.middleware import TRUSTED
+from ragstore.kit.health import health_routes
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.openapi import StructSchemas
@@ -189,8 +190,7 @@ def create_litestar(
             query,
             describe,
             health,
-            live,
-            ready,
+            *health_routes(lambda: stores.default_store().status(with_count=False), backend="Chroma", tags=["service"]),
             openapi_document,
         ],
         settings,

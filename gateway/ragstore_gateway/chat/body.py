@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import Raw, Struct
 
 RAG_PREFIX: Final = "rag/"
 
@@ -27,13 +27,7 @@ class Head(Struct, frozen=True):
     stream: bool | None = None
 
 
-class _RawHead(Struct, frozen=True):
-    model: Raw | UnsetType = UNSET
-    stream: Raw | UnsetType = UNSET
-
-
 _HEAD: Final = msgspec.json.Decoder(Head)
-_RAW_HEAD: Final = msgspec.json.Decoder(_RawHead)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 
 

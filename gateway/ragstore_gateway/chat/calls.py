@@ -28,8 +28,6 @@ from ragstore_gateway.chat.relay import is_event_stream, relay
 from ragstore_gateway.disconnect import CallerWatch
 from ragstore_gateway.errors import CallerGone, RetrievalFailed, UpstreamFailed, UpstreamTimeout
 
-CHAT_PATH: Final = "/chat/completions"
-
 _V1: Final = "/v1"
 RESIZED: Final = frozenset({b"content-length", b"content-encoding"})
 """Headers of a response that a changed body makes wrong."""

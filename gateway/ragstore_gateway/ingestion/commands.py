@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +15,8 @@ import msgspec
 
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.settings import SettingsError
-from ragstore_client import RagstoreError
+from ragstore_client import AsyncClient, RagstoreError
+from ragstore_gateway.embeddings.embedder import Vectors
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.index import EmptyText, Indexer, OtherModel, Text
 from ragstore_gateway.ingestion.read import Unreadable, found, read
@@ -126,23 +127,40 @@ def _described(line: Line) -> str:
 @asynccontextmanager
 async def _indexer(options: Options, settings: Settings) -> AsyncIterator[Indexer | None]:
     """The indexer of a running gateway, or of this process; None for a dry run."""
-    url = options.url or os.environ.get(URL_VARIABLE, "")
     if options.dry_run:
         yield None
         return
-    if url:
-        async with RemoteGateway(url) as gateway:
-            indexer = Indexer(
-                gateway.store,
-                options.collection,
-                gateway.embed,
-                await gateway.model(),
-                chunk_size=options.chunk_size,
-                overlap=options.overlap,
-            )
-            await indexer.open()
-            yield indexer
-        return
+    url = options.url or os.environ.get(URL_VARIABLE, "")
+    async with _remote(url) if url else _in_process(settings) as parts:
+        indexer = Indexer(
+            parts.store,
+            options.collection,
+            parts.embed,
+            parts.model,
+            chunk_size=options.chunk_size,
+            overlap=options.overlap,
+        )
+        await indexer.open()
+        yield indexer
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The store and the embedder of an indexer."""
+
+    store: AsyncClient
+    embed: Callable[[Sequence[str]], Awaitable[Vectors]]
+    model: str
+
+
+@asynccontextmanager
+async def _remote(url: str) -> AsyncIterator[_Parts]:
+    async with RemoteGateway(url) as gateway:
+        yield _Parts(gateway.store, lambda texts: gateway.embed(texts, "document"), await gateway.model())
+
+
+@asynccontextmanager
+async def _in_process(settings: Settings) -> AsyncIterator[_Parts]:
     # Only now: embedded Chroma and the model are not needed for a running gateway.
     from ragstore_gateway.app import create_embeddings
     from ragstore_gateway.store import Store
@@ -151,13 +169,4 @@ async def _indexer(options: Options, settings: Settings) -> AsyncIterator[Indexe
     embedder = embeddings.default
     store = Store.from_env(settings, threading.Event())
     async with embeddings.running(), store.running():
-        indexer = Indexer(
-            store.client,
-            options.collection,
-            lambda texts: embedder.embed(texts, "document"),
-            embedder.name,
-            chunk_size=options.chunk_size,
-            overlap=options.overlap,
-        )
-        await indexer.open()
-        yield indexer
+        yield _Parts(store.client, lambda texts: embedder.embed(texts, "document"), embedder.name)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
+from litestar.openapi import ResponseSpec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragstore.kit.auth.roles import PUBLIC
@@ -77,25 +78,44 @@ def readiness(error: str) -> Response[Probe]:
     )
 
 
-def health_routes(probe: Callable[[], Awaitable[Any]] | None = None) -> list[HTTPRouteHandler]:
-    """The routes of liveness and readiness, for a service without routes of its own for them.
+def health_routes(
+    probe: Callable[[], Awaitable[Any]] | None = None, *, backend: str = "the backend", tags: Sequence[str] = ()
+) -> list[HTTPRouteHandler]:
+    """The routes of liveness and readiness.
 
     Args:
         probe: raises a `ServiceError` when the service cannot work. Without it, a running service is ready.
+        backend: what the probe calls, for messages and for the OpenAPI document.
+        tags: tags of the routes in the OpenAPI document.
 
     Returns:
         The routes.
     """
+    subject = backend[:1].upper() + backend[1:]
 
-    @get(LIVE_PATH, opt=PUBLIC, operation_id="getLiveness", summary="Liveness", sync_to_thread=False)
+    @get(
+        LIVE_PATH,
+        opt=PUBLIC,
+        operation_id="getLiveness",
+        summary="Liveness",
+        description="Liveness probe: always 200 while the process responds.",
+        tags=tags,
+        sync_to_thread=False,
+    )
     def live() -> Probe:
-        """Respond, which is all that a liveness probe needs."""
         return Probe("alive")
 
-    @get(READY_PATH, opt=PUBLIC, operation_id="getReadiness", summary="Readiness")
+    @get(
+        READY_PATH,
+        opt=PUBLIC,
+        operation_id="getReadiness",
+        summary="Readiness",
+        description=f"Readiness probe: 200 if {backend} responds, 503 if it does not.",
+        tags=tags,
+        responses={503: ResponseSpec(Probe, description=f"{subject} does not respond.", generate_examples=False)},
+    )
     async def ready() -> Response[Probe]:
-        """Respond with 200 when the service can work, else with 503."""
-        error = "" if probe is None else (await check(probe(), "The probe took too long"))[1]
+        error = "" if probe is None else (await check(probe(), f"{subject} did not respond in time"))[1]
         return readiness(error)
 
     return [live, ready]

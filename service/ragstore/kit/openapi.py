@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 from litestar import Litestar
 from litestar.handlers import HTTPRouteHandler
-from litestar.openapi.spec import Schema
+from litestar.openapi.config import OpenAPIConfig
+from litestar.openapi.spec import License, Schema, Server, Tag
 from litestar.plugins import OpenAPISchemaPlugin
 from litestar.routes import HTTPRoute
 from litestar.typing import FieldDefinition
 
 from ragstore.kit.auth.roles import ROLE
+from ragstore.kit.docs.page import DocsPage, docs_router
 from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.kit.schema_marks import COMPONENT, EXACTLY, OPTIONAL
 
@@ -52,6 +54,28 @@ class StructSchemas(OpenAPISchemaPlugin):
     def to_openapi_schema(self, field_definition: FieldDefinition, schema_creator: SchemaCreator) -> Schema:
         """An empty component, to be replaced by msgspec's."""
         return schema_creator.create_component_schema(field_definition, required=[], property_fields={})
+
+
+def openapi_config(title: str, version: str, description: str, tags: Mapping[str, str]) -> OpenAPIConfig:
+    """Litestar's OpenAPI configuration, with the page `/docs`.
+
+    Args:
+        title: name of the service.
+        version: its version.
+        description: its description.
+        tags: the tags of its routes, each with a description.
+    """
+    return OpenAPIConfig(
+        title=title,
+        version=version,
+        description=description,
+        license=License(name="Apache 2.0", identifier="Apache-2.0"),
+        servers=[Server(url="/")],
+        tags=[Tag(name=name, description=text) for name, text in tags.items()],
+        openapi_router=docs_router(),
+        render_plugins=[DocsPage(title)],
+        use_handler_docstrings=True,
+    )
 
 
 def ref(name: str) -> JsonSchema:

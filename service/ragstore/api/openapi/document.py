@@ -9,7 +9,6 @@ import msgspec
 from litestar import Litestar
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.config import OpenAPIConfig
-from litestar.openapi.spec import License, Server, Tag
 
 from ragstore import __version__
 from ragstore.api.openapi.components import component_schemas
@@ -17,12 +16,12 @@ from ragstore.api.openapi.examples import BODIES, PARAMETERS
 from ragstore.api.openapi.responses import PROBLEMS, responses
 from ragstore.api.openapi.streams import request_lines
 from ragstore.kit.decoding import JSON, MSGPACK, NDJSON
-from ragstore.kit.docs.page import DocsPage, docs_router
 from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.kit.openapi import (
     METHODS,
     JsonSchema,
     is_public,
+    openapi_config,
     problem_responses,
     ref,
     routes_by_operation,
@@ -47,25 +46,18 @@ If the service has keys, a request needs one, as `Authorization: Bearer` or as `
 A writer also writes documents, creates collections and changes their metadata. An admin also deletes collections. A
 collection that a key may not access is reported as not found."""
 
+TAGS: Final = {
+    "collections": "Collections and their metadata.",
+    "documents": "Documents with their embeddings.",
+    "query": "Similarity queries.",
+    "service": "Service info and health.",
+}
+"""The tags of the routes, each with a description."""
+
 
 def config() -> OpenAPIConfig:
     """Litestar's OpenAPI configuration."""
-    return OpenAPIConfig(
-        title="ragstore",
-        version=__version__,
-        description=DESCRIPTION,
-        license=License(name="Apache 2.0", identifier="Apache-2.0"),
-        servers=[Server(url="/")],
-        tags=[
-            Tag(name="collections", description="Collections and their metadata."),
-            Tag(name="documents", description="Documents with their embeddings."),
-            Tag(name="query", description="Similarity queries."),
-            Tag(name="service", description="Service info and health."),
-        ],
-        openapi_router=docs_router(),
-        render_plugins=[DocsPage("ragstore")],
-        use_handler_docstrings=True,
-    )
+    return openapi_config("ragstore", __version__, DESCRIPTION, TAGS)
 
 
 def document(app: Litestar) -> str:

@@ -17,14 +17,8 @@ from ragstore.api.roles import READER
 from ragstore.api.schemas import Health, HealthDetails, ServiceInfo
 from ragstore.kit.auth.keys import Key
 from ragstore.kit.auth.roles import PUBLIC
-from ragstore.kit.errors import ServiceError
-from ragstore.kit.health import Probe, failure, readiness
-from ragstore.model.collections import StoreStatus
+from ragstore.kit.health import failure
 from ragstore.store.key_scope import StoreScope
-from ragstore.store.protocol import Store
-
-UNAVAILABLE: Final = "Chroma does not respond."
-"""Description of 503 in the OpenAPI document."""
 
 LINKS: Final = {
     "documentation": "/docs",
@@ -47,7 +41,7 @@ def describe() -> ServiceInfo:
     operation_id="getHealth",
     summary="Health",
     tags=["service"],
-    responses={503: ResponseSpec(Health, description=UNAVAILABLE, generate_examples=False)},
+    responses={503: ResponseSpec(Health, description="Chroma does not respond.", generate_examples=False)},
 )
 async def health(
     store: StoreDependency,
@@ -55,7 +49,7 @@ async def health(
     request: Request[Any, Any, Any],
 ) -> Response[Health]:
     """Health of the service and of Chroma: 200 if healthy, 503 if Chroma does not respond."""
-    status, error = await _status(store)
+    status, error = await failure(store.status(), "Chroma did not respond in time")
     return Response(
         Health(
             status="healthy" if status else "unhealthy",
@@ -72,31 +66,6 @@ async def health(
         ),
         status_code=200 if status else 503,
     )
-
-
-@get("/health/live", opt=PUBLIC, operation_id="getLiveness", summary="Liveness", tags=["service"], sync_to_thread=False)
-def live() -> Probe:
-    """Liveness probe: always 200 while the process responds."""
-    return Probe("alive")
-
-
-@get(
-    "/health/ready",
-    opt=PUBLIC,
-    operation_id="getReadiness",
-    summary="Readiness",
-    tags=["service"],
-    responses={503: ResponseSpec(Probe, description=UNAVAILABLE, generate_examples=False)},
-)
-async def ready(store: StoreDependency) -> Response[Probe]:
-    """Readiness probe: 200 if Chroma responds, 503 if it does not."""
-    error = (await _status(store, with_count=False))[1]
-    return readiness("" if error is None else error.detail)
-
-
-async def _status(store: Store, *, with_count: bool = True) -> tuple[StoreStatus | None, ServiceError | None]:
-    """Chroma's status, or None and the error."""
-    return await failure(store.status(with_count=with_count), "Chroma did not respond in time")
 
 
 def _may_see_causes(request: Request[Any, Any, Any]) -> bool:
