@@ -28,6 +28,7 @@ from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
 from ragstore_gateway.embeddings.routes import create_embeddings as create_embeddings_route
 from ragstore_gateway.embeddings.routes import embed
 from ragstore_gateway.errors import ModelUnavailable
+from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.health import health, probe_routes
 from ragstore_gateway.keys import GATEWAY_KEYS, GatewayScope
 from ragstore_gateway.knowledge_services import KnowledgeServices
@@ -121,15 +122,17 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         SettingsError: a host or a port of the settings is not valid.
     """
     keys = key_ring(settings)
-    knowledge = KnowledgeServices(settings, store, embeddings)
+    extractor = Extractor.from_settings(settings)
+    knowledge = KnowledgeServices(settings, store, embeddings, extractor)
     chat = Chat(settings, store, embeddings.default, knowledge.retrieval.models)
-    web = Web(settings, chat, knowledge.extractor, embeddings.default)
+    web = Web(settings, chat, extractor, embeddings.default)
     forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
     dependencies = {
         "settings": settings,
         "store": store,
         "embeddings": embeddings,
         "embeddings_upstream": forwarder,
+        "extractor": extractor,
         "chat": chat,
         "web": web,
         **knowledge.dependencies,
@@ -148,7 +151,14 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         GATEWAY_KEYS.roles,
         keys=keys,
         tracing=SERVICE.tracing(),
-        lifespan=[store.running, embeddings.running, knowledge.running, chat.running, web.running],
+        lifespan=[
+            store.running,
+            embeddings.running,
+            extractor.running,
+            knowledge.running,
+            chat.running,
+            web.running,
+        ],
         dependencies={
             "embedder": Provide(lambda: embeddings.default, sync_to_thread=False),
             **{name: provided(value) for name, value in dependencies.items()},

@@ -33,27 +33,26 @@ class KnowledgeServices:
         settings: the settings.
         store: the gateway's store.
         embeddings: embeds questions and documents.
+        extractor: extracts the texts of documents. It runs as long as this does.
 
     Attributes:
         database: the gateway's state.
         knowledge_bases: the knowledge bases.
         assistants: the assistants.
         vector_stores: opens collections of vector stores.
-        extractor: extracts the texts of documents.
         ingestion: ingests documents.
         vector_stores: opens collections of vectors.
         conversations: what was retrieved for which conversation.
         retrieval: searches of knowledge bases, and assistants as models.
     """
 
-    def __init__(self, settings: Settings, store: Store, embeddings: Embeddings) -> None:
+    def __init__(self, settings: Settings, store: Store, embeddings: Embeddings, extractor: Extractor) -> None:
         self.database = Database.from_settings(settings)
         self.knowledge_bases = Configurations(self.database, "rags", KnowledgeBase)
         self.assistants = Configurations(self.database, "assistants", Assistant)
         self.vector_stores = VectorStores(embeddings.secrets, store.client)
-        self.extractor = Extractor.from_settings(settings)
         self.ingestion = Ingestion(
-            settings, self.database, self.knowledge_bases, embeddings, self.vector_stores, self.extractor
+            settings, self.database, self.knowledge_bases, embeddings, self.vector_stores, extractor
         )
         self.conversations = Conversations(self.database, settings)
         self.retrieval = RetrievalServices(
@@ -111,7 +110,6 @@ class KnowledgeServices:
         async with (
             self.database.running(),
             self.vector_stores.running(),
-            self.extractor.running(),
             self.ingestion.running(),
             self.conversations.running(),
             self.retrieval.running(),
