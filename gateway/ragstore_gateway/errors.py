@@ -126,3 +126,46 @@ class CallerGone(ServiceError):
 
     status: ClassVar[int] = 499
     title: ClassVar[str] = "Caller disconnected"
+
+
+class ExtractionFailed(ServiceError):
+    """A document is damaged, or is not what it is declared to be, or its parser failed on it."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "Extraction failed"
+
+
+class ExtractionTimeout(ServiceError):
+    """The extraction of a document's text took longer than the settings allow."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "Extraction timed out"
+
+
+class ExtractionUnavailable(ServiceError):
+    """No process for the extraction could be started."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "Extraction unavailable"
+    retry_after = 1
+
+
+class DocumentTooLarge(ServiceError):
+    """A document, its unpacked content or its text is larger than the settings allow, or needs more memory."""
+
+    status: ClassVar[int] = 413
+    title: ClassVar[str] = "Document too large"
+
+
+class EncryptedDocument(ServiceError):
+    """A document can be read only with a password."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "Encrypted document"
+
+
+class NoText(ServiceError):
+    """A document has no text, such as a scan without a text layer."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "No text"

@@ -71,6 +71,7 @@ PROBLEMS: Final[dict[int, str]] = {
     409: "The request conflicts with the state of the resource. Nothing was changed.",
     413: "The body is too large.",
     415: "The body's media type is not supported.",
+    422: "The text of a document cannot be extracted. Nothing was changed.",
     429: "The key exceeded a limit. `Retry-After` is the time to wait.",
     500: "Internal error.",
     501: "The gateway is not configured for this.",

@@ -58,6 +58,11 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         embedding_cache_bytes: maximum size of the vectors kept; 0 keeps none.
         max_embedding_texts: maximum number of texts in one request for embeddings.
         max_embedding_text_bytes: largest text of a request for embeddings, as UTF-8; a larger one is 400.
+        extraction_timeout_seconds: time limit for the text of one document.
+        extraction_memory_bytes: maximum memory of a process that extracts texts, see [extraction](extraction.md).
+        extraction_concurrency: maximum number of such processes, and of documents that are extracted concurrently.
+        max_document_bytes: largest document; a larger one is 413.
+        max_document_text_characters: maximum number of characters of a document's text; a longer one is 413.
         secrets_path: folder of the files that `${file:PATH}` refers to; empty means that there are none.
         secret_variables: patterns of the variables that `${env:NAME}` may refer to, separated by commas. Variables that
             begin with `RAGSTORE_` are never among them.
@@ -101,6 +106,11 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     embedding_cache_bytes: Annotated[int, Meta(ge=0)] = 64 * 1024 * 1024
     max_embedding_texts: Count = 2048
     max_embedding_text_bytes: Count = 128 * 1024
+    extraction_timeout_seconds: Seconds = 60.0
+    extraction_memory_bytes: Annotated[int, Meta(ge=128 * 1024 * 1024)] = 512 * 1024 * 1024
+    extraction_concurrency: Count = 2
+    max_document_bytes: Count = 50 * 1024 * 1024
+    max_document_text_characters: Count = 10_000_000
     secrets_path: str = ""
     secret_variables: str = "*"  # noqa: S105  # patterns of names
     allow_literal_secrets: bool = False
