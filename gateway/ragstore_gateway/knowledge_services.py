@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from litestar.types import ControllerRouterHandler
@@ -16,9 +17,12 @@ from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.knowledge.assistant import Assistant
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.knowledge.routes import ASSISTANTS, KNOWLEDGE_BASES, ConfigurationRoutes
+from ragstore_gateway.knowledge.validate import AssistantValidator, KnowledgeBaseValidator
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.store import Store
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
+from ragstore_gateway.vector_stores.vector_stores import validate as validate_store
 
 
 class KnowledgeServices:
@@ -47,11 +51,20 @@ class KnowledgeServices:
         self.ingestion = Ingestion(
             settings, self.database, self.knowledge_bases, embeddings, self.vector_stores, self.extractor
         )
+        self._base_routes = ConfigurationRoutes(
+            self.knowledge_bases,
+            KnowledgeBase,
+            KnowledgeBaseValidator(embeddings.validate, partial(validate_store, secrets=embeddings.secrets)),
+            KNOWLEDGE_BASES,
+        )
+        self._assistant_routes = ConfigurationRoutes(
+            self.assistants, Assistant, AssistantValidator(self.knowledge_bases, embeddings.secrets), ASSISTANTS
+        )
 
     @property
     def routes(self) -> Sequence[ControllerRouterHandler]:
         """The routes."""
-        return [*ingestion_routes.ROUTES]
+        return [*self._base_routes.handlers(), *self._assistant_routes.handlers(), *ingestion_routes.ROUTES]
 
     @property
     def dependencies(self) -> Mapping[str, Any]:

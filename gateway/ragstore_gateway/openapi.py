@@ -102,6 +102,8 @@ class RecordedStructs(StructSchemas):
 TAGS: Final = {
     "chat": "OpenAI's chat API.",
     "embeddings": "Vectors of texts.",
+    "knowledge bases": "Versioned configurations of knowledge bases.",
+    "assistants": "Versioned configurations of assistants.",
     "service": "Service info and health.",
 }
 """The tags of the routes, each with a description."""

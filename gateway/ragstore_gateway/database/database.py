@@ -185,8 +185,14 @@ def _configure_sqlite(*, foreign_keys: bool) -> Any:
         ):
             cursor.execute(f"PRAGMA {name} = {value}")
         cursor.close()
+        # SQLite's own knows ASCII only; a search in any case uses it.
+        connection.run_async(lambda driver: driver.create_function("lower", 1, _lower, deterministic=True))
 
     return configure
+
+
+def _lower(text: object) -> object:
+    return text.lower() if isinstance(text, str) else text
 
 
 def _begin_sqlite(connection: Connection) -> None:
