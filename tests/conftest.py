@@ -36,7 +36,6 @@ PROCESS_FIXTURES = frozenset(
         "postgres",
         "database_url",
         "embedderless",
-        "vector_service",
     }
 )
 """Fixtures that start a process. Each other one that does so depends on one of these."""
