@@ -158,11 +158,6 @@ class Embeddings:
         self._builtin: BuiltinEmbedder | None = None
         self._default: tuple[str, LocalParameters | Any] = (LOCAL, LocalParameters())
 
-    @property
-    def secrets(self) -> SecretReferences:
-        """Checks and resolves references to secrets."""
-        return self._secrets
-
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Close the connections at the end."""
