@@ -36,6 +36,8 @@ PROCESS_FIXTURES = frozenset(
         "postgres",
         "database_url",
         "embedderless",
+        "vector_service",
+        "extractor",
     }
 )
 """Fixtures that start a process. Each other one that does so depends on one of these."""

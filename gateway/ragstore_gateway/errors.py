@@ -179,6 +179,17 @@ class AuditUnavailable(ServiceError):
     retry_after = 1
 
 
+class AuditDamaged(ServiceError):
+    """An entry of the audit ledger cannot be read, because the database was changed."""
+
+    status: ClassVar[int] = 500
+    title: ClassVar[str] = "Audit ledger damaged"
+
+
+class ConversationNotFound(NotFound):
+    """There is no conversation of the requested id, or it has no steps that the key may see."""
+
+
 class TokenRateExceeded(ServiceError):
     """The key has used its tokens of this minute.
 

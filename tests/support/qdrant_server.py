@@ -12,7 +12,7 @@ from qdrant_client import grpc as messages
 from qdrant_client.conversions.conversion import GrpcToRest, RestToGrpc
 from qdrant_client.grpc.collections_service_pb2_grpc import CollectionsServicer, add_CollectionsServicer_to_server
 from qdrant_client.grpc.points_service_pb2_grpc import PointsServicer, add_PointsServicer_to_server
-from qdrant_client.models import Filter, PointsList
+from qdrant_client.models import Filter, NearestQuery, PointsList
 
 
 class QdrantServer:
@@ -30,7 +30,7 @@ class QdrantServer:
         self.indexed: dict[str, set[str]] = {}
 
 
-class _Collections(CollectionsServicer):  # type: ignore[misc]  # generated, without types
+class _Collections(CollectionsServicer):
     def __init__(self, local: AsyncQdrantClient, server: QdrantServer) -> None:
         self._local = local
         self._server = server
@@ -59,7 +59,7 @@ class _Collections(CollectionsServicer):  # type: ignore[misc]  # generated, wit
         return messages.CollectionExistsResponse(result=messages.CollectionExists(exists=exists))
 
 
-class _Points(PointsServicer):  # type: ignore[misc]  # generated, without types
+class _Points(PointsServicer):
     def __init__(self, local: AsyncQdrantClient, server: QdrantServer) -> None:
         self._local = local
         self._server = server
@@ -71,9 +71,11 @@ class _Points(PointsServicer):  # type: ignore[misc]  # generated, without types
 
     async def Query(self, request: Any, context: Any) -> Any:  # noqa: N802 - of the interface
         await _require(self._local, request, context)
+        query = GrpcToRest.convert_query(request.query)
+        assert isinstance(query, NearestQuery)
         found = await self._local.query_points(
             request.collection_name,
-            GrpcToRest.convert_query(request.query).nearest,
+            query.nearest,
             query_filter=_filter(request),
             limit=request.limit,
         )
@@ -110,8 +112,9 @@ async def qdrant_server() -> AsyncIterator[QdrantServer]:
     running = QdrantServer()
     local = AsyncQdrantClient(location=":memory:")
     server = grpc.aio.server(interceptors=[_Keys(running)])
-    add_CollectionsServicer_to_server(_Collections(local, running), server)
-    add_PointsServicer_to_server(_Points(local, running), server)
+    # The functions are generated, without types.
+    add_CollectionsServicer_to_server(_Collections(local, running), server)  # type: ignore[no-untyped-call]
+    add_PointsServicer_to_server(_Points(local, running), server)  # type: ignore[no-untyped-call]
     running.port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:

@@ -1,6 +1,7 @@
 """Interim."""
 
 from semantic_text_splitter import TextSplitter
+
 from ragstore_gateway.splitting.chunk import Chunk
 
 

@@ -42,6 +42,7 @@ class ChromaConnection:
             index_sample_every=0,
         )
         self._store = in_process(store_settings, threading.Event())
+        self._started = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         transport = httpx.ASGITransport(self._store.trusted)  # type: ignore[arg-type]  # httpx has its own ASGI types
@@ -49,10 +50,10 @@ class ChromaConnection:
 
     async def start(self) -> None:
         """Start the store. Chroma is not needed for it."""
-        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._run(started))
-        self._task.add_done_callback(lambda _: started.done() or started.set_result(None))
-        await started
+        self._task = asyncio.create_task(self._run())
+        started = asyncio.create_task(self._started.wait())
+        await asyncio.wait((self._task, started), return_when=asyncio.FIRST_COMPLETED)
+        started.cancel()
         if self._task.done():
             await self._task
 
@@ -62,10 +63,10 @@ class ChromaConnection:
         if self._task is not None:
             await self._task
 
-    async def _run(self, started: asyncio.Future[None]) -> None:
+    async def _run(self) -> None:
         """Start and stop the store in one task: its lifespan has a task group, which no other task may leave."""
         async with self._store.lifespan(), self.client:
-            started.set_result(None)
+            self._started.set()
             await self._stopping.wait()
 
 

@@ -89,12 +89,12 @@ def _parameters(request: pytest.FixtureRequest, engine: str) -> tuple[dict[str, 
         case "pgvector" | "pgvector-hnsw":
             parts = psycopg.conninfo.conninfo_to_dict(request.getfixturevalue("vector_database"))
             index = "hnsw" if engine.endswith("hnsw") else "exact"
-            own = {"host": parts["host"], "database": parts["dbname"], "user": parts["user"], "index": index}
-            return {**own, "password": "${env:PG_PASSWORD}"}, {"PG_PASSWORD": "not-checked"}
+            where = {"host": parts["host"], "database": parts["dbname"], "user": parts["user"]}
+            return {**where, "index": index, "password": "${env:PG_PASSWORD}"}, {"PG_PASSWORD": "not-checked"}
         case "qdrant":
             server: QdrantServer = request.getfixturevalue("qdrant")
-            own = {"host": "127.0.0.1", "port": server.port, "apiKey": "${env:QDRANT_KEY}"}
-            return own, {"QDRANT_KEY": "qdrant-key"}
+            reference = "${env:QDRANT_KEY}"
+            return {"host": "127.0.0.1", "port": server.port, "apiKey": reference}, {"QDRANT_KEY": "qdrant-key"}
     return {}, {}
 
 
