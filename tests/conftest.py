@@ -38,6 +38,7 @@ PROCESS_FIXTURES = frozenset(
         "replicas",
         "embedderless",
         "vector_service",
+        "extractor",
     }
 )
 """Fixtures that start a process. Each other one that does so depends on one of these."""

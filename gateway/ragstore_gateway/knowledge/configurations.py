@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, cast
@@ -295,6 +295,22 @@ class Configurations(Generic[T]):
         async with self._database.reading() as session:
             found = (await session.execute(query)).first()
         return None if found is None else self._configuration(*found)
+
+    async def find_all_by_name(self, names: Iterable[str]) -> dict[str, Configuration[T]]:
+        """The current versions of the configurations that have one of several names and are not deleted, by name.
+
+        Args:
+            names: the names.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        wanted = [name for name in names if "\0" not in name]
+        if not wanted:
+            return {}
+        query = self._select().where(ConfigurationRow.name.in_(wanted), ConfigurationRow.deleted.is_(False))
+        async with self._database.reading() as session:
+            return {row.name: self._configuration(row, stored) for row, stored in await session.execute(query)}
 
     async def names(self) -> Sequence[str]:
         """The names of all configurations that are not deleted, sorted.

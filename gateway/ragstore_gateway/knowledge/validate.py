@@ -64,11 +64,18 @@ class AssistantValidator:
     Args:
         bases: the knowledge bases that a workflow may name.
         secrets: checks references to secrets.
+        http_call: checks an httpCall at a path; it raises `InvalidRequest`.
     """
 
-    def __init__(self, bases: Configurations[KnowledgeBase], secrets: SecretReferences) -> None:
+    def __init__(
+        self,
+        bases: Configurations[KnowledgeBase],
+        secrets: SecretReferences,
+        http_call: Callable[[HttpCall, str], None],
+    ) -> None:
         self._bases = bases
         self._secrets = secrets
+        self._check_http_call = http_call
 
     async def validate(self, body: Assistant) -> None:
         """Check an assistant; see `Validator`."""
@@ -136,6 +143,7 @@ class AssistantValidator:
         for name, value in call.headers.items():
             if not value.isprintable():
                 yield FieldError(f"{path}.headers.{name}", "Must have no control characters")
+        yield from _faults(self._check_http_call, call, path)
         if call.method == "GET" and call.body:
             yield FieldError(f"{path}.body", "A GET request has no body")
 

@@ -100,7 +100,7 @@ def search_results(text: str, max_characters: int) -> str:
     escaped = _STYLE.escape(text)
     if len(escaped) <= max_characters:
         return escaped
-    return escaped[: max(0, max_characters - len(CUT_MARK))] + CUT_MARK
+    return (escaped[: max(0, max_characters - len(CUT_MARK))] + CUT_MARK)[:max_characters]
 
 
 def _heading(base: str) -> str:

@@ -1,4 +1,4 @@
-"""Which addresses a connection may be made to."""
+"""The addresses that a connection may be made to."""
 
 from __future__ import annotations
 

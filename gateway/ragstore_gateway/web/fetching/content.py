@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from typing import Final
 
@@ -156,9 +155,8 @@ def _known(found: re.Match[str] | re.Match[bytes] | None) -> str:
 
 
 def _is_utf8(body: bytes) -> bool:
-    """Whether bytes are UTF-8; the end may be cut within a character."""
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(body)
+        body.decode()
     except UnicodeDecodeError:
         return False
     return True

@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Self
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
 from multidict import CIMultiDict, CIMultiDictProxy
-from yarl import URL
 
 from ragstore_gateway.web.errors import (
     FetchTimeout,
@@ -30,7 +29,7 @@ from ragstore_gateway.web.fetching.headers import check_request, request_headers
 from ragstore_gateway.web.fetching.robots import MAX_ROBOTS_BYTES, Robots, RobotsCache
 from ragstore_gateway.web.fetching.rules import FetchRules
 from ragstore_gateway.web.fetching.slots import Slots
-from ragstore_gateway.web.fetching.urls import MAX_URL_LENGTH, Target, address_refused, read_url
+from ragstore_gateway.web.fetching.urls import Target, address_refused, read_redirect, read_url
 
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 TO_GET: Final = frozenset({301, 302})
@@ -68,14 +67,14 @@ class Fetcher:
         self._robots = RobotsCache(rules.user_agent, self._read_robots)
 
     @asynccontextmanager
-    async def running(self, _: object = None) -> AsyncIterator[None]:
+    async def running(self, _: object = None) -> AsyncIterator[Self]:
         """Open the connections; close them at the end."""
         resolver = self._own_resolver or ThreadResolver(self.rules.max_fetches)
         public = open_session(self.rules.address_check, resolver)
         inner = open_session(is_public_or_inner, resolver)
         self._sessions = public, inner
         try:
-            yield
+            yield self
         finally:
             await self._robots.close()
             self._sessions = None
@@ -190,15 +189,7 @@ class Fetcher:
 
     def _redirected(self, request: _Request, status: int, location: str) -> _Request:
         """The request that a redirect leads to."""
-        # Servers send spaces where %20 belongs.
-        location = location.strip().replace(" ", "%20")
-        if len(location) > MAX_URL_LENGTH:
-            raise UrlRefused("The URL of a redirect is too long")
-        try:
-            url = str(request.target.url.join(URL(location)))
-        except (ValueError, UnicodeError):
-            raise UrlRefused("The URL of a redirect is not valid") from None
-        target = read_url(url, self.rules)
+        target = read_redirect(request.target, location, self.rules)
         method, body, headers = request.method, request.body, request.headers
         if (status == SEE_OTHER and method != "HEAD") or (status in TO_GET and method == "POST"):
             method, body = "GET", b""
@@ -245,6 +236,8 @@ class Fetcher:
 
 async def _read(response: aiohttp.ClientResponse, target: Target, max_bytes: int, *, truncate: bool) -> Fetched:
     """Read the body of a response."""
+    if response.status < 200:
+        raise ResponseInvalid("The response is not one of HTTP")
     has_body = response.method != "HEAD" and response.status not in NO_BODY
     body = await read_body(response, max_bytes, truncate=truncate) if has_body else b""
     headers = CIMultiDictProxy(CIMultiDict(response.headers))

@@ -27,7 +27,7 @@ MAX_SITEMAPS: Final = 100
 
 _AGENT_LINE: Final = re.compile(r"\s*user[- ]?agent\b\s*:?\s*([^#]*)", re.IGNORECASE)
 
-_UNKNOWN: Final = "User-agent: another-robot"
+_OTHER: Final = "other-robots"
 
 
 class Robots:
@@ -39,7 +39,7 @@ class Robots:
     """
 
     def __init__(self, text: str, user_agent: str) -> None:
-        self._rules = Protego.parse(_relevant(text, user_agent))
+        self._rules = Protego.parse(without_other_robots(text, user_agent))
         self._user_agent = user_agent
 
     def allows(self, url: str) -> bool:
@@ -106,7 +106,7 @@ class RobotsCache:
     def _done(self, site: str, task: asyncio.Task[Robots]) -> None:
         self._reading.pop(site, None)
         if not task.cancelled():
-            # Every caller may have left; the error is then nobody's.
+            # Every caller may have left. asyncio logs an error that was not read.
             task.exception()
 
     async def close(self) -> None:
@@ -120,7 +120,7 @@ class RobotsCache:
         fetched = await self._read(site + "/robots.txt")
         if fetched.status >= 500 or fetched.status == 429:
             raise RobotsDisallowed("The site's robots.txt cannot be read")
-        # Whatever else is no robots.txt: there are no rules.
+        # Without a robots.txt there are no rules.
         text = fetched.body.decode("utf-8", "replace") if fetched.ok else ""
         robots = await asyncio.to_thread(Robots, text, self._user_agent)
         self._sites[site] = _Cached(robots, asyncio.get_running_loop().time() + FRESH_SECONDS)
@@ -130,10 +130,14 @@ class RobotsCache:
         return robots
 
 
-def _relevant(text: str, user_agent: str) -> str:
-    """A robots.txt in which all groups of other robots have one name.
+def without_other_robots(text: str, user_agent: str) -> str:
+    """A robots.txt in which all other robots have one name.
 
-    The parser's time is the product of agents and rules of a group, which a hostile file makes large.
+    The parser's time is the product of robots and rules of a group, which a hostile file makes large.
+
+    Args:
+        text: the robots.txt.
+        user_agent: the gateway's name.
     """
     token = user_agent.partition("/")[0].lower()
     return "\n".join(_renamed(line, token) for line in text.splitlines())
@@ -144,4 +148,6 @@ def _renamed(line: str, token: str) -> str:
     if found is None:
         return line
     name = found[1].strip().lower()
-    return f"User-agent: {name}" if name == "*" or name.strip("*").partition("/")[0] == token else _UNKNOWN
+    if name != "*":
+        name = token if name.strip("*").partition("/")[0] == token else _OTHER
+    return f"User-agent: {name}"

@@ -21,6 +21,7 @@ _AUTHORITY: Final = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[^\[\]:@%/?#]+)(:[0
 """A scheme, a host and a port, with nothing else between them."""
 
 _FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f\\]")
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
@@ -83,6 +84,32 @@ def read_url(text: str, rules: FetchRules) -> Target:
         if literal is not None and not rules.address_check(literal):
             raise address_refused()
     return Target(url.with_host(host), host, port, allowed)
+
+
+def read_redirect(source: Target, location: str, rules: FetchRules) -> Target:
+    """Read the target of a redirect.
+
+    Args:
+        source: the page that redirects.
+        location: an absolute or a relative URL.
+        rules: the ports and hosts that are allowed.
+
+    Raises:
+        UrlRefused: see `read_url`.
+        AddressRefused: see `read_url`.
+    """
+    # Servers send spaces where %20 belongs.
+    location = location.strip(" ").replace(" ", "%20")
+    if len(location) > MAX_URL_LENGTH or _FORBIDDEN.search(location):
+        raise UrlRefused("The URL of a redirect is not valid")
+    if _SCHEME.match(location):
+        return read_url(location, rules)
+    if location.startswith("//"):
+        return read_url(f"{source.url.scheme}:{location}", rules)
+    try:
+        return read_url(str(source.url.join(URL(location))), rules)
+    except (ValueError, UnicodeError):
+        raise UrlRefused("The URL of a redirect is not valid") from None
 
 
 def read_host(text: str) -> str:
