@@ -28,6 +28,7 @@ from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
 from ragstore_gateway.embeddings.routes import create_embeddings as create_embeddings_route
 from ragstore_gateway.embeddings.routes import embed
 from ragstore_gateway.errors import ModelUnavailable
+from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.health import health, probe_routes
 from ragstore_gateway.keys import GATEWAY_KEYS, GatewayScope
 from ragstore_gateway.knowledge_services import KnowledgeServices
@@ -35,6 +36,8 @@ from ragstore_gateway.secret_references import EnvironmentSource, FileSource, Se
 from ragstore_gateway.settings import PREFIX, Settings
 from ragstore_gateway.store import Store
 from ragstore_gateway.vault import VaultSource
+from ragstore_gateway.web.routes import WEB_ROUTES
+from ragstore_gateway.web.web import Web
 
 SERVICE: Final = Service("ragstore_gateway", __version__, PREFIX, backend="upstream")
 METRICS: Final = request_metrics(SERVICE.name)
@@ -116,17 +119,22 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
 
     Raises:
         KeysError: the file of keys cannot be used.
+        SettingsError: a host or a port of the settings is not valid.
     """
     keys = key_ring(settings)
-    knowledge = KnowledgeServices(settings, store, embeddings)
+    extractor = Extractor.from_settings(settings)
+    knowledge = KnowledgeServices(settings, store, embeddings, extractor)
     chat = Chat(settings, store, embeddings.default, knowledge.retrieval.models)
+    web = Web(settings, chat, extractor, embeddings.default)
     forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
     dependencies = {
         "settings": settings,
         "store": store,
         "embeddings": embeddings,
         "embeddings_upstream": forwarder,
+        "extractor": extractor,
         "chat": chat,
+        "web": web,
         **knowledge.dependencies,
     }
     return SERVICE.litestar(
@@ -135,6 +143,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
             *probe_routes(store, knowledge.database),
             openapi.openapi_document,
             embed,
+            *WEB_ROUTES,
             chat_routes(settings, create_embeddings_route),
             *knowledge.routes,
         ],
@@ -142,7 +151,14 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         GATEWAY_KEYS.roles,
         keys=keys,
         tracing=SERVICE.tracing(),
-        lifespan=[store.running, embeddings.running, knowledge.running, chat.running],
+        lifespan=[
+            store.running,
+            embeddings.running,
+            extractor.running,
+            knowledge.running,
+            chat.running,
+            web.running,
+        ],
         dependencies={
             "embedder": Provide(lambda: embeddings.default, sync_to_thread=False),
             **{name: provided(value) for name, value in dependencies.items()},

@@ -13,7 +13,7 @@ from ragstore.kit.settings import SettingsError
 from ragstore_gateway import __version__, settings
 from ragstore_gateway.ask import ask
 from ragstore_gateway.conversations.commands import audit_commands
-from ragstore_gateway.ingestion.commands import ingest
+from ragstore_gateway.ingest import ingest
 from ragstore_gateway.keys import GATEWAY_KEYS
 from ragstore_gateway.settings import Settings
 

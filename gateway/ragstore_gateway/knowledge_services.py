@@ -12,7 +12,9 @@ from ragstore_gateway.conversations.conversations import Conversations
 from ragstore_gateway.conversations.routes import delete_conversation, get_conversation, list_audit_entries
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
-from ragstore_gateway.ingestion.collections import Collections
+from ragstore_gateway.extraction.extractor import Extractor
+from ragstore_gateway.ingestion import routes as ingestion_routes
+from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.knowledge.assistant import Assistant
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
@@ -31,29 +33,33 @@ class KnowledgeServices:
         settings: the settings.
         store: the gateway's store.
         embeddings: embeds questions and documents.
+        extractor: extracts the texts of documents. It runs as long as this does.
 
     Attributes:
         database: the gateway's state.
         knowledge_bases: the knowledge bases.
         assistants: the assistants.
+        vector_stores: opens collections of vector stores.
+        ingestion: ingests documents.
         vector_stores: opens collections of vectors.
-        collections: the collections of the knowledge bases.
         conversations: what was retrieved for which conversation.
         retrieval: searches of knowledge bases, and assistants as models.
     """
 
-    def __init__(self, settings: Settings, store: Store, embeddings: Embeddings) -> None:
+    def __init__(self, settings: Settings, store: Store, embeddings: Embeddings, extractor: Extractor) -> None:
         self.database = Database.from_settings(settings)
         self.knowledge_bases = Configurations(self.database, "rags", KnowledgeBase)
         self.assistants = Configurations(self.database, "assistants", Assistant)
         self.vector_stores = VectorStores(embeddings.secrets, store.client)
-        self.collections = Collections(self.database, embeddings, self.vector_stores)
+        self.ingestion = Ingestion(
+            settings, self.database, self.knowledge_bases, embeddings, self.vector_stores, extractor
+        )
         self.conversations = Conversations(self.database, settings)
         self.retrieval = RetrievalServices(
             settings,
             self.database,
             embeddings,
-            self.collections,
+            self.ingestion.collections,
             self.knowledge_bases,
             self.assistants,
             self.conversations.record,
@@ -77,6 +83,7 @@ class KnowledgeServices:
         return [
             *self._base_routes.handlers(),
             *self._assistant_routes.handlers(),
+            *ingestion_routes.ROUTES,
             get_conversation,
             delete_conversation,
             list_audit_entries,
@@ -89,6 +96,7 @@ class KnowledgeServices:
             "database": self.database,
             "knowledge_bases": self.knowledge_bases,
             "assistants": self.assistants,
+            "ingestion": self.ingestion,
             "conversations": self.conversations,
         }
 
@@ -102,6 +110,7 @@ class KnowledgeServices:
         async with (
             self.database.running(),
             self.vector_stores.running(),
+            self.ingestion.running(),
             self.conversations.running(),
             self.retrieval.running(),
         ):

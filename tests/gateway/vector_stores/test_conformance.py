@@ -26,7 +26,7 @@ async def test_a_collection_can_be_created_twice(store: VectorStore) -> None:
 async def test_creating_an_existing_collection_with_another_dimension_is_an_error(
     engine: Engine, collection: str
 ) -> None:
-    gateway = await engine.gateway()
+    gateway = await engine.start()
     small = gateway.open(engine.store_type, engine.parameters, collection, DIMENSION)
     large = gateway.open(engine.store_type, engine.parameters, collection, DIMENSION + 1)
     await small.create()
@@ -130,7 +130,7 @@ async def test_concurrent_writes_of_the_same_records_store_each_once(store: Vect
 
 
 async def test_concurrent_creations_create_one_collection(engine: Engine, collection: str) -> None:
-    gateway = await engine.gateway()
+    gateway = await engine.start()
     opened = [gateway.open(engine.store_type, engine.parameters, collection, DIMENSION) for _ in range(4)]
     await asyncio.gather(*(each.create() for each in opened))
     await opened[0].write([record(1)])
