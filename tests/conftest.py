@@ -35,6 +35,7 @@ PROCESS_FIXTURES = frozenset(
         "slow_store_gateway",
         "postgres",
         "database_url",
+        "replicas",
         "embedderless",
         "vector_service",
         "extractor",
