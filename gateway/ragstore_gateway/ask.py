@@ -36,7 +36,7 @@ def ask(question: str, collection: str, top_k: int, model: str, url: str) -> Non
 
 async def _ask(url: str, question: str, collection: str, top_k: int, model: str) -> None:
     async with RemoteGateway(url) as gateway:
-        vector = (await gateway.embed([question]))[0]
+        vector = (await gateway.embed([question], "query"))[0]
         found = await gateway.store.query(collection, vector, top_k=top_k)
         for number, match in enumerate(found.results, 1):
             click.echo(f"[{number}] {match.score:.2f} {match.metadata.get('source', match.id)}: {_excerpt(match.text)}")

@@ -14,7 +14,7 @@ import numpy as np
 from ragstore import settings as store_settings
 from ragstore_client import AsyncClient
 from ragstore_gateway.chat.body import RAG_PREFIX
-from ragstore_gateway.embeddings.embedder import Vectors
+from ragstore_gateway.embeddings.embedder import Kind, Vectors
 from ragstore_gateway.settings import KEY_VARIABLE
 
 T = TypeVar("T")
@@ -98,13 +98,14 @@ class RemoteGateway:
         """Whether the gateway has an upstream."""
         return (await self._health()).upstream.configured
 
-    async def embed(self, texts: Sequence[str]) -> Vectors:
+    async def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
         """Embed texts.
 
         Args:
             texts: the texts.
+            kind: what they are.
         """
-        content = await self._call("POST", "/embed", {"inputs": list(texts)})
+        content = await self._call("POST", "/embed", {"inputs": list(texts), "kind": kind})
         return np.asarray(_decoded(content, _Vectors).vectors, dtype=np.float32)
 
     async def chat(self, question: str, model: str) -> str:

@@ -183,6 +183,25 @@ class Engine:
         return {str(file.relative_to(root)): file.lstat().st_mtime_ns for file in root.rglob("*") if file.is_file()}
 
 
+def built_image(folder: Path, dockerfile: Path = DOCKERFILE, store: str = "") -> Engine:
+    """Build an image of two stages, and set what its last stage sets.
+
+    Args:
+        folder: represents the image's root.
+        dockerfile: the Dockerfile.
+        store: the build argument STORE.
+    """
+    build, image = stages(dockerfile)
+    engine = Engine(folder, store)
+    engine.base_image()
+    engine.build(build)
+    # The COPY of the last stage needs nothing: the environment is in its final folder.
+    engine.environ = {}
+    engine.set(image.value("ENV"))
+    engine.workdir = image.value("WORKDIR")
+    return engine
+
+
 def settings_of_pip() -> dict[str, str]:
     """The machine's settings for package indexes, and its home folder, which has more of them."""
     names = ("HOME", "SSL_CERT_FILE", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")

@@ -10,22 +10,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.deploy.dockerfile import GATEWAY_DOCKERFILE, Engine, stages
+from tests.deploy.dockerfile import GATEWAY_DOCKERFILE, Engine, built_image, stages
 from tests.support.servers import Served, free_port, running
 
-BUILD, IMAGE = stages(GATEWAY_DOCKERFILE)
+IMAGE = stages(GATEWAY_DOCKERFILE)[-1]
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     """The image, built."""
-    engine = Engine(tmp_path_factory.mktemp("image"), store="")
-    engine.base_image()
-    engine.build(BUILD)
-    engine.environ = {}
-    engine.set(IMAGE.value("ENV"))
-    engine.workdir = IMAGE.value("WORKDIR")
-    return engine
+    return built_image(tmp_path_factory.mktemp("image"), GATEWAY_DOCKERFILE)
 
 
 @pytest.fixture(scope="module")

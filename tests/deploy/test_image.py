@@ -16,23 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.dockerfile import Engine, stages
+from tests.deploy.dockerfile import Engine, built_image, stages
 from tests.support.servers import Served, free_port, running
 
-BUILD, IMAGE = stages()
+IMAGE = stages()[-1]
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     """The remote variant, built."""
-    engine = Engine(tmp_path_factory.mktemp("image"), "remote")
-    engine.base_image()
-    engine.build(BUILD)
-    # The COPY of the last stage needs nothing: the environment is in its final folder.
-    engine.environ = {}
-    engine.set(IMAGE.value("ENV"))
-    engine.workdir = IMAGE.value("WORKDIR")
-    return engine
+    return built_image(tmp_path_factory.mktemp("image"), store="remote")
 
 
 @dataclass

@@ -13,27 +13,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("store", ["embedded", "remote"])
-def test_a_load_with_faults_loses_no_document_and_leaks_no_file_or_thread(store: str) -> None:
+def soak(module: str, *options: str) -> str:
+    """Run a soak test, and return its output."""
     run = subprocess.run(
-        [sys.executable, "-m", "tests.soak", "--minutes", "0.12", "--round", "8", "--store", store],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    print(run.stdout, run.stderr)
-    assert run.returncode == 0
-    assert f"{store}: passed" in run.stdout
-    acknowledged = re.search(r"documents sent / acknowledged \| \d+ / (\d+)", run.stdout)
-    assert acknowledged is not None
-    assert int(acknowledged[1]) > 50
-
-
-def test_a_load_with_faults_on_the_gateways_chat_leaves_the_books_correct_and_leaks_nothing() -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.soak.gateway", "--minutes", "0.04", "--round", "3"],
+        [sys.executable, "-m", module, *options],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,
         text=True,
@@ -42,4 +25,18 @@ def test_a_load_with_faults_on_the_gateways_chat_leaves_the_books_correct_and_le
     )
     print(run.stdout, run.stderr)
     assert run.returncode == 0
-    assert run.stdout.rstrip().endswith("passed")
+    return run.stdout
+
+
+@pytest.mark.parametrize("store", ["embedded", "remote"])
+def test_a_load_with_faults_loses_no_document_and_leaks_no_file_or_thread(store: str) -> None:
+    output = soak("tests.soak", "--minutes", "0.12", "--round", "8", "--store", store)
+    assert f"{store}: passed" in output
+    acknowledged = re.search(r"documents sent / acknowledged \| \d+ / (\d+)", output)
+    assert acknowledged is not None
+    assert int(acknowledged[1]) > 50
+
+
+def test_a_load_with_faults_on_the_gateways_chat_leaves_the_books_correct_and_leaks_nothing() -> None:
+    output = soak("tests.soak.gateway", "--minutes", "0.04", "--round", "3")
+    assert output.rstrip().endswith("passed")

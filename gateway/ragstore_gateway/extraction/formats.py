@@ -34,7 +34,7 @@ NAMES: Final[dict[Format, str]] = {
 """The formats, as messages call them."""
 
 EXTENSIONS: Final[dict[str, Format]] = {
-    **dict.fromkeys((".txt", ".text", ".log", ".rst", ".json", ".jsonl", ".xml", ".yaml", ".yml"), "text"),
+    **dict.fromkeys((".txt", ".text", ".rst"), "text"),
     **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd"), "markdown"),
     **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
     **dict.fromkeys((".csv", ".tsv"), "csv"),
@@ -43,3 +43,4 @@ EXTENSIONS: Final[dict[str, Format]] = {
     ".xlsx": "xlsx",
     ".pptx": "pptx",
 }
+"""Extensions of document files. A file with another extension is text if its content is."""

@@ -62,6 +62,7 @@ class TextBuilder:
         self._marked = marked
         self._pieces: list[str] = []
         self._length = 0
+        self._in_table = False
         self._pages: list[Page] = []
         self._page_start: int | None = None
         self._headings: list[Heading] = []
@@ -75,13 +76,15 @@ class TextBuilder:
         self._add(clean(text).strip(), "\n\n")
 
     def row(self, cells: list[str]) -> None:
-        """Add a row of a table as a line, directly after the one before, with tabs between its cells.
+        """Add a row of a table as a line, directly after the row before, with tabs between its cells.
 
         Args:
             cells: the cells; line breaks and tabs in them become spaces, and empty cells at the end are left out.
                 Nothing is added if all are empty.
         """
-        self._add("\t".join(map(one_line, cells)).rstrip(), "\n")
+        if text := "\t".join(map(one_line, cells)).rstrip():
+            self._add(text, "\n" if self._in_table else "\n\n")
+            self._in_table = True
 
     def heading(self, level: int, text: str) -> None:
         """Add a heading, as a paragraph.
@@ -138,4 +141,5 @@ class TextBuilder:
             self._page_start = self._length
         self._pieces.append(text)
         self._length += len(text)
+        self._in_table = False
         check_length(self._length, self._max_characters)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -21,8 +21,17 @@ MaxResults: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="Maximum 
 MinScore: TypeAlias = Annotated[
     float, Meta(ge=0, le=1, description="Minimum relevance of a passage, (1 + cosine) / 2: 0.5 is unrelated.")
 ]
+NAME: Final = r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$"
+"""No control characters, and no space at either end."""
+
 Name: TypeAlias = Annotated[
-    str, Meta(min_length=1, max_length=128, pattern=r"^\S(.*\S)?$", description="Name, unique among those not deleted.")
+    str,
+    Meta(
+        min_length=1,
+        max_length=128,
+        pattern=NAME,
+        description="Name, unique among those not deleted.",
+    ),
 ]
 
 
@@ -34,7 +43,7 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     """
 
     name: Name
-    description: Annotated[str, Meta(max_length=1024, description="What it is about.")] = ""
+    description: Annotated[str, Meta(max_length=1024, description="Its subject, for people.")] = ""
     embedding_provider: Annotated[EmbeddingProvider, Meta(description="Provider of embeddings.")] = "local"
     embedding_parameters: Annotated[
         Parameters, Meta(description="Parameters of the provider. Secrets are references, such as `${env:NAME}`.")
@@ -45,7 +54,9 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     ] = {}
     chunk_strategy: Annotated[ChunkStrategy, Meta(description="Where a text may be split.")] = "recursive"
     chunk_size: Annotated[int, Meta(ge=1, le=100_000, description="Maximum size of a chunk, in units.")] = 512
-    chunk_overlap: Annotated[int, Meta(ge=0, description="What a chunk repeats of the one before, in units.")] = 64
+    chunk_overlap: Annotated[
+        int, Meta(ge=0, description="Maximum size of the part of a chunk that the next one repeats, in units.")
+    ] = 64
     chunk_unit: Annotated[ChunkUnit, Meta(description="Unit of size and overlap.")] = "characters"
     max_results: MaxResults = 5
     min_score: MinScore = 0.6

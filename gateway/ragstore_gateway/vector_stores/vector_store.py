@@ -59,7 +59,8 @@ class VectorStore(Protocol):
     """One collection of chunks of one dimension.
 
     Every method raises a `ServiceError` if the engine fails: `StoreUnavailable` if it does not respond or responds with
-    an error, within the time limit of the store; `SecretUnavailable` if a secret of its parameters cannot be read.
+    an error, within the time limit of the store; `SecretUnavailable` if a secret of its parameters cannot be read. A
+    collection that does not exist is empty: only `write` fails, with `CollectionMissing`.
     """
 
     async def create(self) -> None:
@@ -86,15 +87,16 @@ class VectorStore(Protocol):
 
         Args:
             vector: the vector of the question.
-            limit: maximum number of hits.
+            limit: maximum number of hits; more than `MAX_HITS` count as `MAX_HITS`.
             min_score: minimum relevance.
-            where: filter by metadata, in the store's own language of filters.
+            where: filter by metadata, in the `where` language of ragstore.
 
         Returns:
-            The hits by descending score; equal scores by ascending id.
+            The hits by descending score; equal scores by ascending id. Scores have six decimals.
 
         Raises:
             DimensionMismatch: the vector has another dimension.
+            InvalidRequest: the filter is not one of the language.
         """
 
     async def delete(self, where: Where) -> int:
@@ -105,6 +107,9 @@ class VectorStore(Protocol):
 
         Returns:
             The number of records deleted.
+
+        Raises:
+            InvalidRequest: the filter is not one of the language, or selects everything.
         """
 
     async def count(self, where: Where | None = None) -> int:
@@ -120,3 +125,6 @@ class VectorStore(Protocol):
 
 MAX_BATCH = 256
 """Maximum number of records of one `write` that are stored as a whole."""
+
+MAX_HITS = 1000
+"""Maximum number of hits of one `search`."""

@@ -156,22 +156,27 @@ def keyed(keyed_gateway: tuple[Served, dict[str, str]]) -> Iterator[Any]:
         yield call
 
 
+def plain_client(served: Served) -> httpx.Client:
+    """A plain HTTP client on a gateway."""
+    return httpx.Client(base_url=served.url, timeout=30)
+
+
 @pytest.fixture
 def fresh(fresh_gateway: Served) -> Iterator[httpx.Client]:
     """A plain HTTP client on the gateway without collections."""
-    with httpx.Client(base_url=fresh_gateway.url, timeout=30) as client:
+    with plain_client(fresh_gateway) as client:
         yield client
 
 
 @pytest.fixture
 def http(chat_gateway: Served) -> Iterator[httpx.Client]:
     """A plain HTTP client on the gateway."""
-    with httpx.Client(base_url=chat_gateway.url, timeout=30) as client:
+    with plain_client(chat_gateway) as client:
         yield client
 
 
 @pytest.fixture
 def manual(manual_gateway: Served) -> Iterator[httpx.Client]:
     """A plain HTTP client on the gateway over the manual."""
-    with httpx.Client(base_url=manual_gateway.url, timeout=30) as client:
+    with plain_client(manual_gateway) as client:
         yield client

@@ -7,6 +7,7 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -248,22 +249,45 @@ def test_a_store_that_is_down_means_no_context_with_a_reason(storeless: httpx.Cl
     assert grown(before, samples(storeless), name) == 1
 
 
-def test_the_reason_of_a_failed_retrieval_is_logged_without_the_question(
+async def test_the_reason_of_a_failed_retrieval_is_logged_without_the_question(
     storeless: httpx.Client, storeless_gateway: Served
 ) -> None:
     ask(storeless, "canary-question of a kettle", "rag/m")
-    log = storeless_gateway.log.read_text()
-    assert '"event": "retrieval failed"' in log
+    await wait_until(lambda: '"event": "retrieval failed"' in storeless_gateway.log.read_text(), 20)
+    assert "canary-question" not in storeless_gateway.log.read_text()
+
+
+async def test_while_the_embedding_server_is_down_a_chat_has_no_context_with_a_reason(
+    embedderless: EmbedderlessGateways, upstream: FakeUpstream
+) -> None:
+    client, served = embedderless.lenient, embedderless.served
+    before, logged = samples(client), len(served.log.read_text())
+    response = ask(client, f"{QUESTION} canary-question", "rag/m")
+    assert response.status_code == 200
+    assert response.headers["x-rag-reason"] == "failed"
+    assert response.headers["x-rag-sources"] == "0"
+    assert upstream.last.json["messages"] == [{"role": "user", "content": f"{QUESTION} canary-question"}]
+    assert grown(before, samples(client), 'ragstore_gateway_retrievals_total{outcome="failed"}') == 1
+    await wait_until(lambda: "retrieval failed" in served.log.read_text()[logged:], 20)
+    log = served.log.read_text()[logged:]
+    lines = [json.loads(line) for line in log.splitlines() if "retrieval failed" in line]
+    assert [(line["event"], line["reason"]) for line in lines] == [("retrieval failed", "failed")]
     assert "canary-question" not in log
 
 
+def test_while_the_embedding_server_is_down_a_question_whose_vector_is_cached_has_its_context(
+    embedderless: EmbedderlessGateways,
+) -> None:
+    assert int(ask(embedderless.lenient, QUESTION, "rag/m").headers["x-rag-sources"]) > 0
+
+
 def test_with_the_setting_fail_a_chat_is_503_while_the_embedding_server_is_down(
-    strict: httpx.Client, upstream: FakeUpstream
+    embedderless: EmbedderlessGateways, upstream: FakeUpstream
 ) -> None:
     before = len(upstream.chats())
-    assert error_of(ask(strict, QUESTION, "rag/m"), 503)["code"] == "retrieval_failed"
+    assert error_of(ask(embedderless.strict, QUESTION, "rag/m"), 503)["code"] == "retrieval_failed"
     assert len(upstream.chats()) == before
-    assert ask(strict, QUESTION, "m").status_code == 200
+    assert ask(embedderless.strict, QUESTION, "m").status_code == 200
 
 
 @pytest.mark.process
@@ -326,21 +350,44 @@ def storeless(storeless_gateway: Served) -> Any:
         yield client
 
 
-@pytest.fixture
-def strict(upstream: FakeUpstream, chat_gateway: Served, tmp_path: Path) -> Any:
-    """A client of a gateway whose embedding server does not run, and which rejects chats then."""
-    environ = {
-        "RAGSTORE_URL": chat_gateway.url,
-        "RAGSTORE_GATEWAY_UPSTREAM_URL": upstream.url,
-        "RAGSTORE_GATEWAY_ON_RETRIEVAL_FAILURE": "fail",
-        "EMBEDDER_BASE": f"http://127.0.0.1:{free_port()}",
-        "RAG_TIMEOUT_SECONDS": "2",
-    }
-    with (
-        running(start_gateway(tmp_path, environ, ready=False)) as served,
-        httpx.Client(base_url=served.url, timeout=30) as client,
-    ):
-        yield client
+@dataclass
+class EmbedderlessGateways:
+    """Gateways whose embedding server was killed.
+
+    Attributes:
+        lenient: a client of one that continues without context; it has embedded `QUESTION` before.
+        strict: a client of one that rejects chats then.
+        served: the process of the lenient one.
+    """
+
+    lenient: httpx.Client
+    strict: httpx.Client
+    served: Served
+
+
+@pytest.fixture(scope="module")
+def embedderless(
+    upstream: FakeUpstream, chat_gateway: Served, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EmbedderlessGateways]:
+    """Gateways whose embedding server, another gateway, was killed."""
+    environ = {"RAGSTORE_URL": chat_gateway.url}
+    with running(start_gateway(tmp_path_factory.mktemp("embedder"), environ)) as embedder:
+        environ |= {
+            "RAGSTORE_GATEWAY_UPSTREAM_URL": upstream.url,
+            "EMBEDDER_BASE": embedder.url,
+            "RAG_TIMEOUT_SECONDS": "30",
+        }
+        fail = {"RAGSTORE_GATEWAY_ON_RETRIEVAL_FAILURE": "fail"}
+        with (
+            running(start_gateway(tmp_path_factory.mktemp("lenient"), environ)) as served,
+            running(start_gateway(tmp_path_factory.mktemp("strict"), environ | fail)) as rejecting,
+            httpx.Client(base_url=served.url, timeout=60) as lenient,
+            httpx.Client(base_url=rejecting.url, timeout=60) as strict,
+        ):
+            assert int(ask(lenient, QUESTION, "rag/m").headers["x-rag-sources"]) > 0
+            embedder.process.kill()
+            embedder.process.wait()
+            yield EmbedderlessGateways(lenient, strict, served)
 
 
 @pytest.fixture(scope="module")

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Final, Self
 
 from ragstore_gateway import __version__
+from ragstore_gateway.web.fetching.addresses import AddressCheck, is_public
 
 DEFAULT_PORTS: Final = frozenset({80, 443})
 
 USER_AGENT: Final = f"ragstore-gateway/{__version__}"
 """Sent with each request. Groups of a robots.txt for `ragstore-gateway` apply to it."""
+
+
+_ENTRY: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]{1,5}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,18 @@ class AllowedHosts:
         Raises:
             ValueError: one has another form.
         """
-        raise NotImplementedError
+        hosts: set[str] = set()
+        endpoints: set[tuple[str, int]] = set()
+        for entry in filter(None, map(str.strip, entries)):
+            found = _ENTRY.fullmatch(entry)
+            if found is None:
+                raise ValueError("not a host, or a host and a port")
+            host = _normalized((found[1] or found[2]).lower())
+            if found[3] is None:
+                hosts.add(host)
+            else:
+                endpoints.add((host, int(found[3])))
+        return cls(frozenset(hosts), frozenset(endpoints))
 
     def allows(self, host: str, port: int, ports: frozenset[int]) -> bool:
         """Whether a host is allowed on a port.
@@ -63,6 +80,7 @@ class FetchRules:
         allowed: hosts that may have addresses of an inner network.
         robots: whether robots.txt is honoured.
         user_agent: sent with each request.
+        address_check: which addresses a host may have that is not among the allowed ones.
     """
 
     timeout_seconds: float = 15.0
@@ -74,3 +92,15 @@ class FetchRules:
     allowed: AllowedHosts = AllowedHosts()
     robots: bool = True
     user_agent: str = USER_AGENT
+    address_check: AddressCheck = is_public
+
+
+def _normalized(host: str) -> str:
+    """An address in its usual form; a name without a dot at the end.
+
+    Raises:
+        ValueError: it is an address that is not valid.
+    """
+    if ":" in host or host.rpartition(".")[2].isdigit():
+        return str(ip_address(host))
+    return host.removesuffix(".")
