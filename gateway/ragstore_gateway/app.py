@@ -36,6 +36,8 @@ from ragstore_gateway.secret_references import EnvironmentSource, FileSource, Se
 from ragstore_gateway.settings import PREFIX, Settings
 from ragstore_gateway.store import Store
 from ragstore_gateway.vault import VaultSource
+from ragstore_gateway.web.routes import WEB_ROUTES
+from ragstore_gateway.web.web import Web
 
 SERVICE: Final = Service("ragstore_gateway", __version__, PREFIX, backend="upstream")
 METRICS: Final = request_metrics(SERVICE.name)
@@ -117,12 +119,14 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
 
     Raises:
         KeysError: the file of keys cannot be used.
+        SettingsError: a host or a port of the settings is not valid.
     """
     keys = key_ring(settings)
     extractor = Extractor.from_settings(settings)
-    chat = Chat(settings, store, embeddings.default)
+    knowledge = KnowledgeServices(settings, store, embeddings, extractor)
+    chat = Chat(settings, store, embeddings.default, knowledge.retrieval.models)
+    web = Web(settings, chat, extractor, embeddings.default)
     forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
-    knowledge = KnowledgeServices(settings, store, embeddings)
     dependencies = {
         "settings": settings,
         "store": store,
@@ -130,6 +134,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         "embeddings_upstream": forwarder,
         "extractor": extractor,
         "chat": chat,
+        "web": web,
         **knowledge.dependencies,
     }
     return SERVICE.litestar(
@@ -138,6 +143,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
             *probe_routes(store, knowledge.database),
             openapi.openapi_document,
             embed,
+            *WEB_ROUTES,
             chat_routes(settings, create_embeddings_route),
             *knowledge.routes,
         ],
@@ -145,7 +151,14 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         GATEWAY_KEYS.roles,
         keys=keys,
         tracing=SERVICE.tracing(),
-        lifespan=[store.running, embeddings.running, extractor.running, knowledge.running, chat.running],
+        lifespan=[
+            store.running,
+            embeddings.running,
+            extractor.running,
+            knowledge.running,
+            chat.running,
+            web.running,
+        ],
         dependencies={
             "embedder": Provide(lambda: embeddings.default, sync_to_thread=False),
             **{name: provided(value) for name, value in dependencies.items()},

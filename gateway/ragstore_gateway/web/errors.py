@@ -1,10 +1,10 @@
-"""The errors of fetching. No detail has a part of a URL, a header or a page."""
+"""The errors of the web. No detail has a part of a URL, a header or a page."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from ragstore.kit.errors import ServiceError
+from ragstore.kit.errors import Conflict, ServiceError
 
 
 class FetchError(ServiceError, abstract=True):
@@ -65,3 +65,68 @@ class ResponseInvalid(FetchError):
 
     status: ClassVar[int] = 502
     title: ClassVar[str] = "Response invalid"
+
+
+class PageUnavailable(FetchError):
+    """The site responded with the status of an error."""
+
+    status: ClassVar[int] = 502
+    title: ClassVar[str] = "Page unavailable"
+
+
+class SearchNotConfigured(ServiceError):
+    """There is no search engine."""
+
+    status: ClassVar[int] = 501
+    title: ClassVar[str] = "Search not configured"
+
+
+class SearchFailed(ServiceError):
+    """The search engine cannot be reached, or its response is an error or of another form."""
+
+    status: ClassVar[int] = 502
+    title: ClassVar[str] = "Search failed"
+
+
+class SearchTimeout(ServiceError):
+    """The search engine did not respond in time."""
+
+    status: ClassVar[int] = 504
+    title: ClassVar[str] = "Search timed out"
+
+
+class SearchBusy(ServiceError):
+    """The search engine is at its limit."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "Search engine busy"
+    retry_after = 10
+
+
+class SummaryFailed(ServiceError):
+    """The model server responded with an error, or without a summary."""
+
+    status: ClassVar[int] = 502
+    title: ClassVar[str] = "Summary failed"
+
+
+class ModelBusy(ServiceError):
+    """The model server is at its limit.
+
+    Args:
+        detail: one sentence for the caller.
+        seconds: when it accepts requests again.
+    """
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "Model server busy"
+
+    def __init__(self, detail: str, seconds: int = 1) -> None:
+        super().__init__(detail)
+        self.retry_after = seconds
+
+
+class OtherEmbeddingModel(Conflict):
+    """The collection holds vectors of another model than the gateway's."""
+
+    title: ClassVar[str] = "Other embedding model"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from multidict import CIMultiDictProxy
 
@@ -54,3 +55,7 @@ class Fetched:
     def text(self) -> str:
         """The body as text. Bytes that its encoding does not have become U+FFFD."""
         return self.body.decode(self.charset or "utf-8", "replace").removeprefix("\ufeff")
+
+    def without_body(self) -> Self:
+        """The same response without its body, to be kept."""
+        return replace(self, body=b"")
