@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import structlog
@@ -124,22 +122,17 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         SettingsError: a host or a port of the settings is not valid.
     """
     keys = key_ring(settings)
-    chat = Chat(settings, store, embeddings.default)
     extractor = Extractor.from_settings(settings)
-
-    @asynccontextmanager
-    async def extracting(_: object) -> AsyncIterator[None]:
-        async with extractor.running():
-            yield
-
+    knowledge = KnowledgeServices(settings, store, embeddings, extractor)
+    chat = Chat(settings, store, embeddings.default, knowledge.retrieval.models)
     web = Web(settings, chat, extractor, embeddings.default)
     forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
-    knowledge = KnowledgeServices(settings, store, embeddings)
     dependencies = {
         "settings": settings,
         "store": store,
         "embeddings": embeddings,
         "embeddings_upstream": forwarder,
+        "extractor": extractor,
         "chat": chat,
         "web": web,
         **knowledge.dependencies,
@@ -158,7 +151,14 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         GATEWAY_KEYS.roles,
         keys=keys,
         tracing=SERVICE.tracing(),
-        lifespan=[store.running, embeddings.running, knowledge.running, chat.running, extracting, web.running],
+        lifespan=[
+            store.running,
+            embeddings.running,
+            extractor.running,
+            knowledge.running,
+            chat.running,
+            web.running,
+        ],
         dependencies={
             "embedder": Provide(lambda: embeddings.default, sync_to_thread=False),
             **{name: provided(value) for name, value in dependencies.items()},

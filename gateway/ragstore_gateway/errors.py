@@ -121,6 +121,26 @@ class ConfigurationNotFound(NotFound):
     """There is no knowledge base or assistant of this id and version, or it is deleted."""
 
 
+class DocumentNotFound(NotFound):
+    """The knowledge base has no document of this name."""
+
+
+class IngestionNotFound(NotFound):
+    """The knowledge base has no ingestion of this id."""
+
+
+class IngestionEnded(Conflict):
+    """An ingestion that has ended cannot be cancelled."""
+
+
+class QueueFull(ServiceError):
+    """Too many ingestions have not ended."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "Queue full"
+    retry_after = 10
+
+
 class NameTaken(Conflict):
     """Another knowledge base or assistant, which is not deleted, has the name."""
 
@@ -157,6 +177,17 @@ class AuditUnavailable(ServiceError):
     status: ClassVar[int] = 503
     title: ClassVar[str] = "Audit unavailable"
     retry_after = 1
+
+
+class AuditDamaged(ServiceError):
+    """An entry of the audit ledger cannot be read, because the database was changed."""
+
+    status: ClassVar[int] = 500
+    title: ClassVar[str] = "Audit ledger damaged"
+
+
+class ConversationNotFound(NotFound):
+    """There is no conversation of the requested id, or it has no steps that the key may see."""
 
 
 class TokenRateExceeded(ServiceError):

@@ -102,6 +102,9 @@ class RecordedStructs(StructSchemas):
 TAGS: Final = {
     "chat": "OpenAI's chat API.",
     "embeddings": "Vectors of texts.",
+    "conversations": "What was retrieved for which conversation, and the audit ledger.",
+    "knowledge bases": "Versioned configurations of knowledge bases.",
+    "assistants": "Versioned configurations of assistants.",
     "web": "Texts, search and summaries of web pages.",
     "service": "Service info and health.",
 }

@@ -69,6 +69,12 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         extraction_concurrency: maximum number of such processes, and of documents that are extracted concurrently.
         max_document_bytes: largest document; a larger one is 413.
         max_document_text_characters: maximum number of characters of a document's text; a longer one is 413.
+        max_document_chunks: maximum number of chunks of a document; the ingestion of one with more fails.
+        ingestion_concurrency: maximum number of documents that one process ingests concurrently.
+        ingestion_max_waiting: maximum number of ingestions that have not ended, of all replicas; more are 503.
+        ingestion_retry_seconds: how long an ingestion repeats a call while a provider or a vector store is unavailable.
+        ingestion_lease_seconds: time after which the other replicas continue the ingestions of one that has ended.
+        ingestion_retention_days: how long the state of an ingestion is kept after its end.
         secrets_path: folder of the files that `${file:PATH}` refers to; empty means that there are none.
         secret_variables: patterns of the variables that `${env:NAME}` may refer to, separated by commas. Variables that
             begin with `RAGSTORE_` are never among them.
@@ -135,6 +141,12 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     extraction_concurrency: Count = 2
     max_document_bytes: Count = 50 * 1024 * 1024
     max_document_text_characters: Count = 10_000_000
+    max_document_chunks: Count = 50_000
+    ingestion_concurrency: Count = 8
+    ingestion_max_waiting: Count = 10_000
+    ingestion_retry_seconds: Annotated[float, Meta(ge=0)] = 600.0
+    ingestion_lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 15.0
+    ingestion_retention_days: Annotated[float, Meta(ge=0)] = 7.0
     secrets_path: str = ""
     secret_variables: str = "*"  # noqa: S105  # patterns of names
     allow_literal_secrets: bool = False
@@ -180,6 +192,11 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     keep_contexts: bool = False
     retention_days: Annotated[float, Meta(gt=0, le=36_500)] = 30.0
     audit_required: bool = False
+
+    @property
+    def allowed_http_call_hosts(self) -> list[str]:
+        """The hosts that the httpCalls of assistants may call."""
+        return [entry.strip() for entry in self.http_call_hosts.split(",") if entry.strip()]
 
     @property
     def collections(self) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragstore_client import BadRequest, Client, Conflict, InvalidInput, NewDocument, NotFound
+from ragstore_client import BadRequest, Client, Conflict, InvalidInput, NewDocument, NotFound, Scalar, Where
 
 
 def test_a_created_collection_is_returned(client: Client, archive_name: str) -> None:
@@ -94,6 +94,24 @@ def test_metadata_values_are_distinct_and_sorted(client: Client, client_collecti
     values = client.metadata_values(client_collection, "part")
     assert (values.field, values.values, values.count) == ("part", ["a", "b"], 2)
     assert client.metadata_values(client_collection, "part", limit=1).values == ["a"]
+
+
+def test_typed_metadata_values_select_the_documents_that_have_them(client: Client, client_collection: str) -> None:
+    metadata: list[dict[str, Scalar]] = [{"page": 10}, {"page": 9}, {"page": "9"}, {"page": True}, {"page": 2.5}]
+    client.upsert_documents(
+        client_collection,
+        [
+            NewDocument(id=str(number), text="x", embedding=[1.0, 0.0], metadata=one)
+            for number, one in enumerate(metadata)
+        ],
+    )
+    found = client.metadata_values(client_collection, "page", typed=True)
+    assert found.typed_values == [True, 2.5, 9, 10, "9"]
+    assert client.metadata_values(client_collection, "page").typed_values is None
+    for value in found.typed_values or []:
+        where: Where = {"page": value}
+        selected = client.list_documents(client_collection, where=where).documents
+        assert [document.metadata["page"] for document in selected] == [value]
 
 
 def test_info_health_and_probes_are_returned(client: Client) -> None:

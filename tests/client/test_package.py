@@ -117,7 +117,7 @@ CALLS: list[Call[object]] = [
     _calls.get_collection("abc"),
     _calls.update_metadata("abc", {}, merge=True),
     _calls.delete_collection("abc"),
-    _calls.metadata_values("abc", "field", limit=1),
+    _calls.metadata_values("abc", "field", limit=1, typed=True),
     _calls.add_documents("abc", b""),
     _calls.upsert_documents("abc", _calls.encode_documents([NewDocument(id="a", text="x", embedding=[1.0])])),
     _calls.list_documents("abc", DocumentFilter(include_embeddings=True), limit=1, offset=1, total=False),

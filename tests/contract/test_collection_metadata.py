@@ -161,6 +161,19 @@ def test_metadata_values_are_strings(http: httpx.Client, collection: str) -> Non
     assert values(http, collection, field="field").json()["values"] == ["1", "2.5", "in", "list", "text", "true"]
 
 
+def test_typed_metadata_values_have_their_types_beside_the_texts(http: httpx.Client, collection: str) -> None:
+    mixed = [10, 9, 2.5, True, "9", ["in", "list"]]
+    add(http, collection, *(document(f"{index}", field=value) for index, value in enumerate(mixed)))
+
+    found = values(http, collection, field="field", typed="true")
+
+    assert found.text.endswith(
+        '"values":["10","2.5","9","in","list","true"],"count":6,"typed_values":[true,2.5,9,10,"9","in","list"]}'
+    )
+    limited = values(http, collection, field="field", typed="true", limit=2).json()
+    assert (limited["values"], limited["typed_values"]) == (["10", "2.5"], [True, 2.5])
+
+
 def test_metadata_values_can_be_limited(http: httpx.Client, collection: str) -> None:
     add(http, collection, *(document(letter, letter=letter) for letter in "dcba"))
 

@@ -128,6 +128,9 @@ describe("5,000 documents", () => {
   test("metadata values", async () => {
     assert.deepEqual((await client.metadataValues(name, "layer")).values, ["chunk", "section"]);
     assert.equal((await client.metadataValues(name, "page_number", { limit: 7 })).count, 7);
+    const typed = (await client.metadataValues(name, "page_number", { limit: 3, typed: true })).typed_values ?? [];
+    assert.equal(typed.length, 3);
+    assert.ok(typed.every((value) => typeof value === "number"));
   });
 
   test("queries", async () => {

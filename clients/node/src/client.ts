@@ -150,11 +150,11 @@ export class Client {
     return await collections.deleteCollection(this.#core, name, options);
   }
 
-  /** List the distinct values of a metadata field as strings, sorted. */
+  /** List the distinct values of a metadata field as strings, sorted; with `typed` also with their types, for filters. */
   async metadataValues(
     collection: string,
     field: string,
-    options?: { limit?: number | undefined } & CallOptions,
+    options?: collections.MetadataValuesOptions & CallOptions,
   ): Promise<types.MetadataValues> {
     return await collections.metadataValues(this.#core, collection, field, options);
   }

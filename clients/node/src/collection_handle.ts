@@ -1,6 +1,7 @@
 /** A collection of a client, so that its name is given once. */
 
 import type { Client } from "./client.js";
+import type { MetadataValuesOptions } from "./collections.js";
 import type { BatchOptions } from "./queries.js";
 import type { GetDocumentOptions, UpdateOptions } from "./documents.js";
 import type { Documents, IngestOptions } from "./ingest.js";
@@ -51,7 +52,7 @@ export class CollectionHandle {
   /** See `Client.metadataValues`. */
   async metadataValues(
     field: string,
-    options?: { limit?: number | undefined } & CallOptions,
+    options?: MetadataValuesOptions & CallOptions,
   ): Promise<types.MetadataValues> {
     return await this.#client.metadataValues(this.name, field, options);
   }

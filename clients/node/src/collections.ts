@@ -30,6 +30,14 @@ export interface ListCollectionsOptions {
   counts?: boolean | undefined;
 }
 
+/** The values of a metadata field to list. */
+export interface MetadataValuesOptions {
+  /** Maximum number of values; all by default. */
+  limit?: number | undefined;
+  /** Whether to return the values with their types, too, as a filter needs them. */
+  typed?: boolean | undefined;
+}
+
 /** How collections are iterated over. */
 export interface IterCollectionsOptions {
   /** Number of collections in a request: 100 by default. */
@@ -168,9 +176,13 @@ export async function metadataValues(
   core: Core,
   name: string,
   field: string,
-  options?: { limit?: number | undefined } & CallOptions,
+  options?: MetadataValuesOptions & CallOptions,
 ): Promise<MetadataValues> {
-  const { call, own } = parseOptions<{ limit?: number }>("metadataValues", options as { limit?: number } & CallOptions, { limit: true });
+  const { call, own } = parseOptions<{ limit?: number; typed?: boolean }>(
+    "metadataValues",
+    options as { limit?: number; typed?: boolean } & CallOptions,
+    { limit: true, typed: true },
+  );
   const params = { path: collectionPath(name), query: { field, ...own } };
   return await core.send(
     (api, init) => api.GET("/collections/{collection_name}/metadata-values", { ...init, params }),

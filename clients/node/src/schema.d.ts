@@ -750,6 +750,8 @@ export interface components {
             values: string[];
             /** @description Number of values in this response. */
             count: number;
+            /** @description The same values with their types, for filters, if the request has `typed`: booleans, numbers, strings, each sorted. The number 1 and the text 1 are two values here. */
+            typed_values?: (string | number | boolean)[];
         };
         /**
          * MultiQueryRequest
@@ -2055,6 +2057,8 @@ export interface operations {
                 field: string;
                 /** @description Maximum number of values; all if absent. */
                 limit?: number;
+                /** @description Whether to return `typed_values`, too. */
+                typed?: boolean;
             };
             header?: never;
             path: {

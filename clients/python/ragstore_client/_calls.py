@@ -131,9 +131,9 @@ def delete_collection(name: str) -> Call[models.CollectionDeleted]:
     return Call("DELETE", _collection_path(name), json_decoder(models.CollectionDeleted), result_if_gone=deleted)
 
 
-def metadata_values(name: str, field: str, *, limit: int | None) -> Call[models.MetadataValues]:
+def metadata_values(name: str, field: str, *, limit: int | None, typed: bool) -> Call[models.MetadataValues]:
     """`GET /collections/{collection_name}/metadata-values`."""
-    params = _params(field=field, limit=limit)
+    params = _params(field=field, limit=limit, typed="true" if typed else None)
     path = _collection_path(name) + "/metadata-values"
     return Call("GET", path, json_decoder(models.MetadataValues), params=params)
 

@@ -172,11 +172,14 @@ class MetadataValues(msgspec.Struct, frozen=True):
         field: the field.
         values: its values, sorted, as strings.
         count: number of values.
+        typed_values: the values with their types, for filters, if they were requested with `typed=True`; None
+            otherwise. Booleans come first, then numbers, then strings, each sorted.
     """
 
     field: str
     values: list[str]
     count: int
+    typed_values: list[Scalar] | None = None
 
 
 class WriteResult(msgspec.Struct, frozen=True):

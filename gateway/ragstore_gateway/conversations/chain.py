@@ -164,12 +164,8 @@ class ChainCheck:
             self._add(expected.count, "the ledger had another entry here: it was rewritten up to this one or further")
 
     def _check_fields(self, entry: ChainedEntry, columns: Mapping[str, Any]) -> None:
-        try:
-            fields = json.loads(entry.body)
-            is_canonical = isinstance(fields, dict) and canonical(fields) == entry.body
-        except ValueError:
-            is_canonical = False
-        if not is_canonical:
+        fields = _fields(entry.body)
+        if fields is None:
             self._add(entry.sequence, "its content is not canonical JSON: it was changed")
             return
         if fields.get("sequence") != entry.sequence:
@@ -190,3 +186,12 @@ def _gap(expected: int, found: int) -> str:
         return f"entry {expected} was expected: this one is a repetition, or out of order"
     missing = f"entry {expected} is" if found == expected + 1 else f"entries {expected} to {found - 1} are"
     return f"{missing} missing before it"
+
+
+def _fields(body: str) -> dict[str, Any] | None:
+    """The fields of an entry; None if its body is not canonical JSON."""
+    try:
+        fields: object = json.loads(body)
+    except ValueError:
+        return None
+    return fields if isinstance(fields, dict) and canonical(fields) == body else None

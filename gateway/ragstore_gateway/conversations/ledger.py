@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from sqlalchemy import Row, Select, select, text
@@ -26,6 +26,9 @@ _COLUMNS: Final = (
     AuditEntryRow.body,
     AuditEntryRow.hash,
 )
+
+
+_Row: TypeAlias = Row[int, str, str, datetime, str, str]
 
 
 class LedgerDamaged(Exception):
@@ -129,11 +132,14 @@ class Ledger:
         async with self._database.reading() as session:
             return [_chained(row) for row in await session.execute(query)]
 
-    async def entries(self) -> AsyncIterator[ChainedEntry]:
-        """All entries of one state of the ledger, in order."""
+    async def export(self) -> AsyncIterator[ChainedEntry | Head]:
+        """All entries of one state of the ledger, in order, and then its head if it has one."""
         async with self._snapshot() as session:
+            head = await _head(session)
             async for row in _rows(session):
                 yield _chained(row)
+        if head is not None:
+            yield head
 
     async def verify(self, expected: Head | None = None) -> ChainCheck:
         """Check the chain, in one state of the ledger.
@@ -168,7 +174,7 @@ async def _head(session: AsyncSession) -> Head | None:
     return None if row is None else Head(row.count, row.hash)
 
 
-async def _rows(session: AsyncSession) -> AsyncIterator[Row[Any]]:
+async def _rows(session: AsyncSession) -> AsyncIterator[_Row]:
     after = -(2**63)
     while True:
         page = (await session.execute(_page(after, PAGE))).all()
@@ -179,9 +185,9 @@ async def _rows(session: AsyncSession) -> AsyncIterator[Row[Any]]:
         after = page[-1].sequence
 
 
-def _page(after: int, limit: int) -> Select[Any]:
+def _page(after: int, limit: int) -> Select[int, str, str, datetime, str, str]:
     return select(*_COLUMNS).where(AuditEntryRow.sequence > after).order_by(AuditEntryRow.sequence).limit(limit)
 
 
-def _chained(row: Row[Any]) -> ChainedEntry:
+def _chained(row: _Row) -> ChainedEntry:
     return ChainedEntry(row.sequence, row.body, row.hash)

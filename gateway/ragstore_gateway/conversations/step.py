@@ -63,6 +63,11 @@ class TaskTrace(Struct, frozen=True, kw_only=True):
     http_call: HttpCallTrace | None = None
     context: str = ""
 
+    @property
+    def searches(self) -> bool:
+        """Whether the task searches anything."""
+        return bool(self.knowledge_bases) or self.http_call is not None
+
 
 class Step(Struct, frozen=True, kw_only=True):
     """One request of a conversation.

@@ -73,6 +73,17 @@ def model_folder() -> Path:
     return Path(spec.origin).parent
 
 
+def without_cache(tokenizer: Tokenizer) -> Tokenizer:
+    """Disable a tokenizer's cache, which has no public option (github.com/huggingface/tokenizers/issues/1680).
+
+    With tokenizers 0.23.3 each thread caches 10,000 words, and each text is one word to this model, since it has no
+    pre-tokenizer: texts of 120 characters took 49 MiB for each of up to 36 threads, outside of the embedding cache's
+    limit. Repeated texts are found in the embedding cache. The dependency is capped below 0.24.
+    """
+    tokenizer.model._resize_cache(0)
+    return tokenizer
+
+
 class BuiltinEmbedder:
     """Embeds texts in this process.
 
@@ -88,7 +99,7 @@ class BuiltinEmbedder:
     def __init__(self, folder: Path | None = None) -> None:
         folder = folder or model_folder()
         self._tokens: Vectors = load(_verified(folder, WEIGHTS))["embedding.weight"].astype(np.float32)
-        self._tokenizer = Tokenizer.from_buffer(_verified(folder, TOKENIZER))
+        self._tokenizer = without_cache(Tokenizer.from_buffer(_verified(folder, TOKENIZER)))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
 

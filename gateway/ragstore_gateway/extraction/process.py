@@ -5,6 +5,7 @@ It reads requests from its standard input and writes responses to its standard o
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import os
@@ -28,7 +29,7 @@ _NO_NEW_PRIVILEGES: Final = 38
 _XML_NO_MEMORY: Final = 2
 """libxml2's error code when memory is exhausted."""
 
-_GRACE_SECONDS: Final = 5
+_GRACE_SECONDS: Final = 2
 
 
 def main() -> None:
@@ -98,7 +99,8 @@ def _restrict(memory_bytes: int) -> None:
         if os.getppid() != parent:
             os._exit(0)
         # If the container is out of memory, the kernel kills this process rather than the gateway.
-        Path("/proc/self/oom_score_adj").write_text("1000")
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     # No file is written; a core file would have content.
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))

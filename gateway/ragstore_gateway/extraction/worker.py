@@ -89,6 +89,11 @@ class Worker:
         return worker
 
     @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
+    @property
     def alive(self) -> bool:
         """Whether the process runs."""
         return self._process.returncode is None

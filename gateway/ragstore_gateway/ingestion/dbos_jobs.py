@@ -16,6 +16,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -75,6 +76,8 @@ class DbosJobs:
         self._is_launched = False
         self._stopping = threading.Event()
         self._futures: dict[str, concurrent.futures.Future[Any]] = {}
+        self._cancelled: set[str] = set()
+        self._interrupted: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._renewal: asyncio.Task[None] | None = None
         self._workflow: Any = None
@@ -98,6 +101,10 @@ class DbosJobs:
             if self._is_launched:
                 await self._hand_over()
             self._calls.shutdown(wait=False, cancel_futures=True)
+
+    async def load(self) -> None:
+        """Load DBOS, which takes half a second, so that the first job does not wait for it."""
+        await self._call(import_module, "dbos")
 
     async def launch(self) -> None:
         """Launch the engine, if it does not run."""
@@ -128,6 +135,7 @@ class DbosJobs:
         """Cancel the current step of a job; see `Jobs`."""
         future = self._futures.get(job_id)
         if future is not None:
+            self._cancelled.add(job_id)
             future.cancel()
 
     async def resume(self, executor_id: str) -> int:
@@ -159,7 +167,11 @@ class DbosJobs:
 
         _configure_logging()
         DBOS(config=self._config())
-        self._workflow = DBOS.workflow(name=WORKFLOW)(self._run)
+
+        def job(job_id: str) -> None:
+            self._body(job_id, _DbosSteps(self, job_id))
+
+        self._workflow = DBOS.workflow(name=WORKFLOW)(job)
         DBOS.listen_queues([QUEUE])
         DBOS.launch()
         DBOS.register_queue(
@@ -203,11 +215,7 @@ class DbosJobs:
         with SetWorkflowID(job_id), SetEnqueueOptions(queue_partition_key=lane):
             DBOS.enqueue_workflow(QUEUE, self._workflow, job_id)
 
-    def _run(self, job_id: str) -> None:
-        """The workflow: the work of a job, in a thread of DBOS."""
-        self._body(job_id, _DbosSteps(self, job_id))
-
-    def step(self, job_id: str, work: Callable[[], Awaitable[T]]) -> T | None:
+    def step(self, job_id: str, work: Callable[[], Awaitable[T | None]]) -> T | None:
         """Run the work of a step in the event loop, and wait for it.
 
         Args:
@@ -220,10 +228,10 @@ class DbosJobs:
         Raises:
             JobInterrupted: this process stops, or another one may have taken over the job.
         """
-        self._check()
+        self._check(job_id)
         assert self._loop is not None  # noqa: S101  # jobs run while the application does
 
-        async def run() -> T:
+        async def run() -> T | None:
             return await work()
 
         future = asyncio.run_coroutine_threadsafe(run(), self._loop)
@@ -231,13 +239,17 @@ class DbosJobs:
         try:
             return future.result()
         except concurrent.futures.CancelledError:
-            self._check()
-            return None
+            if job_id in self._cancelled:
+                return None
+            self._interrupted.add(job_id)
+            raise JobInterrupted from None
         finally:
             del self._futures[job_id]
+            self._cancelled.discard(job_id)
 
-    def _check(self) -> None:
+    def _check(self, job_id: str) -> None:
         if self._stopping.is_set() or not self._leases.is_valid:
+            self._interrupted.add(job_id)
             raise JobInterrupted
 
     async def _keep_lease(self) -> None:
@@ -245,12 +257,21 @@ class DbosJobs:
         while True:
             try:
                 await self._leases.renew()
+                await self._continue_interrupted()
                 await self._take_over()
             except DatabaseUnavailable as error:
                 _log.warning("lease not renewed", error=error.cause)
             if not self._leases.is_valid:
                 self._interrupt()
             await asyncio.sleep(self._leases.seconds / 3)
+
+    async def _continue_interrupted(self) -> None:
+        """Continue the jobs that this process interrupted while it could not renew its lease."""
+        interrupted, self._interrupted = self._interrupted, set()
+        if interrupted:
+            from dbos import DBOS
+
+            await self._call(_resume, DBOS, self._leases.owner, interrupted)
 
     async def _take_over(self) -> None:
         for owner in await self._leases.expired():
@@ -305,11 +326,18 @@ class _DbosSteps:
         self._jobs = jobs
         self._job_id = job_id
 
-    def run(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+    def run(self, name: str, work: Callable[[], Awaitable[T | None]]) -> T | None:
         """Run a step; see `Steps`."""
         from dbos import DBOS
 
-        return DBOS.run_step({"name": name}, self._jobs.step, self._job_id, work)  # type: ignore[return-value]
+        def run() -> T | None:
+            return self._jobs.step(self._job_id, work)
+
+        return DBOS.run_step({"name": name}, run)
+
+    def prepare(self, work: Callable[[], Awaitable[T | None]]) -> None:
+        """Run work that is not recorded; see `Steps`."""
+        self._jobs.step(self._job_id, work)
 
 
 def _owners(engine: Any) -> set[str]:
@@ -318,15 +346,16 @@ def _owners(engine: Any) -> set[str]:
     return {workflow.executor_id for workflow in found if workflow.executor_id}
 
 
-def _resume(engine: Any, executor_id: str) -> int:
+def _resume(engine: Any, executor_id: str, chosen: set[str] | None = None) -> int:
     """Put the jobs of a process back in the queue.
 
     Args:
         engine: `DBOS`, or a `DBOSClient`.
         executor_id: the process.
+        chosen: ids of jobs; None for all of the process.
     """
     found = engine.list_workflows(status="PENDING", executor_id=executor_id, load_input=False, load_output=False)
-    ids = [workflow.workflow_id for workflow in found]
+    ids = [each.workflow_id for each in found if chosen is None or each.workflow_id in chosen]
     if ids:
         engine.resume_workflows(ids, queue_name=QUEUE)
     return len(ids)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
-T = TypeVar("T", str, int, bool, None)
+T = TypeVar("T", bound=str | int | bool | None)
 """The outcome of a step. The job engine stores it, so it is small and never content."""
 
 JobState: TypeAlias = Literal["unknown", "queued", "running", "ended"]
@@ -17,7 +17,7 @@ class Steps(Protocol):
     The steps of a job, and their names, depend on nothing but the outcomes of earlier steps.
     """
 
-    def run(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+    def run(self, name: str, work: Callable[[], Awaitable[T | None]]) -> T | None:
         """Run a step, from the job's thread.
 
         Args:
@@ -26,7 +26,14 @@ class Steps(Protocol):
                 killed, so it must be idempotent.
 
         Returns:
-            The outcome of the work, or of the run that ended.
+            The outcome of the work, or of the run that ended; None if it was cancelled.
+        """
+
+    def prepare(self, work: Callable[[], Awaitable[T | None]]) -> None:
+        """Run work each time that the job begins or is resumed.
+
+        Args:
+            work: the work, as of a step.
         """
 
 

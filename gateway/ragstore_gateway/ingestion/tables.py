@@ -81,9 +81,10 @@ class IngestionRow(Base):
     """Whether the document has this content already."""
     targets: Mapped[list[Any]]
     """The collections that chunks are being written to."""
-    written: Mapped[list[Any]]
-    """The collections that all chunks were written to."""
+    written: Mapped[dict[str, Any]]
+    """The collections that all chunks were written to, with the number of chunks."""
     chunks: Mapped[int]
+    """The number of chunks to embed; when it has ended, the number of the document's chunks."""
     chunks_embedded: Mapped[int]
     media_type: Mapped[str] = mapped_column(String(255))
     bytes: Mapped[int] = mapped_column(BigInteger)
@@ -149,6 +150,7 @@ class CollectionDocumentRow(Base):
         String(ID_LENGTH), ForeignKey("document.id", ondelete="CASCADE"), primary_key=True, index=True
     )
     revision: Mapped[str] = mapped_column(String(ID_LENGTH))
+    chunks: Mapped[int]
 
 
 class RemovalRow(Base):

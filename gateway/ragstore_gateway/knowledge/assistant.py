@@ -15,10 +15,16 @@ MAX_WORKFLOW: Final = 100
 MAX_TASKS: Final = 100
 MAX_HTTP_CALLS: Final = 100
 
+SHORT_NAME: Final = r"^[A-Za-z0-9_-]+$"
+HEADER_NAME: Final = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
+TEMPLATE_URL: Final = r"^https?://[^\s/?#@{}$]+([/?][^\s#]*)?$"
+BASE_URL: Final = r"^https?://[^\s/@?#]+(/[^\s?#]*)?$"
+POINTER: Final = r"^(/([^~]|~[01])*)?$"
+
 HttpMethod: TypeAlias = Literal["GET", "POST", "PUT", "PATCH"]
 RerankProvider: TypeAlias = Literal["tei", "cohere"]
 ShortName: TypeAlias = Annotated[
-    str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_.-]+$", description="Letters, digits and `._-`.")
+    str, Meta(min_length=1, max_length=128, pattern=SHORT_NAME, description="Letters, digits, `_` and `-`.")
 ]
 Template: TypeAlias = Annotated[str, Meta(max_length=10_000)]
 Diversity: TypeAlias = Annotated[
@@ -49,13 +55,13 @@ class HttpCall(_Configuration, frozen=True, kw_only=True):
         str,
         Meta(
             max_length=4096,
-            pattern=r"^https?://[^\s/?#@{}$]+([/?][^\s#]*)?$",
+            pattern=TEMPLATE_URL,
             description="Address, a template after the host. The gateway's administrator allows hosts.",
         ),
     ]
     method: Annotated[HttpMethod, Meta(description="Method.")] = "GET"
     headers: Annotated[
-        dict[Annotated[str, Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", max_length=128)], Template],
+        dict[Annotated[str, Meta(pattern=HEADER_NAME, max_length=128)], Template],
         Meta(max_length=50, description="Headers."),
     ] = {}
     query: Annotated[dict[str, Template], Meta(max_length=50, description="Templates of the parameters.")] = {}
@@ -68,7 +74,7 @@ class HttpCall(_Configuration, frozen=True, kw_only=True):
         str,
         Meta(
             max_length=1024,
-            pattern=r"^(/([^~]|~[01])*)?$",
+            pattern=POINTER,
             description="JSON pointer (RFC 6901) to the part of the response that is used; empty means all of it.",
         ),
     ] = ""
@@ -93,9 +99,7 @@ class Rerank(_Configuration, frozen=True, kw_only=True):
     """A server that orders the passages of all bases."""
 
     provider: Annotated[RerankProvider, Meta(description="`tei`, or `cohere` for servers of Cohere's API.")]
-    base_url: Annotated[
-        str, Meta(max_length=2048, pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$", description="Address of the server.")
-    ]
+    base_url: Annotated[str, Meta(max_length=2048, pattern=BASE_URL, description="Address of the server.")]
     model: Annotated[str, Meta(max_length=256, description="Model; `cohere` needs it.")] = ""
     api_key: Annotated[str, Meta(max_length=1024, description="Reference to the key, such as `${env:NAME}`.")] = ""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, cast
@@ -22,8 +23,13 @@ from ragstore_gateway.knowledge.tables import ConfigurationRow, ConfigurationVer
 ConfigurationKind: TypeAlias = Literal["rags", "assistants"]
 T = TypeVar("T", KnowledgeBase, Assistant)
 
+ID: Final = re.compile(r"[0-9A-Za-z-]{1,36}")
+
 COPY: Final = "-copy"
 """Suffix of the name of a duplicate; a second one has `-copy-2`."""
+
+NUL: Final = "\0"
+"""No stored text has this character, and PostgreSQL's driver rejects it."""
 
 MAX_NAME: Final = 128
 MAX_ATTEMPTS: Final = 100
@@ -250,6 +256,8 @@ class Configurations(Generic[T]):
             DatabaseUnavailable: the database cannot be used.
         """
         query = self._select().where(ConfigurationRow.deleted.is_(False))
+        if NUL in filter:
+            return []
         if filter:
             description = ConfigurationVersionRow.body["description"].as_string()
             query = query.where(
@@ -281,12 +289,28 @@ class Configurations(Generic[T]):
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
-        if "\0" in name:  # PostgreSQL's driver rejects it
+        if NUL in name:
             return None
         query = self._select().where(ConfigurationRow.name == name, ConfigurationRow.deleted.is_(False))
         async with self._database.reading() as session:
             found = (await session.execute(query)).first()
         return None if found is None else self._configuration(*found)
+
+    async def find_all_by_name(self, names: Iterable[str]) -> dict[str, Configuration[T]]:
+        """The current versions of the configurations that have one of several names and are not deleted, by name.
+
+        Args:
+            names: the names.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        wanted = [name for name in names if "\0" not in name]
+        if not wanted:
+            return {}
+        query = self._select().where(ConfigurationRow.name.in_(wanted), ConfigurationRow.deleted.is_(False))
+        async with self._database.reading() as session:
+            return {row.name: self._configuration(row, stored) for row, stored in await session.execute(query)}
 
     async def names(self) -> Sequence[str]:
         """The names of all configurations that are not deleted, sorted.
@@ -315,6 +339,7 @@ class Configurations(Generic[T]):
     async def _read(
         self, session: AsyncSession, id: str, version: int, *, deleted: bool = False, lock: bool = False
     ) -> Configuration[T]:
+        self._check_id(id)
         query = select(ConfigurationRow).where(ConfigurationRow.id == id, ConfigurationRow.kind == self.kind)
         row = (await session.execute(query.with_for_update() if lock else query)).scalar_one_or_none()
         if row is None or (row.deleted and not deleted):
@@ -328,6 +353,7 @@ class Configurations(Generic[T]):
         self, session: AsyncSession, id: str, version: int, values: dict[str, Any], now: datetime
     ) -> None:
         """Change a configuration if a version is its current one."""
+        self._check_id(id)
         changed = await _updated(
             session,
             update(ConfigurationRow)
@@ -348,6 +374,15 @@ class Configurations(Generic[T]):
         return Configuration(
             row.id, stored.version, row.current_version, body, row.created_on, row.modified_on, deleted=row.deleted
         )
+
+    def _check_id(self, id: str) -> None:
+        """Reject what cannot be an id, before the database does.
+
+        Raises:
+            ConfigurationNotFound: it is none.
+        """
+        if not ID.fullmatch(id):
+            raise ConfigurationNotFound(f"There is no {_NOUN[self.kind]} of this id")
 
     def _not_found(self, id: str) -> ConfigurationNotFound:
         return ConfigurationNotFound(f"There is no {_NOUN[self.kind]} {id}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -21,13 +21,15 @@ MaxResults: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="Maximum 
 MinScore: TypeAlias = Annotated[
     float, Meta(ge=0, le=1, description="Minimum relevance of a passage, (1 + cosine) / 2: 0.5 is unrelated.")
 ]
+NAME: Final = r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$"
+"""No control characters, and no space at either end."""
+
 Name: TypeAlias = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=128,
-        # No control characters, and no space at either end.
-        pattern=r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$",
+        pattern=NAME,
         description="Name, unique among those not deleted.",
     ),
 ]

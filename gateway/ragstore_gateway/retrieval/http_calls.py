@@ -99,18 +99,12 @@ class HttpCalls:
             path: its JSON path.
 
         Raises:
-            InvalidRequest: its host is not allowed, a reference to a secret is not valid, or its body is not JSON
-                although its type is.
+            InvalidRequest: its host is not allowed, or its body is not JSON although its type is.
         """
         if not self._allows(call.url):
             raise InvalidRequest.at(
                 f"{path}.url", "The host is not allowed: name it in RAGSTORE_GATEWAY_HTTP_CALL_HOSTS"
             )
-        templates = {"url": call.url, "body": call.body}
-        templates |= {f"headers.{name}": value for name, value in call.headers.items()}
-        templates |= {f"query.{name}": value for name, value in call.query.items()}
-        for name, template in templates.items():
-            self._secrets.check_template(template, f"{path}.{name}")
         if call.body and _body_escape(call) is in_json:
             try:
                 json.loads(sample(call.body))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from ragstore_client import Where
@@ -14,10 +13,6 @@ from ragstore_gateway.vector_stores import filters
 from ragstore_gateway.vector_stores.ranking import ranked, relevance
 from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, MetadataValue, Record, Vector
 from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
-
-
-class InMemoryParameters(Struct, frozen=True, rename="camel"):
-    """`in-memory` has no parameters."""
 
 
 class InMemoryCollection:

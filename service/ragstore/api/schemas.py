@@ -177,6 +177,13 @@ class MetadataValues(Struct, frozen=True):
     field: Annotated[str, Meta(description="The field.")]
     values: Annotated[list[str], Meta(description="Its values as text, sorted. Items of lists count one by one.")]
     count: Annotated[int, Meta(description="Number of values in this response.", ge=0)]
+    typed_values: Annotated[
+        list[Scalar] | UnsetType,
+        Meta(
+            description="The same values with their types, for filters, if the request has `typed`: booleans, numbers, "
+            "strings, each sorted. The number 1 and the text 1 are two values here."
+        ),
+    ] = UNSET
 
 
 # -- documents --------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ from ragstore.model.metadata import (
     CollectionMetadata,
     Metadata,
     Scalar,
-    texts_of,
+    items_as_json,
     too_many_collection_keys,
     without_nulls,
 )
@@ -220,12 +220,12 @@ class ChromaStore:
         return await self._cache.with_collection(name, lambda collection: self._matching(collection, selection))
 
     async def get_metadata_values(self, name: str, key: str) -> set[str]:
-        """Get the distinct values of a metadata key, as text."""
+        """Get the distinct values of a metadata key, as JSON."""
 
         async def collect(collection: Collection) -> set[str]:
             size = min(MAX_PAGE, await self.max_batch_size())
             return await collect_values(
-                self.backend, collection.id, size, self._scans, key, lambda metadata: texts_of(metadata.get(key))
+                self.backend, collection.id, size, self._scans, key, lambda metadata: items_as_json(metadata.get(key))
             )
 
         return await self._cache.with_collection(name, collect)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 import msgspec
@@ -21,6 +21,8 @@ Metadata: TypeAlias = dict[str, MetadataValue]
 
 NewMetadataValue: TypeAlias = str | int | float | bool | list[str | int | float | bool] | None
 """A metadata value of a document to store. None means "absent"."""
+
+_SCALAR: Final = msgspec.json.Decoder(Scalar)
 
 CollectionMetadata: TypeAlias = dict[str, Scalar]
 """Metadata of a stored collection."""
@@ -185,11 +187,35 @@ def _validated_list(values: list[Scalar], path: str) -> list[Scalar]:
     return values
 
 
-def texts_of(value: MetadataValue | None) -> Iterator[str]:
-    """A value as text, or each item of a list. Numbers and booleans are JSON.
+def items_as_json(value: MetadataValue | None) -> Iterator[str]:
+    """A value as JSON, or each item of a list. Unlike the values, 1, 1.0 and true are different in a set.
 
     Args:
         value: the value of a stored document; None for none.
     """
     for item in value if isinstance(value, list) else () if value is None else (value,):
-        yield item if isinstance(item, str) else msgspec.json.encode(item).decode()
+        yield msgspec.json.encode(item).decode()
+
+
+def texts_of(values: Iterable[str]) -> list[str]:
+    """Values as text, sorted. Numbers and booleans are JSON.
+
+    Args:
+        values: distinct values as JSON.
+    """
+    return sorted({_SCALAR.decode(value) if value.startswith('"') else value for value in values})
+
+
+def scalars_of(values: Iterable[str]) -> list[Scalar]:
+    """Values with their types: booleans, then numbers, then strings, each sorted.
+
+    Args:
+        values: distinct values as JSON.
+    """
+
+    def order(value: Scalar) -> tuple[int, float, str]:
+        if isinstance(value, str):
+            return 2, 0.0, value
+        return int(not isinstance(value, bool)), value, ""
+
+    return sorted(map(_SCALAR.decode, values), key=order)

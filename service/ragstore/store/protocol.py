@@ -99,7 +99,7 @@ class Store(Protocol):
         """Read the ids of the selected documents, in insertion order."""
 
     async def get_metadata_values(self, name: str, key: str) -> set[str]:
-        """Get the distinct values of a metadata key as text; numbers and booleans are JSON, items of lists separate.
+        """Get the distinct values of a metadata key as JSON, items of lists separate.
 
         It reads all metadata in steps. A call that is cancelled is continued by the next one, unless documents were
         written or deleted through this store in the meantime.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -65,3 +67,30 @@ async def test_another_local_model_without_its_extra_is_an_error_that_says_what_
         embedder = made.of("local", {"model": "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"})
         with pytest.raises(ModelUnavailable, match=r"pip install 'ragstore-gateway\[sentence-transformers\]'"):
             await embedder.embed(["tea"], "document")
+
+
+GROWTH = """
+import asyncio
+from pathlib import Path
+
+from ragstore_gateway.embeddings.builtin import BuiltinEmbedder
+
+PAGES_PER_MIB = 256
+EMBEDDER = BuiltinEmbedder()
+
+
+async def embed(numbers):
+    for number in numbers:
+        await EMBEDDER.embed([f"Where is boiler number {number} in the cellar? " * 3], "query")
+    return int(Path("/proc/self/statm").read_text().split()[1]) / PAGES_PER_MIB
+
+
+before = asyncio.run(embed(range(500)))
+print(asyncio.run(embed(range(500, 8500))) - before)
+"""
+
+
+@pytest.mark.process
+def test_questions_that_are_all_different_take_no_memory() -> None:
+    run = subprocess.run([sys.executable, "-c", GROWTH], capture_output=True, text=True, timeout=120, check=True)
+    assert float(run.stdout) < 8, "MiB; 8,000 texts in the tokenizer's cache take 45 MiB"

@@ -107,9 +107,12 @@ def with_entities(package: bytes, part: str) -> bytes:
 
 
 def zip_bomb(package: bytes, part: str, size: int) -> bytes:
-    """An office file with a part that has many zero bytes, compressed 1000 to 1."""
+    """An office file with a part that has many zero bytes, compressed 200 to 1."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(package)) as old, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as new:
+    with (
+        zipfile.ZipFile(io.BytesIO(package)) as old,
+        zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as new,
+    ):
         for name in old.namelist():
             if name != part:
                 new.writestr(name, old.read(name))
@@ -160,7 +163,7 @@ def pdf(pages: Sequence[str], resources: str = "", objects: Mapping[int, bytes] 
 
 def stream(content: bytes, dictionary: str = "") -> bytes:
     """A compressed stream object of a PDF file."""
-    packed = zlib.compress(content, 9)
+    packed = zlib.compress(content, 1)
     head = f"<< /Length {len(packed)} /Filter /FlateDecode {dictionary} >>\nstream\n"
     return head.encode() + packed + b"\nendstream"
 
@@ -179,3 +182,13 @@ def pdf_forms(levels: int, uses: int = 10) -> bytes:
         dictionary = f"/Type /XObject /Subtype /Form /BBox [0 0 600 800] /Resources << {inner} >>"
         forms[4 + level] = stream(content.encode(), dictionary)
     return pdf(["/F Do"], f"/XObject << /F {3 + levels} 0 R >>", forms)
+
+
+def slow() -> bytes:
+    """A DOCX file of 300,000 paragraphs, whose extraction takes 20 s."""
+    paragraphs = b"<w:p><w:r><w:t>kettle</w:t></w:r></w:p>" * 300_000
+
+    def change(xml: bytes) -> bytes:
+        return xml.replace(b"<w:sectPr", paragraphs + b"<w:sectPr", 1)
+
+    return replaced(word(), {"word/document.xml": change})

@@ -191,7 +191,13 @@ class CollectionCalls(CallSender):
         return self._send(calls.delete_collection(name), options)
 
     def metadata_values(
-        self, collection: str, field: str, *, limit: int | None = None, **options: Unpack[CallOptions]
+        self,
+        collection: str,
+        field: str,
+        *,
+        limit: int | None = None,
+        typed: bool = False,
+        **options: Unpack[CallOptions],
     ) -> models.MetadataValues:
         """List the distinct values of a metadata field.
 
@@ -199,6 +205,7 @@ class CollectionCalls(CallSender):
             collection: name of the collection.
             field: name of the metadata field.
             limit: maximum number of values.
+            typed: whether to return the values with their types, too, as a filter needs them.
             **options: see `CallOptions`.
 
         Returns:
@@ -207,7 +214,7 @@ class CollectionCalls(CallSender):
         Raises:
             NotFound: the collection does not exist.
         """
-        return self._send(calls.metadata_values(collection, field, limit=limit), options)
+        return self._send(calls.metadata_values(collection, field, limit=limit, typed=typed), options)
 
 
 def _check_match(name: str, wanted: Mapping[str, object], found: Mapping[str, object]) -> None:

@@ -32,6 +32,8 @@ from ragstore.model import collections as model
 from ragstore.model.metadata import (
     MAX_COLLECTION_KEYS,
     Scalar,
+    scalars_of,
+    texts_of,
     too_many_collection_keys,
     validate_collection_metadata,
     without_nulls,
@@ -169,10 +171,12 @@ class CollectionsController(Controller):
         limit: Annotated[
             int, QueryParameter(ge=1, le=MAX_WHOLE, description="Maximum number of values; all if absent.")
         ] = MAX_WHOLE,
+        typed: Annotated[bool, QueryParameter(description="Whether to return `typed_values`, too.")] = False,
     ) -> MetadataValues:
         """List the distinct values of a metadata field as text, sorted."""
-        values = sorted(await store.get_metadata_values(collection, field))[:limit]
-        return MetadataValues(field, values, len(values))
+        found = await store.get_metadata_values(collection, field)
+        values = texts_of(found)[:limit]
+        return MetadataValues(field, values, len(values), scalars_of(found)[:limit] if typed else UNSET)
 
 
 def metadata_and_distance(request: NewCollection) -> tuple[dict[str, Scalar], model.Distance]:

@@ -7,7 +7,7 @@ from advanced_alchemy.types import DateTimeUTC
 from alembic import op
 
 revision = "0003"
-down_revision = "0001"
+down_revision = "0002"
 
 _NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
