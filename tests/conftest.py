@@ -33,7 +33,13 @@ PROCESS_FIXTURES = frozenset(
         "chat_gateway",
         "storeless_gateway",
         "slow_store_gateway",
+        "web_gateway",
+        "postgres",
+        "database_url",
+        "replicas",
         "embedderless",
+        "vector_service",
+        "extractor",
     }
 )
 """Fixtures that start a process. Each other one that does so depends on one of these."""

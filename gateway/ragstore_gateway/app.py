@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from litestar import Litestar
@@ -28,12 +28,16 @@ from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
 from ragstore_gateway.embeddings.routes import create_embeddings as create_embeddings_route
 from ragstore_gateway.embeddings.routes import embed
 from ragstore_gateway.errors import ModelUnavailable
+from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.health import health, probe_routes
 from ragstore_gateway.keys import GATEWAY_KEYS, GatewayScope
+from ragstore_gateway.knowledge_services import KnowledgeServices
 from ragstore_gateway.secret_references import EnvironmentSource, FileSource, SecretReferences, SecretSource
 from ragstore_gateway.settings import PREFIX, Settings
 from ragstore_gateway.store import Store
 from ragstore_gateway.vault import VaultSource
+from ragstore_gateway.web.routes import WEB_ROUTES
+from ragstore_gateway.web.web import Web
 
 SERVICE: Final = Service("ragstore_gateway", __version__, PREFIX, backend="upstream")
 METRICS: Final = request_metrics(SERVICE.name)
@@ -96,6 +100,15 @@ def key_ring(settings: Settings) -> KeyRing[GatewayScope] | None:
     return KeyRing(settings.keys_file, GATEWAY_KEYS) if settings.keys_file else None
 
 
+def provided(value: Any) -> Provide:
+    """A dependency that always has one value.
+
+    Args:
+        value: the value.
+    """
+    return Provide(lambda: value, sync_to_thread=False)
+
+
 def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) -> Litestar:
     """The Litestar application, without the contract of a store in this process.
 
@@ -106,30 +119,49 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
 
     Raises:
         KeysError: the file of keys cannot be used.
+        SettingsError: a host or a port of the settings is not valid.
     """
     keys = key_ring(settings)
-    chat = Chat(settings, store, embeddings.default)
+    extractor = Extractor.from_settings(settings)
+    knowledge = KnowledgeServices(settings, store, embeddings, extractor)
+    chat = Chat(settings, store, embeddings.default, knowledge.retrieval.models)
+    web = Web(settings, chat, extractor, embeddings.default)
     forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
+    dependencies = {
+        "settings": settings,
+        "store": store,
+        "embeddings": embeddings,
+        "embeddings_upstream": forwarder,
+        "extractor": extractor,
+        "chat": chat,
+        "web": web,
+        **knowledge.dependencies,
+    }
     return SERVICE.litestar(
         [
             health,
-            *probe_routes(store),
+            *probe_routes(store, knowledge.database),
             openapi.openapi_document,
             embed,
+            *WEB_ROUTES,
             chat_routes(settings, create_embeddings_route),
+            *knowledge.routes,
         ],
         settings,
         GATEWAY_KEYS.roles,
         keys=keys,
         tracing=SERVICE.tracing(),
-        lifespan=[store.running, embeddings.running, chat.running],
+        lifespan=[
+            store.running,
+            embeddings.running,
+            extractor.running,
+            knowledge.running,
+            chat.running,
+            web.running,
+        ],
         dependencies={
-            "settings": Provide(lambda: settings, sync_to_thread=False),
-            "store": Provide(lambda: store, sync_to_thread=False),
-            "embeddings": Provide(lambda: embeddings, sync_to_thread=False),
             "embedder": Provide(lambda: embeddings.default, sync_to_thread=False),
-            "embeddings_upstream": Provide(lambda: forwarder, sync_to_thread=False),
-            "chat": Provide(lambda: chat, sync_to_thread=False),
+            **{name: provided(value) for name, value in dependencies.items()},
         },
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
         plugins=[openapi.RecordedStructs()],

@@ -12,7 +12,8 @@ from ragstore.kit.logging import configure as configure_logging
 from ragstore.kit.settings import SettingsError
 from ragstore_gateway import __version__, settings
 from ragstore_gateway.ask import ask
-from ragstore_gateway.ingestion.commands import ingest
+from ragstore_gateway.conversations.commands import audit_commands
+from ragstore_gateway.ingest import ingest
 from ragstore_gateway.keys import GATEWAY_KEYS
 from ragstore_gateway.settings import Settings
 
@@ -79,4 +80,5 @@ def print_openapi() -> None:
 
 main.add_command(ingest)
 main.add_command(ask)
+main.add_command(audit_commands(loaded_settings))
 main.add_command(key_commands(GATEWAY_KEYS, "RAGSTORE_GATEWAY_KEYS_FILE", lambda: loaded_settings().keys_file))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ragstore.kit.errors import NotFound, ServiceError
+from ragstore.kit.errors import Conflict, NotFound, ServiceError
 
 
 class NotConfigured(ServiceError):
@@ -19,6 +19,33 @@ class StoreUnavailable(ServiceError):
 
     status: ClassVar[int] = 503
     title: ClassVar[str] = "Store unavailable"
+
+
+class DatabaseUnavailable(ServiceError):
+    """The database of the gateway's state does not respond, or is busy."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "Database unavailable"
+    retry_after = 1
+
+
+class CollectionMissing(StoreUnavailable):
+    """The collection that vectors are written to does not exist in the vector store."""
+
+    title: ClassVar[str] = "Collection missing"
+
+
+class DriverMissing(NotConfigured):
+    """The driver of a vector store is not installed."""
+
+    title: ClassVar[str] = "Driver missing"
+
+
+class DimensionMismatch(ServiceError):
+    """A vector of another dimension than its collection's. Nothing was written."""
+
+    status: ClassVar[int] = 409
+    title: ClassVar[str] = "Dimension mismatch"
 
 
 class ModelUnavailable(ServiceError):
@@ -90,12 +117,77 @@ class ModelNotFound(NotFound):
     """There is no model of the requested name."""
 
 
+class ConfigurationNotFound(NotFound):
+    """There is no knowledge base or assistant of this id and version, or it is deleted."""
+
+
+class DocumentNotFound(NotFound):
+    """The knowledge base has no document of this name."""
+
+
+class IngestionNotFound(NotFound):
+    """The knowledge base has no ingestion of this id."""
+
+
+class IngestionEnded(Conflict):
+    """An ingestion that has ended cannot be cancelled."""
+
+
+class QueueFull(ServiceError):
+    """Too many ingestions have not ended."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "Queue full"
+    retry_after = 10
+
+
+class NameTaken(Conflict):
+    """Another knowledge base or assistant, which is not deleted, has the name."""
+
+
+class VersionConflict(Conflict):
+    """The version of a change is not the current one: another client changed the configuration.
+
+    Args:
+        detail: one sentence for the caller, with the current version.
+        resource: path of the current version.
+    """
+
+    def __init__(self, detail: str, resource: str) -> None:
+        super().__init__(detail)
+        self._resource = resource
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Where the current version is."""
+        return {"X-Resource-URI": self._resource}
+
+
 class RetrievalFailed(ServiceError):
     """Retrieval failed, and the settings do not allow a chat without context."""
 
     status: ClassVar[int] = 503
     title: ClassVar[str] = "Retrieval failed"
     retry_after = 1
+
+
+class AuditUnavailable(ServiceError):
+    """The audit ledger cannot be written, and the settings do not allow a chat without its entry."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "Audit unavailable"
+    retry_after = 1
+
+
+class AuditDamaged(ServiceError):
+    """An entry of the audit ledger cannot be read, because the database was changed."""
+
+    status: ClassVar[int] = 500
+    title: ClassVar[str] = "Audit ledger damaged"
+
+
+class ConversationNotFound(NotFound):
+    """There is no conversation of the requested id, or it has no steps that the key may see."""
 
 
 class TokenRateExceeded(ServiceError):
@@ -126,3 +218,46 @@ class CallerGone(ServiceError):
 
     status: ClassVar[int] = 499
     title: ClassVar[str] = "Caller disconnected"
+
+
+class ExtractionFailed(ServiceError):
+    """A document is damaged, or is not what it is declared to be, or its parser failed on it."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "Extraction failed"
+
+
+class ExtractionTimeout(ServiceError):
+    """The extraction of a document's text took longer than the settings allow."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "Extraction timed out"
+
+
+class ExtractionUnavailable(ServiceError):
+    """No process for the extraction could be started."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "Extraction unavailable"
+    retry_after = 1
+
+
+class DocumentTooLarge(ServiceError):
+    """A document, its unpacked content or its text is larger than the settings allow, or needs more memory."""
+
+    status: ClassVar[int] = 413
+    title: ClassVar[str] = "Document too large"
+
+
+class EncryptedDocument(ServiceError):
+    """A document can be read only with a password."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "Encrypted document"
+
+
+class NoText(ServiceError):
+    """A document has no text, such as a scan without a text layer."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "No text"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Literal
 
 from litestar import Response, get
@@ -14,12 +15,14 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ragstore.kit.health import check, health_routes
 from ragstore_client import RagstoreError
 from ragstore_gateway import __version__
+from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.errors import StoreUnavailable
 from ragstore_gateway.keys import READER
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.store import Store
 
+DatabaseDependency = SkipValidation[NamedDependency[Database]]
 StoreDependency = SkipValidation[NamedDependency[Store]]
 EmbedderDependency = SkipValidation[NamedDependency[Embedder]]
 SettingsDependency = SkipValidation[NamedDependency[Settings]]
@@ -30,6 +33,14 @@ class StoreHealth(Struct, frozen=True, omit_defaults=True):
 
     kind: Annotated[Literal["in-process", "remote"], Meta(description="Whether the store runs in this process.")]
     ok: Annotated[bool, Meta(description="Whether the store responds.")]
+    error: Annotated[str | UnsetType, Meta(description="Why it does not.")] = UNSET
+
+
+class DatabaseHealth(Struct, frozen=True, omit_defaults=True):
+    """The state of the database."""
+
+    kind: Annotated[Literal["sqlite", "postgresql"], Meta(description="Kind of database.")]
+    ok: Annotated[bool, Meta(description="Whether the database responds.")]
     error: Annotated[str | UnsetType, Meta(description="Why it does not.")] = UNSET
 
 
@@ -46,6 +57,7 @@ class GatewayHealth(Struct, frozen=True):
     model: Annotated[str, Meta(description="The embedding model.")]
     version: Annotated[str, Meta(description="The gateway's version.")]
     store: StoreHealth
+    database: DatabaseHealth
     upstream: UpstreamHealth
 
 
@@ -55,30 +67,46 @@ class GatewayHealth(Struct, frozen=True):
     operation_id="getHealth",
     summary="Health",
     tags=["service"],
-    responses={503: ResponseSpec(GatewayHealth, description="The store does not respond.", generate_examples=False)},
+    responses={
+        503: ResponseSpec(
+            GatewayHealth, description="The store or the database does not respond.", generate_examples=False
+        )
+    },
 )
 async def health(
-    store: StoreDependency, embedder: EmbedderDependency, settings: SettingsDependency
+    store: StoreDependency, database: DatabaseDependency, embedder: EmbedderDependency, settings: SettingsDependency
 ) -> Response[GatewayHealth]:
-    """Health of the gateway, the store and the upstream: 200 if the gateway can work, 503 if it cannot."""
-    error = (await check(_probe(store), "The store did not respond in time"))[1]
+    """Health of the gateway and of all that it uses: 200 if the gateway can work, 503 if it cannot."""
+    (_, store_error), (_, database_error) = await asyncio.gather(
+        check(_probe(store), "The store did not respond in time"),
+        check(database.ping(), "The database did not respond in time"),
+    )
+    ok = not store_error and not database_error
     body = GatewayHealth(
-        ok=not error,
+        ok=ok,
         model=embedder.name,
         version=__version__,
-        store=StoreHealth("in-process" if store.in_process else "remote", not error, error or UNSET),
+        store=StoreHealth("in-process" if store.in_process else "remote", not store_error, store_error or UNSET),
+        database=DatabaseHealth(
+            "postgresql" if database.is_postgresql else "sqlite", not database_error, database_error or UNSET
+        ),
         upstream=UpstreamHealth(bool(settings.upstream_url)),
     )
-    return Response(body, status_code=503 if error else 200)
+    return Response(body, status_code=200 if ok else 503)
 
 
-def probe_routes(store: Store) -> list[HTTPRouteHandler]:
+def probe_routes(store: Store, database: Database) -> list[HTTPRouteHandler]:
     """The routes of liveness and readiness.
 
     Args:
         store: the store.
+        database: the database.
     """
-    return health_routes(lambda: _probe(store), backend="the store", tags=["service"])
+
+    async def probe() -> None:
+        await asyncio.gather(_probe(store), database.ping())
+
+    return health_routes(probe, backend="the store and the database", tags=["service"])
 
 
 async def _probe(store: Store) -> None:

@@ -71,12 +71,13 @@ PROBLEMS: Final[dict[int, str]] = {
     409: "The request conflicts with the state of the resource. Nothing was changed.",
     413: "The body is too large.",
     415: "The body's media type is not supported.",
+    422: "The text of a document or a page cannot be extracted, or the page may not be fetched. Nothing was changed.",
     429: "The key exceeded a limit. `Retry-After` is the time to wait.",
     500: "Internal error.",
     501: "The gateway is not configured for this.",
-    502: "The store, the upstream or an embedding provider failed.",
+    502: "The store, the upstream, an embedding provider or a website failed.",
     503: "A service that the gateway needs is unavailable or not configured, or the gateway is overloaded.",
-    504: "The store, the upstream or an embedding provider did not respond in time.",
+    504: "The store, the upstream, an embedding provider or a website did not respond in time.",
 }
 """Description of each problem status."""
 
@@ -101,6 +102,10 @@ class RecordedStructs(StructSchemas):
 TAGS: Final = {
     "chat": "OpenAI's chat API.",
     "embeddings": "Vectors of texts.",
+    "conversations": "What was retrieved for which conversation, and the audit ledger.",
+    "knowledge bases": "Versioned configurations of knowledge bases.",
+    "assistants": "Versioned configurations of assistants.",
+    "web": "Texts, search and summaries of web pages.",
     "service": "Service info and health.",
 }
 """The tags of the routes, each with a description."""
@@ -149,7 +154,13 @@ def _schemas(app: Litestar) -> JsonSchema:
     """All schemas of the document, by name."""
     recorded = app.plugins.get(RecordedStructs).structs.values()
     _, derived = msgspec.json.schema_components([Problem, FieldError, OpenAIErrorBody, *recorded], ref_template=REF)
-    codes = sorted({kind.code for kind in error_classes("ragstore_gateway.errors") if not kind.abstract})
+    codes = sorted(
+        {
+            kind.code
+            for kind in error_classes("ragstore_gateway.errors", "ragstore_gateway.web.errors")
+            if not kind.abstract
+        }
+    )
     written = {PROBLEM_CODE: problem_code(codes), **app.state.get(COMPONENTS, {})}
     return dict(sorted({**{name: without_marks(schema) for name, schema in derived.items()}, **written}.items()))
 

@@ -20,6 +20,9 @@ KEY_VARIABLE: Final = "RAGSTORE_GATEWAY_API_KEY"
 CALLERS: Final = frozenset({URL_VARIABLE, KEY_VARIABLE})
 """Variables of the commands that call a running gateway. None is a setting of the gateway."""
 
+POSTGRESQL: Final = ("postgresql", "postgres", "postgresql+psycopg")
+"""Schemes of the address of a PostgreSQL database. The driver is psycopg for each of them."""
+
 ALIASES: Final[Mapping[str, str]] = {
     "LITELLM_BASE": "upstream_url",
     "EMBEDDER_BASE": "embedding_url",
@@ -36,6 +39,7 @@ ALIASES: Final[Mapping[str, str]] = {
     "RAG_CACHE_TTL_SECONDS": "rag_cache_ttl_seconds",
     "RAG_TIMEOUT_SECONDS": "rag_timeout_seconds",
     "RAG_DEBUG_MODE": "rag_debug",
+    "SEARXNG_URL": "searxng_url",
 }
 """Variables of other programs that are read, too, with the field that they set. The gateway's own variable wins."""
 
@@ -45,6 +49,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
 
     Attributes:
         data_path: folder of the gateway's state, and of embedded Chroma when the store runs in the same process.
+        database_url: PostgreSQL for the gateway's state, such as `postgresql://user:password@host/database`; empty
+            means SQLite, in `data_path`.
         upstream_url: base URL of an OpenAI-compatible API, which ends in `/v1`; empty means that there is no chat.
         upstream_key: key for the upstream.
         upstream_timeout_seconds: longest wait for the first byte of an upstream response, and between two chunks.
@@ -58,6 +64,17 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         embedding_cache_bytes: maximum size of the vectors kept; 0 keeps none.
         max_embedding_texts: maximum number of texts in one request for embeddings.
         max_embedding_text_bytes: largest text of a request for embeddings, as UTF-8; a larger one is 400.
+        extraction_timeout_seconds: time limit for the text of one document.
+        extraction_memory_bytes: maximum memory of a process that extracts texts, see [extraction](extraction.md).
+        extraction_concurrency: maximum number of such processes, and of documents that are extracted concurrently.
+        max_document_bytes: largest document; a larger one is 413.
+        max_document_text_characters: maximum number of characters of a document's text; a longer one is 413.
+        max_document_chunks: maximum number of chunks of a document; the ingestion of one with more fails.
+        ingestion_concurrency: maximum number of documents that one process ingests concurrently.
+        ingestion_max_waiting: maximum number of ingestions that have not ended, of all replicas; more are 503.
+        ingestion_retry_seconds: how long an ingestion repeats a call while a provider or a vector store is unavailable.
+        ingestion_lease_seconds: time after which the other replicas continue the ingestions of one that has ended.
+        ingestion_retention_days: how long the state of an ingestion is kept after its end.
         secrets_path: folder of the files that `${file:PATH}` refers to; empty means that there are none.
         secret_variables: patterns of the variables that `${env:NAME}` may refer to, separated by commas. Variables that
             begin with `RAGSTORE_` are never among them.
@@ -85,10 +102,28 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         chat_tokens_per_minute: tokens a minute for each key, or for all callers without keys; 0 means no limit.
         chat_max_streams: maximum number of concurrent streams of each key, or of all callers without keys; 0 means no
             limit.
+        http_call_hosts: the hosts that the `httpCalls` of assistants may call, as `host` or `host:port`, separated by
+            commas. They may be in the inner network.
+        allow_hosts: hosts of the inner network whose pages may be fetched, as `host` or `host:port`, separated by
+            commas; see [the web](web.md).
+        fetch_ports: the ports that pages of all hosts may have, separated by commas.
+        fetch_timeout_seconds: time limit for one page, redirects and robots.txt included.
+        fetch_max_bytes: largest page, as sent and decompressed.
+        fetch_max_redirects: maximum number of redirects of a page.
+        fetch_concurrency: maximum number of concurrent fetches.
+        fetch_concurrency_per_host: maximum number of concurrent fetches from one host.
+        fetch_robots: whether robots.txt is honoured.
+        searxng_url: address of the SearxNG server that `GET /search` uses; empty means that there is none.
+        summary_max_characters: maximum number of characters of all sources of a summary that the model reads.
+        keep_contexts: whether the passages that an assistant added to a conversation are kept with its steps.
+        retention_days: how long they are kept.
+        audit_required: whether a chat with an assistant waits until its entry is in the audit ledger, and is 503 if it
+            cannot be written. Otherwise the entry is written in the background.
     """
 
     port: Port = 8090
     data_path: str = "./data"
+    database_url: Annotated[str, SECRET_USERINFO] = ""
     upstream_url: Annotated[str, SECRET_USERINFO] = ""
     upstream_key: Annotated[str, SECRET] = ""
     upstream_timeout_seconds: Seconds = 600.0
@@ -101,6 +136,17 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     embedding_cache_bytes: Annotated[int, Meta(ge=0)] = 64 * 1024 * 1024
     max_embedding_texts: Count = 2048
     max_embedding_text_bytes: Count = 128 * 1024
+    extraction_timeout_seconds: Seconds = 60.0
+    extraction_memory_bytes: Annotated[int, Meta(ge=128 * 1024 * 1024)] = 512 * 1024 * 1024
+    extraction_concurrency: Count = 2
+    max_document_bytes: Count = 50 * 1024 * 1024
+    max_document_text_characters: Count = 10_000_000
+    max_document_chunks: Count = 50_000
+    ingestion_concurrency: Count = 8
+    ingestion_max_waiting: Count = 10_000
+    ingestion_retry_seconds: Annotated[float, Meta(ge=0)] = 600.0
+    ingestion_lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 15.0
+    ingestion_retention_days: Annotated[float, Meta(ge=0)] = 7.0
     secrets_path: str = ""
     secret_variables: str = "*"  # noqa: S105  # patterns of names
     allow_literal_secrets: bool = False
@@ -132,6 +178,25 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     chat_max_body_bytes: Count = 32 * 1024 * 1024
     chat_tokens_per_minute: Annotated[int, Meta(ge=0)] = 0
     chat_max_streams: Annotated[int, Meta(ge=0)] = 0
+    http_call_hosts: str = ""
+    allow_hosts: str = ""
+    fetch_ports: str = "80,443"
+    fetch_timeout_seconds: Seconds = 15.0
+    fetch_max_bytes: Count = 5 * 1024 * 1024
+    fetch_max_redirects: Annotated[int, Meta(ge=0, le=20)] = 5
+    fetch_concurrency: Count = 16
+    fetch_concurrency_per_host: Count = 2
+    fetch_robots: bool = True
+    searxng_url: str = ""
+    summary_max_characters: Annotated[int, Meta(ge=1000)] = 40_000
+    keep_contexts: bool = False
+    retention_days: Annotated[float, Meta(gt=0, le=36_500)] = 30.0
+    audit_required: bool = False
+
+    @property
+    def allowed_http_call_hosts(self) -> list[str]:
+        """The hosts that the httpCalls of assistants may call."""
+        return [entry.strip() for entry in self.http_call_hosts.split(",") if entry.strip()]
 
     @property
     def collections(self) -> list[str]:
@@ -204,7 +269,12 @@ def shown(settings: Settings) -> dict[str, str]:
 
 def _check(settings: Settings) -> None:
     """Check what the type of one field cannot express."""
-    if settings.upstream_url:
-        parts = urlsplit(settings.upstream_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SettingsError(f"{variable('upstream_url')} is wrong: it must be an http:// or https:// address")
+    if settings.database_url and urlsplit(settings.database_url).scheme not in POSTGRESQL:
+        raise SettingsError(f"{variable('database_url')} is wrong: it must be a postgresql:// address")
+    for field, url in (("upstream_url", settings.upstream_url), ("searxng_url", settings.searxng_url)):
+        parts = urlsplit(url)
+        if url and (parts.scheme not in ("http", "https") or not parts.hostname):
+            raise SettingsError(f"{variable(field)} is wrong: it must be an http:// or https:// address")
+    parts = urlsplit(settings.searxng_url)
+    if parts.username is not None or parts.query or parts.fragment:
+        raise SettingsError(f"{variable('searxng_url')} is wrong: it has no user, no password and no query")

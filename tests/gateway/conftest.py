@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support.gateways import start_gateway
+from tests.support.postgres import postgres, postgres_url
 from tests.support.servers import Served, running
+
+__all__ = ["database_url", "gateway", "postgres", "postgres_url"]
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +19,11 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A gateway without settings: store and embeddings run in its process, and there is no upstream."""
     with running(start_gateway(tmp_path_factory.mktemp("gateway"))) as served:
         yield served
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty database, once SQLite and once PostgreSQL, as SQLAlchemy writes it."""
+    if request.param == "sqlite":
+        return f"sqlite+aiosqlite:///{tmp_path / 'gateway.db'}"
+    return str(request.getfixturevalue("postgres_url")).replace("postgresql://", "postgresql+psycopg://")

@@ -192,12 +192,19 @@ MODELS = ("m", "local/phi3-en", "openai/gpt-x", "fallback", "cited", "tools", "l
 class FakeUpstream:
     """The server.
 
+    Args:
+        address: the address that it listens on.
+
     Attributes:
         port: its port.
         requests: all requests, in order.
     """
 
-    def __init__(self) -> None:
+    default: Behaviour = staticmethod(answer)
+    """The behaviour for requests without one of their own."""
+
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        self.address = address
         self.port = 0
         self.requests: list[UpstreamRequest] = []
         self._behaviours: dict[str, Behaviour] = {}
@@ -239,7 +246,7 @@ class FakeUpstream:
                 request = await _read(reader)
                 self.requests.append(request)
                 name = request.model or request.target.rpartition("/")[2]
-                await self._behaviours.get(name, answer)(Exchange(request, reader, writer))
+                await self._behaviours.get(name, self.default)(Exchange(request, reader, writer))
                 if writer.transport.is_closing():
                     return
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
@@ -249,7 +256,7 @@ class FakeUpstream:
             writer.close()
 
     async def _serve(self, ready: threading.Event, stop: asyncio.Event, port: int) -> None:
-        server = await asyncio.start_server(self._talk, "127.0.0.1", port, backlog=1024)
+        server = await asyncio.start_server(self._talk, self.address, port, backlog=1024)
         self.port = server.sockets[0].getsockname()[1]
         ready.set()
         await stop.wait()
@@ -276,6 +283,18 @@ def fake_upstream(port: int = 0) -> Iterator[FakeUpstream]:
         port: its port; a free one when 0.
     """
     upstream = FakeUpstream()
+    with serving(upstream, port):
+        yield upstream
+
+
+@contextmanager
+def serving(upstream: FakeUpstream, port: int = 0) -> Iterator[None]:
+    """Run a given server while the block runs.
+
+    Args:
+        upstream: the server.
+        port: its port; a free one when 0.
+    """
     ready = threading.Event()
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
@@ -290,7 +309,7 @@ def fake_upstream(port: int = 0) -> Iterator[FakeUpstream]:
     thread.start()
     assert ready.wait(TIMEOUT_SECONDS)
     try:
-        yield upstream
+        yield
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join(TIMEOUT_SECONDS)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import re
 import signal
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -96,6 +100,37 @@ def test_an_interrupted_import_can_be_continued(embedded: Store, remote: Store, 
     skipped = int(run.stderr.split("imported 1000 documents, ")[1].split()[0])
     assert skipped >= acknowledged
     assert exported(remote, name, tmp_path / "after.jsonl") == whole
+
+
+def test_an_interruption_on_a_terminal_is_reported_on_a_line_of_its_own_below_the_bar(
+    embedded: Store, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded.fill(name, 1000, 4, "l2")
+    ours, theirs = pty.openpty()
+    part = tmp_path / "x.jsonl.part"
+    command = ("export", name, tmp_path / "x.jsonl", "--url", embedded.url, "--batch", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    running = start(*command, stderr=theirs)
+    os.close(theirs)
+    with ThreadPoolExecutor() as pool:
+        shown = pool.submit(_read_all, ours)
+        _interrupt(running, lambda: part.exists() and part.stat().st_size > 5000)
+        assert running.wait(60) == 130
+        lines = re.sub(rb"\x1b\[[^a-zA-Z]*[a-zA-Z]|\r", b"", shown.result(60)).rstrip().split(b"\n")
+    assert lines[-1].startswith(b"Error: Interrupted: ")
+    assert b"/1000" in lines[-2]
+
+
+def _read_all(terminal: int) -> bytes:
+    """Everything that is written to a terminal, until its other side is closed."""
+    shown = b""
+    try:
+        while more := os.read(terminal, 65536):
+            shown += more
+    except OSError:  # EIO: Linux's end of file of a terminal
+        pass
+    os.close(terminal)
+    return shown
 
 
 def _interrupt(process: subprocess.Popen[bytes], when: Callable[[], bool]) -> None:

@@ -61,12 +61,16 @@ def test_a_damaged_compressed_file_is_rejected_and_nothing_is_written(
     assert remote.http.get(f"/collections/{filled}").status_code == 404
 
 
-def test_a_damaged_stream_is_detected_at_its_end(embedded: Store, remote: Store, filled: str, tmp_path: Path) -> None:
+def test_a_damaged_stream_is_detected_at_its_end_with_the_number_of_documents_that_are_stored(
+    embedded: Store, remote: Store, filled: str, tmp_path: Path
+) -> None:
     whole = exported(embedded, filled, tmp_path / "whole.jsonl")
-    run = start("import", "-", "--url", remote.url, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    run = start("import", "-", "--url", remote.url, "--batch", "10", stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     _, message = run.communicate(whole[:-200], timeout=60)
     assert run.returncode == 3
     assert b"truncated" in message
+    assert f"{remote.count(filled)} documents before it are stored".encode() in message
+    assert remote.count(filled) > 0
 
 
 def test_no_message_contains_a_document_s_content(embedded: Store, remote: Store, filled: str, tmp_path: Path) -> None:

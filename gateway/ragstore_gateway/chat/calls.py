@@ -23,8 +23,9 @@ from ragstore_gateway.chat.error_format import FROM_UPSTREAM
 from ragstore_gateway.chat.event_stream import EventStream
 from ragstore_gateway.chat.headers import request_headers, response_headers
 from ragstore_gateway.chat.quotas import BYTES_PER_TOKEN, UsageMeter
-from ragstore_gateway.chat.rag_models import Augmentation
+from ragstore_gateway.chat.rag_models import Augmentation, Caller
 from ragstore_gateway.chat.relay import is_event_stream, relay
+from ragstore_gateway.conversations.conversation_id import read_id
 from ragstore_gateway.disconnect import CallerWatch
 from ragstore_gateway.errors import CallerGone, RetrievalFailed, UpstreamFailed, UpstreamTimeout
 
@@ -129,13 +130,14 @@ class RagCall(Call):
             fields: dict[str, Raw] = read_fields(self.body)
         except ValueError:
             raise InvalidRequest("The body must be a JSON object") from None
+        caller = _caller(scope, fields.get("metadata"))
         rag_model, upstream_model = await self.chat.models.find(self.model.removeprefix(RAG_PREFIX), headers)
         conversation = read_conversation(fields.get("messages"))
         if conversation is None:
-            added = Augmentation(reason="no_question", debug={"used": False, "reason": "no_question"})
-            metrics.retrieval("no_question")
+            added = rag_model.without_question(fields.get("messages"))
+            metrics.retrieval(added.reason)
         else:
-            added = await rag_model.augment(conversation)
+            added = await rag_model.augment(conversation, caller)
         if added.failed and settings.on_retrieval_failure == "fail":
             raise RetrievalFailed(f"The passages for the question could not be retrieved: {added.reason}")
         fields["model"] = encode_raw(upstream_model)
@@ -175,6 +177,20 @@ class RagCall(Call):
             await send_body(scope, send, response.status, headers, body)
         else:
             await relay(response, headers, scope, send, watch, meter=meter)
+
+
+def _caller(scope: Scope, metadata: Raw | None) -> Caller:
+    """Where a request comes from.
+
+    Raises:
+        InvalidRequest: the id of its conversation is not valid.
+    """
+    key, request = scope.get("user"), current_request()
+    return Caller(
+        "" if key is None else key.name,
+        "" if request is None else request.request_id,
+        read_id(scope["headers"], metadata),
+    )
 
 
 async def read_all(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:

@@ -60,9 +60,39 @@ class Conversation:
         """
         parts = [encode_raw({"type": "text", "text": text}), *self.other_parts]
         message = {**self.message, "content": encode_raw(parts if self.other_parts else text)}
-        own = encode_raw({"role": "system", "content": system})
+        own = _system(system)
         earlier = self.before if keep_history else []
         return encode_raw([own, *earlier, Raw(write_fields(message)), *self.after])
+
+    def with_system(self, system: str, *, keep_history: bool) -> Raw:
+        """The messages with a system message, and with the question unchanged.
+
+        Args:
+            system: the system message. It comes first; the caller's own follow it.
+            keep_history: whether the earlier messages are kept.
+        """
+        earlier = self.before if keep_history else []
+        return encode_raw([_system(system), *earlier, Raw(write_fields(self.message)), *self.after])
+
+
+def with_system(messages: Raw | None, system: str) -> Raw | None:
+    """Messages without a question, with a system message before them.
+
+    Args:
+        messages: the field `messages`.
+        system: the system message.
+
+    Returns:
+        The messages; None if they are not a list.
+    """
+    try:
+        return encode_raw([_system(system), *_MESSAGES.decode(messages or b"[]")])
+    except UNREADABLE:
+        return None
+
+
+def _system(text: str) -> Raw:
+    return encode_raw({"role": "system", "content": text})
 
 
 def read_conversation(messages: Raw | None) -> Conversation | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import structlog
+from msgspec import Raw
 
 from ragstore_client import NotFound, RagstoreError
 from ragstore_client.context import (
@@ -23,7 +24,7 @@ from ragstore_client.context import (
 )
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.conversation import Conversation
-from ragstore_gateway.chat.rag_models import Augmentation
+from ragstore_gateway.chat.rag_models import Augmentation, Caller, no_question
 from ragstore_gateway.embeddings.embedder import Embedder, Vectors
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.store import Store
@@ -113,9 +114,13 @@ class MemoryModel:
     upstream_models: Sequence[str]
     memory: Memory
 
-    async def augment(self, conversation: Conversation) -> Augmentation:
+    async def augment(self, conversation: Conversation, caller: Caller) -> Augmentation:
         """Add numbered sources; see `RagModel`."""
         return await self.memory.augment(conversation)
+
+    def without_question(self, messages: Raw | None) -> Augmentation:
+        """The messages unchanged; see `RagModel`."""
+        return no_question()
 
 
 class Memory:

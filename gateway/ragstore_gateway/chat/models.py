@@ -19,6 +19,7 @@ from ragstore_gateway.chat.memory import Memory, MemoryModel
 from ragstore_gateway.chat.rag_models import RagModel, RagModels
 from ragstore_gateway.chat.upstream import Upstream
 from ragstore_gateway.errors import ModelNotFound
+from ragstore_gateway.settings import variable
 
 FRESH_SECONDS: Final = 60.0
 """Age of a list of models up to which it is used. An older one is used while a new one is read."""
@@ -127,6 +128,23 @@ class Models:
         if found is None:
             raise ModelNotFound(f"The model server has no model for '{RAG_PREFIX}{name}'"[:300])
         return model, found
+
+    async def default(self, headers: CIMultiDict[str]) -> str:
+        """The model for a request that names none: that of the settings, or else the first one of the upstream.
+
+        Args:
+            headers: the headers of a request to the upstream, for its list of models.
+
+        Raises:
+            ModelNotFound: the upstream has none.
+        """
+        if self._fallback:
+            return self._fallback
+        entries = await self._list(headers, FRESH_SECONDS) or []
+        first = next((entry.id for entry in entries if "*" not in entry.id), None)
+        if first is None:
+            raise ModelNotFound(f"The model server lists no model: set {variable('model')} to one")
+        return first
 
     async def entry(self, name: str, headers: CIMultiDict[str]) -> msgspec.Raw:
         """A `rag/` model as an entry of the list.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Raw
 
@@ -31,6 +31,21 @@ class Augmentation:
     debug: dict[str, object] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Where a chat comes from.
+
+    Attributes:
+        key: name of the caller's key; empty without keys.
+        request_id: id of the request.
+        conversation_id: the conversation that the request names; empty for none.
+    """
+
+    key: str = ""
+    request_id: str = ""
+    conversation_id: str = ""
+
+
 class RagModel(Protocol):
     """A model with retrieval."""
 
@@ -38,13 +53,24 @@ class RagModel(Protocol):
     def upstream_models(self) -> Sequence[str]:
         """The upstream's models that may serve it, best first."""
 
-    async def augment(self, conversation: Conversation) -> Augmentation:
+    async def augment(self, conversation: Conversation, caller: Caller) -> Augmentation:
         """Retrieve passages for a conversation, and add them.
 
         It is bounded in time, and returns an augmentation with a reason where it fails.
 
         Args:
             conversation: the conversation.
+            caller: where it comes from.
+
+        Raises:
+            AuditUnavailable: the retrieval must be in the audit ledger, and cannot be written there.
+        """
+
+    def without_question(self, messages: Raw | None) -> Augmentation:
+        """The augmentation of a conversation without a question.
+
+        Args:
+            messages: its messages.
         """
 
 
@@ -60,6 +86,18 @@ class RagModels(Protocol):
         Args:
             name: its name, without the prefix.
         """
+
+
+NO_QUESTION: Final = "no_question"
+
+
+def no_question(messages: Raw | None = None) -> Augmentation:
+    """An augmentation without a question.
+
+    Args:
+        messages: the messages for the upstream; None for those of the caller, unchanged.
+    """
+    return Augmentation(messages, reason=NO_QUESTION, debug={"used": False, "reason": NO_QUESTION})
 
 
 class NoRagModels:

@@ -144,10 +144,13 @@ class Embeddings:
         secrets: checks and resolves references to secrets.
         connections: the pool.
         limits: the limits.
+
+    Attributes:
+        secrets: checks and resolves references to secrets.
     """
 
     def __init__(self, secrets: SecretReferences, connections: Connections, limits: EmbeddingLimits) -> None:
-        self._secrets = secrets
+        self.secrets = secrets
         self._connections = connections
         self._limits = limits
         self._cache = VectorCache(limits.cache_bytes)
@@ -163,7 +166,7 @@ class Embeddings:
 
     def validate(self, provider: str, parameters: Mapping[str, object], path: str = "$") -> ProviderParameters:
         """Check a configuration; see `validate`."""
-        return validate(provider, parameters, self._secrets, path)
+        return validate(provider, parameters, self.secrets, path)
 
     def of(self, provider: str, parameters: Mapping[str, object]) -> Embedder:
         """The embedder of a configuration: the same one for the same configuration.
@@ -229,7 +232,7 @@ class Embeddings:
             return None
         if dimensions is None:
             return self._embedder(provider, parameters)
-        return self._embedder(provider, _with_dimensions(provider, parameters, dimensions, self._secrets))
+        return self._embedder(provider, _with_dimensions(provider, parameters, dimensions, self.secrets))
 
     def _embedder(self, provider: str, parameters: ProviderParameters) -> Embedder:
         identity = _identity(provider, parameters)
@@ -258,7 +261,7 @@ class Embeddings:
         _, create = PROVIDERS[provider]
         assert create is not None  # noqa: S101  # only `local` has none
         return ProviderEmbedder(
-            create(parameters, self._secrets),
+            create(parameters, self.secrets),
             self._connections,
             concurrency=self._limits.concurrency,
             timeout_seconds=self._limits.timeout_seconds,

@@ -1,26 +1,28 @@
-"""Reads texts from files, folders and standard input."""
+"""Reads documents from files, folders and standard input."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
+from ragstore.kit.errors import ServiceError
+from ragstore_gateway.errors import ExtractionUnavailable
+from ragstore_gateway.extraction.extractor import Extractor
+from ragstore_gateway.extraction.formats import EXTENSIONS
 from ragstore_gateway.ingestion.index import Text
-
-EXTENSIONS: Final = frozenset({".txt", ".text", ".md", ".markdown", ".rst"})
-"""Files of a folder that are read. A file that is named is read whatever its extension."""
 
 STDIN: Final = "-"
 
 
 class Unreadable(Exception):
-    """A text cannot be read. The message is one line for people."""
+    """A document cannot be read. The message is one line for people."""
 
 
 def found(arguments: list[str], *, recursive: bool) -> Iterator[str]:
-    """The files that the arguments name, in order.
+    """The files that the arguments name, in order. Of a folder, those with an extension of a document are read.
 
     Args:
         arguments: files, folders, or `-` for standard input.
@@ -35,25 +37,38 @@ def found(arguments: list[str], *, recursive: bool) -> Iterator[str]:
         yield from (str(entry) for entry in sorted(entries) if entry.suffix.lower() in EXTENSIONS and entry.is_file())
 
 
-def read(name: str, source: str) -> Text:
-    """Read one text.
+async def read(name: str, source: str, extractor: Extractor, max_bytes: int) -> Text:
+    """Read one document and extract its text.
 
     Args:
         name: a file, or `-` for standard input.
         source: stored with each chunk; the name of the file when empty.
+        extractor: extracts its text.
+        max_bytes: largest document that the extractor accepts.
 
     Returns:
         The text. Its URL is that of the file.
 
     Raises:
-        Unreadable: the file cannot be read, or is not UTF-8.
+        ExtractionUnavailable: no text can be extracted at present.
+        Unreadable: the file cannot be read, or its text cannot be extracted.
     """
     try:
-        if name == STDIN:
-            return Text("stdin:", sys.stdin.buffer.read().decode(), source or "stdin")
-        path = Path(name)
-        return Text(path.resolve().as_uri(), path.read_bytes().decode(), source or path.name)
+        url, content = await asyncio.to_thread(_opened, name, max_bytes + 1)
+        extracted = await extractor.extract(content, name="" if name == STDIN else name)
     except OSError as error:
         raise Unreadable(error.strerror or type(error).__name__) from None
-    except UnicodeDecodeError:
-        raise Unreadable("it is not UTF-8 text") from None
+    except ExtractionUnavailable:
+        raise
+    except ServiceError as error:
+        raise Unreadable(error.detail) from None
+    return Text(url, extracted.text, source or ("stdin" if name == STDIN else PurePath(name).name))
+
+
+def _opened(name: str, max_bytes: int) -> tuple[str, bytes]:
+    """The URL and the first bytes of a file or of standard input."""
+    if name == STDIN:
+        return "stdin:", sys.stdin.buffer.read(max_bytes)
+    path = Path(name).resolve()
+    with path.open("rb") as file:
+        return path.as_uri(), file.read(max_bytes)

@@ -14,13 +14,15 @@ import click
 import msgspec
 
 from ragstore.kit.errors import ServiceError
+from ragstore.kit.settings import SettingsError
 from ragstore_client import AsyncClient, RagstoreError
 from ragstore_gateway.embeddings.embedder import Vectors
-from ragstore_gateway.ingestion.index import EmptyText, Indexer, OtherModel
+from ragstore_gateway.extraction.extractor import Extractor
+from ragstore_gateway.ingestion.index import EmptyText, Indexer, OtherModel, Text
 from ragstore_gateway.ingestion.read import Unreadable, found, read
 from ragstore_gateway.ingestion.split import WINDOW_OVERLAP, WINDOW_SIZE, windows
 from ragstore_gateway.remote import GatewayFailed, RemoteGateway
-from ragstore_gateway.settings import URL_VARIABLE
+from ragstore_gateway.settings import URL_VARIABLE, Settings, load
 
 FAILED: Final = 1
 
@@ -66,7 +68,9 @@ class Options:
 @click.option("--url", default="", help=f"A running gateway; {URL_VARIABLE} by default, and this process without both.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object per file.")
 def ingest(sources: tuple[str, ...], recursive: bool, as_json: bool, **options: object) -> None:
-    """Split, embed and store texts. Ingesting a file again replaces its chunks.
+    """Split, embed and store the texts of documents. Ingesting a file again replaces its chunks.
+
+    Files are text, Markdown, HTML, PDF or CSV, and with the extra 'office' also DOCX, XLSX or PPTX.
 
     Exit code 1 if a file failed; the others are stored.
     """
@@ -75,7 +79,7 @@ def ingest(sources: tuple[str, ...], recursive: bool, as_json: bool, **options: 
         raise click.UsageError("--overlap must be less than --chunk-size")
     names = list(found(list(sources), recursive=recursive))
     if not names:
-        raise click.UsageError("there is no text file in the folders")
+        raise click.UsageError("there is no document in the folders")
     failed = asyncio.run(_ingest(names, chosen, as_json))
     if failed:
         raise click.exceptions.Exit(FAILED)
@@ -89,19 +93,22 @@ async def _ingest(names: list[str], options: Options, as_json: bool) -> int:
     """
     failed = 0
     try:
-        async with _indexer(options) as indexer:
+        settings = load()
+        extractor = Extractor.from_settings(settings)
+        async with extractor.running(), _indexer(options, settings) as indexer:
             for name in names:
-                line = await _ingest_one(indexer, name, options)
+                reading = read(name, options.source, extractor, settings.max_document_bytes)
+                line = await _ingest_one(indexer, name, reading, options)
                 failed += not line.ok
                 click.echo(msgspec.json.encode(line).decode() if as_json else _described(line))
-    except (GatewayFailed, OtherModel, RagstoreError, ServiceError) as error:
+    except (GatewayFailed, OtherModel, RagstoreError, ServiceError, SettingsError) as error:
         raise click.ClickException(getattr(error, "detail", "") or str(error)) from None
     return failed
 
 
-async def _ingest_one(indexer: Indexer | None, name: str, options: Options) -> Line:
+async def _ingest_one(indexer: Indexer | None, name: str, reading: Awaitable[Text], options: Options) -> Line:
     try:
-        text = await asyncio.to_thread(read, name, options.source)
+        text = await reading
         if indexer is None:
             return Line(name, True, len(windows(text.text, options.chunk_size, options.overlap)))
         indexed = await indexer.index(text)
@@ -118,13 +125,13 @@ def _described(line: Line) -> str:
 
 
 @asynccontextmanager
-async def _indexer(options: Options) -> AsyncIterator[Indexer | None]:
+async def _indexer(options: Options, settings: Settings) -> AsyncIterator[Indexer | None]:
     """The indexer of a running gateway, or of this process; None for a dry run."""
     if options.dry_run:
         yield None
         return
     url = options.url or os.environ.get(URL_VARIABLE, "")
-    async with _remote(url) if url else _in_process() as parts:
+    async with _remote(url) if url else _in_process(settings) as parts:
         indexer = Indexer(
             parts.store,
             options.collection,
@@ -153,13 +160,11 @@ async def _remote(url: str) -> AsyncIterator[_Parts]:
 
 
 @asynccontextmanager
-async def _in_process() -> AsyncIterator[_Parts]:
+async def _in_process(settings: Settings) -> AsyncIterator[_Parts]:
     # Only now: embedded Chroma and the model are not needed for a running gateway.
     from ragstore_gateway.app import create_embeddings
-    from ragstore_gateway.settings import load
     from ragstore_gateway.store import Store
 
-    settings = load()
     embeddings = create_embeddings(settings)
     embedder = embeddings.default
     store = Store.from_env(settings, threading.Event())

@@ -1,0 +1,1 @@
+"""What was retrieved for which conversation: steps, their contexts, and the audit ledger."""

@@ -1,0 +1,65 @@
+"""The conversation that a request names: `X-Conversation-Id`, or OpenAI's `metadata.conversation_id`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ragstore.kit.errors import InvalidRequest
+
+HEADER: Final = "X-Conversation-Id"
+MAX_LENGTH: Final = 200
+
+_VALID: Final = re.compile(rf"[A-Za-z0-9._:@=+~-]{{1,{MAX_LENGTH}}}")
+_MESSAGE: Final = f"Must be 1 to {MAX_LENGTH} letters, digits or ._:@=+~-"
+
+
+class _Metadata(Struct, frozen=True):
+    conversation_id: str = ""
+
+
+_METADATA: Final = msgspec.json.Decoder(_Metadata)
+
+
+def check_id(text: str, path: str) -> str:
+    """Check the id of a conversation.
+
+    Args:
+        text: the id.
+        path: its path, for the error.
+
+    Raises:
+        InvalidRequest: it has another form.
+    """
+    if text in (".", "..") or not _VALID.fullmatch(text):
+        raise InvalidRequest.at(path, _MESSAGE)
+    return text
+
+
+def read_id(headers: Iterable[tuple[bytes, bytes]], metadata: Raw | None) -> str:
+    """The conversation that a request names.
+
+    Args:
+        headers: the headers of the request, with names in lower case.
+        metadata: the field `metadata` of its body, if it has one.
+
+    Returns:
+        The id; that of the header if both name one, and an empty text if none does.
+
+    Raises:
+        InvalidRequest: the id has another form.
+    """
+    name = HEADER.lower().encode()
+    given = [value.decode("latin-1") for own, value in headers if own == name]
+    if given and given[0]:
+        return check_id(given[0], HEADER)
+    try:
+        found = _METADATA.decode(metadata or b"{}").conversation_id
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        # The upstream judges metadata that are not OpenAI's.
+        return ""
+    return check_id(found, "$.metadata.conversation_id") if found else ""

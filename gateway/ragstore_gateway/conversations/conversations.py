@@ -1,0 +1,93 @@
+"""`Conversations`: steps, contexts and the audit ledger, assembled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from ragstore.kit.errors import ServiceError
+from ragstore_gateway.conversations import metrics
+from ragstore_gateway.conversations.ledger import Ledger
+from ragstore_gateway.conversations.recorder import Recorder
+from ragstore_gateway.conversations.repository import ConversationRepository
+from ragstore_gateway.conversations.step import Step
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.settings import Settings
+
+UPKEEP_SECONDS: Final = 600.0
+"""Time between two purges of old contexts, and between two log lines with the head of the ledger."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Conversations:
+    """Steps, contexts and the audit ledger. It works while the block of `running` runs.
+
+    Args:
+        database: the database.
+        settings: the settings.
+
+    Attributes:
+        ledger: the audit ledger.
+        repository: steps and contexts.
+    """
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self.ledger = Ledger(database)
+        self.repository = ConversationRepository(
+            database,
+            self.ledger,
+            keep_contexts=settings.keep_contexts,
+            retention=timedelta(days=settings.retention_days),
+        )
+        self._recorder = Recorder(self.repository, required=settings.audit_required)
+        self._logged = ""
+
+    @asynccontextmanager
+    async def running(self, _: object = None) -> AsyncIterator[None]:
+        """Write steps, and purge old contexts, in the background."""
+        async with self._recorder.running():
+            task = asyncio.create_task(self._upkeep(), name="upkeep-conversations")
+            try:
+                yield
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    async def record(self, step: Step) -> None:
+        """Record a step; see `Recorder.record`."""
+        await self._recorder.record(step)
+
+    async def flush(self) -> None:
+        """Wait until the steps that were recorded here are written, or cannot be."""
+        await self._recorder.flush()
+
+    async def _upkeep(self) -> None:
+        while True:
+            try:
+                purged = await self.repository.purge()
+                metrics.PURGED_CONTEXTS.inc(purged)
+                if purged:
+                    _log.info("contexts purged", count=purged)
+                await self._log_head()
+            except ServiceError as error:
+                _log.warning("conversations not purged", error=type(error).__name__)
+            await asyncio.sleep(UPKEEP_SECONDS)
+
+    async def _log_head(self) -> None:
+        """Log the head of the ledger, if it has changed.
+
+        A log that is stored elsewhere shows later whether the ledger has lost its end, or was rewritten.
+        """
+        head = await self.ledger.head()
+        if head is None:
+            _log.error("audit ledger without head")
+        elif str(head) != self._logged:
+            self._logged = str(head)
+            metrics.LEDGER_ENTRIES.set(head.count)
+            _log.info("audit ledger", head=self._logged)

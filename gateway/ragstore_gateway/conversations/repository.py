@@ -1,0 +1,214 @@
+"""`ConversationRepository`: steps and contexts in the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final
+from uuid import uuid4
+
+from msgspec import Meta, Struct
+from sqlalchemy import delete, func, select, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from ragstore_gateway.conversations.ledger import Ledger, NewEntry
+from ragstore_gateway.conversations.step import CONTEXT_KEY, Step
+from ragstore_gateway.conversations.tables import ContextRow, StepRow
+from ragstore_gateway.database.database import Database
+
+PURGE_BATCH: Final = 500
+"""Number of contexts that one transaction purges, so that a purge holds up no other writer."""
+
+
+class ConversationStep(Struct, frozen=True, rename="camel", kw_only=True):
+    """A step of a conversation: one request, and what was retrieved for it."""
+
+    id: Annotated[str, Meta(description="Id of the step, and of its entry in the audit ledger.")]
+    created_on: Annotated[datetime, Meta(description="Time of the request.")]
+    request_id: Annotated[str, Meta(description="Id of the request.")]
+    key: Annotated[str, Meta(description="Name of the caller's key; empty without keys.")]
+    assistant: Annotated[str, Meta(description="Name of the assistant.")]
+    assistant_version: Annotated[int, Meta(description="Version of the assistant.")]
+    data: Annotated[
+        Mapping[str, Any],
+        Meta(
+            description=(
+                "What was retrieved, by key: `rag:trace:TASK` lists the searches of knowledge bases, "
+                "`rag:httpcall:trace:TASK` has the HTTP call, and `rag:context:TASK` is the text that was added to the "
+                "system message, if contexts are kept."
+            )
+        ),
+    ]
+
+
+class ConversationRepository:
+    """Steps and contexts.
+
+    Args:
+        database: the database.
+        ledger: the audit ledger.
+        keep_contexts: whether contexts are kept.
+        retention: how long they are kept.
+    """
+
+    def __init__(self, database: Database, ledger: Ledger, *, keep_contexts: bool, retention: timedelta) -> None:
+        self._database = database
+        self._ledger = ledger
+        self._keep_contexts = keep_contexts
+        self._retention = retention
+
+    async def write(self, steps: Sequence[Step]) -> None:
+        """Write steps, and an entry of the audit ledger for each, in one transaction.
+
+        Args:
+            steps: the steps. One that was written before is ignored; one without a conversation has its entry only.
+        """
+        async with self._database.session() as session:
+            await self._ledger.append(session, [_entry(step) for step in steps])
+            named = {step.id: step for step in steps if step.conversation}
+            for known in await session.scalars(select(StepRow.id).where(StepRow.id.in_(list(named)))):
+                del named[known]
+            rows = {step.id: _row(step) for step in named.values()}
+            session.add_all(rows.values())
+            await session.flush()
+            if self._keep_contexts:
+                session.add_all(
+                    ContextRow(step=rows[step.id].number, task=task, created_on=step.created_on, text=context)
+                    for step in named.values()
+                    for task, context in step.contexts.items()
+                )
+
+    async def read(self, conversation: str, key: str | None, *, offset: int, limit: int) -> list[ConversationStep]:
+        """Read steps, the oldest one first.
+
+        Args:
+            conversation: the conversation.
+            key: name of the key whose steps are visible; None for those of all keys.
+            offset: number of steps to skip.
+            limit: maximum number of steps.
+        """
+        query = select(StepRow).where(*_visible(conversation, key)).order_by(StepRow.number)
+        async with self._database.reading() as session:
+            rows = (await session.scalars(query.offset(offset).limit(limit))).all()
+            contexts = await self._contexts(session, [row.number for row in rows])
+        return [_step(row, contexts.get(row.number, {})) for row in rows]
+
+    async def delete(self, conversation: str, key: str | None, *, caller: str, request_id: str) -> int:
+        """Delete steps with their contexts, and append an entry to the audit ledger. Earlier entries stay.
+
+        Args:
+            conversation: the conversation.
+            key: name of the key whose steps are deleted; None for those of all keys.
+            caller: name of the caller's key.
+            request_id: id of the request.
+
+        Returns:
+            The number of steps deleted.
+        """
+        visible = _visible(conversation, key)
+        async with self._database.session() as session:
+            count = await session.scalar(select(func.count()).select_from(StepRow).where(*visible)) or 0
+            if not count:
+                return 0
+            await self._erase(session)
+            own = select(StepRow.number).where(*visible)
+            await session.execute(delete(ContextRow).where(ContextRow.step.in_(own)))
+            await session.execute(delete(StepRow).where(*visible))
+            entry = NewEntry(
+                id=str(uuid4()),
+                created_on=datetime.now(UTC),
+                kind="deletion",
+                conversation=conversation,
+                key=caller,
+                request_id=request_id,
+                data={"steps": count},
+            )
+            await self._ledger.append(session, [entry])
+        await self._database.checkpoint()
+        return count
+
+    async def purge(self) -> int:
+        """Remove contexts that are older than the retention; all contexts if none are kept.
+
+        Returns:
+            Their number.
+        """
+        purged = 0
+        while True:
+            async with self._database.session() as session:
+                expired = select(ContextRow.step, ContextRow.task)
+                if self._keep_contexts:
+                    expired = expired.where(ContextRow.created_on < self._oldest())
+                rows = (await session.execute(expired.limit(PURGE_BATCH))).all()
+                if rows:
+                    await self._erase(session)
+                for step, task in rows:
+                    own = (ContextRow.step == step, ContextRow.task == task)
+                    await session.execute(delete(ContextRow).where(*own))
+            purged += len(rows)
+            if len(rows) < PURGE_BATCH:
+                break
+        if purged:
+            await self._database.checkpoint()
+        return purged
+
+    async def _contexts(self, session: AsyncSession, steps: Sequence[int]) -> dict[int, dict[str, str]]:
+        found: dict[int, dict[str, str]] = {}
+        if self._keep_contexts:
+            query = select(ContextRow).where(ContextRow.step.in_(steps), ContextRow.created_on >= self._oldest())
+            for row in await session.scalars(query):
+                found.setdefault(row.step, {})[CONTEXT_KEY + row.task] = row.text
+        return found
+
+    async def _erase(self, session: AsyncSession) -> None:
+        """Have SQLite overwrite what this connection deletes."""
+        if not self._database.is_postgresql:
+            await session.execute(text("PRAGMA secure_delete = ON"))
+
+    def _oldest(self) -> datetime:
+        return datetime.now(UTC) - self._retention
+
+
+def _visible(conversation: str, key: str | None) -> list[Any]:
+    own = [StepRow.conversation == conversation]
+    return own if key is None else [*own, StepRow.key == key]
+
+
+def _row(step: Step) -> StepRow:
+    return StepRow(
+        id=step.id,
+        conversation=step.conversation,
+        key=step.key,
+        created_on=step.created_on,
+        request_id=step.request_id,
+        assistant=step.assistant,
+        assistant_version=step.assistant_version,
+        data=step.traces,
+    )
+
+
+def _step(row: StepRow, contexts: Mapping[str, str]) -> ConversationStep:
+    return ConversationStep(
+        id=row.id,
+        created_on=row.created_on,
+        request_id=row.request_id,
+        key=row.key,
+        assistant=row.assistant,
+        assistant_version=row.assistant_version,
+        data={**row.data, **contexts},
+    )
+
+
+def _entry(step: Step) -> NewEntry:
+    return NewEntry(
+        id=step.id,
+        created_on=step.created_on,
+        kind="retrieval",
+        conversation=step.conversation,
+        key=step.key,
+        request_id=step.request_id,
+        assistant=step.assistant,
+        assistant_id=step.assistant_id,
+        assistant_version=step.assistant_version,
+        data=step.traces,
+    )

@@ -1,0 +1,1 @@
+"""The gateway's state in SQLite or PostgreSQL: engine, sessions and migrations."""

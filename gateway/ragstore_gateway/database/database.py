@@ -1,0 +1,238 @@
+"""`Database`: the engine, its sessions, and the migrations that run when it starts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import structlog
+from sqlalchemy import URL, Connection, event, make_url, text
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry, NullPool
+
+from ragstore_gateway.database.errors import DatabaseNotUsable
+from ragstore_gateway.database.migrate import upgrade
+from ragstore_gateway.errors import DatabaseUnavailable
+from ragstore_gateway.settings import Settings
+
+FILE: Final = "gateway.db"
+"""Name of SQLite's file in the folder of the gateway's state."""
+
+BUSY_SECONDS: Final = 10.0
+"""Maximum wait for another transaction that writes to SQLite, and for a connection of the pool."""
+
+CONNECT_SECONDS: Final = 5
+"""Maximum wait for a connection to PostgreSQL."""
+
+START_SECONDS: Final = 30.0
+"""How long a start waits for PostgreSQL: a database often starts together with the gateway."""
+
+POOL_SIZE: Final = 10
+
+_WRITE: Final = "ragstore_write"
+"""Name of the execution option of transactions that may write."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Database:
+    """The gateway's state.
+
+    Args:
+        url: SQLAlchemy's URL, with an asynchronous driver.
+
+    Attributes:
+        url: SQLAlchemy's URL. Its text form masks the password.
+        is_postgresql: whether it is PostgreSQL, and not SQLite.
+    """
+
+    def __init__(self, url: URL) -> None:
+        self.url = url
+        self.is_postgresql = url.get_backend_name() == "postgresql"
+        self._engine: AsyncEngine | None = None
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Database:
+        """The database that the settings choose: PostgreSQL, or SQLite in the folder of the gateway's state."""
+        if settings.database_url:
+            url = make_url(settings.database_url).set(drivername="postgresql+psycopg")
+        else:
+            url = URL.create("sqlite+aiosqlite", database=str(Path(settings.data_path) / FILE))
+        return cls(url)
+
+    @asynccontextmanager
+    async def running(self, _: object = None) -> AsyncIterator[None]:
+        """Migrate the database to the newest schema, and open the pool of connections; close it at the end.
+
+        Raises:
+            DatabaseNotUsable: the database cannot be reached within 30 s, or its schema is of a newer version.
+        """
+        await self._migrate()
+        self._engine = create_engine(self.url)
+        try:
+            yield
+        finally:
+            engine, self._engine = self._engine, None
+            await engine.dispose()
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[AsyncSession]:
+        """A session in a transaction, which is committed when the block ends and rolled back if it raises.
+
+        On SQLite, transactions run one after the other; a further one waits up to 10 s. Do not nest sessions.
+
+        Raises:
+            DatabaseUnavailable: the database does not respond, is busy, or rejects the connection.
+        """
+        async with self._session(write=True) as session:
+            yield session
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncSession]:
+        """A session in a transaction that only reads. On SQLite it never waits for one that writes.
+
+        Raises:
+            DatabaseUnavailable: the database does not respond, is busy, or rejects the connection.
+        """
+        async with self._session(write=False) as session:
+            yield session
+
+    async def ping(self) -> None:
+        """Check that the database responds.
+
+        Raises:
+            DatabaseUnavailable: it does not.
+        """
+        async with self.reading() as session:
+            await session.execute(text("SELECT 1"))
+
+    async def checkpoint(self) -> None:
+        """Move SQLite's write-ahead log to its file, so that the log has nothing that was overwritten there.
+
+        While another transaction reads, a part of the log may stay until the next checkpoint.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        if self.is_postgresql:
+            return
+        if self._engine is None:
+            raise DatabaseUnavailable("The database is not open")
+        engine = self._engine.execution_options(**{_WRITE: None})
+        with _unavailable():
+            async with engine.connect() as connection:
+                await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @asynccontextmanager
+    async def _session(self, *, write: bool) -> AsyncIterator[AsyncSession]:
+        if self._engine is None:
+            raise DatabaseUnavailable("The database is not open")
+        engine = self._engine.execution_options(**{_WRITE: write})
+        with _unavailable():
+            async with AsyncSession(engine, expire_on_commit=False) as session, session.begin():
+                yield session
+
+    async def _migrate(self) -> None:
+        if not self.is_postgresql:
+            await asyncio.to_thread(Path(str(self.url.database)).parent.mkdir, parents=True, exist_ok=True)
+        engine = create_engine(self.url, migrating=True)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + START_SECONDS
+        waiting = False
+        try:
+            while True:
+                try:
+                    async with engine.execution_options(**{_WRITE: True}).begin() as connection:
+                        await connection.run_sync(upgrade)
+                    return
+                except (OperationalError, InterfaceError, OSError) as error:
+                    if loop.time() >= end:
+                        reason = f"The database cannot be used: {_reason(error)}"
+                        raise DatabaseNotUsable(reason) from None
+                    if not waiting:
+                        _log.warning("database not reachable yet", error=_reason(error), seconds=START_SECONDS)
+                    waiting = True
+                await asyncio.sleep(1)
+        finally:
+            await engine.dispose()
+
+
+def create_engine(url: URL, *, migrating: bool = False) -> AsyncEngine:
+    """An engine.
+
+    Args:
+        url: the database.
+        migrating: whether it is for migrations: one connection, without foreign keys on SQLite, where alembic copies
+            tables.
+    """
+    options: dict[str, Any] = {
+        "json_serializer": lambda value: msgspec.json.encode(value).decode(),
+        "json_deserializer": msgspec.json.decode,
+        "hide_parameters": True,
+    }
+    if migrating:
+        options["poolclass"] = NullPool
+    else:
+        options |= {"pool_size": POOL_SIZE, "max_overflow": POOL_SIZE, "pool_timeout": BUSY_SECONDS}
+    if url.get_backend_name() == "postgresql":
+        arguments = {"connect_timeout": CONNECT_SECONDS, "application_name": "ragstore-gateway"}
+        return create_async_engine(url, pool_pre_ping=True, connect_args=arguments, **options)
+    engine = create_async_engine(url, connect_args={"timeout": BUSY_SECONDS}, **options)
+    event.listen(engine.sync_engine, "connect", _configure_sqlite(foreign_keys=not migrating))
+    event.listen(engine.sync_engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _configure_sqlite(*, foreign_keys: bool) -> Any:
+    def configure(connection: Any, _: ConnectionPoolEntry) -> None:
+        # The driver's own transactions begin only before some statements, and never before DDL.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        for name, value in (
+            ("journal_mode", "WAL"),
+            # An acknowledged write survives a loss of power.
+            ("synchronous", "FULL"),
+            ("foreign_keys", "ON" if foreign_keys else "OFF"),
+        ):
+            cursor.execute(f"PRAGMA {name} = {value}")
+        cursor.close()
+        # SQLite's own knows ASCII only; a search in any case uses it.
+        connection.run_async(lambda driver: driver.create_function("lower", 1, _lower, deterministic=True))
+
+    return configure
+
+
+def _lower(text: object) -> object:
+    return text.lower() if isinstance(text, str) else text
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A transaction that reads first and then writes fails when another one has written meanwhile, without waiting.
+    write = connection.get_execution_options().get(_WRITE, True)
+    if write is not None:  # a checkpoint is no part of a transaction
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+@contextmanager
+def _unavailable() -> Iterator[None]:
+    """Turn failures of the database into `DatabaseUnavailable`."""
+    try:
+        yield
+    except (OperationalError, InterfaceError, PoolTimeoutError) as error:
+        raise DatabaseUnavailable("The database cannot be used at the moment").because(_reason(error)) from error
+    except DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
+        raise DatabaseUnavailable("The database cannot be used at the moment").because(_reason(error)) from error
+
+
+def _reason(error: SQLAlchemyError | OSError) -> str:
+    """Why the database cannot be used, without parameters of a statement, in one line."""
+    text = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+    return " ".join(text.split())[:300]

@@ -1,0 +1,1 @@
+"""Extraction: from files of many formats to their text."""

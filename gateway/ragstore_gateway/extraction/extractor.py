@@ -1,0 +1,211 @@
+"""Extracts the texts of documents, in processes of their own.
+
+Parsers of PDF, ZIP and XML are written in C and C++, and documents come from strangers. A document that crashes its
+parser, or needs too much time or memory, costs a process and never the gateway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple, Self
+
+import structlog
+
+from ragstore_gateway.errors import DocumentTooLarge, ExtractionFailed, ExtractionTimeout, ExtractionUnavailable
+from ragstore_gateway.extraction import metrics
+from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.extraction.formats import NAMES
+from ragstore_gateway.extraction.protocol import Failure, Output, Request, Response
+from ragstore_gateway.extraction.worker import Worker, WorkerFailed
+from ragstore_gateway.settings import Settings
+
+MAX_DOCUMENTS: Final = 200
+"""Documents after which a process is replaced, because parsers leak memory."""
+
+MAX_NAME_CHARACTERS: Final = 1000
+
+# With any text as key: a process that a document has taken over may send any format.
+_NAMES: Final[Mapping[str, str]] = {str(kind): name for kind, name in NAMES.items()}
+
+_log = structlog.get_logger(__name__)
+
+
+class ExtractionLimits(NamedTuple):
+    """The limits of an extraction.
+
+    Attributes:
+        timeout_seconds: time limit for one document, without the wait for a process.
+        memory_bytes: maximum memory of a process.
+        concurrency: maximum number of processes.
+        max_document_bytes: largest document.
+        max_characters: maximum number of characters of a text.
+    """
+
+    timeout_seconds: float
+    memory_bytes: int
+    concurrency: int
+    max_document_bytes: int
+    max_characters: int
+
+
+class Extractor:
+    """Extracts texts. Processes start when they are needed and are kept for the next documents.
+
+    Args:
+        limits: the limits.
+    """
+
+    def __init__(self, limits: ExtractionLimits) -> None:
+        self.limits = limits
+        self._slots = asyncio.Semaphore(limits.concurrency)
+        self._idle: list[Worker] = []
+        self._workers: set[Worker] = set()
+        self._running = False
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """An extractor with the limits of the settings.
+
+        Args:
+            settings: the settings.
+        """
+        return cls(
+            ExtractionLimits(
+                settings.extraction_timeout_seconds,
+                settings.extraction_memory_bytes,
+                settings.extraction_concurrency,
+                settings.max_document_bytes,
+                settings.max_document_text_characters,
+            )
+        )
+
+    @property
+    def workers(self) -> frozenset[Worker]:
+        """The processes that run now."""
+        return frozenset(self._workers)
+
+    @asynccontextmanager
+    async def running(self, _: object = None) -> AsyncIterator[None]:
+        """Allow extractions, and kill all processes at the end."""
+        self._running = True
+        try:
+            yield
+        finally:
+            self._running = False
+            self._idle.clear()
+            await asyncio.gather(*(worker.stop() for worker in self._workers))
+            self._workers.clear()
+
+    async def extract(
+        self, content: bytes, *, media_type: str = "", name: str = "", output: Output = "text", url: str = ""
+    ) -> Extracted:
+        """Extract the text of a document.
+
+        Args:
+            content: the document.
+            media_type: its declared media type, if known. Its content decides first.
+            name: its file name, if known. Its extension decides last.
+            output: the form of the text. Only HTML pages have the form `html`; with `markdown`, headings of office
+                files have marks, too.
+            url: the URL of a page, if known.
+
+        Raises:
+            DocumentTooLarge: the document, its unpacked content or its text is too large, or needs too much memory.
+            EncryptedDocument: it can be read only with a password.
+            ExtractionFailed: it is damaged, or its parser crashed.
+            ExtractionTimeout: it takes too long.
+            ExtractionUnavailable: no process could be started.
+            NoText: it has no text.
+            UnsupportedMediaType: no text can be extracted from its type.
+        """
+        limits = self.limits
+        if len(content) > limits.max_document_bytes:
+            too_large = DocumentTooLarge(f"The document has more than {limits.max_document_bytes} bytes")
+            metrics.extraction("", too_large.code, 0)
+            raise too_large
+        request = Request(
+            media_type[:MAX_NAME_CHARACTERS],
+            name[-MAX_NAME_CHARACTERS:],
+            output,
+            url,
+            limits.max_characters,
+            limits.timeout_seconds,
+        )
+        if not self._running:
+            raise RuntimeError("the extractor is not running")
+        async with self._slots:
+            started = time.perf_counter()
+            outcome, kind = ExtractionUnavailable.code, ""
+            try:
+                response, kind = await self._response(request, content)
+                outcome = response.code if isinstance(response, Failure) else metrics.EXTRACTED
+            finally:
+                metrics.extraction(kind, outcome, time.perf_counter() - started)
+        if isinstance(response, Failure):
+            raise metrics.FAILURES.get(response.code, ExtractionFailed)(response.detail)
+        return response.extracted
+
+    async def _response(self, request: Request, content: bytes) -> tuple[Response, str]:
+        """The response of a process, and the format that it recognised.
+
+        A process that has extracted other texts before may have little memory left, or have been killed meanwhile. Then
+        the document gets a new one, so that it does not depend on the documents before.
+        """
+        worker = self._idle_worker() or await self._start()
+        is_new = worker.documents == 0
+        started = time.monotonic()
+        response = await self._run(worker, request, content, self.limits.timeout_seconds)
+        if isinstance(response, Failure) and response.exhausted and not is_new:
+            seconds_left = self.limits.timeout_seconds - (time.monotonic() - started)
+            worker = await self._start()
+            response = await self._run(worker, request, content, seconds_left)
+        return response, worker.format
+
+    async def _run(self, worker: Worker, request: Request, content: bytes, seconds: float) -> Response:
+        """Extract a text in a process, and keep the process for the next one or kill it."""
+        reusable = False
+        try:
+            async with asyncio.timeout(seconds):
+                response = await worker.extract(request, content)
+            exhausted = isinstance(response, Failure) and response.exhausted
+            reusable = not exhausted and worker.documents < MAX_DOCUMENTS
+        except TimeoutError:
+            limit = f"{self.limits.timeout_seconds:g} s"
+            response = Failure(ExtractionTimeout.code, f"The extraction of the text took longer than {limit}")
+        except WorkerFailed:
+            parser = f"The parser of {_NAMES[worker.format]} files" if worker.format in _NAMES else "The parser"
+            # PDFium and libxml2 crash when memory is exhausted.
+            memory = f"needs more than {self.limits.memory_bytes} bytes of memory"
+            response = Failure(ExtractionFailed.code, f"{parser} crashed on the document, or {memory}", exhausted=True)
+        finally:
+            await self._release(worker, reusable)
+        if not reusable and isinstance(response, Failure):
+            _log.warning("extraction process killed", reason=response.code, format=_NAMES.get(worker.format, ""))
+        return response
+
+    def _idle_worker(self) -> Worker | None:
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.alive:
+                return worker
+            self._workers.discard(worker)
+        return None
+
+    async def _start(self) -> Worker:
+        if self._running:
+            worker = await Worker.start(self.limits.memory_bytes)
+            if self._running:
+                self._workers.add(worker)
+                return worker
+            await worker.stop()
+        raise ExtractionUnavailable("The gateway is shutting down")
+
+    async def _release(self, worker: Worker, reusable: bool) -> None:
+        if reusable and self._running:
+            self._idle.append(worker)
+        else:
+            self._workers.discard(worker)
+            await worker.stop()

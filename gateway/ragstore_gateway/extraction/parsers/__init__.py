@@ -1,0 +1,1 @@
+"""One module for each kind of document. They run only in a process that extracts texts."""

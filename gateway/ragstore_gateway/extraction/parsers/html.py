@@ -1,0 +1,108 @@
+"""HTML pages, by trafilatura."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+from lxml import html
+from trafilatura.baseline import html2txt
+from trafilatura.core import bare_extraction, determine_returnstring
+from trafilatura.settings import Document, Extractor
+
+from ragstore_gateway.errors import NoText
+from ragstore_gateway.extraction.charset import decode
+from ragstore_gateway.extraction.extracted import Extracted, Heading
+from ragstore_gateway.extraction.formats import MEDIA_TYPES
+from ragstore_gateway.extraction.parsers.plain import markdown_headings
+from ragstore_gateway.extraction.protocol import Output
+from ragstore_gateway.extraction.text_builder import MAX_TITLE_CHARACTERS, check_length, clean, one_line
+
+_FORMS: Final[dict[Output, str]] = {"text": "txt", "markdown": "markdown", "html": "html"}
+_LANGUAGE: Final = re.compile(r"([a-z]{2,3})(?:[-_]|\Z)")
+_XML_DECLARATION: Final = re.compile(r"\A\s*<\?xml[^>]*\?>")
+
+
+def page(content: bytes, media_type: str, output: Output, url: str, max_characters: int) -> Extracted:
+    """Extract the main text of a page, without its navigation, header, footer and comments.
+
+    Args:
+        content: the page.
+        media_type: the declared media type.
+        output: the form of the text.
+        url: the page's URL, if known.
+        max_characters: maximum number of characters of its text.
+
+    Returns:
+        The text. The headings of `html` have no spans and are left out.
+
+    Raises:
+        NoText: the page has no text.
+    """
+    source = _XML_DECLARATION.sub("", clean(decode(content, media_type)))
+    check_length(len(source), 8 * max_characters)
+    if not source.strip():
+        raise NoText("The page has no text")
+    # A document type definition is not needed, and entities of its own are not expanded.
+    parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
+    tree = html.document_fromstring(source.encode("utf-8", "replace"), parser=parser)
+    found = bare_extraction(
+        tree,
+        url=url or None,
+        output_format=_FORMS[output],
+        include_comments=False,
+        with_metadata=True,
+        date_extraction_params={
+            "original_date": True,
+            # A date that is guessed from the text is worse than none.
+            "extensive_search": False,
+            "max_date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        },
+    )
+    document = found if isinstance(found, Document) else None
+    # Without metadata, which the text would begin with.
+    options = Extractor(output_format=_FORMS[output], comments=False)
+    text = clean(determine_returnstring(document, options)).strip() if document else ""
+    if output != "html" and not text:
+        text = clean(html2txt(tree)).strip()
+    check_length(len(text), max_characters)
+    return Extracted(
+        text,
+        MEDIA_TYPES["html"],
+        title=one_line((document and document.title) or tree.findtext(".//title") or "")[:MAX_TITLE_CHARACTERS],
+        language=_language(tree, document),
+        published=(document and document.date) or "",
+        headings=_headings(text, output, document),
+    )
+
+
+def _language(tree: html.HtmlElement, document: Document | None) -> str:
+    """The language that the page declares: that of `lang`, or of its metadata."""
+    declared = (
+        tree.get("lang"),
+        tree.get("{http://www.w3.org/XML/1998/namespace}lang"),
+        document and document.language,
+    )
+    for language in declared:
+        if language and (found := _LANGUAGE.match(language.strip().lower())):
+            return found[1]
+    return ""
+
+
+def _headings(text: str, output: Output, document: Document | None) -> tuple[Heading, ...]:
+    """The headings of the text, where they can be found in it."""
+    if output == "markdown":
+        return markdown_headings(text)
+    if output == "html" or document is None or document.body is None:
+        return ()
+    headings = []
+    searched_from = 0
+    for element in document.body.iter("head"):
+        heading = one_line("".join(element.itertext()))
+        found = re.compile(rf"^{re.escape(heading)}$", re.MULTILINE).search(text, searched_from) if heading else None
+        if found:
+            level = element.get("rend", "")[1:]
+            headings.append(Heading(int(level) if level in tuple("123456") else 6, heading, found.start(), found.end()))
+            searched_from = found.end()
+    return tuple(headings)

@@ -1,0 +1,235 @@
+"""`Collections`: which collection of a vector store has the chunks of a knowledge base."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.embeddings.embedder import Embedder
+from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.errors import DimensionMismatch
+from ragstore_gateway.ingestion.tables import CollectionRow
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.secret_references import REFERENCE
+from ragstore_gateway.splitting.chunk import Chunking
+from ragstore_gateway.vector_stores.vector_store import VectorStore
+from ragstore_gateway.vector_stores.vector_stores import VectorStores
+
+ACTIVE: Final = "active"
+BUILDING: Final = "building"
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A collection, with the configuration that its chunks were made with.
+
+    Attributes:
+        id: its name in the vector store.
+        base_id: the knowledge base.
+        state: `active` if searches use it, `building` if it does not have every document yet.
+        provider: provider of its embeddings.
+        embedding_parameters: the provider's parameters.
+        store_type: its vector store.
+        store_parameters: the store's parameters.
+        chunking: how its texts were split.
+        dimension: the dimension of its vectors; None as long as it has none.
+    """
+
+    id: str
+    base_id: str
+    state: str
+    provider: str
+    embedding_parameters: Mapping[str, object]
+    store_type: str
+    store_parameters: Mapping[str, object]
+    chunking: Chunking
+    dimension: int | None
+
+
+class Collections:
+    """The collections of all knowledge bases.
+
+    Args:
+        database: the database.
+        embeddings: makes embedders.
+        vector_stores: opens collections.
+    """
+
+    def __init__(self, database: Database, embeddings: Embeddings, vector_stores: VectorStores) -> None:
+        self._database = database
+        self._embeddings = embeddings
+        self._vector_stores = vector_stores
+
+    async def active(self, base_id: str) -> Collection | None:
+        """The collection that searches of a knowledge base use. It may be older than the base's current version.
+
+        Args:
+            base_id: the knowledge base.
+
+        Returns:
+            The collection; None as long as nothing was ingested.
+        """
+        return (await self.active_of([base_id])).get(base_id)
+
+    async def active_of(self, base_ids: Iterable[str]) -> dict[str, Collection]:
+        """The collections that searches of several knowledge bases use, by base.
+
+        Args:
+            base_ids: the knowledge bases.
+        """
+        query = sa.select(CollectionRow).where(CollectionRow.base_id.in_(list(base_ids)), CollectionRow.state == ACTIVE)
+        async with self._database.reading() as session:
+            return {row.base_id: collection_of(row) for row in await session.scalars(query)}
+
+    def embedder(self, collection: Collection) -> Embedder:
+        """The embedder of a collection's vectors.
+
+        Args:
+            collection: the collection.
+
+        Raises:
+            InvalidRequest: the parameters are not valid any more.
+            ModelUnavailable: the model cannot be used.
+        """
+        return self._embeddings.of(collection.provider, collection.embedding_parameters)
+
+    def open(self, collection: Collection) -> VectorStore:
+        """Open a collection that has a dimension.
+
+        Args:
+            collection: the collection.
+        """
+        return self._vector_stores.open(
+            collection.store_type, collection.store_parameters, collection.id, collection.dimension or 0
+        )
+
+    async def load(self, collection_ids: Iterable[str]) -> list[Collection]:
+        """Look collections up by their names, in the order of the names.
+
+        Args:
+            collection_ids: the names. Those that do not exist any more are skipped.
+        """
+        ids = list(collection_ids)
+        async with self._database.reading() as session:
+            rows = await session.scalars(sa.select(CollectionRow).where(CollectionRow.id.in_(ids)))
+            found = {row.id: collection_of(row) for row in rows}
+        return [found[each] for each in ids if each in found]
+
+    async def with_dimension(self, collection: Collection, dimension: int) -> Collection:
+        """Fix the dimension of a collection by its first vector.
+
+        Args:
+            collection: the collection.
+            dimension: the dimension of a vector for it.
+
+        Raises:
+            DimensionMismatch: it has another dimension.
+        """
+        if collection.dimension is None:
+            fix = (
+                sa.update(CollectionRow)
+                .where(CollectionRow.id == collection.id, CollectionRow.dimension.is_(None))
+                .values(dimension=dimension)
+            )
+            async with self._database.session() as session:
+                await session.execute(fix)
+                query = sa.select(CollectionRow.dimension).where(CollectionRow.id == collection.id)
+                fixed = await session.scalar(query) or dimension
+            collection = replace(collection, dimension=fixed)
+        if collection.dimension != dimension:
+            raise DimensionMismatch(
+                f"The embedding model returned vectors of dimension {dimension} instead of {collection.dimension}"
+            )
+        return collection
+
+    def new_row(self, base_id: str, version: int, base: KnowledgeBase, state: str) -> CollectionRow:
+        """A row for a new collection of a knowledge base.
+
+        Args:
+            base_id: the knowledge base.
+            version: the version of its configuration.
+            base: the configuration.
+            state: `active` or `building`.
+        """
+        return CollectionRow(
+            id=collection_name(base_id),
+            base_id=base_id,
+            base_version=version,
+            state=state,
+            fingerprint=self.fingerprint(base),
+            provider=base.embedding_provider,
+            embedding_parameters=base.embedding_parameters,
+            store_type=base.store_type,
+            store_parameters=base.store_parameters,
+            chunking=msgspec.to_builtins(base.chunking),
+            dimension=None,
+            created_on=datetime.now(UTC),
+        )
+
+    def fingerprint(self, base: KnowledgeBase) -> str:
+        """What the vectors of a knowledge base depend on: provider, model, chunking and store; not its secrets.
+
+        Args:
+            base: the configuration.
+        """
+        embedding = self._embeddings.validate(base.embedding_provider, base.embedding_parameters)
+        store = self._vector_stores.validate(base.store_type, base.store_parameters)
+        parts = [
+            base.embedding_provider,
+            _without_secrets(msgspec.to_builtins(embedding)),
+            base.store_type,
+            _without_secrets(msgspec.to_builtins(store)),
+            msgspec.to_builtins(base.chunking),
+        ]
+        return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
+
+
+def collection_name(base_id: str) -> str:
+    """A new name for a collection of a knowledge base.
+
+    Args:
+        base_id: the knowledge base.
+    """
+    return f"kb_{base_id.replace('-', '')[:32]}_{uuid4().hex[:8]}"
+
+
+def collection_of(row: CollectionRow) -> Collection:
+    """The collection of a row."""
+    return Collection(
+        row.id,
+        row.base_id,
+        row.state,
+        row.provider,
+        row.embedding_parameters,
+        row.store_type,
+        row.store_parameters,
+        msgspec.convert(row.chunking, Chunking),
+        row.dimension,
+    )
+
+
+async def live_collections(session: AsyncSession, base_id: str) -> list[CollectionRow]:
+    """The collections of a knowledge base, the active one first.
+
+    Args:
+        session: a session.
+        base_id: the knowledge base.
+    """
+    query = sa.select(CollectionRow).where(CollectionRow.base_id == base_id).order_by(CollectionRow.state)
+    return list(await session.scalars(query))
+
+
+def _without_secrets(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters without references to secrets: a new key for the same model needs no new vectors."""
+    return {
+        name: value for name, value in parameters.items() if not (isinstance(value, str) and REFERENCE.fullmatch(value))
+    }

@@ -1,0 +1,383 @@
+"""`Documents`: what a knowledge base contains, and what is being ingested into it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.errors import (
+    ConfigurationNotFound,
+    DocumentNotFound,
+    IngestionEnded,
+    IngestionNotFound,
+    QueueFull,
+)
+from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.ingestion.collections import live_collections
+from ragstore_gateway.ingestion.ingestions import (
+    CANCELLED,
+    DOCUMENT_DELETED,
+    INGEST,
+    PENDING,
+    UNFINISHED,
+    activate_if_complete,
+    end_ingestion,
+    lock_base,
+    lock_ingestion,
+)
+from ragstore_gateway.ingestion.payloads import CONTENT
+from ragstore_gateway.ingestion.removals import add_removal
+from ragstore_gateway.ingestion.tables import (
+    DocumentRow,
+    DocumentTextRow,
+    IngestionPayloadRow,
+    IngestionRow,
+)
+
+CANCELLED_MESSAGE: Final = "The ingestion was cancelled"
+
+_decode: Final = msgspec.msgpack.Decoder(Extracted).decode
+
+
+@dataclass(frozen=True, slots=True)
+class NewContent:
+    """A document to be ingested.
+
+    Attributes:
+        name: its name; empty for one made from its content.
+        media_type: its media type, as declared.
+        content: its bytes.
+        kb_id: an alias of the knowledge base that the status repeats.
+    """
+
+    name: str
+    media_type: str
+    content: bytes
+    kb_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document of a knowledge base, with the state of its last ingestion."""
+
+    id: str
+    name: str
+    media_type: str
+    bytes: int
+    chunks: int
+    content_hash: str
+    created_on: datetime
+    modified_on: datetime
+    state: str
+    message: str
+    ingestion_id: str
+    is_searchable: bool
+
+
+class Documents:
+    """The documents of all knowledge bases.
+
+    Args:
+        database: the database.
+        max_waiting: maximum number of ingestions that have not ended.
+    """
+
+    def __init__(self, database: Database, max_waiting: int) -> None:
+        self._database = database
+        self._max_waiting = max_waiting
+
+    async def accept(self, base_id: str, document: NewContent) -> IngestionRow:
+        """Accept a document. When this returns, it is in the database, and its ingestion ends whatever is killed.
+
+        Args:
+            base_id: the knowledge base.
+            document: the document.
+
+        Returns:
+            The ingestion.
+
+        Raises:
+            ConfigurationNotFound: there is no such knowledge base.
+            DatabaseUnavailable: the database cannot be used.
+            QueueFull: too many ingestions have not ended.
+        """
+        digest = hashlib.sha256(document.content).hexdigest()
+        name = document.name or f"document-{digest[:12]}"
+        now = datetime.now(UTC)
+        async with self._database.session() as session:
+            await self._check_room(session)
+            if await lock_base(session, base_id) is None:
+                raise ConfigurationNotFound(f"There is no knowledge base {base_id}")
+            ingestion_id = str(uuid4())
+            row = await _document(session, base_id, name, now)
+            row.last_sequence += 1
+            row.last_ingestion = ingestion_id
+            if row.current_revision is None:
+                row.media_type, row.bytes, row.content_hash = document.media_type, len(document.content), digest
+            ingestion = IngestionRow(
+                id=ingestion_id,
+                kind=INGEST,
+                base_id=base_id,
+                kb_id=document.kb_id,
+                document_id=row.id,
+                document_name=name,
+                revision=ingestion_id,
+                sequence=row.last_sequence,
+                state=PENDING,
+                message="",
+                unchanged=False,
+                targets=[],
+                written={},
+                chunks=0,
+                chunks_embedded=0,
+                media_type=document.media_type,
+                bytes=len(document.content),
+                content_hash=digest,
+                is_queued=False,
+                attempts=0,
+                created_on=now,
+                started_on=None,
+                finished_on=None,
+            )
+            session.add(ingestion)
+            await session.flush()
+            session.add(
+                IngestionPayloadRow(
+                    ingestion_id=ingestion_id, kind=CONTENT, collection_id="", position=0, data=document.content
+                )
+            )
+        return ingestion
+
+    async def ingestion(self, base_id: str, ingestion_id: str) -> IngestionRow:
+        """The state of an ingestion.
+
+        Args:
+            base_id: the knowledge base that it belongs to.
+            ingestion_id: its id.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+            IngestionNotFound: the base has no such ingestion.
+        """
+        async with self._database.reading() as session:
+            row = await session.get(IngestionRow, ingestion_id)
+        if row is None or row.base_id != base_id:
+            raise IngestionNotFound(f"The knowledge base {base_id} has no ingestion {ingestion_id}")
+        return row
+
+    async def cancel(self, base_id: str, ingestion_id: str) -> None:
+        """Cancel an ingestion. The document stays as it was before.
+
+        Args:
+            base_id: the knowledge base that it belongs to.
+            ingestion_id: its id.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+            IngestionEnded: it has ended already, and was not cancelled.
+            IngestionNotFound: the base has no such ingestion.
+        """
+        found = await self.ingestion(base_id, ingestion_id)
+        async with self._database.session() as session:
+            row = await lock_ingestion(session, ingestion_id)
+            if row is not None:
+                await end_ingestion(session, row, CANCELLED, CANCELLED_MESSAGE)
+                return
+        found = await self.ingestion(base_id, ingestion_id)
+        if found.state != CANCELLED:
+            raise IngestionEnded(f"The ingestion {ingestion_id} has ended already")
+
+    async def documents(self, base_id: str, index: int, limit: int) -> tuple[list[Document], int]:
+        """A page of the documents of a knowledge base, by name.
+
+        Args:
+            base_id: the knowledge base.
+            index: number of the page, from 0.
+            limit: maximum number of documents on a page.
+
+        Returns:
+            The documents, and the number of all.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        query = (
+            sa.select(DocumentRow, IngestionRow)
+            .join(IngestionRow, IngestionRow.id == DocumentRow.last_ingestion, isouter=True)
+            .where(DocumentRow.base_id == base_id)
+            .order_by(DocumentRow.name)
+        )
+        count = sa.select(sa.func.count()).select_from(DocumentRow).where(DocumentRow.base_id == base_id)
+        async with self._database.reading() as session:
+            rows = (await session.execute(query.limit(limit).offset(index * limit))).all()
+            total = await session.scalar(count)
+        return [_listed(row, ingestion) for row, ingestion in rows], total or 0
+
+    async def find(self, base_id: str, name: str) -> Document:
+        """A document by its name.
+
+        Args:
+            base_id: the knowledge base.
+            name: the name.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+            DocumentNotFound: there is none.
+        """
+        query = (
+            sa.select(DocumentRow, IngestionRow)
+            .join(IngestionRow, IngestionRow.id == DocumentRow.last_ingestion, isouter=True)
+            .where(DocumentRow.base_id == base_id, DocumentRow.name == name)
+        )
+        async with self._database.reading() as session:
+            found = None if "\0" in name else (await session.execute(query)).first()
+        if found is None:
+            raise _no_document(base_id, name)
+        return _listed(*found)
+
+    async def text(self, base_id: str, name: str) -> Extracted:
+        """The extracted text of a document that searches find.
+
+        Args:
+            base_id: the knowledge base.
+            name: the document's name.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+            DocumentNotFound: there is none.
+        """
+        query = (
+            sa.select(DocumentTextRow.extracted)
+            .join(DocumentRow, DocumentRow.current_revision == DocumentTextRow.revision)
+            .where(DocumentRow.base_id == base_id, DocumentRow.name == name)
+        )
+        async with self._database.reading() as session:
+            found = None if "\0" in name else await session.scalar(query)
+        if found is None:
+            raise _no_document(base_id, name)
+        return _decode(found)
+
+    async def delete(self, base_id: str, name: str) -> Sequence[str]:
+        """Delete a document. When this returns, no search finds it; its vectors are removed afterwards.
+
+        Args:
+            base_id: the knowledge base.
+            name: the document's name.
+
+        Returns:
+            The ingestions of the document that this cancelled.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+            DocumentNotFound: there is none.
+        """
+        if "\0" in name:
+            raise _no_document(base_id, name)
+        async with self._database.session() as session:
+            await lock_base(session, base_id)
+            query = sa.select(DocumentRow).where(DocumentRow.base_id == base_id, DocumentRow.name == name)
+            document = await session.scalar(query)
+            if document is None:
+                raise _no_document(base_id, name)
+            cancelled = await _cancel_all(session, IngestionRow.document_id == document.id, DOCUMENT_DELETED)
+            for collection in await live_collections(session, base_id):
+                add_removal(session, collection, document.id)
+            await session.delete(document)
+            await session.flush()
+            await activate_if_complete(session, base_id)
+        return cancelled
+
+    async def current_revisions(self, document_ids: Sequence[str]) -> Mapping[str, str]:
+        """The revisions whose chunks searches may find, by document. A chunk of another revision is dropped.
+
+        Args:
+            document_ids: ids of documents.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        query = sa.select(DocumentRow.id, DocumentRow.current_revision).where(DocumentRow.id.in_(set(document_ids)))
+        async with self._database.reading() as session:
+            return {id: revision for id, revision in await session.execute(query) if revision is not None}
+
+    async def _check_room(self, session: AsyncSession) -> None:
+        query = sa.select(sa.func.count()).select_from(IngestionRow).where(IngestionRow.state.in_(UNFINISHED))
+        if (await session.scalar(query) or 0) >= self._max_waiting:
+            raise QueueFull(f"{self._max_waiting} ingestions have not ended yet; try again later")
+
+
+async def cancel_all(session: AsyncSession, base_id: str, message: str) -> list[str]:
+    """End all ingestions of a knowledge base that have not ended.
+
+    Args:
+        session: the transaction.
+        base_id: the knowledge base.
+        message: why.
+
+    Returns:
+        Their ids.
+    """
+    return await _cancel_all(session, IngestionRow.base_id == base_id, message)
+
+
+async def _cancel_all(session: AsyncSession, chosen: sa.ColumnElement[bool], message: str) -> list[str]:
+    query = sa.select(IngestionRow).where(chosen, IngestionRow.state.in_(UNFINISHED)).with_for_update()
+    rows = list(await session.scalars(query))
+    for row in rows:
+        await end_ingestion(session, row, CANCELLED, message)
+    return [row.id for row in rows]
+
+
+async def _document(session: AsyncSession, base_id: str, name: str, now: datetime) -> DocumentRow:
+    """The document of a name, created now if there is none. The base is locked."""
+    query = sa.select(DocumentRow).where(DocumentRow.base_id == base_id, DocumentRow.name == name)
+    row = await session.scalar(query)
+    if row is None:
+        row = DocumentRow(
+            id=str(uuid4()),
+            base_id=base_id,
+            name=name,
+            current_revision=None,
+            current_sequence=0,
+            last_sequence=0,
+            last_ingestion="",
+            media_type="",
+            bytes=0,
+            content_hash="",
+            chunks=0,
+            created_on=now,
+            modified_on=now,
+        )
+        session.add(row)
+    return row
+
+
+def _listed(row: DocumentRow, ingestion: IngestionRow | None) -> Document:
+    state, message = ("completed", "") if ingestion is None else (ingestion.state, ingestion.message)
+    return Document(
+        row.id,
+        row.name,
+        row.media_type,
+        row.bytes,
+        row.chunks,
+        row.content_hash,
+        row.created_on,
+        row.modified_on,
+        state,
+        message,
+        row.last_ingestion,
+        row.current_revision is not None,
+    )
+
+
+def _no_document(base_id: str, name: str) -> DocumentNotFound:
+    return DocumentNotFound(f"The knowledge base {base_id} has no document {name[:100]!r}")

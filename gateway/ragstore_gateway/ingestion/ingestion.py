@@ -1,0 +1,97 @@
+"""`Ingestion`: the parts behind documents, put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.extraction.extractor import Extractor
+from ragstore_gateway.ingestion.collections import Collections
+from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
+from ragstore_gateway.ingestion.documents import Documents, NewContent
+from ragstore_gateway.ingestion.leases import Leases, executor_id
+from ragstore_gateway.ingestion.pipeline import Pipeline
+from ragstore_gateway.ingestion.publication import Publication
+from ragstore_gateway.ingestion.reindexing import Reindexing
+from ragstore_gateway.ingestion.removals import Removals
+from ragstore_gateway.ingestion.retries import Retries
+from ragstore_gateway.ingestion.supervisor import Supervisor
+from ragstore_gateway.ingestion.tables import IngestionRow
+from ragstore_gateway.knowledge.configurations import Configurations
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.settings import Settings
+from ragstore_gateway.splitting.split import split
+from ragstore_gateway.vector_stores.vector_stores import VectorStores
+
+
+class Ingestion:
+    """Ingests documents into knowledge bases.
+
+    Args:
+        settings: the settings.
+        database: the database.
+        bases: the configurations of all bases.
+        embeddings: makes embedders.
+        vector_stores: opens collections.
+        extractor: extracts texts.
+
+    Attributes:
+        documents: the documents of all bases.
+        collections: the collections of all bases.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        bases: Configurations[KnowledgeBase],
+        embeddings: Embeddings,
+        vector_stores: VectorStores,
+        extractor: Extractor,
+    ) -> None:
+        self.documents = Documents(database, settings.ingestion_max_waiting)
+        self.collections = Collections(database, embeddings, vector_stores)
+        self._removals = Removals(database, vector_stores)
+        leases = Leases(database, executor_id(), settings.ingestion_lease_seconds)
+        pipeline = Pipeline(
+            database,
+            self.collections,
+            Publication(database, self.collections, bases),
+            self._removals,
+            extractor,
+            split,
+            Retries(settings.ingestion_retry_seconds),
+            settings.max_document_chunks,
+            lambda: leases.is_valid,
+        )
+        self._jobs = DbosJobs(database.url, leases, pipeline.run, settings.ingestion_concurrency)
+        self._supervisor = Supervisor(database, self._jobs, self._removals, settings.ingestion_retention_days)
+        bases.add_listener(Reindexing(self.collections, self._supervisor.wake))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run jobs in the background. At the end, they are handed over to other replicas or to the next start."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._jobs.running())
+            await stack.enter_async_context(self._supervisor.running())
+            yield
+
+    async def ingest(self, base_id: str, document: NewContent) -> IngestionRow:
+        """Accept a document; see `Documents.accept`."""
+        ingestion = await self.documents.accept(base_id, document)
+        self._supervisor.wake()
+        return ingestion
+
+    async def cancel(self, base_id: str, ingestion_id: str) -> None:
+        """Cancel an ingestion; see `Documents.cancel`."""
+        await self.documents.cancel(base_id, ingestion_id)
+        self._jobs.cancel(ingestion_id)
+        self._supervisor.wake()
+
+    async def delete(self, base_id: str, name: str) -> None:
+        """Delete a document and its vectors; see `Documents.delete`."""
+        for ingestion_id in await self.documents.delete(base_id, name):
+            self._jobs.cancel(ingestion_id)
+        await self._removals.run(base_id)

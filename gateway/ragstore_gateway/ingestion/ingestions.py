@@ -1,0 +1,228 @@
+"""What several transactions of ingestion have in common: locks, ends, jobs for a new collection."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+from uuid import uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from ragstore_gateway.ingestion import metrics
+from ragstore_gateway.ingestion.collections import ACTIVE, BUILDING, live_collections
+from ragstore_gateway.ingestion.removals import add_removal
+from ragstore_gateway.ingestion.tables import (
+    CollectionDocumentRow,
+    CollectionRow,
+    DocumentRow,
+    DocumentTextRow,
+    IngestionPayloadRow,
+    IngestionRow,
+)
+from ragstore_gateway.knowledge.tables import ConfigurationRow
+
+PENDING: Final = "pending"
+PROCESSING: Final = "processing"
+COMPLETED: Final = "completed"
+FAILED: Final = "failed"
+CANCELLED: Final = "cancelled"
+UNFINISHED: Final = (PENDING, PROCESSING)
+
+INGEST: Final = "ingest"
+REINDEX: Final = "reindex"
+
+BASE_DELETED: Final = "The knowledge base was deleted"
+DOCUMENT_DELETED: Final = "The document was deleted"
+SUPERSEDED: Final = "The configuration changed again"
+
+
+async def lock_base(session: AsyncSession, base_id: str) -> ConfigurationRow | None:
+    """Lock a knowledge base until the transaction ends, so that changes of what it contains happen in order.
+
+    Args:
+        session: the transaction.
+        base_id: the knowledge base.
+
+    Returns:
+        Its row; None if it does not exist, or is deleted.
+    """
+    query = sa.select(ConfigurationRow).where(ConfigurationRow.id == base_id).with_for_update(key_share=True)
+    row = await session.scalar(query)
+    return None if row is None or row.deleted else row
+
+
+async def lock_ingestion(session: AsyncSession, ingestion_id: str) -> IngestionRow | None:
+    """Lock an ingestion until the transaction ends.
+
+    Args:
+        session: the transaction.
+        ingestion_id: its id.
+
+    Returns:
+        Its row; None if it does not exist, or has ended.
+    """
+    query = sa.select(IngestionRow).where(IngestionRow.id == ingestion_id).with_for_update()
+    row = await session.scalar(query)
+    return row if row is not None and row.state in UNFINISHED else None
+
+
+async def end_ingestion(
+    session: AsyncSession, ingestion: IngestionRow, state: str, message: str = "", *, unchanged: bool = False
+) -> None:
+    """End an ingestion. What it needed only for itself is removed, and so are its chunks if nothing refers to them.
+
+    Args:
+        session: the transaction.
+        ingestion: the ingestion.
+        state: `completed`, `failed` or `cancelled`.
+        message: why it failed.
+        unchanged: whether the document has its content already.
+    """
+    ingestion.state = state
+    ingestion.message = message
+    ingestion.unchanged = unchanged
+    ingestion.finished_on = datetime.now(UTC)
+    own = IngestionPayloadRow.ingestion_id == ingestion.id
+    await session.execute(sa.delete(IngestionPayloadRow).where(own))
+    await remove_orphans(session, ingestion)
+    metrics.ended("unchanged" if unchanged else state)
+
+
+async def remove_orphans(session: AsyncSession, ingestion: IngestionRow) -> None:
+    """Remove the text and the chunks of an ingestion that has ended, unless searches may find them.
+
+    Args:
+        session: the transaction.
+        ingestion: the ingestion.
+    """
+    touched = {*ingestion.targets, *ingestion.written}
+    current = await session.scalar(
+        sa.select(DocumentRow.current_revision).where(DocumentRow.id == ingestion.document_id)
+    )
+    if current != ingestion.revision:
+        text = sa.delete(DocumentTextRow).where(DocumentTextRow.revision == ingestion.revision)
+        await session.execute(text)
+    if not touched:
+        return
+    referring = sa.select(CollectionDocumentRow.collection_id).where(
+        CollectionDocumentRow.document_id == ingestion.document_id,
+        CollectionDocumentRow.revision == ingestion.revision,
+    )
+    kept = set(await session.scalars(referring))
+    for row in await session.scalars(sa.select(CollectionRow).where(CollectionRow.id.in_(touched - kept))):
+        add_removal(session, row, ingestion.document_id, ingestion.revision)
+
+
+async def activate_if_complete(session: AsyncSession, base_id: str) -> bool:
+    """Switch searches of a knowledge base to its new collection, if that has every document.
+
+    Args:
+        session: the transaction, with the base locked.
+        base_id: the knowledge base.
+
+    Returns:
+        Whether there was a switch.
+    """
+    live = await live_collections(session, base_id)
+    building = next((row for row in live if row.state == BUILDING), None)
+    if building is None:
+        return False
+    await session.flush()
+    if (await session.execute(missing_documents(building).limit(1))).first() is not None:
+        return False
+    for row in live:
+        if row.id != building.id:
+            await retire(session, row)
+    await session.flush()
+    building.state = ACTIVE
+    count = sa.select(CollectionDocumentRow.chunks).where(
+        CollectionDocumentRow.collection_id == building.id, CollectionDocumentRow.document_id == DocumentRow.id
+    )
+    complete = sa.update(DocumentRow).where(DocumentRow.base_id == base_id, DocumentRow.current_revision.is_not(None))
+    await session.execute(complete.values(chunks=count.scalar_subquery()))
+    return True
+
+
+def missing_documents(collection: CollectionRow) -> sa.Select[str, str, str | None]:
+    """The documents whose current revisions are not in a collection: their ids, names and revisions.
+
+    Args:
+        collection: the collection.
+    """
+    in_collection = (
+        sa.select(CollectionDocumentRow.document_id)
+        .where(
+            CollectionDocumentRow.collection_id == collection.id,
+            CollectionDocumentRow.document_id == DocumentRow.id,
+            CollectionDocumentRow.revision == DocumentRow.current_revision,
+        )
+        .exists()
+    )
+    return sa.select(DocumentRow.id, DocumentRow.name, DocumentRow.current_revision).where(
+        DocumentRow.base_id == collection.base_id, DocumentRow.current_revision.is_not(None), ~in_collection
+    )
+
+
+async def retire(session: AsyncSession, collection: CollectionRow) -> None:
+    """Remove a collection, its vectors after the transaction.
+
+    Args:
+        session: the transaction.
+        collection: the collection.
+    """
+    add_removal(session, collection)
+    await session.delete(collection)
+
+
+async def add_reindexing(session: AsyncSession, base_id: str, kb_id: str, collection: CollectionRow) -> int:
+    """Add a job for each document that a new collection lacks, unless the document has one.
+
+    Args:
+        session: the transaction.
+        base_id: the knowledge base.
+        kb_id: its name.
+        collection: the new collection.
+
+    Returns:
+        The number of jobs.
+    """
+    has_job = (
+        sa.select(IngestionRow.id)
+        .where(
+            IngestionRow.document_id == DocumentRow.id,
+            IngestionRow.kind == REINDEX,
+            IngestionRow.state.in_(UNFINISHED),
+            IngestionRow.revision == DocumentRow.current_revision,
+        )
+        .exists()
+    )
+    found = (await session.execute(missing_documents(collection).where(~has_job))).all()
+    now = datetime.now(UTC)
+    for document_id, name, revision in found:
+        session.add(
+            IngestionRow(
+                id=str(uuid4()),
+                kind=REINDEX,
+                base_id=base_id,
+                kb_id=kb_id,
+                document_id=document_id,
+                document_name=name,
+                revision=revision,
+                sequence=0,
+                state=PENDING,
+                message="",
+                unchanged=False,
+                targets=[],
+                written={},
+                chunks=0,
+                chunks_embedded=0,
+                media_type="",
+                bytes=0,
+                content_hash="",
+                is_queued=False,
+                attempts=0,
+                created_on=now,
+            )
+        )
+    return len(found)

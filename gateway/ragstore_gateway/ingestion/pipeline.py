@@ -1,0 +1,345 @@
+"""`Pipeline`: the steps of an ingestion. Each of them may run again after an interruption, and changes nothing then."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import Final, Protocol
+from uuid import UUID, uuid5
+
+import msgspec
+import numpy as np
+import sqlalchemy as sa
+import structlog
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from ragstore.kit.errors import ServiceError
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.embeddings.batches import batches
+from ragstore_gateway.embeddings.embedder import Vectors
+from ragstore_gateway.errors import DatabaseUnavailable
+from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.ingestion import metrics
+from ragstore_gateway.ingestion.collections import Collection, Collections
+from ragstore_gateway.ingestion.errors import IngestionLimit
+from ragstore_gateway.ingestion.ingestions import FAILED, UNFINISHED, end_ingestion, lock_ingestion
+from ragstore_gateway.ingestion.jobs import Steps, T
+from ragstore_gateway.ingestion.payloads import CHUNKS, CONTENT, VECTORS, Span, payload, put_payload, spans_of
+from ragstore_gateway.ingestion.publication import Publication
+from ragstore_gateway.ingestion.removals import Removals
+from ragstore_gateway.ingestion.retries import Retries, backoff
+from ragstore_gateway.ingestion.tables import DocumentTextRow, IngestionPayloadRow, IngestionRow
+from ragstore_gateway.splitting.chunk import Chunk, Chunking
+from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, REVISION_KEY, MetadataValue, Record
+
+BATCH: Final = 64
+"""Maximum number of chunks that are embedded, and stored, with one call."""
+
+BATCH_BYTES: Final = 256 * 1024
+INTERNAL: Final = "Internal error"
+
+_log = structlog.get_logger(__name__)
+_text: Final = msgspec.msgpack.Decoder(Extracted).decode
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class TextExtractor(Protocol):
+    """Extracts texts; see `ragstore_gateway.extraction`."""
+
+    async def extract(self, content: bytes, *, media_type: str = "", name: str = "") -> Extracted:
+        """Extract the text of a document.
+
+        Args:
+            content: the document.
+            media_type: its media type, as declared.
+            name: its name.
+        """
+
+
+class Pipeline:
+    """Ingests documents.
+
+    Args:
+        database: the database.
+        collections: the collections of all bases.
+        publication: begins and ends ingestions.
+        removals: removes vectors.
+        extractor: extracts texts.
+        split: splits texts.
+        retries: repeats calls.
+        max_chunks: maximum number of chunks of a document.
+        may_write: whether this process may still write: no other one has taken over its jobs.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        collections: Collections,
+        publication: Publication,
+        removals: Removals,
+        extractor: TextExtractor,
+        split: Callable[[Extracted, Chunking], Sequence[Chunk]],
+        retries: Retries,
+        max_chunks: int,
+        may_write: Callable[[], bool],
+    ) -> None:
+        self._database = database
+        self._collections = collections
+        self._publication = publication
+        self._removals = removals
+        self._extractor = extractor
+        self._split = split
+        self._retries = retries
+        self._max_chunks = max_chunks
+        self._may_write = may_write
+
+    def run(self, ingestion_id: str, steps: Steps) -> None:
+        """Ingest a document: the body of a job.
+
+        Args:
+            ingestion_id: the ingestion.
+            steps: runs the steps of the job.
+        """
+
+        def step(name: str, work: Callable[[str], Awaitable[T]]) -> T | None:
+            return steps.run(name, partial(self._guarded, name, ingestion_id, work))
+
+        steps.prepare(partial(self._guarded, "plan", ingestion_id, self._publication.begin))
+        step("extract", self.extract)
+        while True:
+            step("split", self.split)
+            step("embed", self.embed)
+            step("write", self.write)
+            if not step("publish", self._publication.publish):
+                break
+        step("clean up", self.clean_up)
+
+    async def _guarded(self, name: str, ingestion_id: str, work: Callable[[str], Awaitable[T]]) -> T | None:
+        """Run a step. If it fails, the ingestion has failed; no exception reaches the job engine, which would keep it.
+
+        While the database cannot be used, the step is repeated: a failure could not be recorded either.
+        """
+        attempt = 0
+        while True:
+            try:
+                with metrics.step(name):
+                    return await self._try(name, ingestion_id, work)
+            except DatabaseUnavailable as error:
+                attempt += 1
+                _log.warning("ingestion waits for the database", ingestion=ingestion_id, step=name, error=error.cause)
+            await asyncio.sleep(backoff(attempt))
+
+    async def _try(self, name: str, ingestion_id: str, work: Callable[[str], Awaitable[T]]) -> T | None:
+        try:
+            return await work(ingestion_id)
+        except DatabaseUnavailable:
+            raise
+        except ServiceError as error:
+            await self._fail(name, ingestion_id, error.detail, error.code)
+        except IngestionLimit as error:
+            await self._fail(name, ingestion_id, str(error), "limit")
+        except Exception as error:  # noqa: BLE001  # a document must not harm the others, whatever it causes
+            # Without its text, which may contain a part of the document.
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            cause = f"{type(error).__name__} at {where.filename.rpartition('/')[2]}:{where.lineno}"
+            await self._fail(name, ingestion_id, INTERNAL, cause)
+        return None
+
+    async def _fail(self, name: str, ingestion_id: str, message: str, cause: str) -> None:
+        async with self._database.session() as session:
+            row = await lock_ingestion(session, ingestion_id)
+            if row is not None:
+                await end_ingestion(session, row, FAILED, message)
+                _log.warning("ingestion failed", ingestion=ingestion_id, base=row.base_id, step=name, error=cause)
+
+    async def extract(self, ingestion_id: str) -> None:
+        """Extract the text, unless it is kept already.
+
+        Args:
+            ingestion_id: the ingestion.
+        """
+        async with self._database.reading() as session:
+            row = await _unfinished(session, ingestion_id)
+            if row is None or await session.get(DocumentTextRow, row.revision) is not None:
+                return
+            content = await payload(session, ingestion_id, CONTENT)
+        if content is None:
+            return
+        extracted = await self._retries.call(
+            lambda: self._extractor.extract(content, media_type=row.media_type, name=row.document_name)
+        )
+        async with self._database.session() as session:
+            if await lock_ingestion(session, ingestion_id) is not None:
+                kept = DocumentTextRow(revision=row.revision, document_id=row.document_id, extracted=_encode(extracted))
+                await session.merge(kept)
+
+    async def split(self, ingestion_id: str) -> None:
+        """Split the text for each collection.
+
+        Args:
+            ingestion_id: the ingestion.
+        """
+        row, extracted = await self._read(ingestion_id)
+        if row is None or extracted is None:
+            return
+        total = sum(row.written.values())
+        for collection in await self._collections.load(row.targets):
+            async with self._database.reading() as session:
+                known = await payload(session, ingestion_id, CHUNKS, collection.id)
+            if known is None:
+                chunks = await asyncio.to_thread(self._split, extracted, collection.chunking)
+                if not chunks:
+                    raise IngestionLimit("The document has no text")
+                if len(chunks) > self._max_chunks:
+                    raise IngestionLimit(f"The document has {len(chunks)} chunks; the maximum is {self._max_chunks}")
+                spans = spans_of(chunks)
+                await self._put(ingestion_id, CHUNKS, collection.id, 0, spans)
+                count = len(chunks)
+            else:
+                count = len(msgspec.msgpack.decode(known))
+            total += count
+        change = sa.update(IngestionRow).where(IngestionRow.id == ingestion_id, IngestionRow.state.in_(UNFINISHED))
+        async with self._database.session() as session:
+            await session.execute(change.values(chunks=total))
+
+    async def embed(self, ingestion_id: str) -> None:
+        """Embed the chunks for each collection. The vectors of each batch are kept until the ingestion ends.
+
+        Args:
+            ingestion_id: the ingestion.
+        """
+        row, extracted = await self._read(ingestion_id)
+        if row is None or extracted is None:
+            return
+        for collection in await self._collections.load(row.targets):
+            async with self._database.reading() as session:
+                spans = await self._spans(session, ingestion_id, collection)
+                own = (
+                    IngestionPayloadRow.ingestion_id == ingestion_id,
+                    IngestionPayloadRow.kind == VECTORS,
+                    IngestionPayloadRow.collection_id == collection.id,
+                )
+                done = set(await session.scalars(sa.select(IngestionPayloadRow.position).where(*own)))
+            for position, (_, batch) in enumerate(_batches(extracted, spans)):
+                if position in done:
+                    continue
+                texts = [extracted.text[span.start : span.end] for span in batch]
+                embedder = self._collections.embedder(collection)
+                vectors = await self._retries.call(partial(embedder.embed, texts, "document"))
+                await self._collections.with_dimension(collection, vectors.shape[1])
+                if not await self._put(ingestion_id, VECTORS, collection.id, position, vectors.tobytes(), len(batch)):
+                    return
+
+    async def write(self, ingestion_id: str) -> None:
+        """Store the chunks in each collection. Searches do not find them yet.
+
+        Args:
+            ingestion_id: the ingestion.
+        """
+        row, extracted = await self._read(ingestion_id)
+        if row is None or extracted is None:
+            return
+        for collection in await self._collections.load(row.targets):
+            await self._write(row, extracted, collection)
+
+    async def _write(self, row: IngestionRow, extracted: Extracted, collection: Collection) -> None:
+        store = self._collections.open(collection)
+        await self._retries.call(store.create)
+        async with self._database.reading() as session:
+            spans = await self._spans(session, row.id, collection)
+        for position, (first, batch) in enumerate(_batches(extracted, spans)):
+            async with self._database.reading() as session:
+                data = await payload(session, row.id, VECTORS, collection.id, position)
+                if data is None or await _unfinished(session, row.id) is None or not self._may_write():
+                    return
+            vectors = np.frombuffer(data, dtype=np.float32).reshape(len(batch), -1)
+            records = _records(row, extracted, batch, first, vectors)
+            await self._retries.call(partial(store.write, records))
+        if not await self._collections.load([collection.id]):
+            # Another configuration has replaced it, and its vectors may have been removed before the last batch.
+            await store.drop()
+            return
+        async with self._database.session() as session:
+            locked = await lock_ingestion(session, row.id)
+            if locked is not None:
+                locked.written = {**locked.written, collection.id: len(spans)}
+
+    async def clean_up(self, ingestion_id: str) -> None:
+        """Remove vectors that nothing refers to any more. What fails is repeated by the supervisor.
+
+        Args:
+            ingestion_id: the ingestion.
+        """
+        base_id = await self._publication.clean_up(ingestion_id)
+        if base_id:
+            await self._removals.run(base_id)
+
+    async def _read(self, ingestion_id: str) -> tuple[IngestionRow | None, Extracted | None]:
+        """An ingestion that has not ended, and the text of its document."""
+        async with self._database.reading() as session:
+            row = await _unfinished(session, ingestion_id)
+            kept = None if row is None else await session.get(DocumentTextRow, row.revision)
+        return row, None if kept is None else _text(kept.extracted)
+
+    async def _spans(self, session: AsyncSession, ingestion_id: str, collection: Collection) -> list[Span]:
+        data = await payload(session, ingestion_id, CHUNKS, collection.id)
+        return [] if data is None else msgspec.msgpack.decode(data, type=list[Span])
+
+    async def _put(
+        self, ingestion_id: str, kind: str, collection_id: str, position: int, data: bytes, embedded: int = 0
+    ) -> bool:
+        """Keep bytes until the ingestion ends.
+
+        Returns:
+            Whether it has not ended yet.
+        """
+        async with self._database.session() as session:
+            row = await lock_ingestion(session, ingestion_id)
+            if row is None:
+                return False
+            await put_payload(session, ingestion_id, kind, collection_id, position, data)
+            row.chunks_embedded += embedded
+            return True
+
+
+async def _unfinished(session: AsyncSession, ingestion_id: str) -> IngestionRow | None:
+    row = await session.get(IngestionRow, ingestion_id)
+    return row if row is not None and row.state in UNFINISHED else None
+
+
+def _batches(extracted: Extracted, spans: Sequence[Span]) -> Iterator[tuple[int, Sequence[Span]]]:
+    """The batches of chunks, always the same ones: the index of the first chunk, and the spans."""
+    first = 0
+    for texts in batches([extracted.text[span.start : span.end] for span in spans], BATCH, BATCH_BYTES):
+        yield first, spans[first : first + len(texts)]
+        first += len(texts)
+
+
+def _records(
+    row: IngestionRow, extracted: Extracted, spans: Sequence[Span], first: int, vectors: Vectors
+) -> list[Record]:
+    namespace = UUID(row.document_id)
+    ingested_at = row.created_on.isoformat(timespec="seconds")
+    records = []
+    for index, (span, vector) in enumerate(zip(spans, vectors, strict=True), first):
+        metadata: dict[str, MetadataValue] = {
+            **span.metadata,
+            DOCUMENT_KEY: row.document_id,
+            REVISION_KEY: row.revision,
+            "document_name": row.document_name,
+            "chunk_index": index,
+            "char_start": span.start,
+            "char_end": span.end,
+            "token_count": span.token_count,
+            "content_hash": row.content_hash,
+            "ingested_at": ingested_at,
+        }
+        if span.page is not None:
+            metadata["page"] = span.page
+        if span.heading:
+            metadata["heading"] = span.heading
+        id = str(uuid5(namespace, f"{row.revision}:{index}"))
+        records.append(Record(id, extracted.text[span.start : span.end], vector, metadata))
+    return records

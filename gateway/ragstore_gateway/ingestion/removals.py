@@ -1,0 +1,108 @@
+"""`Removals`: vectors that nothing refers to any more are removed, and the removal is repeated until it succeeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import uuid4
+
+import sqlalchemy as sa
+import structlog
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from ragstore.kit.errors import ServiceError
+from ragstore_client import Where
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.ingestion import metrics
+from ragstore_gateway.ingestion.tables import CollectionRow, RemovalRow
+from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, REVISION_KEY
+from ragstore_gateway.vector_stores.vector_stores import VectorStores
+
+MAX_WAIT: Final = timedelta(minutes=10)
+BATCH: Final = 100
+
+_log = structlog.get_logger(__name__)
+
+
+def add_removal(
+    session: AsyncSession, collection: CollectionRow, document_id: str | None = None, revision: str | None = None
+) -> None:
+    """Decide in a transaction that vectors are removed after it.
+
+    Args:
+        session: the transaction.
+        collection: their collection.
+        document_id: their document; None for the whole collection.
+        revision: their revision; None for all of the document.
+    """
+    if collection.dimension is None:
+        return
+    session.add(
+        RemovalRow(
+            id=str(uuid4()),
+            base_id=collection.base_id,
+            collection_id=collection.id,
+            store_type=collection.store_type,
+            store_parameters=collection.store_parameters,
+            dimension=collection.dimension,
+            document_id=document_id,
+            revision=revision,
+            attempts=0,
+            due_on=datetime.now(UTC),
+        )
+    )
+
+
+class Removals:
+    """Removes vectors.
+
+    Args:
+        database: the database.
+        vector_stores: opens collections.
+    """
+
+    def __init__(self, database: Database, vector_stores: VectorStores) -> None:
+        self._database = database
+        self._vector_stores = vector_stores
+
+    async def run(self, base_id: str | None = None) -> None:
+        """Remove what is due. What cannot be removed is due again later.
+
+        Args:
+            base_id: the knowledge base; None for all.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        query = sa.select(RemovalRow).where(RemovalRow.due_on <= datetime.now(UTC)).order_by(RemovalRow.due_on)
+        if base_id is not None:
+            query = query.where(RemovalRow.base_id == base_id)
+        async with self._database.reading() as session:
+            rows = list(await session.scalars(query.limit(BATCH)))
+        await self._run(rows)
+
+    async def _run(self, rows: Iterable[RemovalRow]) -> None:
+        for row in rows:
+            own = RemovalRow.id == row.id
+            done: sa.Delete | sa.Update = sa.delete(RemovalRow).where(own)
+            try:
+                await self._remove(row)
+            except ServiceError as error:
+                metrics.removal("failed")
+                _log.warning("vectors not removed", base=row.base_id, collection=row.collection_id, error=error.code)
+                due_on = datetime.now(UTC) + min(MAX_WAIT, timedelta(seconds=2 ** min(row.attempts, 10)))
+                done = sa.update(RemovalRow).where(own).values(attempts=row.attempts + 1, due_on=due_on)
+            else:
+                metrics.removal("removed")
+            async with self._database.session() as session:
+                await session.execute(done)
+
+    async def _remove(self, row: RemovalRow) -> None:
+        store = self._vector_stores.open(row.store_type, row.store_parameters, row.collection_id, row.dimension)
+        if row.document_id is None:
+            await store.drop()
+            return
+        of_document: Where = {DOCUMENT_KEY: row.document_id}
+        of_revision: Where = {"$and": [of_document, {REVISION_KEY: row.revision}]} if row.revision else of_document
+        await store.delete(of_revision)

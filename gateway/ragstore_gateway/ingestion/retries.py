@@ -1,0 +1,79 @@
+"""`Retries`: repeats the calls of an ingestion that failed because a service was unavailable."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import structlog
+
+from ragstore.kit.errors import ServiceError
+from ragstore_gateway.errors import (
+    EmbeddingFailed,
+    EmbeddingRateLimited,
+    EmbeddingTimeout,
+    ExtractionUnavailable,
+    StoreUnavailable,
+)
+
+TRANSIENT: Final = (EmbeddingRateLimited, EmbeddingTimeout, ExtractionUnavailable, StoreUnavailable)
+"""Errors that end by themselves: the call is repeated as long as the settings allow."""
+
+MAX_FAILED_ATTEMPTS: Final = 3
+"""Attempts after an `EmbeddingFailed`, which also is the response to a text that the provider rejects."""
+
+FIRST_SECONDS: Final = 0.5
+MAX_SECONDS: Final = 30.0
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+
+class Retries:
+    """Repeats calls, with exponential backoff.
+
+    Args:
+        max_seconds: how long a call is repeated.
+    """
+
+    def __init__(self, max_seconds: float) -> None:
+        self._max_seconds = max_seconds
+
+    async def call(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Make a call, and repeat it after transient errors.
+
+        Args:
+            work: the call.
+
+        Raises:
+            ServiceError: it failed for good, or for too long.
+        """
+        end = time.monotonic() + self._max_seconds
+        attempt = 0
+        while True:
+            try:
+                return await work()
+            except ServiceError as error:
+                attempt += 1
+                failed = isinstance(error, EmbeddingFailed) and attempt < MAX_FAILED_ATTEMPTS
+                wait = backoff(attempt, error.retry_after)
+                if not (failed or isinstance(error, TRANSIENT)) or time.monotonic() + wait > end:
+                    raise
+                _log.info("call of an ingestion is repeated", error=error.code, attempt=attempt)
+            await asyncio.sleep(wait)
+
+
+def backoff(attempt: int, retry_after: float | None = None) -> float:
+    """The wait before a further attempt, in seconds.
+
+    Args:
+        attempt: the number of attempts that failed, from 1.
+        retry_after: the minimum.
+    """
+    longest = min(MAX_SECONDS, FIRST_SECONDS * 2 ** min(attempt - 1, 10))
+    # Spreads callers; it need not be unpredictable.
+    return max(retry_after or 0.0, random.uniform(longest / 2, longest))  # noqa: S311

@@ -1,0 +1,228 @@
+"""The routes of documents: ingestion, its state, the list, deletion."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from litestar import Request, Response, delete, get, post
+from litestar.datastructures import ResponseHeader
+from litestar.di import NamedDependency
+from litestar.params import PathParameter, QueryParameter, SkipValidation
+from litestar.types import ControllerRouterHandler
+
+from ragstore.kit.errors import BodyTimeout, BodyTooLarge, InvalidRequest, UnsupportedMediaType
+from ragstore.kit.middleware.bodies import LARGE_BODY
+from ragstore.kit.openapi import ERRORS
+from ragstore_gateway.errors import (
+    ConfigurationNotFound,
+    DatabaseUnavailable,
+    DocumentNotFound,
+    IngestionEnded,
+    IngestionNotFound,
+    QueueFull,
+)
+from ragstore_gateway.ingestion.documents import NewContent
+from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.ingestion.schemas import (
+    AcceptedIngestion,
+    DocumentEntry,
+    DocumentList,
+    IngestionStatus,
+    entry_of,
+    status_of,
+)
+from ragstore_gateway.ingestion.uploads import ACCEPTED, MAX_NAME, MULTIPART, read_upload
+from ragstore_gateway.keys import READER, WRITER
+from ragstore_gateway.knowledge.configurations import Configurations
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.openapi import OPERATION
+from ragstore_gateway.settings import Settings
+
+IngestionDependency = SkipValidation[NamedDependency[Ingestion]]
+BasesDependency = SkipValidation[NamedDependency[Configurations[KnowledgeBase]]]
+SettingsDependency = SkipValidation[NamedDependency[Settings]]
+
+BaseId = Annotated[str, PathParameter(description="Id of the knowledge base.")]
+IngestionId = Annotated[str, PathParameter(description="Id of the ingestion.")]
+Version = Annotated[
+    int,
+    QueryParameter(
+        description="A version of the knowledge base. The document is ingested into the current one whichever it is.",
+        ge=0,
+        le=2**31 - 1,
+    ),
+]
+KbId = Annotated[
+    str, QueryParameter(name="kbId", max_length=128, description="An alias for the status; the base's name by default.")
+]
+DocumentName = Annotated[
+    str,
+    QueryParameter(
+        name="documentName",
+        max_length=MAX_NAME,
+        description="Name of the document; that of the file by default. An existing document of the name is replaced.",
+    ),
+]
+Index = Annotated[int, QueryParameter(description="Number of the page, from 0.", ge=0, le=1_000_000)]
+Limit = Annotated[int, QueryParameter(description="Maximum number of documents on the page.", ge=1, le=1000)]
+
+_BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
+_TEXT: Final = {"schema": {"type": "string", "minLength": 1, "pattern": "\\S"}}
+_FORM: Final = {
+    "schema": {
+        "type": "object",
+        "required": ["file"],
+        "properties": {"file": {"type": "string", "format": "binary"}},
+    }
+}
+_UPLOAD: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            **{kind: _TEXT if kind.startswith("text/") else _BINARY for kind in ACCEPTED},
+            MULTIPART: _FORM,
+        },
+    }
+}
+_BASE_ERRORS: Final = (ConfigurationNotFound, DatabaseUnavailable)
+
+
+@post(
+    "/ragstore/rags/{id:str}/ingest",
+    status_code=202,
+    opt={
+        **WRITER,
+        **LARGE_BODY,
+        ERRORS: (*_BASE_ERRORS, QueueFull, BodyTimeout, BodyTooLarge, UnsupportedMediaType),
+        OPERATION: _UPLOAD,
+    },
+    operation_id="ingestDocument",
+    summary="Ingest a document",
+    tags=["knowledge bases"],
+    response_headers=[ResponseHeader(name="Location", description="Path of the status.", documentation_only=True)],
+)
+async def ingest_document(
+    request: Request[Any, Any, Any],
+    id: BaseId,
+    ingestion: IngestionDependency,
+    knowledge_bases: BasesDependency,
+    settings: SettingsDependency,
+    version: Version = 0,
+    kb_id: KbId = "",
+    document_name: DocumentName = "",
+) -> Response[AcceptedIngestion]:
+    """Accept a document. Its text is extracted, split, embedded and stored in the background.
+
+    Searches find the document when all of it is stored. Until then, they find the document that it replaces.
+    """
+    base = await knowledge_bases.read(id, version)
+    upload = await read_upload(request, settings.max_document_bytes)
+    name = _checked_name(document_name or upload.name)
+    if "\0" in kb_id:
+        raise InvalidRequest("kbId must not contain NUL")
+    content = NewContent(name, upload.media_type, upload.content, kb_id or base.body.name)
+    accepted = await ingestion.ingest(id, content)
+    return Response(
+        AcceptedIngestion(accepted.id, accepted.kb_id),
+        headers={"Location": f"/ragstore/rags/{id}/ingestion/{accepted.id}/status"},
+    )
+
+
+@get(
+    "/ragstore/rags/{id:str}/ingestion/{ingestion_id:str}/status",
+    opt={**READER, ERRORS: (IngestionNotFound, DatabaseUnavailable)},
+    operation_id="getIngestionStatus",
+    summary="Status of an ingestion",
+    tags=["knowledge bases"],
+)
+async def ingestion_status(id: BaseId, ingestion_id: IngestionId, ingestion: IngestionDependency) -> IngestionStatus:
+    """The state of an ingestion. It is kept for some days after its end."""
+    return status_of(await ingestion.documents.ingestion(id, ingestion_id))
+
+
+@delete(
+    ["/ragstore/rags/{id:str}/ingestion/{ingestion_id:str}"],
+    status_code=204,
+    opt={**WRITER, ERRORS: (IngestionNotFound, IngestionEnded, DatabaseUnavailable)},
+    operation_id="cancelIngestion",
+    summary="Cancel an ingestion",
+    tags=["knowledge bases"],
+)
+async def cancel_ingestion(id: BaseId, ingestion_id: IngestionId, ingestion: IngestionDependency) -> None:
+    """Cancel an ingestion. The document stays as it was before."""
+    await ingestion.cancel(id, ingestion_id)
+
+
+@get(
+    "/ragstore/rags/{id:str}/documents",
+    opt={**READER, ERRORS: _BASE_ERRORS},
+    operation_id="listKnowledgeBaseDocuments",
+    summary="List documents",
+    tags=["knowledge bases"],
+)
+async def list_documents(
+    id: BaseId,
+    ingestion: IngestionDependency,
+    knowledge_bases: BasesDependency,
+    index: Index = 0,
+    limit: Limit = 20,
+) -> DocumentList:
+    """A page of the documents of a knowledge base, by name."""
+    await knowledge_bases.read(id)
+    found, total = await ingestion.documents.documents(id, index, limit)
+    return DocumentList([entry_of(document) for document in found], total)
+
+
+@get(
+    "/ragstore/rags/{id:str}/documents/{name:path}",
+    opt={**READER, ERRORS: (*_BASE_ERRORS, DocumentNotFound)},
+    operation_id="getKnowledgeBaseDocument",
+    summary="Read a document's state",
+    tags=["knowledge bases"],
+)
+async def read_document(
+    id: BaseId, name: str, ingestion: IngestionDependency, knowledge_bases: BasesDependency
+) -> DocumentEntry:
+    """A document of a knowledge base."""
+    await knowledge_bases.read(id)
+    return entry_of(await ingestion.documents.find(id, name.removeprefix("/")))
+
+
+@delete(
+    "/ragstore/rags/{id:str}/documents/{name:path}",
+    status_code=204,
+    opt={**WRITER, ERRORS: (*_BASE_ERRORS, DocumentNotFound)},
+    operation_id="deleteKnowledgeBaseDocument",
+    summary="Delete a document",
+    tags=["knowledge bases"],
+)
+async def delete_document(
+    id: BaseId, name: str, ingestion: IngestionDependency, knowledge_bases: BasesDependency
+) -> None:
+    """Delete a document with its vectors. No search finds it after this response."""
+    await knowledge_bases.read(id)
+    await ingestion.delete(id, name.removeprefix("/"))
+
+
+ROUTES: Final[list[ControllerRouterHandler]] = [
+    ingest_document,
+    ingestion_status,
+    cancel_ingestion,
+    list_documents,
+    read_document,
+    delete_document,
+]
+"""The routes of documents."""
+
+
+def _checked_name(name: str) -> str:
+    """A document's name.
+
+    Raises:
+        InvalidRequest: it is too long, or has characters that no name can have.
+    """
+    if len(name) > MAX_NAME or "\0" in name or name != name.strip("/ "):
+        raise InvalidRequest(
+            f"A document's name has at most {MAX_NAME} characters, and does not begin or end with a space or a slash"
+        )
+    return name

@@ -1,0 +1,114 @@
+"""The bodies of the routes for documents."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ragstore_gateway.ingestion.documents import Document
+from ragstore_gateway.ingestion.ingestions import COMPLETED, UNFINISHED
+from ragstore_gateway.ingestion.tables import IngestionRow
+
+Status: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern="^(pending|processing|completed|failed: .*)$",
+        description="`pending`, `processing`, `completed`, or `failed: ` and the reason.",
+        examples=["completed", "failed: The document has no text"],
+    ),
+]
+
+
+class AcceptedIngestion(Struct, frozen=True, rename="camel"):
+    """An accepted document. Its ingestion ends, whatever is restarted meanwhile."""
+
+    ingestion_id: Annotated[str, Meta(description="Id of the ingestion.")]
+    kb_id: Annotated[str, Meta(description="The `kbId` of the request, or the name of the knowledge base.")]
+    status: Literal["pending"] = "pending"
+
+
+class IngestionStatus(Struct, frozen=True, rename="camel"):
+    """The state of an ingestion."""
+
+    ingestion_id: str
+    status: Status
+    kb_id: Annotated[str, Meta(description="The `kbId` of the request, or the name of the knowledge base.")]
+    document_name: Annotated[str, Meta(description="Name of the document.")]
+    chunks: Annotated[int, Meta(ge=0, description="Number of chunks, as far as it is known.")]
+    progress: Annotated[float, Meta(ge=0, le=1, description="Share of the chunks that are embedded.")]
+    unchanged: Annotated[
+        bool, Meta(description="Whether the document has this content already, so that nothing was embedded.")
+    ]
+    created_on: Annotated[datetime, Meta(description="When the document was accepted.")]
+    finished_on: Annotated[datetime | UnsetType, Meta(description="When the ingestion ended.")] = UNSET
+
+
+class DocumentEntry(Struct, frozen=True, rename="camel"):
+    """A document of a knowledge base."""
+
+    name: str
+    id: Annotated[str, Meta(description="Metadata `document_id` of its chunks.")]
+    type: Annotated[str, Meta(description="Media type, as declared.")]
+    bytes: Annotated[int, Meta(ge=0, description="Size of its content.")]
+    chunks: Annotated[int, Meta(ge=0, description="Number of its chunks.")]
+    hash: Annotated[str, Meta(description="SHA-256 of its content.")]
+    searchable: Annotated[bool, Meta(description="Whether a revision of it is complete, so that searches find it.")]
+    status: Annotated[Status, Meta(description="State of its last ingestion.")]
+    ingestion_id: Annotated[str, Meta(description="Id of its last ingestion.")]
+    created_on: datetime
+    last_modified_on: Annotated[datetime, Meta(description="When its content changed.")]
+
+
+class DocumentList(Struct, frozen=True):
+    """A page of the documents of a knowledge base, by name."""
+
+    documents: list[DocumentEntry]
+    total: Annotated[int, Meta(ge=0, description="Number of documents of the knowledge base.")]
+
+
+def status_of(row: IngestionRow) -> IngestionStatus:
+    """The state of an ingestion.
+
+    Args:
+        row: its row.
+    """
+    embedded = min(1.0, row.chunks_embedded / row.chunks) if row.chunks else 0.0
+    progress = 1.0 if row.state == COMPLETED else embedded
+    return IngestionStatus(
+        row.id,
+        _status(row.state, row.message),
+        row.kb_id,
+        row.document_name,
+        row.chunks,
+        round(progress, 3),
+        row.unchanged,
+        row.created_on,
+        row.finished_on or UNSET,
+    )
+
+
+def entry_of(document: Document) -> DocumentEntry:
+    """A document of a list.
+
+    Args:
+        document: the document.
+    """
+    return DocumentEntry(
+        document.name,
+        document.id,
+        document.media_type,
+        document.bytes,
+        document.chunks,
+        document.content_hash,
+        document.is_searchable,
+        _status(document.state, document.message),
+        document.ingestion_id,
+        document.created_on,
+        document.modified_on,
+    )
+
+
+def _status(state: str, message: str) -> str:
+    return state if state in (*UNFINISHED, COMPLETED) else f"failed: {message}"

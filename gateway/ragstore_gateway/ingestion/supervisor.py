@@ -1,0 +1,165 @@
+"""`Supervisor`: gives ingestions to the job engine, repeats what failed, and removes what is not needed any more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+from typing import Final
+
+import sqlalchemy as sa
+import structlog
+
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.errors import DatabaseUnavailable
+from ragstore_gateway.ingestion import metrics
+from ragstore_gateway.ingestion.collections import BUILDING
+from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
+from ragstore_gateway.ingestion.ingestions import UNFINISHED, add_reindexing, lock_base
+from ragstore_gateway.ingestion.removals import Removals
+from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow, IngestionRow
+from ragstore_gateway.knowledge.tables import ConfigurationRow
+
+POLL_SECONDS: Final = 2.0
+"""How often the database is read for the ingestions of other replicas."""
+
+SWEEP_SECONDS: Final = 30.0
+BATCH: Final = 200
+
+_log = structlog.get_logger(__name__)
+
+
+class Supervisor:
+    """Runs beside the jobs, in each replica.
+
+    Args:
+        database: the database.
+        jobs: runs the ingestions.
+        removals: removes vectors.
+        retention_days: how long the state of an ingestion is kept after its end.
+    """
+
+    def __init__(self, database: Database, jobs: DbosJobs, removals: Removals, retention_days: float) -> None:
+        self._database = database
+        self._jobs = jobs
+        self._removals = removals
+        self._retention = timedelta(days=retention_days)
+        self._woken = asyncio.Event()
+        self._checked_all = False
+        self._is_loaded = False
+
+    def wake(self) -> None:
+        """Look for work now."""
+        self._woken.set()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run in the background."""
+        tasks = [asyncio.create_task(self._queue_forever()), asyncio.create_task(self._sweep_forever())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _queue_forever(self) -> None:
+        while True:
+            try:
+                await self._queue()
+            except DatabaseUnavailable as error:
+                _log.warning("ingestions not queued", error=error.cause)
+                await asyncio.sleep(POLL_SECONDS)
+            except Exception as error:  # noqa: BLE001  # without this loop, no document would be ingested
+                _log.error("ingestions not queued", error=type(error).__name__)
+                await asyncio.sleep(POLL_SECONDS)
+            try:
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self._woken.wait()
+            except TimeoutError:
+                pass
+            self._woken.clear()
+
+    async def _queue(self) -> None:
+        """Give the ingestions to the job engine that it does not have. The first time, all of them are looked at."""
+        query = sa.select(IngestionRow.id, IngestionRow.base_id).where(IngestionRow.state.in_(UNFINISHED))
+        async with self._database.reading() as session:
+            if not self._is_loaded and (await session.execute(sa.select(ConfigurationRow.id).limit(1))).first():
+                await self._jobs.load()
+                self._is_loaded = True
+            chosen = query if not self._checked_all else query.where(IngestionRow.is_queued.is_(False))
+            found = (await session.execute(chosen.order_by(IngestionRow.created_on))).all()
+            if not found and not self._jobs.is_launched:
+                # Another replica may have accepted documents that this one can help with.
+                found_any = (await session.execute(query.limit(1))).first()
+                if found_any is not None:
+                    await self._jobs.launch()
+        for ingestion_id, base_id in found:
+            await self._jobs.start(ingestion_id, base_id)
+            queued = sa.update(IngestionRow).where(IngestionRow.id == ingestion_id).values(is_queued=True)
+            async with self._database.session() as session:
+                await session.execute(queued)
+        self._checked_all = True
+
+    async def _sweep_forever(self) -> None:
+        last = -SWEEP_SECONDS
+        while True:
+            try:
+                await self._measure()
+                await self._removals.run()
+                if monotonic() >= last + SWEEP_SECONDS:
+                    last = monotonic()
+                    await self._continue_reindexing()
+                    await self._forget()
+            except DatabaseUnavailable as error:
+                _log.warning("ingestions not swept", error=error.cause)
+            except Exception as error:  # noqa: BLE001  # as in `_queue_forever`
+                _log.error("ingestions not swept", error=type(error).__name__)
+            await asyncio.sleep(POLL_SECONDS * 2)
+
+    async def _measure(self) -> None:
+        query = (
+            sa.select(IngestionRow.state, sa.func.count())
+            .where(IngestionRow.state.in_(UNFINISHED))
+            .group_by(IngestionRow.state)
+        )
+        async with self._database.reading() as session:
+            rows = (await session.execute(query)).all()
+        metrics.waiting({state: count for state, count in rows})  # noqa: C416  # rows are not typed as pairs
+
+    async def _continue_reindexing(self) -> None:
+        """Repeat the jobs that failed to put a document into a new collection."""
+        recently = datetime.now(UTC) - timedelta(seconds=SWEEP_SECONDS)
+        query = sa.select(CollectionRow.id, CollectionRow.base_id).where(
+            CollectionRow.state == BUILDING, CollectionRow.created_on < recently
+        )
+        async with self._database.reading() as session:
+            found = (await session.execute(query)).all()
+        for collection_id, base_id in found:
+            async with self._database.session() as session:
+                base = await lock_base(session, base_id)
+                collection = await session.get(CollectionRow, collection_id)
+                if (
+                    base is not None
+                    and collection is not None
+                    and await add_reindexing(session, base_id, base.name, collection)
+                ):
+                    self.wake()
+
+    async def _forget(self) -> None:
+        """Remove ingestions that ended long ago, except for each document's last one."""
+        last = sa.select(DocumentRow.id).where(DocumentRow.last_ingestion == IngestionRow.id).exists()
+        query = (
+            sa.select(IngestionRow.id)
+            .where(IngestionRow.finished_on < datetime.now(UTC) - self._retention, ~last)
+            .limit(BATCH)
+        )
+        async with self._database.reading() as session:
+            ids = list(await session.scalars(query))
+        if ids:
+            await self._jobs.forget(ids)
+            async with self._database.session() as session:
+                await session.execute(sa.delete(IngestionRow).where(IngestionRow.id.in_(ids)))
+            _log.info("ingestions forgotten", count=len(ids))

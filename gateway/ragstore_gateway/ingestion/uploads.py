@@ -1,0 +1,83 @@
+"""From the body of a request to the document that it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from litestar import Request
+from litestar.datastructures import UploadFile
+from litestar.exceptions import SerializationException
+
+from ragstore.kit.errors import BodyTooLarge, InvalidRequest, ServiceError, UnsupportedMediaType
+from ragstore_gateway.extraction.formats import MEDIA_TYPES
+
+MULTIPART: Final = "multipart/form-data"
+ANY: Final = "application/octet-stream"
+"""The media type of content whose format is recognised by its bytes or its name."""
+
+ACCEPTED: Final = (*MEDIA_TYPES.values(), "text/x-markdown", "application/xhtml+xml", "text/tab-separated-values", ANY)
+EMPTY: Final = "Document content is required"
+MAX_NAME: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A document, as it was sent.
+
+    Attributes:
+        content: its bytes.
+        media_type: its media type.
+        name: its file name, if it has one.
+    """
+
+    content: bytes
+    media_type: str
+    name: str
+
+
+async def read_upload(request: Request[Any, Any, Any], max_bytes: int) -> Upload:
+    """Read the document of a request.
+
+    Args:
+        request: the request. Its body is the document, or a form with one file.
+        max_bytes: size of the largest document.
+
+    Raises:
+        BodyTooLarge: the document is too large.
+        InvalidRequest: there is no document, or it is empty, or there are several.
+        UnsupportedMediaType: documents of this type cannot be ingested.
+    """
+    media_type = request.content_type[0].strip().lower()
+    if media_type == MULTIPART:
+        upload = await _file(request)
+    else:
+        upload = Upload(await request.body(), media_type or "text/plain", "")
+    if upload.media_type not in ACCEPTED:
+        raise UnsupportedMediaType(f"Documents have one of the media types {', '.join(ACCEPTED)}, or {MULTIPART}")
+    if not upload.content or (upload.media_type.startswith("text/") and not upload.content.strip()):
+        raise InvalidRequest(EMPTY)
+    if len(upload.content) > max_bytes:
+        raise BodyTooLarge(f"A document must not be larger than {max_bytes} bytes")
+    return upload
+
+
+async def _file(request: Request[Any, Any, Any]) -> Upload:
+    try:
+        form = await request.form()
+    except ServiceError:
+        raise
+    except (SerializationException, ValueError, LookupError):
+        raise InvalidRequest("The body is not a valid multipart/form-data") from None
+    files = [each for each in form.values() if isinstance(each, UploadFile)]
+    if len(files) > 1:
+        raise InvalidRequest("The form must have one file")
+    if not files:
+        raise InvalidRequest(EMPTY)
+    file = files[0]
+    content = await file.read()
+    return Upload(content, _media_type(file.content_type), file.filename or "")
+
+
+def _media_type(declared: str | None) -> str:
+    return (declared or ANY).partition(";")[0].strip().lower() or ANY

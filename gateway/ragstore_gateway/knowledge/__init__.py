@@ -1,0 +1,1 @@
+"""Knowledge bases and assistants: versioned configurations, their repository and their routes."""

@@ -1,0 +1,431 @@
+"""`Configurations`: the repository of knowledge bases, and the one of assistants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, cast
+from uuid import uuid4
+
+import msgspec
+from sqlalchemy import CursorResult, Select, Update, delete, or_, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.errors import ConfigurationNotFound, NameTaken, VersionConflict
+from ragstore_gateway.knowledge.assistant import Assistant
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.knowledge.tables import ConfigurationRow, ConfigurationVersionRow
+
+ConfigurationKind: TypeAlias = Literal["rags", "assistants"]
+T = TypeVar("T", KnowledgeBase, Assistant)
+
+ID: Final = re.compile(r"[0-9A-Za-z-]{1,36}")
+
+COPY: Final = "-copy"
+"""Suffix of the name of a duplicate; a second one has `-copy-2`."""
+
+NUL: Final = "\0"
+"""No stored text has this character, and PostgreSQL's driver rejects it."""
+
+MAX_NAME: Final = 128
+MAX_ATTEMPTS: Final = 100
+"""Maximum number of names that are tried for a duplicate while others take them."""
+
+_NOUN: Final[dict[ConfigurationKind, str]] = {"rags": "knowledge base", "assistants": "assistant"}
+
+
+class Configuration(msgspec.Struct, Generic[T], frozen=True):
+    """A stored version of a configuration.
+
+    Attributes:
+        id: the configuration's id, the same for all versions.
+        version: this version, from 1.
+        current_version: the newest version.
+        body: the version itself.
+        created_on: when the configuration was created.
+        modified_on: when its newest version was written, or when it was deleted.
+        deleted: whether it is deleted.
+    """
+
+    id: str
+    version: int
+    current_version: int
+    body: T
+    created_on: datetime
+    modified_on: datetime
+    deleted: bool
+
+
+class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
+    """A configuration in a list."""
+
+    resource: str
+    name: str
+    description: str
+    created_on: datetime
+    last_modified_on: datetime
+
+
+class ConfigurationListener(Protocol[T]):
+    """Acts on changes of configurations. Its methods run in the transaction of the change, and may write to it."""
+
+    async def changed(self, session: AsyncSession, before: Configuration[T], after: Configuration[T]) -> None:
+        """A new version is written.
+
+        Args:
+            session: the transaction.
+            before: the version that was current.
+            after: the version that is current when the transaction is committed.
+        """
+
+    async def deleted(self, session: AsyncSession, before: Configuration[T], *, permanent: bool) -> None:
+        """A configuration is marked as deleted, or is removed permanently.
+
+        Args:
+            session: the transaction.
+            before: its current version.
+            permanent: whether all that belongs to it is to be removed.
+        """
+
+    async def committed(self, id: str) -> None:
+        """The transaction of a change is committed.
+
+        Args:
+            id: the configuration's id.
+        """
+
+
+class Configurations(Generic[T]):
+    """Versioned configurations of one kind.
+
+    Versions are immutable. Each write is one transaction, so that any number of replicas may share a database.
+
+    Args:
+        database: where they are.
+        kind: their kind, which is a part of their path.
+        type_: the struct of a version.
+    """
+
+    def __init__(self, database: Database, kind: ConfigurationKind, type_: type[T]) -> None:
+        self.kind: Final = kind
+        self._database = database
+        self._type: type[T] = type_
+        self._listeners: list[ConfigurationListener[T]] = []
+
+    def add_listener(self, listener: ConfigurationListener[T]) -> None:
+        """Add an object that acts on changes.
+
+        Args:
+            listener: the object.
+        """
+        self._listeners.append(listener)
+
+    def resource(self, id: str, version: int) -> str:
+        """The path of a version."""
+        return f"/ragstore/{self.kind}/{id}?version={version}"
+
+    async def create(self, body: T, created_by: str = "") -> Configuration[T]:
+        """Store a new configuration, as version 1.
+
+        Args:
+            body: the configuration.
+            created_by: name of the key that writes it.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+            NameTaken: another configuration has the name.
+        """
+        now = datetime.now(UTC)
+        row = ConfigurationRow(
+            id=str(uuid4()),
+            kind=self.kind,
+            name=body.name,
+            current_version=1,
+            deleted=False,
+            created_on=now,
+            modified_on=now,
+        )
+        async with self._writing(body.name) as session:
+            session.add(row)
+            await session.flush()
+            session.add(_version(row.id, 1, body, now, created_by))
+        return Configuration(row.id, 1, 1, body, now, now, deleted=False)
+
+    async def read(self, id: str, version: int = 0, *, deleted: bool = False) -> Configuration[T]:
+        """Read a version.
+
+        Args:
+            id: the configuration.
+            version: the version; 0 means the current one.
+            deleted: whether the configuration may be deleted.
+
+        Raises:
+            ConfigurationNotFound: there is none.
+            DatabaseUnavailable: the database cannot be used.
+        """
+        async with self._database.reading() as session:
+            return await self._read(session, id, version, deleted=deleted)
+
+    async def update(self, id: str, version: int, body: T, created_by: str = "") -> Configuration[T]:
+        """Store a new version. Of several concurrent updates of one version, one succeeds.
+
+        Args:
+            id: the configuration.
+            version: the version that the update is based on. It must be the current one.
+            body: the configuration.
+            created_by: name of the key that writes it.
+
+        Raises:
+            ConfigurationNotFound: there is none.
+            DatabaseUnavailable: the database cannot be used.
+            NameTaken: another configuration has the name.
+            VersionConflict: the version is not the current one.
+        """
+        now = datetime.now(UTC)
+        async with self._writing(body.name) as session:
+            await self._change(session, id, version, {"current_version": version + 1, "name": body.name}, now)
+            session.add(_version(id, version + 1, body, now, created_by))
+            await session.flush()
+            before = await self._read(session, id, version)
+            after = await self._read(session, id, version + 1)
+            for listener in self._listeners:
+                await listener.changed(session, before, after)
+        await self._committed(id)
+        return after
+
+    async def duplicate(self, id: str, version: int = 0, created_by: str = "") -> Configuration[T]:
+        """Store a copy of a version as a new configuration, whose name has a suffix.
+
+        Args:
+            id: the configuration.
+            version: the version; 0 means the current one.
+            created_by: name of the key that writes it.
+
+        Raises:
+            ConfigurationNotFound: there is none.
+            DatabaseUnavailable: the database cannot be used.
+            NameTaken: others took the names meanwhile, repeatedly.
+        """
+        body = (await self.read(id, version, deleted=version > 0)).body
+        for _ in range(MAX_ATTEMPTS):
+            name = _free_name(body.name, set(await self.names()))
+            try:
+                return await self.create(msgspec.structs.replace(body, name=name), created_by)
+            except NameTaken:
+                continue
+        raise NameTaken("Others take each name of a duplicate; try again")
+
+    async def delete(self, id: str, version: int = 0, *, permanent: bool = False) -> None:
+        """Mark a configuration as deleted, so that its name is free; or remove all its versions.
+
+        Args:
+            id: the configuration.
+            version: the version that the caller knows, which must be the current one; 0 means whichever is.
+            permanent: whether its versions are removed. It may be marked as deleted already.
+
+        Raises:
+            ConfigurationNotFound: there is none.
+            DatabaseUnavailable: the database cannot be used.
+            VersionConflict: the version is not the current one.
+        """
+        async with self._writing("") as session:
+            before = await self._read(session, id, 0, deleted=permanent, lock=True)
+            if version not in (0, before.current_version):
+                raise self._conflict(id, before.current_version)
+            if permanent:
+                await session.execute(delete(ConfigurationRow).where(ConfigurationRow.id == id))
+            else:
+                await self._change(session, id, before.current_version, {"deleted": True}, datetime.now(UTC))
+            for listener in self._listeners:
+                await listener.deleted(session, before, permanent=permanent)
+        await self._committed(id)
+
+    async def descriptors(self, filter: str = "", index: int = 0, limit: int = 20) -> list[Descriptor]:
+        """A page of the list of configurations, newest first.
+
+        Args:
+            filter: part of a name or of a description, in lower or upper case; empty means all.
+            index: number of the page, from 0.
+            limit: maximum number of configurations on a page.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        query = self._select().where(ConfigurationRow.deleted.is_(False))
+        if NUL in filter:
+            return []
+        if filter:
+            description = ConfigurationVersionRow.body["description"].as_string()
+            query = query.where(
+                or_(
+                    ConfigurationRow.name.icontains(filter, autoescape=True),
+                    description.icontains(filter, autoescape=True),
+                )
+            )
+        query = query.order_by(ConfigurationRow.created_on.desc(), ConfigurationRow.id.desc())
+        async with self._database.reading() as session:
+            found = await session.execute(query.limit(limit).offset(index * limit))
+            return [
+                Descriptor(
+                    self.resource(row.id, row.current_version),
+                    row.name,
+                    str(stored.body.get("description", "")),
+                    row.created_on,
+                    row.modified_on,
+                )
+                for row, stored in found
+            ]
+
+    async def find_by_name(self, name: str) -> Configuration[T] | None:
+        """The current version of the configuration that has a name and is not deleted.
+
+        Args:
+            name: the name.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        if NUL in name:
+            return None
+        query = self._select().where(ConfigurationRow.name == name, ConfigurationRow.deleted.is_(False))
+        async with self._database.reading() as session:
+            found = (await session.execute(query)).first()
+        return None if found is None else self._configuration(*found)
+
+    async def find_all_by_name(self, names: Iterable[str]) -> dict[str, Configuration[T]]:
+        """The current versions of the configurations that have one of several names and are not deleted, by name.
+
+        Args:
+            names: the names.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        wanted = [name for name in names if "\0" not in name]
+        if not wanted:
+            return {}
+        query = self._select().where(ConfigurationRow.name.in_(wanted), ConfigurationRow.deleted.is_(False))
+        async with self._database.reading() as session:
+            return {row.name: self._configuration(row, stored) for row, stored in await session.execute(query)}
+
+    async def names(self) -> Sequence[str]:
+        """The names of all configurations that are not deleted, sorted.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        query = select(ConfigurationRow.name).where(
+            ConfigurationRow.kind == self.kind, ConfigurationRow.deleted.is_(False)
+        )
+        async with self._database.reading() as session:
+            return sorted((await session.execute(query)).scalars())
+
+    def _select(self) -> Select[ConfigurationRow, ConfigurationVersionRow]:
+        """Configurations of this kind, each with its current version."""
+        return (
+            select(ConfigurationRow, ConfigurationVersionRow)
+            .join(
+                ConfigurationVersionRow,
+                (ConfigurationVersionRow.configuration_id == ConfigurationRow.id)
+                & (ConfigurationVersionRow.version == ConfigurationRow.current_version),
+            )
+            .where(ConfigurationRow.kind == self.kind)
+        )
+
+    async def _read(
+        self, session: AsyncSession, id: str, version: int, *, deleted: bool = False, lock: bool = False
+    ) -> Configuration[T]:
+        self._check_id(id)
+        query = select(ConfigurationRow).where(ConfigurationRow.id == id, ConfigurationRow.kind == self.kind)
+        row = (await session.execute(query.with_for_update() if lock else query)).scalar_one_or_none()
+        if row is None or (row.deleted and not deleted):
+            raise self._not_found(id)
+        stored = await session.get(ConfigurationVersionRow, (id, version or row.current_version))
+        if stored is None:
+            raise ConfigurationNotFound(f"The {_NOUN[self.kind]} {id} has no version {version}")
+        return self._configuration(row, stored)
+
+    async def _change(
+        self, session: AsyncSession, id: str, version: int, values: dict[str, Any], now: datetime
+    ) -> None:
+        """Change a configuration if a version is its current one."""
+        self._check_id(id)
+        changed = await _updated(
+            session,
+            update(ConfigurationRow)
+            .where(
+                ConfigurationRow.id == id,
+                ConfigurationRow.kind == self.kind,
+                ConfigurationRow.current_version == version,
+                ConfigurationRow.deleted.is_(False),
+            )
+            .values({**values, "modified_on": now}),
+        )
+        if not changed:
+            current = await self._read(session, id, 0)
+            raise self._conflict(id, current.current_version)
+
+    def _configuration(self, row: ConfigurationRow, stored: ConfigurationVersionRow) -> Configuration[T]:
+        body = msgspec.convert(stored.body, self._type)
+        return Configuration(
+            row.id, stored.version, row.current_version, body, row.created_on, row.modified_on, deleted=row.deleted
+        )
+
+    def _check_id(self, id: str) -> None:
+        """Reject what cannot be an id, before the database does.
+
+        Raises:
+            ConfigurationNotFound: it is none.
+        """
+        if not ID.fullmatch(id):
+            raise ConfigurationNotFound(f"There is no {_NOUN[self.kind]} of this id")
+
+    def _not_found(self, id: str) -> ConfigurationNotFound:
+        return ConfigurationNotFound(f"There is no {_NOUN[self.kind]} {id}")
+
+    def _conflict(self, id: str, current: int) -> VersionConflict:
+        detail = f"The current version of the {_NOUN[self.kind]} {id} is {current}"
+        return VersionConflict(detail, self.resource(id, current))
+
+    @asynccontextmanager
+    async def _writing(self, name: str) -> AsyncIterator[AsyncSession]:
+        try:
+            async with self._database.session() as session:
+                yield session
+        except IntegrityError as error:
+            if "uq_configuration_name" not in str(error.orig) and "configuration.name" not in str(error.orig):
+                raise
+            raise NameTaken(f"Another {_NOUN[self.kind]} has the name {name}") from None
+
+    async def _committed(self, id: str) -> None:
+        for listener in self._listeners:
+            await listener.committed(id)
+
+
+def _version(id: str, version: int, body: T, now: datetime, created_by: str) -> ConfigurationVersionRow:
+    return ConfigurationVersionRow(
+        configuration_id=id,
+        version=version,
+        body=msgspec.to_builtins(body),
+        created_on=now,
+        created_by=created_by,
+    )
+
+
+async def _updated(session: AsyncSession, statement: Update) -> bool:
+    result = cast("CursorResult[Any]", await session.execute(statement))
+    return result.rowcount == 1
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """A name that is not taken: the name with `-copy`, `-copy-2`, and so on."""
+    for number in range(1, len(taken) + 2):
+        suffix = COPY if number == 1 else f"{COPY}-{number}"
+        candidate = name[: MAX_NAME - len(suffix)].rstrip() + suffix
+        if candidate not in taken:
+            return candidate
+    raise AssertionError("there are more candidates than names")

@@ -1,0 +1,67 @@
+"""`KnowledgeBase`: the configuration of a knowledge base, one version of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from ragstore_gateway.splitting.chunk import Chunking, ChunkStrategy, ChunkUnit
+
+StoreType: TypeAlias = Literal[
+    "ragstore", "in-memory", "chroma", "pgvector", "qdrant", "elasticsearch", "mongodb-atlas"
+]
+EmbeddingProvider: TypeAlias = Literal[
+    "local", "openai", "azure-openai", "ollama", "mistral", "bedrock", "cohere", "vertex", "gemini", "tei", "ragproxy"
+]
+Parameters: TypeAlias = dict[str, Any]
+"""Parameters whose names and types depend on another field; `ragstore_gateway.parameters` checks them."""
+
+MaxResults: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="Maximum number of passages of a query.")]
+MinScore: TypeAlias = Annotated[
+    float, Meta(ge=0, le=1, description="Minimum relevance of a passage, (1 + cosine) / 2: 0.5 is unrelated.")
+]
+NAME: Final = r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$"
+"""No control characters, and no space at either end."""
+
+Name: TypeAlias = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=128,
+        pattern=NAME,
+        description="Name, unique among those not deleted.",
+    ),
+]
+
+
+class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+    """A version of a knowledge base. Names and defaults are EDDI's, except for the provider and the store.
+
+    Vectors belong to a base, its provider and model, its chunking, and its store. When one of these changes, the base
+    is ingested again from the texts that the gateway keeps.
+    """
+
+    name: Name
+    description: Annotated[str, Meta(max_length=1024, description="Its subject, for people.")] = ""
+    embedding_provider: Annotated[EmbeddingProvider, Meta(description="Provider of embeddings.")] = "local"
+    embedding_parameters: Annotated[
+        Parameters, Meta(description="Parameters of the provider. Secrets are references, such as `${env:NAME}`.")
+    ] = {}
+    store_type: Annotated[StoreType, Meta(description="Vector store.")] = "ragstore"
+    store_parameters: Annotated[
+        Parameters, Meta(description="Parameters of the store. Secrets are references, such as `${env:NAME}`.")
+    ] = {}
+    chunk_strategy: Annotated[ChunkStrategy, Meta(description="Where a text may be split.")] = "recursive"
+    chunk_size: Annotated[int, Meta(ge=1, le=100_000, description="Maximum size of a chunk, in units.")] = 512
+    chunk_overlap: Annotated[
+        int, Meta(ge=0, description="Maximum size of the part of a chunk that the next one repeats, in units.")
+    ] = 64
+    chunk_unit: Annotated[ChunkUnit, Meta(description="Unit of size and overlap.")] = "characters"
+    max_results: MaxResults = 5
+    min_score: MinScore = 0.6
+
+    @property
+    def chunking(self) -> Chunking:
+        """How its texts are split."""
+        return Chunking(self.chunk_strategy, self.chunk_size, self.chunk_overlap, self.chunk_unit)

@@ -1,0 +1,232 @@
+"""The routes of configurations, the same for knowledge bases and for assistants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
+
+import msgspec
+from litestar import Request, Response, delete, get, post, put
+from litestar.datastructures import ResponseHeader
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import PathParameter, QueryParameter
+
+from ragstore.kit.openapi import ERRORS, ref
+from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, NameTaken, VersionConflict
+from ragstore_gateway.keys import ADMIN, READER
+from ragstore_gateway.knowledge.assistant import Assistant
+from ragstore_gateway.knowledge.configurations import Configuration, Configurations, Descriptor
+from ragstore_gateway.knowledge.decode import decode_configuration
+from ragstore_gateway.knowledge.json_schema import json_schema
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.knowledge.validate import Validator
+from ragstore_gateway.openapi import OPERATION
+
+T = TypeVar("T", KnowledgeBase, Assistant)
+
+MAX_VERSION: Final = 2**31 - 1
+MAX_PAGE: Final = 1000
+MAX_INDEX: Final = 1_000_000
+
+Id: TypeAlias = Annotated[str, PathParameter(description="Id of the configuration.")]
+Version: TypeAlias = Annotated[
+    int, QueryParameter(ge=0, le=MAX_VERSION, description="Version; 0 or absent means the current one.")
+]
+BaseVersion: TypeAlias = Annotated[
+    int, QueryParameter(ge=1, le=MAX_VERSION, description="The current version, which the change is based on.")
+]
+KnownVersion: TypeAlias = Annotated[
+    int,
+    QueryParameter(
+        ge=0, le=MAX_VERSION, description="The current version, as the caller knows it; 0 or absent means whichever is."
+    ),
+]
+Permanent: TypeAlias = Annotated[
+    bool, QueryParameter(description="Whether to remove all versions, and all that belongs to them.")
+]
+Filter: TypeAlias = Annotated[
+    str, QueryParameter(description="Part of a name or of a description, in any case.", max_length=1024)
+]
+Index: TypeAlias = Annotated[int, QueryParameter(ge=0, le=MAX_INDEX, description="Number of the page, from 0.")]
+Limit: TypeAlias = Annotated[
+    int, QueryParameter(ge=1, le=MAX_PAGE, description="Maximum number of configurations on the page.")
+]
+
+LOCATION: Final = [
+    ResponseHeader(name="Location", description="Path of the version that was written.", documentation_only=True),
+    ResponseHeader(name="X-Resource-URI", description="The same path.", documentation_only=True),
+]
+RESOURCE: Final = [
+    ResponseHeader(name="X-Resource-URI", description="Path of the version, with its number.", documentation_only=True)
+]
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the routes of a kind are called.
+
+    Attributes:
+        tag: the tag in the OpenAPI document.
+        noun: a configuration, in a summary.
+        operation: a configuration, in an operation id.
+    """
+
+    tag: str
+    noun: str
+    operation: str
+
+
+KNOWLEDGE_BASES: Final = Names("knowledge bases", "knowledge base", "KnowledgeBase")
+ASSISTANTS: Final = Names("assistants", "assistant", "Assistant")
+
+
+class ConfigurationRoutes(Generic[T]):
+    """The routes of one kind of configuration.
+
+    Args:
+        configurations: the repository.
+        type_: the struct of a configuration.
+        validator: checks a configuration before it is stored.
+        names: names of the routes.
+    """
+
+    def __init__(
+        self,
+        configurations: Configurations[T],
+        type_: type[T],
+        validator: Validator[T],
+        names: Names,
+    ) -> None:
+        self._configurations: Configurations[T] = configurations
+        self._type: type[T] = type_
+        self._validator: Validator[T] = validator
+        self._names = names
+        self._path = f"/ragstore/{configurations.kind}"
+        self._body = {
+            "requestBody": {"required": True, "content": {"application/json": {"schema": ref(type_.__name__)}}}
+        }
+
+    def handlers(self) -> list[HTTPRouteHandler]:
+        """The routes, as Litestar needs them."""
+        return [*self._lists(), *self._reads(), *self._writes()]
+
+    def _lists(self) -> list[HTTPRouteHandler]:
+        configurations, schema = self._configurations, msgspec.json.encode(json_schema(self._type))
+
+        @get(
+            f"{self._path}/jsonSchema",
+            opt=READER,
+            **self._named("get", "JsonSchema", "JSON Schema of a {}"),
+            sync_to_thread=False,
+        )
+        def read_schema() -> Response[dict[str, Any]]:
+            """The JSON Schema (2020-12) of a configuration, for validation and for generators of forms."""
+            return Response(msgspec.Raw(schema), media_type="application/json")  # type: ignore[arg-type]  # encoded
+
+        @get(
+            f"{self._path}/descriptors",
+            opt={**READER, ERRORS: (DatabaseUnavailable,)},
+            **self._named("list", "s", "List of {}s"),
+        )
+        async def list_descriptors(filter: Filter = "", index: Index = 0, limit: Limit = 20) -> list[Descriptor]:
+            """A page of the configurations that are not deleted, newest first."""
+            return await configurations.descriptors(filter, index, limit)
+
+        return [read_schema, list_descriptors]
+
+    def _reads(self) -> list[HTTPRouteHandler]:
+        configurations = self._configurations
+
+        async def read(id: Id, version: Version = 0) -> Response[T]:
+            """Read a version. A deleted configuration can be read by the number of a version only."""
+            found = await configurations.read(id, version, deleted=version > 0)
+            return Response(found.body, headers={"X-Resource-URI": configurations.resource(id, found.version)})
+
+        decorated = get(
+            f"{self._path}/{{id:str}}",
+            opt={**READER, ERRORS: (ConfigurationNotFound, DatabaseUnavailable)},
+            response_headers=RESOURCE,
+            **self._named("get", "", "Read a {}"),
+        )
+        return [decorated(self._returning(read))]
+
+    def _writes(self) -> list[HTTPRouteHandler]:
+        configurations, validator, type_ = self._configurations, self._validator, self._type
+        errors = (ConfigurationNotFound, NameTaken, VersionConflict, DatabaseUnavailable)
+
+        async def create(request: Request[Any, Any, Any]) -> Response[T]:
+            """Create a configuration, as version 1. Its name must be unique among those that are not deleted."""
+            body = decode_configuration(type_, await request.body())
+            await validator.validate(body)
+            return self._written(await configurations.create(body, _caller(request)))
+
+        async def duplicate(request: Request[Any, Any, Any], id: Id, version: Version = 0) -> Response[T]:
+            """Copy a version to a new configuration. The name of the copy has a suffix; documents are not copied."""
+            return self._written(await configurations.duplicate(id, version, _caller(request)))
+
+        async def update(request: Request[Any, Any, Any], id: Id, version: BaseVersion) -> Response[T]:
+            """Write a new version. If `version` is not the current one, the response is 409 and names that."""
+            body = decode_configuration(type_, await request.body())
+            await validator.validate(body)
+            return self._written(await configurations.update(id, version, body, _caller(request)))
+
+        @delete(
+            f"{self._path}/{{id:str}}",
+            status_code=200,
+            opt={
+                **ADMIN,
+                ERRORS: (ConfigurationNotFound, VersionConflict, DatabaseUnavailable),
+                OPERATION: {"responses": {"200": {"description": "Deleted."}}},
+            },
+            **self._named("delete", "", "Delete a {}"),
+        )
+        async def remove(id: Id, version: KnownVersion = 0, permanent: Permanent = False) -> Response[bytes]:
+            """Mark a configuration as deleted, or remove all its versions and all that belongs to it."""
+            await configurations.delete(id, version, permanent=permanent)
+            return Response(b"")
+
+        with_body = {**ADMIN, OPERATION: self._body}
+        routes: list[HTTPRouteHandler] = [
+            post(
+                self._path,
+                opt={**with_body, ERRORS: (NameTaken, DatabaseUnavailable)},
+                response_headers=LOCATION,
+                **self._named("create", "", "Create a {}"),
+            )(self._returning(create)),
+            post(
+                f"{self._path}/{{id:str}}",
+                opt={**ADMIN, ERRORS: (ConfigurationNotFound, NameTaken, DatabaseUnavailable)},
+                response_headers=LOCATION,
+                **self._named("duplicate", "", "Duplicate a {}"),
+            )(self._returning(duplicate)),
+            put(
+                f"{self._path}/{{id:str}}",
+                opt={**with_body, ERRORS: errors},
+                response_headers=LOCATION,
+                **self._named("update", "", "Update a {}"),
+            )(self._returning(update)),
+        ]
+        return [*routes, remove]
+
+    def _named(self, verb: str, suffix: str, summary: str) -> dict[str, Any]:
+        return {
+            "operation_id": f"{verb}{self._names.operation}{suffix}",
+            "summary": summary.format(self._names.noun),
+            "tags": [self._names.tag],
+        }
+
+    def _returning(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+        """Set the type of a handler's response, which a type variable cannot express at runtime."""
+        handler.__annotations__["return"] = Response[self._type]  # type: ignore[name-defined]  # a value, not a type
+        return handler
+
+    def _written(self, stored: Configuration[T]) -> Response[T]:
+        resource = self._configurations.resource(stored.id, stored.version)
+        return Response(stored.body, headers={"Location": resource, "X-Resource-URI": resource})
+
+
+def _caller(request: Request[Any, Any, Any]) -> str:
+    """Name of the key of a request; empty without keys."""
+    key = request.scope.get("user")
+    return "" if key is None else str(key.name)

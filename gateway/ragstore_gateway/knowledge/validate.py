@@ -1,0 +1,167 @@
+"""Checks of configurations that their types cannot express, made when a configuration is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+from ragstore.kit.errors import FieldError, InvalidRequest
+from ragstore_gateway.knowledge.assistant import USER_INPUT, Assistant, HttpCall, Task
+from ragstore_gateway.knowledge.configurations import Configurations
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.secret_references import REFERENCE, SecretReferences
+
+T_contra = TypeVar("T_contra", contravariant=True)
+
+CREDENTIAL: Final = re.compile(r"authorization|cookie|secret|password|token|api[-_]?key", re.IGNORECASE)
+"""Names of headers and parameters whose values are secrets."""
+
+ParametersCheck: TypeAlias = Callable[[str, Mapping[str, object]], Any]
+"""Checks parameters of a provider or of a store, by name; it raises `InvalidRequest`."""
+
+
+class Validator(Protocol[T_contra]):
+    """Checks configurations of one kind."""
+
+    async def validate(self, body: T_contra) -> None:
+        """Check a configuration.
+
+        Args:
+            body: the configuration.
+
+        Raises:
+            InvalidRequest: it cannot work; the error names the path of each fault.
+        """
+
+
+class KnowledgeBaseValidator:
+    """Checks knowledge bases.
+
+    Args:
+        provider: checks the parameters of a provider of embeddings.
+        store: checks the parameters of a vector store.
+    """
+
+    def __init__(self, provider: ParametersCheck, store: ParametersCheck) -> None:
+        self._provider = provider
+        self._store = store
+
+    async def validate(self, body: KnowledgeBase) -> None:
+        """Check a knowledge base; see `Validator`."""
+        errors = [
+            *_faults(self._provider, body.embedding_provider, body.embedding_parameters),
+            *_faults(self._store, body.store_type, body.store_parameters),
+        ]
+        if body.chunk_overlap >= body.chunk_size:
+            errors.append(FieldError("$.chunkOverlap", "Must be less than chunkSize"))
+        _raise(errors)
+
+
+class AssistantValidator:
+    """Checks assistants. A configuration that can retrieve nothing is rejected, not ignored.
+
+    Args:
+        bases: the knowledge bases that a workflow may name.
+        secrets: checks references to secrets.
+        http_call: checks an httpCall at a path; it raises `InvalidRequest`.
+    """
+
+    def __init__(
+        self,
+        bases: Configurations[KnowledgeBase],
+        secrets: SecretReferences,
+        http_call: Callable[[HttpCall, str], None],
+    ) -> None:
+        self._bases = bases
+        self._secrets = secrets
+        self._check_http_call = http_call
+
+    async def validate(self, body: Assistant) -> None:
+        """Check an assistant; see `Validator`."""
+        errors = [each async for each in self._workflow(body)]
+        for name, call in body.http_calls.items():
+            errors += self._http_call(call, f"$.httpCalls.{name}")
+        names: set[str] = set()
+        for index, task in enumerate(body.tasks):
+            path = f"$.tasks[{index}]"
+            if task.id in names:
+                errors.append(FieldError(f"{path}.id", "Another task has this id"))
+            names.add(task.id)
+            errors += self._task(body, task, path)
+        _raise(errors)
+
+    async def _workflow(self, body: Assistant) -> Any:
+        names: set[str] = set()
+        for index, (entry, base) in enumerate(zip(body.workflow, body.bases, strict=True)):
+            path = f"$.workflow[{index}]"
+            name_path = path if isinstance(entry, str) else f"{path}.name"
+            if base.name in names:
+                yield FieldError(name_path, "The workflow has this knowledge base twice")
+            names.add(base.name)
+            found = await self._bases.find_by_name(base.name)
+            if found is None:
+                yield FieldError(name_path, "There is no knowledge base of this name")
+            elif base.version > found.current_version:
+                yield FieldError(f"{path}.version", f"The newest version is {found.current_version}")
+
+    def _task(self, body: Assistant, task: Task, path: str) -> Iterator[FieldError]:
+        workflow = {base.name for base in body.bases}
+        names: set[str] = set()
+        for index, reference in enumerate(task.knowledge_bases):
+            below = f"{path}.knowledgeBases[{index}].name"
+            if reference.name not in workflow:
+                yield FieldError(below, "The workflow does not have this knowledge base")
+            elif reference.name in names:
+                yield FieldError(below, "The task has this knowledge base twice")
+            names.add(reference.name)
+        if task.enable_workflow_rag and not body.workflow:
+            yield FieldError(f"{path}.enableWorkflowRag", "The workflow has no knowledge base")
+        if task.http_call_rag and task.http_call_rag not in body.http_calls:
+            yield FieldError(f"{path}.httpCallRag", "There is no httpCall of this name")
+        if not (task.knowledge_bases or task.enable_workflow_rag or task.http_call_rag):
+            yield FieldError(path, "Retrieves nothing: set knowledgeBases, enableWorkflowRag or httpCallRag")
+        if task.rerank is not None:
+            if task.rerank.provider == "cohere" and not task.rerank.model:
+                yield FieldError(f"{path}.rerank.model", "Required for cohere")
+            if task.rerank.api_key:
+                yield from _faults(self._secrets.check, task.rerank.api_key, f"{path}.rerank.apiKey")
+
+    def _http_call(self, call: HttpCall, path: str) -> Iterator[FieldError]:
+        texts = {
+            f"{path}.url": call.url,
+            f"{path}.body": call.body,
+            **{f"{path}.headers.{name}": value for name, value in call.headers.items()},
+            **{f"{path}.query.{name}": value for name, value in call.query.items()},
+        }
+        for below, text in texts.items():
+            yield from _faults(self._secrets.check_template, text, below)
+        for kind, values in (("headers", call.headers), ("query", call.query)):
+            for name, value in values.items():
+                if CREDENTIAL.search(name) and not (REFERENCE.search(value) or value == USER_INPUT):
+                    yield from _faults(self._secrets.check, value, f"{path}.{kind}.{name}")
+        for name, value in call.headers.items():
+            if not value.isprintable():
+                yield FieldError(f"{path}.headers.{name}", "Must have no control characters")
+        yield from _faults(self._check_http_call, call, path)
+        if call.method == "GET" and call.body:
+            yield FieldError(f"{path}.body", "A GET request has no body")
+
+
+def _faults(check: Callable[..., Any], *arguments: object) -> list[FieldError]:
+    """The fields that a check blames."""
+    try:
+        check(*arguments)
+    except InvalidRequest as error:
+        return list(error.field_errors)
+    return []
+
+
+def _raise(errors: list[FieldError]) -> None:
+    """Reject a configuration with faults.
+
+    Raises:
+        InvalidRequest: there are some.
+    """
+    if errors:
+        raise InvalidRequest("; ".join(f"{each.message}: {each.path}" for each in errors), errors)

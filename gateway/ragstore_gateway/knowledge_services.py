@@ -1,0 +1,120 @@
+"""`KnowledgeServices`: the parts behind knowledge bases and assistants, put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from litestar.types import ControllerRouterHandler
+
+from ragstore_gateway.conversations.conversations import Conversations
+from ragstore_gateway.conversations.routes import delete_conversation, get_conversation, list_audit_entries
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.extraction.extractor import Extractor
+from ragstore_gateway.ingestion import routes as ingestion_routes
+from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.knowledge.assistant import Assistant
+from ragstore_gateway.knowledge.configurations import Configurations
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.knowledge.routes import ASSISTANTS, KNOWLEDGE_BASES, ConfigurationRoutes
+from ragstore_gateway.knowledge.validate import AssistantValidator, KnowledgeBaseValidator
+from ragstore_gateway.retrieval.routes import query_knowledge_base
+from ragstore_gateway.retrieval.services import RetrievalServices
+from ragstore_gateway.settings import Settings
+from ragstore_gateway.store import Store
+from ragstore_gateway.vector_stores.vector_stores import VectorStores
+
+
+class KnowledgeServices:
+    """Knowledge bases and assistants: what is stored, what runs in the background, and the routes.
+
+    Args:
+        settings: the settings.
+        store: the gateway's store.
+        embeddings: embeds questions and documents.
+        extractor: extracts the texts of documents. It runs as long as this does.
+
+    Attributes:
+        database: the gateway's state.
+        knowledge_bases: the knowledge bases.
+        assistants: the assistants.
+        vector_stores: opens collections of vector stores.
+        ingestion: ingests documents.
+        vector_stores: opens collections of vectors.
+        conversations: what was retrieved for which conversation.
+        retrieval: searches of knowledge bases, and assistants as models.
+    """
+
+    def __init__(self, settings: Settings, store: Store, embeddings: Embeddings, extractor: Extractor) -> None:
+        self.database = Database.from_settings(settings)
+        self.knowledge_bases = Configurations(self.database, "rags", KnowledgeBase)
+        self.assistants = Configurations(self.database, "assistants", Assistant)
+        self.vector_stores = VectorStores(embeddings.secrets, store.client)
+        self.ingestion = Ingestion(
+            settings, self.database, self.knowledge_bases, embeddings, self.vector_stores, extractor
+        )
+        self.conversations = Conversations(self.database, settings)
+        self.retrieval = RetrievalServices(
+            settings,
+            self.database,
+            embeddings,
+            self.ingestion.collections,
+            self.knowledge_bases,
+            self.assistants,
+            self.conversations.record,
+        )
+        self._base_routes = ConfigurationRoutes(
+            self.knowledge_bases,
+            KnowledgeBase,
+            KnowledgeBaseValidator(embeddings.validate, self.vector_stores.validate),
+            KNOWLEDGE_BASES,
+        )
+        self._assistant_routes = ConfigurationRoutes(
+            self.assistants,
+            Assistant,
+            AssistantValidator(self.knowledge_bases, embeddings.secrets, self.retrieval.http_calls.check),
+            ASSISTANTS,
+        )
+
+    @property
+    def routes(self) -> Sequence[ControllerRouterHandler]:
+        """The routes."""
+        return [
+            *self._base_routes.handlers(),
+            *self._assistant_routes.handlers(),
+            *ingestion_routes.ROUTES,
+            query_knowledge_base,
+            get_conversation,
+            delete_conversation,
+            list_audit_entries,
+        ]
+
+    @property
+    def dependencies(self) -> Mapping[str, Any]:
+        """What the routes may request by the name of a parameter."""
+        return {
+            "database": self.database,
+            "knowledge_bases": self.knowledge_bases,
+            "assistants": self.assistants,
+            "ingestion": self.ingestion,
+            "conversations": self.conversations,
+            "retriever": self.retrieval.retriever,
+        }
+
+    @asynccontextmanager
+    async def running(self, _: object = None) -> AsyncIterator[None]:
+        """Start everything, and stop it at the end.
+
+        Raises:
+            DatabaseNotUsable: the gateway cannot start with this database.
+        """
+        async with (
+            self.database.running(),
+            self.vector_stores.running(),
+            self.ingestion.running(),
+            self.conversations.running(),
+            self.retrieval.running(),
+        ):
+            yield

@@ -1,0 +1,186 @@
+"""`AssistantModel`: one version of an assistant as a model with retrieval."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import structlog
+from msgspec import Raw
+
+from ragstore_client.context import ChatContext, ContextPassage, Headings
+from ragstore_gateway.chat import metrics
+from ragstore_gateway.chat.conversation import Conversation, with_system
+from ragstore_gateway.chat.rag_models import Augmentation, Caller, no_question
+from ragstore_gateway.conversations.step import Step, TaskTrace
+from ragstore_gateway.knowledge.assistant import Assistant
+from ragstore_gateway.knowledge.configurations import Configuration
+from ragstore_gateway.retrieval.task_context import TaskContext, TaskRetrieval
+from ragstore_gateway.retrieval.workflow import Workflows
+from ragstore_gateway.settings import Settings
+
+GRACE_SECONDS: Final = 0.5
+"""Time beyond the limit of a retrieval, after which it is left even if a part of it does not end."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantServices:
+    """What assistants use.
+
+    Attributes:
+        settings: the settings.
+        workflows: looks knowledge bases up.
+        retrieval: retrieves for tasks.
+        record: records a step.
+    """
+
+    settings: Settings
+    workflows: Workflows
+    retrieval: TaskRetrieval
+    record: Callable[[Step], Awaitable[None]]
+
+
+class AssistantModel:
+    """An assistant.
+
+    Args:
+        configuration: the version of the assistant.
+        services: what it uses.
+    """
+
+    def __init__(self, configuration: Configuration[Assistant], services: AssistantServices) -> None:
+        self._configuration = configuration
+        self._services = services
+
+    @property
+    def upstream_models(self) -> Sequence[str]:
+        """The upstream's models that may serve it."""
+        model = self._configuration.body.model or self._services.settings.model
+        return [model] if model else []
+
+    def is_of(self, configuration: Configuration[Assistant]) -> bool:
+        """Whether this is a version of an assistant.
+
+        Args:
+            configuration: the version.
+        """
+        own = self._configuration
+        return (own.id, own.version) == (configuration.id, configuration.version)
+
+    def without_question(self, messages: Raw | None) -> Augmentation:
+        """The messages after the assistant's own system message; see `RagModel`."""
+        system = self._configuration.body.system_message
+        return no_question(with_system(messages, system) if system else None)
+
+    async def augment(self, conversation: Conversation, caller: Caller) -> Augmentation:
+        """Add what the tasks retrieve to the system message; see `RagModel`."""
+        settings = self._services.settings
+        if not settings.rag_enabled:
+            metrics.retrieval("disabled")
+            return self._augmentation(conversation, [], "disabled", failed=False, seconds=0.0)
+        started = time.perf_counter()
+        contexts, error = await self._retrieve(conversation.question)
+        seconds = time.perf_counter() - started
+        metrics.RETRIEVAL_SECONDS.observe(seconds)
+        reason = "" if any(context.passages for context in contexts) else error or _reason(contexts)
+        failed = reason in ("failed", "timeout")
+        if failed:
+            _log.warning("retrieval failed", reason=reason, assistant=self._configuration.id)
+        metrics.retrieval(reason or "used")
+        await self._services.record(self._step(caller, contexts))
+        return self._augmentation(conversation, contexts, reason, failed=failed, seconds=seconds)
+
+    async def _retrieve(self, question: str) -> tuple[list[TaskContext], str]:
+        """What the tasks retrieve, and why it is nothing."""
+        limit = self._services.settings.rag_timeout_seconds
+        deadline = asyncio.get_running_loop().time() + limit
+        assistant = self._configuration.body
+        try:
+            async with asyncio.timeout(limit + GRACE_SECONDS):
+                bases = await self._services.workflows.bases_of(assistant)
+                return await self._services.retrieval.retrieve(assistant, bases, question, deadline), ""
+        except TimeoutError:
+            return [], "timeout"
+        except Exception as error:  # noqa: BLE001 - whatever fails in retrieval, the chat continues
+            _log.error("retrieval failed", error=type(error).__name__, assistant=self._configuration.id)
+            return [], "failed"
+
+    def _step(self, caller: Caller, contexts: Sequence[TaskContext]) -> Step:
+        return Step(
+            conversation=caller.conversation_id,
+            key=caller.key,
+            request_id=caller.request_id,
+            assistant=self._configuration.body.name,
+            assistant_id=self._configuration.id,
+            assistant_version=self._configuration.version,
+            tasks=[context.trace for context in contexts],
+        )
+
+    def _augmentation(
+        self,
+        conversation: Conversation,
+        contexts: Sequence[TaskContext],
+        reason: str,
+        *,
+        failed: bool,
+        seconds: float,
+    ) -> Augmentation:
+        system = self._configuration.body.system_message + "".join(context.text for context in contexts)
+        keep_history = self._services.settings.history == "keep"
+        messages = conversation.with_system(system, keep_history=keep_history) if system else None
+        passages = _numbered(contexts)
+        return Augmentation(
+            messages,
+            passages,
+            reason,
+            failed=failed,
+            debug=self._debug(conversation, contexts, passages, reason, seconds),
+        )
+
+    def _debug(
+        self,
+        conversation: Conversation,
+        contexts: Sequence[TaskContext],
+        passages: Sequence[ContextPassage],
+        reason: str,
+        seconds: float,
+    ) -> dict[str, object]:
+        context = ChatContext(
+            question=conversation.question,
+            query=conversation.question,
+            used=bool(passages),
+            reason=None,
+            style=Headings(),
+            passages=list(passages),
+            tokens=sum(passage.tokens for passage in passages),
+        )
+        traces = self._step(Caller(), contexts).traces
+        own = {"assistant": self._configuration.body.name, "version": self._configuration.version}
+        return {**context.debug(), "reason": reason or None, "ms": round(seconds * 1000, 1), **own, "traces": traces}
+
+
+def _numbered(contexts: Sequence[TaskContext]) -> list[ContextPassage]:
+    """The passages of all tasks, numbered in the order of the prompt."""
+    given = [passage for context in contexts for passage in context.passages]
+    return [msgspec.structs.replace(passage, number=number) for number, passage in enumerate(given, 1)]
+
+
+def _reason(contexts: Sequence[TaskContext]) -> str:
+    """Why there are no passages."""
+    errors = [error for context in contexts for error in _errors(context.trace)]
+    if errors:
+        return "timeout" if all(error.endswith("timeout") for error in errors) else "failed"
+    return "no_match" if any(context.trace.searches for context in contexts) else "no_sources"
+
+
+def _errors(trace: TaskTrace) -> list[str]:
+    found = [each.error for each in trace.knowledge_bases or () if isinstance(each.error, str)]
+    if trace.http_call is not None and isinstance(trace.http_call.error, str):
+        found.append(trace.http_call.error)
+    return found

@@ -1,0 +1,109 @@
+"""Orders the candidates of a context: by diversity, or by a reranking model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import httpx
+
+from ragstore_client.context import CohereReranker, Passage, Reranker, TeiReranker, maximal_marginal_relevance
+from ragstore_gateway.embeddings.embedder import Embedder
+from ragstore_gateway.knowledge.assistant import Rerank
+from ragstore_gateway.retrieval.context import Candidate
+from ragstore_gateway.secret_references import SecretReferences
+from ragstore_gateway.vector_stores.vector_store import Vector
+
+FAN_OUT: Final = 3
+"""Hits fetched for each result of a base, if a ranking chooses among them."""
+
+MAX_CANDIDATES: Final = 200
+"""Maximum number of candidates of a ranking: those with the highest scores."""
+
+RERANK_SECONDS: Final = 5.0
+
+
+class Ranking:
+    """Orders candidates.
+
+    Args:
+        embedder: embeds passages, to compare them with each other. The models of their bases may differ, and their
+            vectors then cannot be compared.
+        secrets: resolves the keys of servers.
+        http: sends requests to servers.
+    """
+
+    def __init__(self, embedder: Embedder, secrets: SecretReferences, http: httpx.AsyncClient) -> None:
+        self._embedder = embedder
+        self._secrets = secrets
+        self._http = http
+
+    async def diverse(self, candidates: Sequence[Candidate], diversity: float) -> list[Candidate]:
+        """Order candidates by maximal marginal relevance. The similarity to the question is the base's own.
+
+        Args:
+            candidates: the candidates.
+            diversity: 0 to 1.
+
+        Raises:
+            ServiceError: the provider of embeddings failed.
+        """
+        given = _best(candidates)
+        vectors = await self._embedder.embed([each.hit.text for each in given], "document")
+        passages = [
+            _passage(index, each, vector) for index, (each, vector) in enumerate(zip(given, vectors, strict=True))
+        ]
+        ordered = maximal_marginal_relevance(None, passages, k=len(passages), diversity=diversity)
+        return [given[int(passage.id)] for passage in ordered]
+
+    async def reranked(self, question: str, candidates: Sequence[Candidate], rerank: Rerank) -> list[Candidate]:
+        """Order candidates by a model that reads the question and each of them together.
+
+        Args:
+            question: the question.
+            candidates: the candidates.
+            rerank: the server.
+
+        Raises:
+            RagstoreError: the server returned no usable scores in time.
+            SecretUnavailable: its key cannot be read.
+        """
+        given = _best(candidates)
+        reranker = await self._reranker(rerank)
+        passages = [_passage(index, each) for index, each in enumerate(given)]
+        return [given[int(passage.id)] for passage in await reranker.rerank(question, passages)]
+
+    async def _reranker(self, rerank: Rerank) -> Reranker:
+        key = await self._secrets.header(rerank.api_key) if rerank.api_key else None
+        if rerank.provider == "tei":
+            return TeiReranker(rerank.base_url, api_key=key, timeout=RERANK_SECONDS, http=self._http)
+        return CohereReranker(rerank.base_url, model=rerank.model, api_key=key, timeout=RERANK_SECONDS, http=self._http)
+
+
+def capped(candidates: Iterable[Candidate], max_results: dict[str, int]) -> list[Candidate]:
+    """The first candidates of each base, in the given order.
+
+    Args:
+        candidates: the candidates.
+        max_results: maximum number of candidates, by base.
+    """
+    counts: Counter[str] = Counter()
+    chosen: list[Candidate] = []
+    for each in candidates:
+        if counts[each.base] < max_results[each.base]:
+            counts[each.base] += 1
+            chosen.append(each)
+    return chosen
+
+
+def _best(candidates: Sequence[Candidate]) -> list[Candidate]:
+    if len(candidates) <= MAX_CANDIDATES:
+        return list(candidates)
+    return sorted(candidates, key=lambda each: -each.hit.score)[:MAX_CANDIDATES]
+
+
+def _passage(index: int, each: Candidate, embedding: Vector | None = None) -> Passage:
+    return Passage(
+        id=str(index), text=each.hit.text, similarity=2 * each.hit.score - 1, embedding=embedding, collection=each.base
+    )

@@ -1,0 +1,77 @@
+"""`RetrievalServices`: the parts of retrieval, assembled."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import httpx
+
+from ragstore.kit.settings import SettingsError
+from ragstore_gateway.conversations.step import Step
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.ingestion.collections import Collections
+from ragstore_gateway.knowledge.assistant import Assistant
+from ragstore_gateway.knowledge.configurations import Configurations
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.retrieval.assistant_model import AssistantServices
+from ragstore_gateway.retrieval.assistants import Assistants
+from ragstore_gateway.retrieval.http_calls import HttpCalls
+from ragstore_gateway.retrieval.ranking import Ranking
+from ragstore_gateway.retrieval.retriever import KnowledgeRetriever
+from ragstore_gateway.retrieval.task_context import TaskRetrieval
+from ragstore_gateway.retrieval.workflow import Workflows
+from ragstore_gateway.settings import Settings, variable
+
+
+class RetrievalServices:
+    """Searches of knowledge bases, and assistants. It works while the block of `running` runs.
+
+    Args:
+        settings: the settings.
+        database: the gateway's state.
+        embeddings: embeds questions.
+        collections: the collections of the knowledge bases.
+        knowledge_bases: the knowledge bases.
+        assistants: the assistants.
+        record: records a step.
+
+    Raises:
+        SettingsError: the setting of allowed hosts is not valid.
+
+    Attributes:
+        retriever: searches knowledge bases.
+        http_calls: sends the HTTP calls of assistants.
+        models: the assistants as models with retrieval.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        embeddings: Embeddings,
+        collections: Collections,
+        knowledge_bases: Configurations[KnowledgeBase],
+        assistants: Configurations[Assistant],
+        record: Callable[[Step], Awaitable[None]],
+    ) -> None:
+        self.retriever = KnowledgeRetriever(database, collections)
+        try:
+            self.http_calls = HttpCalls(settings.allowed_http_call_hosts, embeddings.secrets)
+        except ValueError:
+            raise SettingsError(
+                f"{variable('http_call_hosts')} is wrong: its entries must be hosts, or hosts with ports"
+            ) from None
+        self._http = httpx.AsyncClient(trust_env=False, follow_redirects=False)
+        ranking = Ranking(embeddings.default, embeddings.secrets, self._http)
+        retrieval = TaskRetrieval(self.retriever, self.http_calls, ranking)
+        self.models = Assistants(assistants, AssistantServices(settings, Workflows(knowledge_bases), retrieval, record))
+
+    @asynccontextmanager
+    async def running(self, _: object = None) -> AsyncIterator[None]:
+        """Open the connections; close them at the end."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._http)
+            await stack.enter_async_context(self.http_calls.running())
+            yield

@@ -1,0 +1,253 @@
+"""`TaskRetrieval`: what the tasks of an assistant add to the system message, and the trace of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from ragstore.kit.errors import ServiceError
+from ragstore_client import RagstoreError
+from ragstore_client.context import ContextPassage, Passage, citation_of, estimate_tokens
+from ragstore_gateway.conversations.step import HttpCallTrace, KnowledgeBaseTrace, PassageTrace, TaskTrace
+from ragstore_gateway.knowledge.assistant import Assistant, Task
+from ragstore_gateway.knowledge.configurations import Configuration
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.retrieval import metrics
+from ragstore_gateway.retrieval.context import (
+    RELEVANT_CONTEXT,
+    SEARCH_RESULTS,
+    Candidate,
+    candidate,
+    fit,
+    formatted,
+    search_results,
+)
+from ragstore_gateway.retrieval.http_calls import HttpCallFailed, HttpCalls
+from ragstore_gateway.retrieval.ranking import Ranking, capped
+from ragstore_gateway.retrieval.retriever import BaseResult, KnowledgeRetriever
+from ragstore_gateway.retrieval.workflow import TaskSearch, searches_of
+from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, Hit
+
+BASE_MISSING: Final = "configuration_not_found"
+"""Error of a search of a knowledge base that does not exist any more, or has another name now."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskContext:
+    """What a task adds to a chat.
+
+    Attributes:
+        trace: how it came about.
+        text: the end of the system message; empty if nothing was found.
+        passages: the passages in the text. Their numbers are not set yet.
+    """
+
+    trace: TaskTrace
+    text: str = ""
+    passages: Sequence[ContextPassage] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """The result of an HTTP call."""
+
+    name: str
+    text: str = ""
+    error: str = ""
+
+
+class TaskRetrieval:
+    """Retrieves for tasks.
+
+    Args:
+        retriever: searches knowledge bases.
+        http_calls: sends HTTP calls.
+        ranking: orders passages.
+    """
+
+    def __init__(self, retriever: KnowledgeRetriever, http_calls: HttpCalls, ranking: Ranking) -> None:
+        self._retriever = retriever
+        self._http_calls = http_calls
+        self._ranking = ranking
+
+    async def retrieve(
+        self,
+        assistant: Assistant,
+        bases: Mapping[str, Configuration[KnowledgeBase]],
+        question: str,
+        deadline: float,
+    ) -> list[TaskContext]:
+        """Retrieve for all tasks of an assistant: all searches and HTTP calls are concurrent.
+
+        Args:
+            assistant: the assistant.
+            bases: the bases of its workflow, by name.
+            question: the question.
+            deadline: time on the event loop's clock at which searches, calls and rankings end.
+
+        Returns:
+            The contexts of the tasks, in their order.
+        """
+        searches = [searches_of(task, assistant, bases) for task in assistant.tasks]
+        queries = [search.query for own in searches for search in own or () if search.query is not None]
+        async with asyncio.TaskGroup() as group:
+            searching = group.create_task(self._retriever.search(question, queries, deadline))
+            calling = [group.create_task(self._call(assistant, task, question, deadline)) for task in assistant.tasks]
+        results = {id(result.query): result for result in searching.result()}
+        seen: set[tuple[str, str]] = set()
+        found = [_new(own, results, seen) for own in searches]
+        return list(
+            await asyncio.gather(
+                *(
+                    self._context(
+                        task, question, own, None if search is None else list(search), call.result(), deadline
+                    )
+                    for task, own, search, call in zip(assistant.tasks, found, searches, calling, strict=True)
+                )
+            )
+        )
+
+    async def _call(self, assistant: Assistant, task: Task, question: str, deadline: float) -> _Call | None:
+        if not task.http_call_rag:
+            return None
+        name = task.http_call_rag
+        call = assistant.http_calls.get(name)
+        if call is None:
+            return _Call(name, error=BASE_MISSING)
+        left = deadline - asyncio.get_running_loop().time()
+        try:
+            return _Call(name, await self._http_calls.text(call, question, max(0.0, left)))
+        except HttpCallFailed as error:
+            _log.warning("httpCall failed", error=error.code)
+            return _Call(name, error=error.code)
+        except Exception as error:  # noqa: BLE001 - whatever fails in a call, the others continue
+            _log.error("httpCall failed", error=type(error).__name__)
+            return _Call(name, error="failed")
+
+    async def _context(
+        self,
+        task: Task,
+        question: str,
+        results: Mapping[str, BaseResult],
+        searches: Sequence[TaskSearch] | None,
+        call: _Call | None,
+        deadline: float,
+    ) -> TaskContext:
+        """The context of one task."""
+        text = ""
+        passages: list[ContextPassage] = []
+        http_call = None
+        if call is not None:
+            shown = search_results(call.text, task.max_rag_context_chars) if call.text else ""
+            http_call = HttpCallTrace(http_call=call.name, context_length=len(shown))
+            if call.error:
+                http_call = HttpCallTrace(http_call=call.name, error=call.error)
+            if shown:
+                text = SEARCH_RESULTS + shown
+                passages.append(_passage(call.name, Hit(call.name, shown, 1.0, {}), 0, similarity=None))
+        given = searches or ()
+        candidates = [
+            candidate(each.name, hit) for each in given if each.name in results for hit in results[each.name].hits
+        ]
+        limits = {each.name: each.max_results for each in given}
+        chosen, ranked = await self._ranked(task, question, candidates, limits, deadline)
+        used = fit(chosen, task.max_rag_context_chars, ranked=ranked)
+        if used:
+            text += RELEVANT_CONTEXT + formatted(used)
+        counts: dict[str, int] = {}
+        for each in used:
+            counts[each.base] = counts.get(each.base, 0) + 1
+            passages.append(_passage(each.base, each.hit, counts[each.base], similarity=2 * each.hit.score - 1))
+        traces = None if searches is None else [_trace(each, results.get(each.name), chosen, used) for each in searches]
+        trace = TaskTrace(task=task.id, knowledge_bases=traces, http_call=http_call, context=text.strip())
+        return TaskContext(trace, text, passages)
+
+    async def _ranked(
+        self, task: Task, question: str, candidates: list[Candidate], limits: dict[str, int], deadline: float
+    ) -> tuple[list[Candidate], bool]:
+        """The candidates in their order, and whether it is that of a ranking."""
+        if not candidates or (task.rerank is None and task.diversity is None):
+            return candidates, False
+        chosen = candidates
+        ranked = False
+        try:
+            async with asyncio.timeout_at(deadline):
+                if task.diversity is not None:
+                    chosen = capped(await self._ranking.diverse(candidates, task.diversity), limits)
+                    ranked = True
+                if task.rerank is not None:
+                    chosen = await self._ranking.reranked(question, chosen, task.rerank)
+                    ranked = True
+        except (ServiceError, RagstoreError, TimeoutError) as error:
+            metrics.RERANK_FAILURES.inc()
+            _log.warning("passages not ranked", error=type(error).__name__)
+        return capped(chosen, limits), ranked
+
+
+def _new(
+    searches: Sequence[TaskSearch] | None, results: Mapping[int, BaseResult], seen: set[tuple[str, str]]
+) -> dict[str, BaseResult]:
+    """The results of a task's searches by base, without passages that an earlier task has found."""
+    own: dict[str, BaseResult] = {}
+    for search in searches or ():
+        if search.query is None:
+            continue
+        result = results[id(search.query)]
+        base = search.query.base.id
+        hits = [hit for hit in result.hits if (base, hit.id) not in seen]
+        seen.update((base, hit.id) for hit in hits)
+        own[search.name] = BaseResult(result.query, hits, result.error, result.failure)
+    return own
+
+
+def _trace(
+    search: TaskSearch, result: BaseResult | None, chosen: Sequence[Candidate], used: Sequence[Candidate]
+) -> KnowledgeBaseTrace:
+    """The trace of a search."""
+    if search.query is None or result is None:
+        return KnowledgeBaseTrace(kb=search.name, error=BASE_MISSING)
+    base = search.query.base
+    if result.error:
+        return KnowledgeBaseTrace(kb=search.name, id=base.id, version=base.version, error=result.error)
+    in_context = {id(each.hit) for each in used}
+    found = [each for each in chosen if each.base == search.name]
+    return KnowledgeBaseTrace(
+        kb=search.name,
+        id=base.id,
+        version=base.version,
+        provider=base.body.embedding_provider,
+        store_type=base.body.store_type,
+        max_results=search.max_results,
+        min_score=search.query.min_score,
+        retrieved_count=len(found),
+        passages=[
+            PassageTrace(
+                each.hit.id,
+                round(each.hit.score, 6),
+                str(each.hit.metadata.get(DOCUMENT_KEY, "")),
+                id(each.hit) not in in_context,
+            )
+            for each in found
+        ],
+    )
+
+
+def _passage(base: str, hit: Hit, index: int, *, similarity: float | None) -> ContextPassage:
+    """A passage as a reply may cite it: by its number, by its base as the prompt names it, or by its document."""
+    document = citation_of(Passage(id=hit.id, text="", metadata=dict(hit.metadata)))
+    return ContextPassage(
+        id=hit.id,
+        text=hit.text,
+        metadata={"url": document, **hit.metadata} if hit.metadata else {},
+        similarity=similarity,
+        citation=f"{base}#{index}" if index else base,
+        number=0,
+        tokens=estimate_tokens(hit.text),
+        collection=base,
+    )

@@ -1,0 +1,126 @@
+"""`Workflow`: the knowledge bases of an assistant, and which of them a task searches with which parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ragstore_gateway.errors import ConfigurationNotFound
+from ragstore_gateway.knowledge.assistant import Assistant, RagDefaults, Task, WorkflowBase
+from ragstore_gateway.knowledge.configurations import Configuration, Configurations
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.retrieval.ranking import FAN_OUT
+from ragstore_gateway.retrieval.retriever import BaseQuery
+from ragstore_gateway.vector_stores.vector_store import MAX_HITS
+
+MAX_PINNED: Final = 1000
+"""Maximum number of versions of knowledge bases that are kept. A version never changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSearch:
+    """A search that a task needs.
+
+    Attributes:
+        name: name of the knowledge base.
+        query: the search; None if there is no such base.
+        max_results: maximum number of passages. A ranking chooses them among more hits.
+    """
+
+    name: str
+    query: BaseQuery | None
+    max_results: int = 0
+
+
+class Workflows:
+    """Looks the knowledge bases of workflows up.
+
+    Args:
+        bases: the knowledge bases.
+    """
+
+    def __init__(self, bases: Configurations[KnowledgeBase]) -> None:
+        self._bases = bases
+        self._pinned: dict[tuple[str, int], Configuration[KnowledgeBase]] = {}
+
+    async def bases_of(self, assistant: Assistant) -> dict[str, Configuration[KnowledgeBase]]:
+        """The bases of an assistant's workflow, by name: the current version, unless the workflow names one.
+
+        Args:
+            assistant: the assistant.
+
+        Returns:
+            The bases. One that is deleted, or has another name now, is absent.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        found = await self._bases.find_all_by_name([each.name for each in assistant.bases])
+        for each in assistant.bases:
+            if each.version and each.name in found:
+                pinned = await self._version(each, found[each.name])
+                if pinned is None:
+                    del found[each.name]
+                else:
+                    found[each.name] = pinned
+        return found
+
+    async def _version(
+        self, entry: WorkflowBase, current: Configuration[KnowledgeBase]
+    ) -> Configuration[KnowledgeBase] | None:
+        if entry.version == current.version:
+            return current
+        key = current.id, entry.version
+        if key not in self._pinned:
+            try:
+                read = await self._bases.read(current.id, entry.version)
+            except ConfigurationNotFound:
+                return None
+            while len(self._pinned) >= MAX_PINNED:
+                del self._pinned[next(iter(self._pinned))]
+            self._pinned[key] = read
+        return self._pinned[key]
+
+
+def searches_of(
+    task: Task, assistant: Assistant, bases: Mapping[str, Configuration[KnowledgeBase]]
+) -> Sequence[TaskSearch] | None:
+    """The searches of a task. Explicit references override a base's own parameters; `ragDefaults` do for all bases.
+
+    Args:
+        task: the task.
+        assistant: its assistant.
+        bases: the bases of the workflow.
+
+    Returns:
+        The searches; None if the task searches no knowledge base.
+    """
+    if task.knowledge_bases:
+        return [
+            _search(each.name, each.max_results, each.min_score, task, bases.get(each.name))
+            for each in task.knowledge_bases
+        ]
+    if not task.enable_workflow_rag:
+        return None
+    defaults = task.rag_defaults or RagDefaults()
+    return [
+        _search(each.name, defaults.max_results, defaults.min_score, task, bases.get(each.name))
+        for each in assistant.bases
+    ]
+
+
+def _search(
+    name: str,
+    max_results: int | None,
+    min_score: float | None,
+    task: Task,
+    base: Configuration[KnowledgeBase] | None,
+) -> TaskSearch:
+    if base is None:
+        return TaskSearch(name, None)
+    count = base.body.max_results if max_results is None else max_results
+    score = base.body.min_score if min_score is None else min_score
+    chooses = task.rerank is not None or task.diversity is not None
+    fetched = min(FAN_OUT * count, MAX_HITS) if chooses else count
+    return TaskSearch(name, BaseQuery(base, max(count, fetched), score), count)

@@ -1,0 +1,1 @@
+"""Splitting: from an extracted text to chunks, which are spans of it."""

@@ -1,0 +1,66 @@
+"""`Chunk` and `Chunking`: what splitting returns, and what it is configured with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+ChunkStrategy: TypeAlias = Literal["recursive", "window", "sentence", "paragraph", "markdown", "layers"]
+ChunkUnit: TypeAlias = Literal["characters", "tokens"]
+MetadataValue: TypeAlias = str | int | float | bool
+
+
+class Chunking(Struct, frozen=True):
+    """How texts are split.
+
+    Attributes:
+        strategy: where a text may be split.
+        size: maximum size of a chunk, in units.
+        overlap: maximum size of what a chunk repeats of the one before, in units; less than `size`.
+        unit: characters, or tokens of o200k_base.
+    """
+
+    strategy: ChunkStrategy = "recursive"
+    size: Annotated[int, Meta(ge=1)] = 512
+    overlap: Annotated[int, Meta(ge=0)] = 64
+    unit: ChunkUnit = "characters"
+
+
+class Chunk(Struct, frozen=True):
+    """A span of an extracted text.
+
+    Attributes:
+        index: its index among the chunks of the text.
+        start: index of its first character in the extracted text.
+        end: index after its last character.
+        text: the characters, `text[start:end]` of the extracted text.
+        token_count: number of its tokens, o200k_base.
+        page: number of the page where it begins; None for a text without pages.
+        heading: the nearest heading above it; empty for a text without headings.
+        metadata: further metadata of the strategy, such as the keys of `layers`.
+    """
+
+    index: int
+    start: int
+    end: int
+    text: str
+    token_count: int
+    page: int | None = None
+    heading: str = ""
+    metadata: Mapping[str, MetadataValue] = {}
+
+    def stored_metadata(self) -> dict[str, MetadataValue]:
+        """The metadata that is stored with the chunk, under the names that the agent runtime's retriever reads."""
+        metadata: dict[str, MetadataValue] = {
+            "chunk_index": self.index,
+            "char_start": self.start,
+            "char_end": self.end,
+            "token_count": self.token_count,
+        }
+        if self.page is not None:
+            metadata["page_number"] = self.page
+        if self.heading:
+            metadata["section_heading"] = self.heading
+        return {**metadata, **self.metadata}

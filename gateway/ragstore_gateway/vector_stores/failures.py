@@ -1,0 +1,80 @@
+"""Failures of engines, as errors of the gateway. No message of an engine is repeated: it may contain what was sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from ragstore.kit.errors import ServiceError
+from ragstore_gateway.errors import CollectionMissing, DimensionMismatch, StoreUnavailable
+
+
+class StoreErrors:
+    """Makes the errors of a store type.
+
+    Args:
+        store_type: the store type.
+        timeout_seconds: time limit of one call.
+        kinds: the exceptions of its driver.
+        convert: the error of an exception; None for an unknown one.
+    """
+
+    def __init__(
+        self,
+        store_type: str,
+        timeout_seconds: float,
+        kinds: tuple[type[Exception], ...],
+        convert: Callable[[Exception], ServiceError | None],
+    ) -> None:
+        self.store_type = store_type
+        self._timeout_seconds = timeout_seconds
+        self._kinds = kinds
+        self._convert = convert
+
+    @asynccontextmanager
+    async def converted(self) -> AsyncIterator[None]:
+        """Limit the time of the block, and convert its exceptions.
+
+        Raises:
+            ServiceError: the block failed.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                yield
+        except TimeoutError as error:
+            raise self.unavailable("does not respond in time", error) from None
+        except self._kinds as error:
+            raise self._convert(error) or self.unavailable("does not respond", error) from None
+
+    def unavailable(self, problem: str, error: BaseException) -> StoreUnavailable:
+        """The error of an engine that does not respond, or responds with an error.
+
+        Args:
+            problem: the rest of a sentence, after the name of the store. Never a text of the engine.
+            error: the exception. Its class is the cause for the operator.
+        """
+        return StoreUnavailable(f"The vector store ({self.store_type}) {problem}").because(type(error).__name__)
+
+    def missing(self) -> CollectionMissing:
+        """The error of a write to a collection that does not exist."""
+        return CollectionMissing(f"The collection does not exist in the vector store ({self.store_type})")
+
+
+def dimension_mismatch(found: int, wanted: int) -> DimensionMismatch:
+    """The error of a collection that exists with another dimension.
+
+    Args:
+        found: the collection's dimension.
+        wanted: the embedding model's.
+    """
+    return DimensionMismatch(f"The collection has the dimension {found}, and the embedding model {wanted}")
+
+
+@contextmanager
+def empty_if_missing() -> Iterator[None]:
+    """Ignore that a collection does not exist."""
+    try:
+        yield
+    except CollectionMissing:
+        return

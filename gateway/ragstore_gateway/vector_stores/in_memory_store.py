@@ -1,0 +1,143 @@
+"""`in-memory`: collections in the memory of one process. They are empty after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragstore_client import Where
+from ragstore_gateway.errors import CollectionMissing, DimensionMismatch
+from ragstore_gateway.vector_stores import filters
+from ragstore_gateway.vector_stores.ranking import ranked, relevance
+from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, MetadataValue, Record, Vector
+from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
+
+
+class InMemoryCollection:
+    """Records of one dimension. The vectors are rows of a matrix that grows by doubling.
+
+    Args:
+        dimension: the dimension.
+    """
+
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
+        self.records: list[Record] = []
+        self._rows: dict[str, int] = {}
+        self._matrix: NDArray[np.float32] = np.zeros((16, dimension), dtype=np.float32)
+
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        """The vectors, one for each record."""
+        return self._matrix[: len(self.records)]
+
+    def put(self, records: Sequence[Record], vectors: NDArray[np.float32]) -> None:
+        """Store records.
+
+        Args:
+            records: the records.
+            vectors: their vectors.
+        """
+        for record, vector in zip(records, vectors, strict=True):
+            row = self._rows.setdefault(record.id, len(self.records))
+            if row == len(self.records):
+                self.records.append(record)
+                if row == len(self._matrix):
+                    self._matrix = np.concatenate([self._matrix, np.zeros_like(self._matrix)])
+            self.records[row] = record
+            self._matrix[row] = vector
+
+    def rows(self, filter_: filters.Filter) -> list[int]:
+        """The rows that a filter selects.
+
+        Args:
+            filter_: the filter.
+        """
+        if filter_ == filters.EVERYTHING:
+            return list(range(len(self.records)))
+        return [row for row, record in enumerate(self.records) if filters.matches(filter_, record.metadata)]
+
+    def remove(self, rows: Sequence[int]) -> None:
+        """Remove rows.
+
+        Args:
+            rows: their numbers.
+        """
+        kept = np.ones(len(self.records), dtype=bool)
+        kept[list(rows)] = False
+        self._matrix = np.concatenate([self.vectors[kept], np.zeros((16, self.dimension), dtype=np.float32)])
+        self.records = [record for record, keep in zip(self.records, kept, strict=True) if keep]
+        self._rows = {record.id: row for row, record in enumerate(self.records)}
+
+
+class InMemoryStore:
+    """A collection in memory. See `VectorStore`.
+
+    Args:
+        collections: the collections of the process, by name.
+        collection: name of this one.
+        dimension: its dimension.
+    """
+
+    def __init__(self, collections: dict[str, InMemoryCollection], collection: str, dimension: int) -> None:
+        self._collections = collections
+        self._name = collection
+        self._dimension = dimension
+
+    async def create(self) -> None:
+        """Create the collection."""
+        found = self._collections.setdefault(self._name, InMemoryCollection(self._dimension))
+        if found.dimension != self._dimension:
+            raise DimensionMismatch(
+                f"The collection has the dimension {found.dimension}, and the embedding model {self._dimension}"
+            )
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Store records."""
+        found = self._collections.get(self._name)
+        if found is None:
+            raise CollectionMissing("The collection does not exist in the vector store (in-memory)")
+        if records:
+            # Metadata are copied: the caller may change its mapping.
+            copies = [Record(each.id, each.text, each.vector, dict(each.metadata)) for each in records]
+            found.put(copies, unit_matrix(records, found.dimension))
+
+    async def search(
+        self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
+    ) -> list[Hit]:
+        """Find the nearest records."""
+        filter_ = filters.parse(where)
+        query = unit_vector(vector, self._dimension)
+        found = self._collections.get(self._name)
+        rows = [] if found is None else found.rows(filter_)
+        if found is None or not rows:
+            return []
+        scores = found.vectors[rows] @ query
+        hits = (_hit(found.records[row], float(score)) for row, score in zip(rows, scores, strict=True))
+        return ranked(hits, min(limit, MAX_HITS), min_score)
+
+    async def delete(self, where: Where) -> int:
+        """Delete the records that a filter selects."""
+        filter_ = filters.parse_deletion(where)
+        found = self._collections.get(self._name)
+        rows = [] if found is None else found.rows(filter_)
+        if found is not None and rows:
+            found.remove(rows)
+        return len(rows)
+
+    async def count(self, where: Where | None = None) -> int:
+        """Count the records that a filter selects."""
+        filter_ = filters.parse(where)
+        found = self._collections.get(self._name)
+        return 0 if found is None else len(found.rows(filter_))
+
+    async def drop(self) -> None:
+        """Remove the collection."""
+        self._collections.pop(self._name, None)
+
+
+def _hit(record: Record, cosine: float) -> Hit:
+    metadata: Mapping[str, MetadataValue] = dict(record.metadata)
+    return Hit(record.id, record.text, relevance(cosine), metadata)

@@ -1,0 +1,285 @@
+"""`pgvector`: tables of PostgreSQL with the extension pgvector, one for each collection."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import URL
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from ragstore.kit.errors import ServiceError
+from ragstore_client import Where
+from ragstore_gateway.secret_references import SecretReferences
+from ragstore_gateway.vector_stores import filters
+from ragstore_gateway.vector_stores.failures import StoreErrors, dimension_mismatch, empty_if_missing
+from ragstore_gateway.vector_stores.filters import All, Compared, Either, Filter, Not, OneOf
+from ragstore_gateway.vector_stores.names import physical_name
+from ragstore_gateway.vector_stores.ranking import relevance, search_ranked
+from ragstore_gateway.vector_stores.shared_client import Secrets, SharedClient
+from ragstore_gateway.vector_stores.store_parameters import PgvectorParameters
+from ragstore_gateway.vector_stores.vector_store import Hit, MetadataValue, Record, Vector
+from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
+
+CONNECT_SECONDS: Final = 5
+MAX_CONNECTIONS: Final = 10
+MAX_INDEXED_DIMENSION: Final = 2000
+"""Maximum dimension of pgvector's index over `vector`. Longer vectors are searched without an index."""
+
+MAX_EF_SEARCH: Final = 1000
+MAX_SCANNED: Final = 100_000
+"""Maximum number of entries of the index that one search with a filter reads."""
+
+NUL_SUBSTITUTE: Final = "\N{SYMBOL FOR NULL}"
+"""Replaces NUL, which PostgreSQL's texts cannot contain, so that offsets in a text stay as they are."""
+
+_ORDERS: Final = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+_UNDEFINED_TABLE: Final = "42P01"
+
+
+def connect_pgvector(
+    parameters: PgvectorParameters, secrets: SecretReferences, timeout_seconds: float
+) -> SharedClient[AsyncEngine]:
+    """The pool of connections to a database.
+
+    Args:
+        parameters: the database.
+        secrets: resolves the reference to its password.
+        timeout_seconds: time limit of one statement, on the server's side, too.
+    """
+
+    async def connect(values: Secrets) -> AsyncEngine:
+        url = URL.create(
+            "postgresql+psycopg",
+            parameters.user,
+            values["password"],
+            parameters.host,
+            parameters.port,
+            parameters.database,
+        )
+        arguments = {
+            "connect_timeout": CONNECT_SECONDS,
+            "sslmode": parameters.ssl_mode,
+            "application_name": "ragstore-gateway",
+            "options": f"-c statement_timeout={int(timeout_seconds * 1000)} -c client_encoding=UTF8",
+        }
+        return create_async_engine(
+            url,
+            connect_args=arguments,
+            pool_size=MAX_CONNECTIONS,
+            max_overflow=0,
+            pool_pre_ping=True,
+            pool_timeout=timeout_seconds,
+            hide_parameters=True,
+        )
+
+    return SharedClient(connect, AsyncEngine.dispose, {"password": parameters.password}, secrets)
+
+
+class PgvectorStore:
+    """A table. See `VectorStore`.
+
+    Args:
+        client: the pool of connections.
+        parameters: the parameters.
+        collection: name of the collection.
+        dimension: its dimension.
+        timeout_seconds: time limit of one call.
+    """
+
+    def __init__(
+        self,
+        client: SharedClient[AsyncEngine],
+        parameters: PgvectorParameters,
+        collection: str,
+        dimension: int,
+        timeout_seconds: float,
+    ) -> None:
+        self._client = client
+        self._parameters = parameters
+        self._dimension = dimension
+        self._name = physical_name(parameters.table, collection)
+        # The name has letters, digits, - and _ only.
+        self._table = f'"{self._name}"'
+        self._is_indexed = parameters.index == "hnsw" and dimension <= MAX_INDEXED_DIMENSION
+        self._errors = StoreErrors("pgvector", timeout_seconds, (SQLAlchemyError, OSError), self._error)
+
+    async def create(self) -> None:
+        """Create the table and its indexes."""
+        configured = self._parameters.dimension
+        if configured not in (None, self._dimension):
+            raise dimension_mismatch(int(configured or 0), self._dimension)
+        async with self._transaction() as connection:
+            # Statements with IF NOT EXISTS that run concurrently fail on the catalogue's unique indexes.
+            lock = "SELECT pg_advisory_xact_lock(hashtext('ragstore-gateway'))"
+            await connection.exec_driver_sql(lock)
+            installed = await connection.exec_driver_sql("SELECT 1 FROM pg_extension WHERE extname = 'vector'")
+            if installed.first() is None:
+                await connection.exec_driver_sql("CREATE EXTENSION vector")
+            found = await self._stored_dimension(connection)
+            if found is None:
+                await self._create_table(connection)
+        if found not in (None, self._dimension):
+            raise dimension_mismatch(int(found or 0), self._dimension)
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Store records, in one transaction."""
+        if not records:
+            return
+        vectors = unit_matrix(records, self._dimension)
+        rows = [
+            {
+                "id": record.id,
+                "text": _text(record.text),
+                "metadata": _json({_text(key): _value(value) for key, value in record.metadata.items()}),
+                "vector": _literal(vector),
+            }
+            for record, vector in zip(records, vectors, strict=True)
+        ]
+        # Concurrent transactions that lock the same rows in one order have no deadlock.
+        rows.sort(key=lambda row: row["id"])
+        statement = (
+            f"INSERT INTO {self._table} (id, content, metadata, embedding) "  # noqa: S608 - a checked name
+            "VALUES (%(id)s::uuid, %(text)s, %(metadata)s::jsonb, %(vector)s::vector) ON CONFLICT (id) DO UPDATE SET "
+            "content = excluded.content, metadata = excluded.metadata, embedding = excluded.embedding"
+        )
+        async with self._transaction() as connection:
+            await connection.exec_driver_sql(statement, rows)
+
+    async def search(
+        self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
+    ) -> list[Hit]:
+        """Find the nearest records."""
+        condition = _Condition()
+        clause = condition.of(filters.parse(where))
+        arguments = {**condition.arguments, "vector": _literal(unit_vector(vector, self._dimension))}
+        # The negative inner product of vectors of length 1 is the negative cosine. It is 0, not NaN, for zeros.
+        statement = (
+            f"SELECT id::text, content, metadata, -(embedding <#> %(vector)s::vector) AS cosine "  # noqa: S608 - a checked name
+            f"FROM {self._table} WHERE {clause} ORDER BY embedding <#> %(vector)s::vector LIMIT %(limit)s"
+        )
+
+        async def fetch(count: int) -> list[Hit]:
+            if self._is_indexed:
+                await self._configure_index(connection, count)
+            found = await connection.exec_driver_sql(statement, {**arguments, "limit": count})
+            return [
+                Hit(row["id"], row["content"], relevance(row["cosine"]), row["metadata"]) for row in found.mappings()
+            ]
+
+        with empty_if_missing():
+            async with self._transaction() as connection:
+                return await search_ranked(fetch, limit, min_score)
+        return []
+
+    async def delete(self, where: Where) -> int:
+        """Delete the records that a filter selects."""
+        condition = _Condition()
+        clause = condition.of(filters.parse_deletion(where))
+        with empty_if_missing():
+            async with self._transaction() as connection:
+                statement = f"DELETE FROM {self._table} WHERE {clause}"  # noqa: S608 - a checked name
+                return (await connection.exec_driver_sql(statement, condition.arguments)).rowcount
+        return 0
+
+    async def count(self, where: Where | None = None) -> int:
+        """Count the records that a filter selects."""
+        condition = _Condition()
+        clause = condition.of(filters.parse(where))
+        with empty_if_missing():
+            async with self._transaction() as connection:
+                statement = f"SELECT count(*) FROM {self._table} WHERE {clause}"  # noqa: S608 - a checked name
+                return int((await connection.exec_driver_sql(statement, condition.arguments)).scalar_one())
+        return 0
+
+    async def drop(self) -> None:
+        """Remove the table."""
+        async with self._transaction() as connection:
+            await connection.exec_driver_sql(f"DROP TABLE IF EXISTS {self._table}")
+
+    async def _create_table(self, connection: AsyncConnection) -> None:
+        for statement in (
+            f"CREATE TABLE {self._table} (id uuid PRIMARY KEY, content text NOT NULL, metadata jsonb NOT NULL, "
+            f"embedding vector({self._dimension}) NOT NULL)",
+            f"CREATE INDEX ON {self._table} USING gin (metadata jsonb_path_ops)",
+        ):
+            await connection.exec_driver_sql(statement)
+        if self._is_indexed:
+            await connection.exec_driver_sql(f"CREATE INDEX ON {self._table} USING hnsw (embedding vector_ip_ops)")
+
+    async def _stored_dimension(self, connection: AsyncConnection) -> int | None:
+        statement = (
+            "SELECT atttypmod FROM pg_attribute WHERE attrelid = to_regclass(%(table)s) AND attname = 'embedding'"
+        )
+        row = (await connection.exec_driver_sql(statement, {"table": self._table})).first()
+        return None if row is None else int(row[0])
+
+    @staticmethod
+    async def _configure_index(connection: AsyncConnection, count: int) -> None:
+        width = max(40, min(2 * count, MAX_EF_SEARCH))
+        for name, value in (
+            ("hnsw.ef_search", width),
+            ("hnsw.iterative_scan", "strict_order"),
+            ("hnsw.max_scan_tuples", MAX_SCANNED),
+        ):
+            await connection.exec_driver_sql(f"SET LOCAL {name} = '{value}'")
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[AsyncConnection]:
+        async with self._errors.converted(), self._client.use() as engine, engine.begin() as connection:
+            yield connection
+
+    def _error(self, error: Exception) -> ServiceError | None:
+        state = getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
+        if state == _UNDEFINED_TABLE:
+            return self._errors.missing()
+        return self._errors.unavailable(f"responds with SQLSTATE {state}", error) if state else None
+
+
+@dataclass
+class _Condition:
+    """Translates a filter to SQL. Values are arguments; JSON compares them as the `where` language does."""
+
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    def of(self, filter_: Filter) -> str:
+        match filter_:
+            case OneOf(key, values):
+                # Containment uses the index.
+                parts = [f"metadata @> {self._argument(_json({_text(key): _value(value)}))}::jsonb" for value in values]
+                return f"({' OR '.join(parts)})"
+            case Compared(key, order, number):
+                value = f"metadata -> {self._argument(_text(key))}::text"
+                number_ = f"{self._argument(_json(number))}::jsonb"
+                return f"coalesce(jsonb_typeof({value}) = 'number' AND {value} {_ORDERS[order]} {number_}, false)"
+            case Not(inner):
+                return f"(NOT {self.of(inner)})"
+            case All(filters_):
+                return f"({' AND '.join(map(self.of, filters_))})" if filters_ else "true"
+            case Either(filters_):
+                return f"({' OR '.join(map(self.of, filters_))})" if filters_ else "false"
+
+    def _argument(self, value: str) -> str:
+        name = f"p{len(self.arguments)}"
+        self.arguments[name] = value
+        return f"%({name})s"
+
+
+def _text(text: str) -> str:
+    return text.replace("\0", NUL_SUBSTITUTE)
+
+
+def _value(value: MetadataValue) -> MetadataValue:
+    return _text(value) if isinstance(value, str) else value
+
+
+def _json(value: Mapping[str, MetadataValue] | MetadataValue) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _literal(vector: Vector) -> str:
+    return msgspec.json.encode(vector.tolist()).decode()

@@ -1,0 +1,128 @@
+"""`ragstore`: collections of a store, through the client of its contract."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final, TypeAlias
+
+import msgspec
+
+from ragstore.kit.errors import ServiceError
+from ragstore_client import AsyncClient, NewDocument, NotFound, ProblemError, RagstoreError, Where
+from ragstore_gateway.errors import DimensionMismatch
+from ragstore_gateway.vector_stores import filters
+from ragstore_gateway.vector_stores.failures import StoreErrors, dimension_mismatch, empty_if_missing
+from ragstore_gateway.vector_stores.ranking import relevance, search_ranked
+from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, MetadataValue, Record, Vector
+from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
+
+DIMENSION_KEY: Final = "gateway_dimension"
+"""Key of the dimension in a collection's metadata: the store itself learns it from the first document."""
+
+ClientUse: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncClient]]
+"""Lends a client for the time of a block."""
+
+_METADATA: Final = dict[str, MetadataValue]
+
+
+class RagstoreStore:
+    """A collection of a store. See `VectorStore`.
+
+    Args:
+        client: lends a client of the store.
+        collection: name of the collection.
+        dimension: its dimension.
+        timeout_seconds: time limit of one call, its retries included.
+        store_type: name of the store in errors.
+    """
+
+    def __init__(
+        self,
+        client: ClientUse,
+        collection: str,
+        dimension: int,
+        timeout_seconds: float,
+        store_type: str = "ragstore",
+    ) -> None:
+        self._client = client
+        self._name = collection
+        self._dimension = dimension
+        self._errors = StoreErrors(store_type, timeout_seconds, (RagstoreError,), self._error)
+
+    async def create(self) -> None:
+        """Create the collection."""
+        async with self._calls() as client:
+            created = await client.create_collection(
+                self._name, metadata={DIMENSION_KEY: self._dimension}, distance="cosine", if_exists="use"
+            )
+        found = created.dimension or int(str(created.metadata.get(DIMENSION_KEY, self._dimension)))
+        if found != self._dimension:
+            raise dimension_mismatch(found, self._dimension)
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Store records."""
+        if not records:
+            return
+        vectors = unit_matrix(records, self._dimension)
+        documents = [
+            NewDocument(id=record.id, text=record.text, embedding=vector, metadata=record.metadata)
+            for record, vector in zip(records, vectors, strict=True)
+        ]
+        async with self._calls() as client:
+            await client.upsert_documents(self._name, documents)
+
+    async def search(
+        self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
+    ) -> list[Hit]:
+        """Find the nearest records."""
+        filters.parse(where)
+        query = unit_vector(vector, self._dimension)
+
+        async def fetch(count: int) -> list[Hit]:
+            found = await client.query(self._name, query, top_k=count, where=where)
+            return [
+                Hit(match.id, match.text, relevance(match.score), msgspec.convert(match.metadata, _METADATA))
+                for match in found.results
+            ]
+
+        with empty_if_missing():
+            async with self._calls() as client:
+                return await search_ranked(fetch, limit, min_score, MAX_HITS)
+        return []
+
+    async def delete(self, where: Where) -> int:
+        """Delete the records that a filter selects."""
+        filters.parse_deletion(where)
+        with empty_if_missing():
+            async with self._calls() as client:
+                return (await client.delete_documents(self._name, where=where)).count
+        return 0
+
+    async def count(self, where: Where | None = None) -> int:
+        """Count the records that a filter selects."""
+        filters.parse(where)
+        with empty_if_missing():
+            async with self._calls() as client:
+                return await client.count(self._name, where)
+        return 0
+
+    async def drop(self) -> None:
+        """Remove the collection."""
+        with empty_if_missing():
+            async with self._calls() as client:
+                await client.delete_collection(self._name)
+
+    @asynccontextmanager
+    async def _calls(self) -> AsyncIterator[AsyncClient]:
+        async with self._errors.converted(), self._client() as client:
+            yield client
+
+    def _error(self, error: Exception) -> ServiceError | None:
+        if isinstance(error, NotFound) and error.code == "collection_not_found":
+            return self._errors.missing()
+        if isinstance(error, ProblemError):
+            if error.code == "dimension_mismatch":
+                return DimensionMismatch("The collection's vectors have another dimension")
+            return self._errors.unavailable(f"responds with status {error.status}", error)
+        return None

@@ -1,0 +1,89 @@
+"""Parameters of each vector store. Names and defaults are EDDI's, unless stated. No driver is imported here."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct
+
+from ragstore_gateway.parameters import SecretReference, Url
+
+Prefix = Annotated[
+    str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$", description="1 to 40 lower-case letters, digits, _ and -")
+]
+"""The configured name of a table, a collection or an index. Each collection of the gateway has one of its own, whose
+name begins with it: there are two while a base is ingested again."""
+
+Host = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,253}$", description="a host")]
+Port = Annotated[int, Meta(ge=1, le=65535)]
+Name = Annotated[
+    str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$", description="1 to 63 letters, digits and _.-")
+]
+
+DEFAULT_PREFIX: Final = "eddi_kb"
+
+
+class Parameters(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of the parameters of a store."""
+
+
+class RagstoreParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
+    """`ragstore` has no parameters: it is the store of the gateway."""
+
+
+class InMemoryParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
+    """`in-memory` has no parameters."""
+
+
+class ChromaParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
+    """Parameters of `chroma`. `apiKey` is not EDDI's."""
+
+    base_url: Url = "http://localhost:8000"
+    tenant_name: Annotated[Name, Meta(min_length=3)] = "default_tenant"
+    database_name: Annotated[Name, Meta(min_length=3)] = "default_database"
+    collection_name: Prefix = DEFAULT_PREFIX
+    api_version: Literal["V2"] = "V2"
+    api_key: SecretReference | None = None
+
+
+class PgvectorParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
+    """Parameters of `pgvector`. `index` and `sslMode` are not EDDI's; `dimension` defaults to the model's."""
+
+    host: Annotated[str, Meta(pattern=r"^(/\S{1,200}|[A-Za-z0-9._:-]{1,253})$", description="a host")] = "localhost"
+    port: Port = 5432
+    database: Name = "eddi"
+    user: Name = "eddi"
+    password: SecretReference
+    table: Prefix = DEFAULT_PREFIX
+    dimension: Annotated[int, Meta(ge=1, le=16_000)] | None = None
+    index: Literal["exact", "hnsw"] = "exact"
+    ssl_mode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] = "prefer"
+
+
+class QdrantParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
+    """Parameters of `qdrant`. The port is that of gRPC."""
+
+    host: Host = "localhost"
+    port: Port = 6334
+    api_key: SecretReference | None = None
+    use_tls: bool = False
+    collection_name: Prefix = DEFAULT_PREFIX
+
+
+class ElasticsearchParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
+    """Parameters of `elasticsearch`: a key, or a user and a password, or neither."""
+
+    server_url: Url = "http://localhost:9200"
+    api_key: SecretReference | None = None
+    user_name: Annotated[str, Meta(min_length=1, max_length=1024, pattern=r"^[^\s:]+$")] | None = None
+    password: SecretReference | None = None
+    index_name: Prefix = DEFAULT_PREFIX
+
+
+class MongodbParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
+    """Parameters of `mongodb-atlas`. The connection string contains the password, so it is a secret."""
+
+    connection_string: SecretReference
+    database_name: Name = "eddi"
+    collection_name: Prefix = DEFAULT_PREFIX
+    index_name: Prefix = "vector_index"

