@@ -11,7 +11,7 @@ import msgspec
 from msgspec import inspect
 
 ANY_KEY: Final = "[...]"
-"""What msgspec writes into a path in place of the key of an object."""
+"""The sign of msgspec for the key of an object, in a path."""
 
 INVALID_CHOICE: Final = "Invalid enum value"
 
