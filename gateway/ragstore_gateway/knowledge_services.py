@@ -20,6 +20,7 @@ from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.routes import ASSISTANTS, KNOWLEDGE_BASES, ConfigurationRoutes
 from ragstore_gateway.knowledge.validate import AssistantValidator, KnowledgeBaseValidator
+from ragstore_gateway.retrieval.routes import query_knowledge_base
 from ragstore_gateway.retrieval.services import RetrievalServices
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.store import Store
@@ -83,6 +84,7 @@ class KnowledgeServices:
             *self._base_routes.handlers(),
             *self._assistant_routes.handlers(),
             *ingestion_routes.ROUTES,
+            query_knowledge_base,
             get_conversation,
             delete_conversation,
             list_audit_entries,
@@ -97,6 +99,7 @@ class KnowledgeServices:
             "assistants": self.assistants,
             "ingestion": self.ingestion,
             "conversations": self.conversations,
+            "retriever": self.retrieval.retriever,
         }
 
     @asynccontextmanager

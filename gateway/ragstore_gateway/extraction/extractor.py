@@ -88,11 +88,11 @@ class Extractor:
         return frozenset(self._workers)
 
     @asynccontextmanager
-    async def running(self, _app: object = None) -> AsyncIterator[Self]:
+    async def running(self, _: object = None) -> AsyncIterator[None]:
         """Allow extractions, and kill all processes at the end."""
         self._running = True
         try:
-            yield self
+            yield
         finally:
             self._running = False
             self._idle.clear()
@@ -154,26 +154,27 @@ class Extractor:
         A process that has extracted other texts before may have little memory left, or have been killed meanwhile. Then
         the document gets a new one, so that it does not depend on the documents before.
         """
-        deadline = time.monotonic() + self.limits.timeout_seconds
         worker = self._idle_worker() or await self._start()
         is_new = worker.documents == 0
-        response = await self._run(worker, request, content, deadline)
+        started = time.monotonic()
+        response = await self._run(worker, request, content, self.limits.timeout_seconds)
         if isinstance(response, Failure) and response.exhausted and not is_new:
+            seconds_left = self.limits.timeout_seconds - (time.monotonic() - started)
             worker = await self._start()
-            response = await self._run(worker, request, content, deadline)
+            response = await self._run(worker, request, content, seconds_left)
         return response, worker.format
 
-    async def _run(self, worker: Worker, request: Request, content: bytes, deadline: float) -> Response:
+    async def _run(self, worker: Worker, request: Request, content: bytes, seconds: float) -> Response:
         """Extract a text in a process, and keep the process for the next one or kill it."""
         reusable = False
         try:
-            async with asyncio.timeout(deadline - time.monotonic()):
+            async with asyncio.timeout(seconds):
                 response = await worker.extract(request, content)
             exhausted = isinstance(response, Failure) and response.exhausted
             reusable = not exhausted and worker.documents < MAX_DOCUMENTS
         except TimeoutError:
-            seconds = f"{self.limits.timeout_seconds:g}"
-            response = Failure(ExtractionTimeout.code, f"The extraction of the text took longer than {seconds} s")
+            limit = f"{self.limits.timeout_seconds:g} s"
+            response = Failure(ExtractionTimeout.code, f"The extraction of the text took longer than {limit}")
         except WorkerFailed:
             parser = f"The parser of {_NAMES[worker.format]} files" if worker.format in _NAMES else "The parser"
             # PDFium and libxml2 crash when memory is exhausted.

@@ -72,7 +72,7 @@ from ragstore_gateway.web.schemas import (
     Urls,
 )
 from ragstore_gateway.web.summaries import SourceText, SummaryTask
-from ragstore_gateway.web.web import RANK_SECONDS, Web
+from ragstore_gateway.web.web import Web
 
 WebDependency = SkipValidation[NamedDependency[Web]]
 StoreDependency = SkipValidation[NamedDependency[Store]]
@@ -167,7 +167,7 @@ async def search(
     ] = False,
 ) -> Response[SearchResponse]:
     """Search the web with SearxNG. The results are not fetched."""
-    renew_deadline(RANK_SECONDS)
+    renew_deadline(web.search_seconds)
     async with CallerWatch(request.receive):
         results = await web.search.search(q, k, lang, rank=rank)
     return Response(SearchResponse(q, lang, results))
