@@ -20,6 +20,7 @@ from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.routes import ASSISTANTS, KNOWLEDGE_BASES, ConfigurationRoutes
 from ragstore_gateway.knowledge.validate import AssistantValidator, KnowledgeBaseValidator
+from ragstore_gateway.retrieval.routes import query_knowledge_base
 from ragstore_gateway.retrieval.services import RetrievalServices
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.store import Store
@@ -41,7 +42,6 @@ class KnowledgeServices:
         assistants: the assistants.
         vector_stores: opens collections of vector stores.
         ingestion: ingests documents.
-        vector_stores: opens collections of vectors.
         conversations: what was retrieved for which conversation.
         retrieval: searches of knowledge bases, and assistants as models.
     """
@@ -84,6 +84,7 @@ class KnowledgeServices:
             *self._base_routes.handlers(),
             *self._assistant_routes.handlers(),
             *ingestion_routes.ROUTES,
+            query_knowledge_base,
             get_conversation,
             delete_conversation,
             list_audit_entries,
@@ -91,13 +92,14 @@ class KnowledgeServices:
 
     @property
     def dependencies(self) -> Mapping[str, Any]:
-        """What the routes may request by the name of a parameter."""
+        """The values that routes request by the name of a parameter."""
         return {
             "database": self.database,
             "knowledge_bases": self.knowledge_bases,
             "assistants": self.assistants,
             "ingestion": self.ingestion,
             "conversations": self.conversations,
+            "retriever": self.retrieval.retriever,
         }
 
     @asynccontextmanager

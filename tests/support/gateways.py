@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,3 +57,27 @@ def start_model(folder: Path) -> Served:
     )
     served.wait_until_ready("/v1/models")
     return served
+
+
+def write_keys(file: Path, roles: Mapping[str, str]) -> dict[str, str]:
+    """Write a file of keys, as `ragstore-gateway keys new` does.
+
+    Args:
+        file: the file.
+        roles: the role of each key, by its name.
+
+    Returns:
+        The plain keys by name.
+    """
+    plain = {name: f"rsk_{name}" for name in roles}
+    entries = (
+        {
+            "name": name,
+            "sha256": hashlib.sha256(plain[name].encode()).hexdigest(),
+            "scopes": {"gateway": {"role": role}},
+        }
+        for name, role in roles.items()
+    )
+    file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    file.chmod(0o600)
+    return plain

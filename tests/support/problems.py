@@ -40,6 +40,24 @@ def problem_of(response: httpx.Response, status: int) -> Problem:
     return problem
 
 
+def assert_problem(response: httpx.Response, status: int, code: str) -> Problem:
+    """Check the problem document of a service of any kind.
+
+    Args:
+        response: the response.
+        status: the status that it must have.
+        code: the code that it must have.
+
+    Returns:
+        The document.
+    """
+    assert response.status_code == status, response.text[:1000]
+    assert response.headers["content-type"].partition(";")[0] == "application/problem+json"
+    problem: Problem = response.json()
+    assert (problem["status"], problem["code"]) == (status, code)
+    return problem
+
+
 def paths_of(problem: Problem) -> list[str]:
     """The paths of the invalid fields, each of which has a message."""
     assert all(field["message"] for field in problem["errors"])

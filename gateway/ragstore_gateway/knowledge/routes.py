@@ -174,12 +174,17 @@ class ConfigurationRoutes(Generic[T]):
         @delete(
             f"{self._path}/{{id:str}}",
             status_code=200,
-            opt={**ADMIN, ERRORS: (ConfigurationNotFound, VersionConflict, DatabaseUnavailable)},
+            opt={
+                **ADMIN,
+                ERRORS: (ConfigurationNotFound, VersionConflict, DatabaseUnavailable),
+                OPERATION: {"responses": {"200": {"description": "Deleted."}}},
+            },
             **self._named("delete", "", "Delete a {}"),
         )
-        async def remove(id: Id, version: KnownVersion = 0, permanent: Permanent = False) -> None:
+        async def remove(id: Id, version: KnownVersion = 0, permanent: Permanent = False) -> Response[bytes]:
             """Mark a configuration as deleted, or remove all its versions and all that belongs to it."""
             await configurations.delete(id, version, permanent=permanent)
+            return Response(b"")
 
         with_body = {**ADMIN, OPERATION: self._body}
         routes: list[HTTPRouteHandler] = [
