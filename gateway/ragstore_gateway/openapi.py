@@ -105,6 +105,7 @@ TAGS: Final = {
     "conversations": "What was retrieved for which conversation, and the audit ledger.",
     "knowledge bases": "Versioned configurations of knowledge bases.",
     "assistants": "Versioned configurations of assistants.",
+    "vector stores": "OpenAI's Vector Stores and Files API, over the knowledge bases.",
     "web": "Texts, search and summaries of web pages.",
     "service": "Service info and health.",
 }

@@ -20,7 +20,8 @@ def parse_filter(given: Mapping[str, Any]) -> Filter:
     """Parse a filter.
 
     Args:
-        given: a comparison, `{"type": "eq", "key": …, "value": …}`, or a combination, `{"type": "and", "filters": […]}`.
+        given: a comparison, `{"type": "eq", "key": …, "value": …}`, or a combination, `{"type": "and", "filters":
+            […]}`.
 
     Raises:
         InvalidRequest: it is neither; the error names the path.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Literal, Protocol, TypeAlias, TypeVar, TypeVarTuple
 
 import sqlalchemy as sa
 from litestar.params import QueryParameter
@@ -19,12 +19,8 @@ LimitParameter: TypeAlias = Annotated[
     int, QueryParameter(ge=1, le=MAX_PAGE, description="Maximum number of items on the page.")
 ]
 OrderParameter: TypeAlias = Annotated[Order, QueryParameter(description="Order by the time of creation.")]
-AfterParameter: TypeAlias = Annotated[
-    str, QueryParameter(max_length=64, description="Id of the item before the page.")
-]
-BeforeParameter: TypeAlias = Annotated[
-    str, QueryParameter(max_length=64, description="Id of the item after the page.")
-]
+AfterParameter: TypeAlias = Annotated[str, QueryParameter(max_length=64, description="Id of the item before the page.")]
+BeforeParameter: TypeAlias = Annotated[str, QueryParameter(max_length=64, description="Id of the item after the page.")]
 
 
 class HasId(Protocol):
@@ -36,6 +32,7 @@ class HasId(Protocol):
 
 
 T = TypeVar("T", bound=HasId)
+Ts = TypeVarTuple("Ts")
 Columns: TypeAlias = tuple[InstrumentedAttribute[datetime], InstrumentedAttribute[str]]
 """The columns that a list is ordered by: the time of creation, and an id."""
 
@@ -60,8 +57,8 @@ class PageQuery:
     before: str = ""
 
     def apply(
-        self, query: sa.Select[Any], columns: Columns, after: Position | None, before: Position | None
-    ) -> sa.Select[Any]:
+        self, query: sa.Select[*Ts], columns: Columns, after: Position | None, before: Position | None
+    ) -> sa.Select[*Ts]:
         """Limit a query to the page, and one item more. With `before` alone, the rows are in reverse order.
 
         Args:
@@ -72,12 +69,14 @@ class PageQuery:
         """
         row = sa.tuple_(*columns)
         ascending = self.order == "asc"
-        if after is not None:
-            query = query.where(row > sa.tuple_(*after) if ascending else row < sa.tuple_(*after))
-        if before is not None:
-            query = query.where(row < sa.tuple_(*before) if ascending else row > sa.tuple_(*before))
+        for position, is_later in ((after, ascending), (before, not ascending)):
+            if position is not None:
+                values = (sa.literal(value, column.type) for value, column in zip(position, columns, strict=True))
+                edge = sa.tuple_(*values)
+                query = query.where(row > edge if is_later else row < edge)
         forwards = ascending != self.is_backwards
-        return query.order_by(*(column.asc() if forwards else column.desc() for column in columns)).limit(self.limit + 1)
+        order = [column.asc() if forwards else column.desc() for column in columns]
+        return query.order_by(*order).limit(self.limit + 1)
 
     @property
     def is_backwards(self) -> bool:

@@ -24,7 +24,7 @@ class FileRow(Base):
     filename: Mapped[str] = mapped_column(String(NAME_LENGTH))
     purpose: Mapped[str] = mapped_column(String(32))
     media_type: Mapped[str] = mapped_column(String(255))
-    bytes: Mapped[int] = mapped_column(BigInteger)
+    size: Mapped[int] = mapped_column("bytes", BigInteger)
     created_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
     content: Mapped[bytes] = deferred(mapped_column(LargeBinary))
 
