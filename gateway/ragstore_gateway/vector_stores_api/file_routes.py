@@ -194,7 +194,7 @@ async def create_vector_store_file(
 async def list_vector_store_files(
     store_id: StoreId,
     vector_stores_api: Api,
-    state: StateFilter = None,
+    file_state: StateFilter = None,
     limit: LimitParameter = 20,
     order: OrderParameter = "desc",
     after: AfterParameter = "",
@@ -202,7 +202,7 @@ async def list_vector_store_files(
 ) -> VectorStoreFileList:
     """A page of the documents of the knowledge base, those included that were not uploaded as files."""
     page = PageQuery(limit, order, after, before)
-    found, has_more = await vector_stores_api.store_files.page(store_id, page, state)
+    found, has_more = await vector_stores_api.store_files.page(store_id, page, file_state)
     return VectorStoreFileList(found, *ends(found), has_more)
 
 
@@ -315,7 +315,7 @@ async def list_file_batch_files(
     store_id: StoreId,
     batch_id: BatchId,
     vector_stores_api: Api,
-    state: StateFilter = None,
+    file_state: StateFilter = None,
     limit: LimitParameter = 20,
     order: OrderParameter = "desc",
     after: AfterParameter = "",
@@ -323,7 +323,7 @@ async def list_file_batch_files(
 ) -> VectorStoreFileList:
     """A page of the files of a batch."""
     page = PageQuery(limit, order, after, before)
-    found, has_more = await vector_stores_api.batches.page(store_id, batch_id, page, state)
+    found, has_more = await vector_stores_api.batches.page(store_id, batch_id, page, file_state)
     return VectorStoreFileList(found, *ends(found), has_more)
 
 
