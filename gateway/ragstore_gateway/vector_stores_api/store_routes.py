@@ -122,7 +122,7 @@ async def update_vector_store(
     tags=TAGS,
 )
 async def delete_vector_store(store_id: StoreId, vector_stores_api: Api) -> VectorStoreDeleted:
-    """Delete a knowledge base for good: all versions, documents and vectors. Uploaded files stay."""
+    """Delete a knowledge base permanently: all versions, documents and vectors. Uploaded files stay."""
     await vector_stores_api.bases.delete(store_id, permanent=True)
     return VectorStoreDeleted(store_id)
 

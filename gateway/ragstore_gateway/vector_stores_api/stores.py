@@ -42,7 +42,7 @@ NO_EXPIRY: Final = "Vector stores do not expire here"
 
 @dataclass
 class _Usage:
-    """What a store contains."""
+    """The contents of a vector store, in numbers."""
 
     counts: dict[State, int] = field(default_factory=dict)
     bytes: int = 0

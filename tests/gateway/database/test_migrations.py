@@ -53,7 +53,22 @@ ROWS: Final[dict[str, dict[str, list[dict[str, Any]]]]] = {
                 "created_by": "ops",
             }
         ],
-    }
+    },
+    "0004": {
+        "file": [
+            {
+                "id": "file-1",
+                "filename": "a.txt",
+                "purpose": "assistants",
+                "media_type": "text/plain",
+                "bytes": 3,
+                "created_on": NOW,
+                "content": b"abc",
+            }
+        ],
+        "vector_store": [{"base_id": "one", "pairs": {"team": "housing"}}],
+        "file_batch": [{"id": "vsfb_1", "base_id": "one", "created_on": NOW}],
+    },
 }
 """Rows of each revision, by table: written as soon as a database has the revision, and expected in all later ones."""
 

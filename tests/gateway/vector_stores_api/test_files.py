@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -196,7 +197,7 @@ def test_attributes_beyond_openais_limits_are_400(
 
 def test_what_does_not_exist_is_404(sdk: OpenAI, store: VectorStore) -> None:
     file = upload(sdk, "a.txt", BOILER)
-    calls = [
+    calls: list[Callable[[], object]] = [
         lambda: sdk.vector_stores.files.create(store.id, file_id="file-nowhere"),
         lambda: sdk.vector_stores.files.create("nowhere", file_id=file.id),
         lambda: sdk.vector_stores.files.retrieve(file.id, vector_store_id=store.id),
