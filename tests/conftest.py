@@ -38,6 +38,7 @@ PROCESS_FIXTURES = frozenset(
         "database_url",
         "ingesting",
         "replicas",
+        "stoppable",
         "embedderless",
         "vector_service",
         "extractor",
