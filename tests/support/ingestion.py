@@ -299,6 +299,11 @@ class State:
         own = (IngestionPayloadRow.ingestion_id == ingestion_id, IngestionPayloadRow.kind == "vectors")
         return int(self.rows(sa.select(sa.func.count()).select_from(IngestionPayloadRow).where(*own))[0][0])
 
+    def owner(self, job_id: str) -> str:
+        """The process that runs a job, in PostgreSQL."""
+        query = sa.text("SELECT executor_id FROM ragstore_jobs.workflow_status WHERE workflow_uuid = :id")
+        return str(self.rows(query.bindparams(id=job_id))[0][0])
+
     def active_collections(self) -> list[str]:
         """Names of the collections that searches use."""
         return [row.id for row in self.rows(sa.select(CollectionRow.id).where(CollectionRow.state == "active"))]
