@@ -20,7 +20,7 @@ from ragstore_gateway.embeddings.embedder import Vectors
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.index import EmptyText, Indexer, OtherModel, Text
 from ragstore_gateway.ingestion.read import Unreadable, found, read
-from ragstore_gateway.ingestion.split import WINDOW_OVERLAP, WINDOW_SIZE, windows
+from ragstore_gateway.splitting.windows import WINDOW_OVERLAP, WINDOW_SIZE, windows
 from ragstore_gateway.remote import GatewayFailed, RemoteGateway
 from ragstore_gateway.settings import URL_VARIABLE, Settings, load
 

@@ -10,7 +10,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from ragstore_client import AsyncClient, Conflict, NewDocument, Where
 from ragstore_gateway.embeddings.embedder import Vectors
-from ragstore_gateway.ingestion.split import windows
+from ragstore_gateway.splitting.windows import windows
 
 BATCH: Final = 256
 """Chunks that are embedded and stored with one call."""
@@ -114,11 +114,11 @@ class Indexer:
         now = int(time.time())
         for first in range(0, len(chunks), BATCH):
             batch = chunks[first : first + BATCH]
-            vectors = await self._embed([chunk.text for chunk in batch])
+            vectors = await self._embed(batch)
             documents = [
                 NewDocument(
                     id=chunk_id(text.url, index),
-                    text=chunk.text,
+                    text=chunk,
                     embedding=vector,
                     metadata={"url": text.url, "chunk_ix": index, "ts": now, "source": text.source},
                 )

@@ -34,7 +34,7 @@ from ragstore_gateway.errors import (
 )
 from ragstore_gateway.extraction.metrics import FAILURES
 from ragstore_gateway.ingestion.index import Indexer, OtherModel, Text
-from ragstore_gateway.ingestion.split import WINDOW_OVERLAP, WINDOW_SIZE
+from ragstore_gateway.splitting.windows import WINDOW_OVERLAP, WINDOW_SIZE
 from ragstore_gateway.keys import GATEWAY_KEYS, READER
 from ragstore_gateway.openapi import OPERATION
 from ragstore_gateway.settings import Settings
