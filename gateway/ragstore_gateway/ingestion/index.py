@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -108,7 +109,7 @@ class Indexer:
             EmptyText: it has only whitespace.
             RagstoreError: the store failed.
         """
-        chunks = windows(text.text, self._chunk_size, self._overlap)
+        chunks = await asyncio.to_thread(windows, text.text, self._chunk_size, self._overlap)
         if not chunks:
             raise EmptyText("the text is empty")
         now = int(time.time())

@@ -115,7 +115,8 @@ class Packer:
     def _start(self, end: int) -> int:
         """Where the chunk that ends at an index begins: at the first word of the one before with which neither the
         overlap nor the chunk is too large, or where the one before ends. A last word that is larger than the overlap is
-        cut."""
+        cut.
+        """
         if not self.chunks or not self._overlap:
             return self._covered
         starts = self._word_starts()

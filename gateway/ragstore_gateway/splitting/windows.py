@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from ragstore_gateway.splitting.chunk import Chunking
 from ragstore_gateway.splitting.measured_text import MeasuredText, Span
 from ragstore_gateway.splitting.regions import split_region
 
-WINDOW_SIZE: Final = 800
-WINDOW_OVERLAP: Final = 100
 
-
-def windows(text: str, size: int = WINDOW_SIZE, overlap: int = WINDOW_OVERLAP) -> list[str]:
+def windows(text: str, size: int, overlap: int) -> list[str]:
     """Split a text with the strategy `window`, without counting tokens.
 
     Args:
