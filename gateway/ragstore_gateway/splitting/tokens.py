@@ -8,8 +8,8 @@ from functools import cache
 from typing import Final, cast
 
 MAX_ENCODED_CHARACTERS: Final = 50_000
-"""Characters that are encoded with one call. bpe-openai 0.1.4 rejects texts of more than 200,000 tokens, and a character
-has four at most. A longer text is counted in parts, which end at whitespace where possible."""
+"""Characters that are encoded with one call. bpe-openai 0.1.4 rejects texts of more than 200,000 tokens, and a
+character has four at most. A longer text is counted in parts, which end at spaces where possible."""
 
 
 @cache
