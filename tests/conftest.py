@@ -37,6 +37,7 @@ PROCESS_FIXTURES = frozenset(
         "postgres",
         "database_url",
         "replicas",
+        "stoppable",
         "embedderless",
         "vector_service",
         "extractor",

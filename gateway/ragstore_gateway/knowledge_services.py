@@ -42,7 +42,6 @@ class KnowledgeServices:
         assistants: the assistants.
         vector_stores: opens collections of vector stores.
         ingestion: ingests documents.
-        vector_stores: opens collections of vectors.
         conversations: what was retrieved for which conversation.
         retrieval: searches of knowledge bases, and assistants as models.
     """
@@ -93,7 +92,7 @@ class KnowledgeServices:
 
     @property
     def dependencies(self) -> Mapping[str, Any]:
-        """What the routes may request by the name of a parameter."""
+        """The values that routes request by the name of a parameter."""
         return {
             "database": self.database,
             "knowledge_bases": self.knowledge_bases,
