@@ -33,6 +33,7 @@ PROCESS_FIXTURES = frozenset(
         "chat_gateway",
         "storeless_gateway",
         "slow_store_gateway",
+        "web_gateway",
         "postgres",
         "database_url",
         "replicas",

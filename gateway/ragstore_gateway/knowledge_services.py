@@ -21,6 +21,7 @@ from ragstore_gateway.knowledge.json_schema import KNOWLEDGE_BASE_CHOICES
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.routes import ASSISTANTS, KNOWLEDGE_BASES, ConfigurationRoutes
 from ragstore_gateway.knowledge.validate import AssistantValidator, KnowledgeBaseValidator
+from ragstore_gateway.retrieval.routes import query_knowledge_base
 from ragstore_gateway.retrieval.services import RetrievalServices
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.store import Store
@@ -42,7 +43,6 @@ class KnowledgeServices:
         assistants: the assistants.
         vector_stores: opens collections of vector stores.
         ingestion: ingests documents.
-        vector_stores: opens collections of vectors.
         conversations: what was retrieved for which conversation.
         retrieval: searches of knowledge bases, and assistants as models.
     """
@@ -86,6 +86,7 @@ class KnowledgeServices:
             *self._base_routes.handlers(),
             *self._assistant_routes.handlers(),
             *ingestion_routes.ROUTES,
+            query_knowledge_base,
             get_conversation,
             delete_conversation,
             list_audit_entries,
@@ -100,6 +101,7 @@ class KnowledgeServices:
             "assistants": self.assistants,
             "ingestion": self.ingestion,
             "conversations": self.conversations,
+            "retriever": self.retrieval.retriever,
         }
 
     @asynccontextmanager

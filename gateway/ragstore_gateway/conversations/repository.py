@@ -124,6 +124,7 @@ class ConversationRepository:
                 data={"steps": count},
             )
             await self._ledger.append(session, [entry])
+        await self._database.checkpoint()
         return count
 
     async def purge(self) -> int:
@@ -146,7 +147,10 @@ class ConversationRepository:
                     await session.execute(delete(ContextRow).where(*own))
             purged += len(rows)
             if len(rows) < PURGE_BATCH:
-                return purged
+                break
+        if purged:
+            await self._database.checkpoint()
+        return purged
 
     async def _contexts(self, session: AsyncSession, steps: Sequence[int]) -> dict[int, dict[str, str]]:
         found: dict[int, dict[str, str]] = {}

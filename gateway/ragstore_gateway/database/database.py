@@ -112,6 +112,23 @@ class Database:
         async with self.reading() as session:
             await session.execute(text("SELECT 1"))
 
+    async def checkpoint(self) -> None:
+        """Move SQLite's write-ahead log to its file, so that the log has nothing that was overwritten there.
+
+        While another transaction reads, a part of the log may stay until the next checkpoint.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        if self.is_postgresql:
+            return
+        if self._engine is None:
+            raise DatabaseUnavailable("The database is not open")
+        engine = self._engine.execution_options(**{_WRITE: None})
+        with _unavailable():
+            async with engine.connect() as connection:
+                await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
     @asynccontextmanager
     async def _session(self, *, write: bool) -> AsyncIterator[AsyncSession]:
         if self._engine is None:
@@ -198,7 +215,8 @@ def _lower(text: object) -> object:
 def _begin_sqlite(connection: Connection) -> None:
     # A transaction that reads first and then writes fails when another one has written meanwhile, without waiting.
     write = connection.get_execution_options().get(_WRITE, True)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+    if write is not None:  # a checkpoint is no part of a transaction
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
 @contextmanager

@@ -25,6 +25,8 @@ from ragstore_gateway.settings import Settings
 MAX_DOCUMENTS: Final = 200
 """Documents after which a process is replaced, because parsers leak memory."""
 
+_STOPPING: Final = "The gateway is shutting down"
+
 MAX_NAME_CHARACTERS: Final = 1000
 
 # With any text as key: a process that a document has taken over may send any format.
@@ -88,11 +90,11 @@ class Extractor:
         return frozenset(self._workers)
 
     @asynccontextmanager
-    async def running(self, _app: object = None) -> AsyncIterator[Self]:
+    async def running(self, _: object = None) -> AsyncIterator[None]:
         """Allow extractions, and kill all processes at the end."""
         self._running = True
         try:
-            yield self
+            yield
         finally:
             self._running = False
             self._idle.clear()
@@ -138,14 +140,17 @@ class Extractor:
             raise RuntimeError("the extractor is not running")
         async with self._slots:
             started = time.perf_counter()
-            outcome, kind = ExtractionUnavailable.code, ""
             try:
                 response, kind = await self._response(request, content)
-                outcome = response.code if isinstance(response, Failure) else metrics.EXTRACTED
-            finally:
-                metrics.extraction(kind, outcome, time.perf_counter() - started)
+            except ExtractionUnavailable as error:
+                metrics.extraction("", error.code, time.perf_counter() - started)
+                raise
+            seconds = time.perf_counter() - started
         if isinstance(response, Failure):
-            raise metrics.FAILURES.get(response.code, ExtractionFailed)(response.detail)
+            failure = metrics.FAILURES.get(response.code, ExtractionFailed)
+            metrics.extraction(kind, failure.code, seconds)
+            raise failure(response.detail)
+        metrics.extraction(kind, metrics.EXTRACTED, seconds)
         return response.extracted
 
     async def _response(self, request: Request, content: bytes) -> tuple[Response, str]:
@@ -154,27 +159,30 @@ class Extractor:
         A process that has extracted other texts before may have little memory left, or have been killed meanwhile. Then
         the document gets a new one, so that it does not depend on the documents before.
         """
-        deadline = time.monotonic() + self.limits.timeout_seconds
         worker = self._idle_worker() or await self._start()
         is_new = worker.documents == 0
-        response = await self._run(worker, request, content, deadline)
+        started = time.monotonic()
+        response = await self._run(worker, request, content, self.limits.timeout_seconds)
         if isinstance(response, Failure) and response.exhausted and not is_new:
+            seconds_left = self.limits.timeout_seconds - (time.monotonic() - started)
             worker = await self._start()
-            response = await self._run(worker, request, content, deadline)
+            response = await self._run(worker, request, content, seconds_left)
         return response, worker.format
 
-    async def _run(self, worker: Worker, request: Request, content: bytes, deadline: float) -> Response:
+    async def _run(self, worker: Worker, request: Request, content: bytes, seconds: float) -> Response:
         """Extract a text in a process, and keep the process for the next one or kill it."""
         reusable = False
         try:
-            async with asyncio.timeout(deadline - time.monotonic()):
+            async with asyncio.timeout(seconds):
                 response = await worker.extract(request, content)
             exhausted = isinstance(response, Failure) and response.exhausted
             reusable = not exhausted and worker.documents < MAX_DOCUMENTS
         except TimeoutError:
-            seconds = f"{self.limits.timeout_seconds:g}"
-            response = Failure(ExtractionTimeout.code, f"The extraction of the text took longer than {seconds} s")
+            limit = f"{self.limits.timeout_seconds:g} s"
+            response = Failure(ExtractionTimeout.code, f"The extraction of the text took longer than {limit}")
         except WorkerFailed:
+            if not self._running:
+                raise ExtractionUnavailable(_STOPPING) from None
             parser = f"The parser of {_NAMES[worker.format]} files" if worker.format in _NAMES else "The parser"
             # PDFium and libxml2 crash when memory is exhausted.
             memory = f"needs more than {self.limits.memory_bytes} bytes of memory"
@@ -200,7 +208,7 @@ class Extractor:
                 self._workers.add(worker)
                 return worker
             await worker.stop()
-        raise ExtractionUnavailable("The gateway is shutting down")
+        raise ExtractionUnavailable(_STOPPING)
 
     async def _release(self, worker: Worker, reusable: bool) -> None:
         if reusable and self._running:

@@ -16,6 +16,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -101,6 +102,10 @@ class DbosJobs:
                 await self._hand_over()
             self._calls.shutdown(wait=False, cancel_futures=True)
 
+    async def load(self) -> None:
+        """Load DBOS, which takes half a second, so that the first job does not wait for it."""
+        await self._call(import_module, "dbos")
+
     async def launch(self) -> None:
         """Launch the engine, if it does not run."""
         async with self._launching:
@@ -162,7 +167,11 @@ class DbosJobs:
 
         _configure_logging()
         DBOS(config=self._config())
-        self._workflow = DBOS.workflow(name=WORKFLOW)(self._run)
+
+        def job(job_id: str) -> None:
+            self._body(job_id, _DbosSteps(self, job_id))
+
+        self._workflow = DBOS.workflow(name=WORKFLOW)(job)
         DBOS.listen_queues([QUEUE])
         DBOS.launch()
         DBOS.register_queue(
@@ -205,10 +214,6 @@ class DbosJobs:
 
         with SetWorkflowID(job_id), SetEnqueueOptions(queue_partition_key=lane):
             DBOS.enqueue_workflow(QUEUE, self._workflow, job_id)
-
-    def _run(self, job_id: str) -> None:
-        """The workflow: the work of a job, in a thread of DBOS."""
-        self._body(job_id, _DbosSteps(self, job_id))
 
     def step(self, job_id: str, work: Callable[[], Awaitable[T | None]]) -> T | None:
         """Run the work of a step in the event loop, and wait for it.

@@ -11,7 +11,6 @@ from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
 from ragstore_gateway.ingestion.documents import Documents, NewContent
-from ragstore_gateway.ingestion.interim_split import split
 from ragstore_gateway.ingestion.leases import Leases, executor_id
 from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.publication import Publication
@@ -23,6 +22,7 @@ from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.settings import Settings
+from ragstore_gateway.splitting.split import split
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
 

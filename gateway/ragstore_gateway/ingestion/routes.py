@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from litestar import Request, Response, delete, get, post
 from litestar.datastructures import ResponseHeader
 from litestar.di import NamedDependency
-from litestar.params import Parameter, SkipValidation
+from litestar.params import PathParameter, QueryParameter, SkipValidation
 from litestar.types import ControllerRouterHandler
 
 from ragstore.kit.errors import BodyTimeout, BodyTooLarge, InvalidRequest, UnsupportedMediaType
@@ -42,29 +42,29 @@ IngestionDependency = SkipValidation[NamedDependency[Ingestion]]
 BasesDependency = SkipValidation[NamedDependency[Configurations[KnowledgeBase]]]
 SettingsDependency = SkipValidation[NamedDependency[Settings]]
 
-BaseId = Annotated[str, Parameter(description="Id of the knowledge base.", max_length=64)]
-IngestionId = Annotated[str, Parameter(description="Id of the ingestion.", max_length=64)]
+BaseId = Annotated[str, PathParameter(description="Id of the knowledge base.")]
+IngestionId = Annotated[str, PathParameter(description="Id of the ingestion.")]
 Version = Annotated[
     int,
-    Parameter(
+    QueryParameter(
         description="A version of the knowledge base. The document is ingested into the current one whichever it is.",
         ge=0,
         le=2**31 - 1,
     ),
 ]
 KbId = Annotated[
-    str, Parameter(query="kbId", max_length=128, description="An alias for the status; the base's name by default.")
+    str, QueryParameter(name="kbId", max_length=128, description="An alias for the status; the base's name by default.")
 ]
 DocumentName = Annotated[
     str,
-    Parameter(
-        query="documentName",
+    QueryParameter(
+        name="documentName",
         max_length=MAX_NAME,
         description="Name of the document; that of the file by default. An existing document of the name is replaced.",
     ),
 ]
-Index = Annotated[int, Parameter(description="Number of the page, from 0.", ge=0, le=1_000_000)]
-Limit = Annotated[int, Parameter(description="Maximum number of documents on the page.", ge=1, le=1000)]
+Index = Annotated[int, QueryParameter(description="Number of the page, from 0.", ge=0, le=1_000_000)]
+Limit = Annotated[int, QueryParameter(description="Maximum number of documents on the page.", ge=1, le=1000)]
 
 _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 _TEXT: Final = {"schema": {"type": "string", "minLength": 1, "pattern": "\\S"}}
@@ -88,7 +88,7 @@ _BASE_ERRORS: Final = (ConfigurationNotFound, DatabaseUnavailable)
 
 
 @post(
-    "/ragstore/rags/{base_id:str}/ingest",
+    "/ragstore/rags/{id:str}/ingest",
     status_code=202,
     opt={
         **WRITER,
@@ -103,7 +103,7 @@ _BASE_ERRORS: Final = (ConfigurationNotFound, DatabaseUnavailable)
 )
 async def ingest_document(
     request: Request[Any, Any, Any],
-    base_id: BaseId,
+    id: BaseId,
     ingestion: IngestionDependency,
     knowledge_bases: BasesDependency,
     settings: SettingsDependency,
@@ -115,83 +115,81 @@ async def ingest_document(
 
     Searches find the document when all of it is stored. Until then, they find the document that it replaces.
     """
-    base = await knowledge_bases.read(base_id, version)
+    base = await knowledge_bases.read(id, version)
     upload = await read_upload(request, settings.max_document_bytes)
     name = _checked_name(document_name or upload.name)
     if "\0" in kb_id:
         raise InvalidRequest("kbId must not contain NUL")
     content = NewContent(name, upload.media_type, upload.content, kb_id or base.body.name)
-    accepted = await ingestion.ingest(base_id, content)
+    accepted = await ingestion.ingest(id, content)
     return Response(
         AcceptedIngestion(accepted.id, accepted.kb_id),
-        headers={"Location": f"/ragstore/rags/{base_id}/ingestion/{accepted.id}/status"},
+        headers={"Location": f"/ragstore/rags/{id}/ingestion/{accepted.id}/status"},
     )
 
 
 @get(
-    "/ragstore/rags/{base_id:str}/ingestion/{ingestion_id:str}/status",
+    "/ragstore/rags/{id:str}/ingestion/{ingestion_id:str}/status",
     opt={**READER, ERRORS: (IngestionNotFound, DatabaseUnavailable)},
     operation_id="getIngestionStatus",
     summary="Status of an ingestion",
     tags=["knowledge bases"],
 )
-async def ingestion_status(
-    base_id: BaseId, ingestion_id: IngestionId, ingestion: IngestionDependency
-) -> IngestionStatus:
+async def ingestion_status(id: BaseId, ingestion_id: IngestionId, ingestion: IngestionDependency) -> IngestionStatus:
     """The state of an ingestion. It is kept for some days after its end."""
-    return status_of(await ingestion.documents.ingestion(base_id, ingestion_id))
+    return status_of(await ingestion.documents.ingestion(id, ingestion_id))
 
 
 @delete(
-    ["/ragstore/rags/{base_id:str}/ingestion/{ingestion_id:str}"],
+    ["/ragstore/rags/{id:str}/ingestion/{ingestion_id:str}"],
     status_code=204,
     opt={**WRITER, ERRORS: (IngestionNotFound, IngestionEnded, DatabaseUnavailable)},
     operation_id="cancelIngestion",
     summary="Cancel an ingestion",
     tags=["knowledge bases"],
 )
-async def cancel_ingestion(base_id: BaseId, ingestion_id: IngestionId, ingestion: IngestionDependency) -> None:
+async def cancel_ingestion(id: BaseId, ingestion_id: IngestionId, ingestion: IngestionDependency) -> None:
     """Cancel an ingestion. The document stays as it was before."""
-    await ingestion.cancel(base_id, ingestion_id)
+    await ingestion.cancel(id, ingestion_id)
 
 
 @get(
-    "/ragstore/rags/{base_id:str}/documents",
+    "/ragstore/rags/{id:str}/documents",
     opt={**READER, ERRORS: _BASE_ERRORS},
     operation_id="listKnowledgeBaseDocuments",
     summary="List documents",
     tags=["knowledge bases"],
 )
 async def list_documents(
-    base_id: BaseId,
+    id: BaseId,
     ingestion: IngestionDependency,
     knowledge_bases: BasesDependency,
     index: Index = 0,
     limit: Limit = 20,
 ) -> DocumentList:
     """A page of the documents of a knowledge base, by name."""
-    await knowledge_bases.read(base_id)
-    found, total = await ingestion.documents.documents(base_id, index, limit)
+    await knowledge_bases.read(id)
+    found, total = await ingestion.documents.documents(id, index, limit)
     return DocumentList([entry_of(document) for document in found], total)
 
 
 @get(
-    "/ragstore/rags/{base_id:str}/documents/{name:path}",
+    "/ragstore/rags/{id:str}/documents/{name:path}",
     opt={**READER, ERRORS: (*_BASE_ERRORS, DocumentNotFound)},
     operation_id="getKnowledgeBaseDocument",
     summary="Read a document's state",
     tags=["knowledge bases"],
 )
 async def read_document(
-    base_id: BaseId, name: str, ingestion: IngestionDependency, knowledge_bases: BasesDependency
+    id: BaseId, name: str, ingestion: IngestionDependency, knowledge_bases: BasesDependency
 ) -> DocumentEntry:
     """A document of a knowledge base."""
-    await knowledge_bases.read(base_id)
-    return entry_of(await ingestion.documents.find(base_id, name.removeprefix("/")))
+    await knowledge_bases.read(id)
+    return entry_of(await ingestion.documents.find(id, name.removeprefix("/")))
 
 
 @delete(
-    "/ragstore/rags/{base_id:str}/documents/{name:path}",
+    "/ragstore/rags/{id:str}/documents/{name:path}",
     status_code=204,
     opt={**WRITER, ERRORS: (*_BASE_ERRORS, DocumentNotFound)},
     operation_id="deleteKnowledgeBaseDocument",
@@ -199,11 +197,11 @@ async def read_document(
     tags=["knowledge bases"],
 )
 async def delete_document(
-    base_id: BaseId, name: str, ingestion: IngestionDependency, knowledge_bases: BasesDependency
+    id: BaseId, name: str, ingestion: IngestionDependency, knowledge_bases: BasesDependency
 ) -> None:
     """Delete a document with its vectors. No search finds it after this response."""
-    await knowledge_bases.read(base_id)
-    await ingestion.delete(base_id, name.removeprefix("/"))
+    await knowledge_bases.read(id)
+    await ingestion.delete(id, name.removeprefix("/"))
 
 
 ROUTES: Final[list[ControllerRouterHandler]] = [

@@ -74,10 +74,8 @@ def status_of(row: IngestionRow) -> IngestionStatus:
     Args:
         row: its row.
     """
-    if row.state == COMPLETED:
-        progress = 1.0
-    else:
-        progress = min(1.0, row.chunks_embedded / row.chunks) if row.chunks else 0.0
+    embedded = min(1.0, row.chunks_embedded / row.chunks) if row.chunks else 0.0
+    progress = 1.0 if row.state == COMPLETED else embedded
     return IngestionStatus(
         row.id,
         _status(row.state, row.message),

@@ -20,6 +20,7 @@ from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
 from ragstore_gateway.ingestion.ingestions import UNFINISHED, add_reindexing, lock_base
 from ragstore_gateway.ingestion.removals import Removals
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow, IngestionRow
+from ragstore_gateway.knowledge.tables import ConfigurationRow
 
 POLL_SECONDS: Final = 2.0
 """How often the database is read for the ingestions of other replicas."""
@@ -47,6 +48,7 @@ class Supervisor:
         self._retention = timedelta(days=retention_days)
         self._woken = asyncio.Event()
         self._checked_all = False
+        self._is_loaded = False
 
     def wake(self) -> None:
         """Look for work now."""
@@ -70,6 +72,9 @@ class Supervisor:
             except DatabaseUnavailable as error:
                 _log.warning("ingestions not queued", error=error.cause)
                 await asyncio.sleep(POLL_SECONDS)
+            except Exception as error:  # noqa: BLE001  # without this loop, no document would be ingested
+                _log.error("ingestions not queued", error=type(error).__name__)
+                await asyncio.sleep(POLL_SECONDS)
             try:
                 async with asyncio.timeout(POLL_SECONDS):
                     await self._woken.wait()
@@ -81,6 +86,9 @@ class Supervisor:
         """Give the ingestions to the job engine that it does not have. The first time, all of them are looked at."""
         query = sa.select(IngestionRow.id, IngestionRow.base_id).where(IngestionRow.state.in_(UNFINISHED))
         async with self._database.reading() as session:
+            if not self._is_loaded and (await session.execute(sa.select(ConfigurationRow.id).limit(1))).first():
+                await self._jobs.load()
+                self._is_loaded = True
             chosen = query if not self._checked_all else query.where(IngestionRow.is_queued.is_(False))
             found = (await session.execute(chosen.order_by(IngestionRow.created_on))).all()
             if not found and not self._jobs.is_launched:
@@ -107,6 +115,8 @@ class Supervisor:
                     await self._forget()
             except DatabaseUnavailable as error:
                 _log.warning("ingestions not swept", error=error.cause)
+            except Exception as error:  # noqa: BLE001  # as in `_queue_forever`
+                _log.error("ingestions not swept", error=type(error).__name__)
             await asyncio.sleep(POLL_SECONDS * 2)
 
     async def _measure(self) -> None:
@@ -116,7 +126,8 @@ class Supervisor:
             .group_by(IngestionRow.state)
         )
         async with self._database.reading() as session:
-            metrics.waiting(dict((await session.execute(query)).tuples()))
+            rows = (await session.execute(query)).all()
+        metrics.waiting({state: count for state, count in rows})  # noqa: C416  # rows are not typed as pairs
 
     async def _continue_reindexing(self) -> None:
         """Repeat the jobs that failed to put a document into a new collection."""

@@ -52,7 +52,8 @@ def fit(candidates: Sequence[Candidate], max_characters: int, *, ranked: bool) -
     Args:
         candidates: the passages.
         max_characters: maximum number of characters of `formatted`.
-        ranked: whether the order is that of a ranking; otherwise a higher score is better.
+        ranked: whether the order is that of a ranking; otherwise the passages of each base are together, and a higher
+            score is better.
     """
     order = list(range(len(candidates)))
     if not ranked:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
 ChunkStrategy: TypeAlias = Literal["recursive", "window", "sentence", "paragraph", "markdown", "layers"]
 ChunkUnit: TypeAlias = Literal["characters", "tokens"]
+MetadataValue: TypeAlias = str | int | float | bool
 
 
 class Chunking(Struct, frozen=True):
@@ -25,6 +26,10 @@ class Chunking(Struct, frozen=True):
     size: Annotated[int, Meta(ge=1)] = 512
     overlap: Annotated[int, Meta(ge=0)] = 64
     unit: ChunkUnit = "characters"
+
+
+WINDOW: Final = Chunking("window", 800, 100)
+"""The windows of `ragstore-gateway ingest` and of `/summarize`, by default."""
 
 
 class Chunk(Struct, frozen=True):
@@ -48,4 +53,18 @@ class Chunk(Struct, frozen=True):
     token_count: int
     page: int | None = None
     heading: str = ""
-    metadata: Mapping[str, str | int | float | bool] = {}
+    metadata: Mapping[str, MetadataValue] = {}
+
+    def stored_metadata(self) -> dict[str, MetadataValue]:
+        """The metadata that is stored with the chunk, under the names that the agent runtime's retriever reads."""
+        metadata: dict[str, MetadataValue] = {
+            "chunk_index": self.index,
+            "char_start": self.start,
+            "char_end": self.end,
+            "token_count": self.token_count,
+        }
+        if self.page is not None:
+            metadata["page_number"] = self.page
+        if self.heading:
+            metadata["section_heading"] = self.heading
+        return {**metadata, **self.metadata}

@@ -171,7 +171,19 @@ class VectorStores:
                 from ragstore_gateway.vector_stores.qdrant_store import QdrantStore, connect_qdrant
 
                 return QdrantStore(self._client(parameters, connect_qdrant), parameters, collection, dimension, seconds)
-        raise NotImplementedError
+            case ElasticsearchParameters():
+                from ragstore_gateway.vector_stores.elasticsearch_store import (
+                    ElasticsearchStore,
+                    connect_elasticsearch,
+                )
+
+                client = self._client(parameters, connect_elasticsearch)
+                return ElasticsearchStore(client, parameters, collection, dimension, seconds)
+            case MongodbParameters():
+                from ragstore_gateway.vector_stores.mongodb_store import MongodbStore, connect_mongodb
+
+                client = self._client(parameters, connect_mongodb)
+                return MongodbStore(client, parameters, collection, dimension, seconds)
 
     def _client(self, parameters: StoreParameters, connect: Any) -> Any:
         """The client of an engine: one for all collections with the same parameters.

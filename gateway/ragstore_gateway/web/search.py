@@ -27,7 +27,6 @@ from ragstore_gateway.web.fetching.rules import AllowedHosts, FetchRules
 from ragstore_gateway.web.fetching.urls import DEFAULT_PORT
 from ragstore_gateway.web.schemas import SearchResult
 
-MAX_SECONDS: Final = 15.0
 MAX_BYTES: Final = 5 * 1024 * 1024
 MAX_PAGES: Final = 3
 """Pages of results that are read until there are enough."""
@@ -60,13 +59,19 @@ class WebSearch:
         url: the address of a SearxNG server; empty if there is none. It may be in the inner network.
         embedder: embeds queries and results.
         diversity: weight of diversity in the ranking, 0 to 1.
+        timeout_seconds: time limit of a page of results.
     """
 
-    def __init__(self, url: str, embedder: Embedder, diversity: float) -> None:
+    def __init__(self, url: str, embedder: Embedder, diversity: float, timeout_seconds: float) -> None:
         self._base = url.rstrip("/")
         self._embedder = embedder
         self._diversity = diversity
-        self._fetcher = Fetcher(_rules(self._base))
+        self._fetcher = Fetcher(_rules(self._base, timeout_seconds))
+
+    @property
+    def max_seconds(self) -> float:
+        """Maximum time for the results, before they are ranked."""
+        return MAX_PAGES * self._fetcher.rules.timeout_seconds
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
@@ -142,11 +147,11 @@ class WebSearch:
         ]
 
 
-def _rules(url: str) -> FetchRules:
+def _rules(url: str, timeout_seconds: float) -> FetchRules:
     parts = urlsplit(url)
     endpoint = (parts.hostname or "", parts.port or DEFAULT_PORT.get(parts.scheme, 0))
     return FetchRules(
-        timeout_seconds=MAX_SECONDS,
+        timeout_seconds=timeout_seconds,
         max_bytes=MAX_BYTES,
         max_redirects=0,
         max_fetches=MAX_SEARCHES,

@@ -20,8 +20,6 @@ from ragstore_gateway.web.summaries import Summarizer
 MARGIN_SECONDS: Final = 5.0
 """Time beyond all limits of a request. With it, each limit ends its own step before the whole request is ended."""
 
-RANK_SECONDS: Final = 60.0
-
 
 def fetch_rules(settings: Settings) -> FetchRules:
     """The rules of fetching that the settings choose.
@@ -66,6 +64,9 @@ class Web:
         pages: reads pages.
         search: searches the web.
         summarizer: writes summaries.
+        pages_seconds: maximum time for the texts of pages.
+        search_seconds: maximum time of a search.
+        summary_seconds: maximum time of a summary.
 
     Raises:
         SettingsError: a host or a port is not valid.
@@ -74,9 +75,11 @@ class Web:
     def __init__(self, settings: Settings, chat: Chat, extractor: Extractor, embedder: Embedder) -> None:
         self.fetcher = Fetcher(fetch_rules(settings))
         self.pages = PageReader(self.fetcher, extractor, settings.extraction_timeout_seconds)
-        self.search = WebSearch(settings.searxng_url, embedder, settings.rag_diversity)
+        self.search = WebSearch(settings.searxng_url, embedder, settings.rag_diversity, settings.fetch_timeout_seconds)
         self.summarizer = Summarizer(chat, settings.summary_max_characters)
         self.pages_seconds = self.pages.max_seconds + MARGIN_SECONDS
+        # The query and the results are embedded one after the other.
+        self.search_seconds = self.search.max_seconds + 2 * settings.embedding_timeout_seconds + MARGIN_SECONDS
         self.summary_seconds = self.pages_seconds + chat.budget_seconds
 
     @asynccontextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -19,8 +20,16 @@ LIMITS = ExtractionLimits(
 )
 
 
+@asynccontextmanager
+async def running(limits: ExtractionLimits) -> AsyncIterator[Extractor]:
+    """A running extractor with other limits."""
+    extractor = Extractor(limits)
+    async with extractor.running():
+        yield extractor
+
+
 @pytest.fixture(scope="session")
 async def extractor() -> AsyncIterator[Extractor]:
     """A running extractor."""
-    async with Extractor(LIMITS).running() as running:
-        yield running
+    async with running(LIMITS) as started:
+        yield started

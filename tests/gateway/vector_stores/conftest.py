@@ -14,13 +14,15 @@ from ragstore_client import AsyncClient
 from ragstore_gateway.secret_references import EnvironmentSource, SecretReferences
 from ragstore_gateway.vector_stores.vector_store import VectorStore
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
+from tests.support.elasticsearch_server import ElasticsearchServer, elasticsearch_server
 from tests.support.loop_threads import in_thread
+from tests.support.mongodb_server import MongodbServer, mongodb_server
 from tests.support.postgres import Postgres
 from tests.support.qdrant_server import QdrantServer, qdrant_server
 from tests.support.servers import Served
 from tests.support.vector_records import DIMENSION
 
-ENGINES = ("ragstore", "in-memory", "chroma", "pgvector", "pgvector-hnsw", "qdrant")
+ENGINES = ("ragstore", "in-memory", "chroma", "pgvector", "pgvector-hnsw", "qdrant", "elasticsearch", "mongodb-atlas")
 
 
 @dataclass
@@ -69,6 +71,20 @@ def qdrant() -> Iterator[QdrantServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def elasticsearch() -> Iterator[ElasticsearchServer]:
+    """A server with a part of Elasticsearch's interface."""
+    with in_thread(elasticsearch_server) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mongodb() -> Iterator[MongodbServer]:
+    """A server with a part of MongoDB's interface."""
+    with in_thread(mongodb_server) as server:
+        yield server
+
+
 @pytest.fixture(scope="session", params=ENGINES)
 async def engine(request: pytest.FixtureRequest, gateway: Served) -> AsyncIterator[Engine]:
     """Each store type, with its engine."""
@@ -95,6 +111,12 @@ def _parameters(request: pytest.FixtureRequest, engine: str) -> tuple[dict[str, 
             server: QdrantServer = request.getfixturevalue("qdrant")
             reference = "${env:QDRANT_KEY}"
             return {"host": "127.0.0.1", "port": server.port, "apiKey": reference}, {"QDRANT_KEY": "qdrant-key"}
+        case "elasticsearch":
+            search: ElasticsearchServer = request.getfixturevalue("elasticsearch")
+            return {"serverUrl": search.url, "apiKey": "${env:ELASTIC_KEY}"}, {"ELASTIC_KEY": "elastic-key"}
+        case "mongodb-atlas":
+            mongo: MongodbServer = request.getfixturevalue("mongodb")
+            return {"connectionString": "${env:MONGODB_URL}"}, {"MONGODB_URL": mongo.url}
     return {}, {}
 
 

@@ -1,0 +1,103 @@
+"""`POST /ragstore/rags/ID/query`: a search of one knowledge base."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from litestar import post
+from litestar.di import NamedDependency
+from litestar.params import PathParameter, SkipValidation
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ragstore.kit.openapi import ERRORS
+from ragstore_gateway.errors import (
+    ConfigurationNotFound,
+    DatabaseUnavailable,
+    DimensionMismatch,
+    EmbeddingFailed,
+    EmbeddingRateLimited,
+    EmbeddingTimeout,
+    ModelUnavailable,
+    RetrievalFailed,
+    SecretUnavailable,
+    StoreUnavailable,
+)
+from ragstore_gateway.keys import READER
+from ragstore_gateway.knowledge.configurations import Configurations
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase, MaxResults, MinScore
+from ragstore_gateway.retrieval.retriever import BaseQuery, KnowledgeRetriever
+from ragstore_gateway.settings import Settings
+
+BasesDependency = SkipValidation[NamedDependency[Configurations[KnowledgeBase]]]
+RetrieverDependency = SkipValidation[NamedDependency[KnowledgeRetriever]]
+SettingsDependency = SkipValidation[NamedDependency[Settings]]
+
+QUERY_ERRORS = (
+    ConfigurationNotFound,
+    DatabaseUnavailable,
+    DimensionMismatch,
+    EmbeddingFailed,
+    EmbeddingRateLimited,
+    EmbeddingTimeout,
+    ModelUnavailable,
+    RetrievalFailed,
+    SecretUnavailable,
+    StoreUnavailable,
+)
+
+
+class KnowledgeBaseQuery(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A question to a knowledge base."""
+
+    query: Annotated[str, Meta(min_length=1, max_length=32_768, pattern=r"\S", description="The question.")]
+    max_results: MaxResults | UnsetType = UNSET
+    min_score: MinScore | UnsetType = UNSET
+    where: Annotated[dict[str, Any], Meta(description="Filter by the metadata of chunks.")] = {}
+
+
+class KnowledgeBaseHit(Struct, frozen=True, rename="camel"):
+    """A passage that was found."""
+
+    id: Annotated[str, Meta(description="Id of the chunk.")]
+    text: Annotated[str, Meta(description="Its text.")]
+    score: Annotated[float, Meta(ge=0, le=1, description="Its relevance, (1 + cosine) / 2.")]
+    metadata: Annotated[dict[str, str | int | float | bool], Meta(description="Its metadata.")]
+
+
+class KnowledgeBaseHits(Struct, frozen=True):
+    """The passages that were found, by descending relevance."""
+
+    results: list[KnowledgeBaseHit]
+
+
+@post(
+    "/ragstore/rags/{id:str}/query",
+    status_code=200,
+    opt={**READER, ERRORS: QUERY_ERRORS},
+    operation_id="queryKnowledgeBase",
+    summary="Search a knowledge base",
+    tags=["knowledge bases"],
+)
+async def query_knowledge_base(
+    id: Annotated[str, PathParameter(description="Id of the knowledge base.")],
+    data: KnowledgeBaseQuery,
+    knowledge_bases: BasesDependency,
+    retriever: RetrieverDependency,
+    settings: SettingsDependency,
+) -> KnowledgeBaseHits:
+    """The passages that are nearest to a question. `maxResults` and `minScore` are the base's own by default."""
+    base = await knowledge_bases.read(id)
+    query = BaseQuery(
+        base,
+        base.body.max_results if data.max_results is UNSET else data.max_results,
+        base.body.min_score if data.min_score is UNSET else data.min_score,
+        data.where or None,
+    )
+    deadline = asyncio.get_running_loop().time() + settings.rag_timeout_seconds
+    result = (await retriever.search(data.query, [query], deadline))[0]
+    if result.failure is not None:
+        raise result.failure
+    if result.error:
+        raise RetrievalFailed(f"The knowledge base was not searched: {result.error}")
+    return KnowledgeBaseHits([KnowledgeBaseHit(hit.id, hit.text, hit.score, dict(hit.metadata)) for hit in result.hits])

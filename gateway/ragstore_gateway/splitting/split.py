@@ -1,0 +1,113 @@
+"""Splits an extracted text into chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.splitting.chunk import Chunk, Chunking, MetadataValue
+from ragstore_gateway.splitting.measured_text import MeasuredText, Span
+from ragstore_gateway.splitting.outline import Outline, Section
+from ragstore_gateway.splitting.regions import split_region
+from ragstore_gateway.splitting.tokens import count_tokens
+
+MAX_LAYER_TOKENS: Final = 4000
+"""Maximum size of a record of a document, page or section: providers reject texts of more than about 8,000 tokens of
+their own encodings. A larger one has several records."""
+
+MAX_PREVIEW_CHARACTERS: Final = 200
+
+_WHOLE: Final = Chunking("recursive", MAX_LAYER_TOKENS, 0, "tokens")
+
+
+def split(extracted: Extracted, chunking: Chunking) -> list[Chunk]:
+    """Split a text. The time is linear in its length, and a second a megabyte and more: call it in a thread.
+
+    Args:
+        extracted: the text, with its pages and headings.
+        chunking: how to split it; the overlap is less than the size.
+
+    Returns:
+        The chunks, in order; none if the text has only whitespace. `layers` returns the records of documents, pages and
+        sections before the chunks.
+    """
+    # A lone surrogate has no encoding; every other character remains at its index.
+    text = extracted.text.encode("utf-8", "replace").decode()
+    measured = MeasuredText(text, chunking.unit)
+    outline = Outline(extracted)
+    match chunking.strategy:
+        case "layers":
+            found: Iterator[_Found] = _layers(measured, extracted, outline, chunking)
+        case "markdown":
+            found = (
+                _Found(span, section)
+                for section in outline.sections()
+                for span in split_region(measured, section.span, chunking)
+            )
+        case _:
+            found = (_Found(span) for span in split_region(measured, Span(0, len(text)), chunking))
+    return [_chunk(index, each, extracted, measured, outline) for index, each in enumerate(found)]
+
+
+class _Found(NamedTuple):
+    """A span that becomes a chunk.
+
+    Attributes:
+        span: the span.
+        section: its section, if the strategy has sections.
+        layer: its layer, if the strategy is `layers`.
+        layer_index: its index within its layer.
+    """
+
+    span: Span
+    section: Section | None = None
+    layer: str = ""
+    layer_index: int = 0
+
+
+def _layers(measured: MeasuredText, extracted: Extracted, outline: Outline, chunking: Chunking) -> Iterator[_Found]:
+    """The records of all layers. A chunk is within one section."""
+    whole = MeasuredText(measured.text, "tokens")
+    sections = outline.sections()
+    named = [section for section in sections if section.heading]
+    for span in split_region(whole, Span(0, len(whole.text)), _WHOLE):
+        yield _Found(span, None, "document")
+    for page in extracted.pages:
+        for span in split_region(whole, Span(page.start, page.end), _WHOLE):
+            yield _Found(span, None, "page")
+    for section in named:
+        for span in split_region(whole, section.span, _WHOLE):
+            yield _Found(span, section, "section")
+    chunks = ((section, span) for section in sections for span in split_region(measured, section.span, chunking))
+    for index, (section, span) in enumerate(chunks):
+        yield _Found(span, section, "chunk", index)
+
+
+def _chunk(index: int, found: _Found, extracted: Extracted, measured: MeasuredText, outline: Outline) -> Chunk:
+    start, end = found.span
+    whole = found.layer in {"document", "page"}
+    return Chunk(
+        index=index,
+        start=start,
+        end=end,
+        text=extracted.text[start:end],
+        token_count=count_tokens(measured.text[start:end]),
+        page=None if found.layer == "document" else outline.page(start),
+        heading="" if whole else found.section.heading if found.section else outline.heading(start),
+        metadata=_layer_metadata(found, extracted.text) if found.layer else {},
+    )
+
+
+def _layer_metadata(found: _Found, text: str) -> dict[str, MetadataValue]:
+    """The metadata that the retriever of `ragstore_client.rag` finds a layer, a section and its neighbours by."""
+    start, end = found.span
+    metadata: dict[str, MetadataValue] = {
+        "layer": found.layer,
+        "text_preview": text[start : min(end, start + MAX_PREVIEW_CHARACTERS)],
+    }
+    if found.section and found.section.id:
+        metadata["section_id"] = found.section.id
+    if found.layer == "chunk":
+        metadata["chunk_index"] = found.layer_index
+    return metadata

@@ -1,0 +1,258 @@
+"""`elasticsearch`: indexes of Elasticsearch, one for each collection, behind an alias."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeAlias
+
+from elasticsearch import ApiError, AsyncElasticsearch, BadRequestError, NotFoundError
+from elasticsearch.exceptions import SerializationError, TransportError
+from msgspec import Struct, convert
+
+from ragstore.kit.errors import ServiceError
+from ragstore_client import Where
+from ragstore_gateway.secret_references import SecretReferences
+from ragstore_gateway.vector_stores import filters
+from ragstore_gateway.vector_stores.failures import StoreErrors, dimension_mismatch, empty_if_missing
+from ragstore_gateway.vector_stores.filters import All, Compared, Either, Filter, Not, OneOf
+from ragstore_gateway.vector_stores.names import field_name, physical_name
+from ragstore_gateway.vector_stores.ranking import relevance, search_ranked
+from ragstore_gateway.vector_stores.shared_client import Secrets, SharedClient
+from ragstore_gateway.vector_stores.store_parameters import ElasticsearchParameters
+from ragstore_gateway.vector_stores.tokens import MAX_TOKEN_LENGTH, token
+from ragstore_gateway.vector_stores.vector_store import Hit, MetadataValue, Record, Vector
+from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
+
+MAX_CANDIDATES: Final = 10_000
+MIN_CANDIDATES: Final = 100
+MAX_NAME_LENGTH: Final = 200
+
+Query: TypeAlias = dict[str, Any]
+"""A query in Elasticsearch's language."""
+
+
+class _Source(Struct):
+    text: str
+    metadata: dict[str, MetadataValue]
+
+
+class _Found(Struct, rename={"id": "_id", "score": "_score", "source": "_source"}):
+    id: str
+    score: float
+    source: _Source
+
+
+class _Outcome(Struct):
+    status: int
+
+
+def connect_elasticsearch(
+    parameters: ElasticsearchParameters, secrets: SecretReferences, timeout_seconds: float
+) -> SharedClient[AsyncElasticsearch]:
+    """The connection to Elasticsearch.
+
+    Args:
+        parameters: the server.
+        secrets: resolves the references to its key or password.
+        timeout_seconds: time limit of one call.
+    """
+
+    async def connect(values: Secrets) -> AsyncElasticsearch:
+        password = values.get("password")
+        return AsyncElasticsearch(
+            parameters.server_url,
+            api_key=values.get("api_key"),
+            basic_auth=None if password is None else (parameters.user_name or "", password),
+            request_timeout=timeout_seconds,
+            max_retries=0,
+        )
+
+    given = {"api_key": parameters.api_key, "password": parameters.password}
+    references = {name: reference for name, reference in given.items() if reference is not None}
+    return SharedClient(connect, AsyncElasticsearch.close, references, secrets)
+
+
+class ElasticsearchStore:
+    """An index. See `VectorStore`.
+
+    Args:
+        client: the connection.
+        parameters: the parameters.
+        collection: name of the collection.
+        dimension: its dimension.
+        timeout_seconds: time limit of one call.
+    """
+
+    def __init__(
+        self,
+        client: SharedClient[AsyncElasticsearch],
+        parameters: ElasticsearchParameters,
+        collection: str,
+        dimension: int,
+        timeout_seconds: float,
+    ) -> None:
+        self._client = client
+        self._dimension = dimension
+        self._alias = physical_name(parameters.index_name, collection, MAX_NAME_LENGTH)
+        # Writes need the alias, so that a write never creates an index by itself.
+        self._index = f"{self._alias}-records"
+        kinds = (ApiError, TransportError, SerializationError)
+        self._errors = StoreErrors("elasticsearch", timeout_seconds, kinds, self._error)
+
+    async def create(self) -> None:
+        """Create the index and its alias."""
+        async with self._calls() as client:
+            try:
+                await client.indices.create(
+                    index=self._index,
+                    aliases={self._alias: {}},
+                    mappings=_mappings(self._dimension),
+                    settings={"index.mapping.total_fields.ignore_dynamic_beyond_limit": True},
+                )
+            except BadRequestError as error:
+                if error.error != "resource_already_exists_exception":
+                    raise
+            stored = await client.indices.get_mapping(index=self._index)
+        found = int(stored[self._index]["mappings"]["properties"]["vector"]["dims"])
+        if found != self._dimension:
+            raise dimension_mismatch(found, self._dimension)
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Store records. Elasticsearch stores each by itself: after an error, some may be stored."""
+        if not records:
+            return
+        operations: list[Mapping[str, Any]] = []
+        for record, vector in zip(records, unit_matrix(records, self._dimension), strict=True):
+            operations += [{"index": {"_id": record.id}}, _document(record, vector)]
+        async with self._calls() as client:
+            done = await client.bulk(index=self._alias, operations=operations, refresh="wait_for", require_alias=True)
+        if not done["errors"]:
+            return
+        statuses = {convert(item["index"], _Outcome).status for item in done["items"]}
+        if 404 in statuses:
+            raise self._errors.missing()
+        failed = sorted(status for status in statuses if status >= 300)
+        raise self._errors.unavailable(f"rejected records with status {failed[0]}", RuntimeError())
+
+    async def search(
+        self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
+    ) -> list[Hit]:
+        """Find the nearest records."""
+        filter_ = filters.parse(where)
+        knn: Query = {"field": "vector", "query_vector": unit_vector(vector, self._dimension).tolist()}
+        if filter_ != filters.EVERYTHING:
+            knn["filter"] = query_of(filter_)
+
+        async def fetch(count: int) -> list[Hit]:
+            candidates = max(MIN_CANDIDATES, min(2 * count, MAX_CANDIDATES))
+            found = await client.search(
+                index=self._alias,
+                knn={**knn, "k": count, "num_candidates": candidates},
+                size=count,
+                source_includes=["text", "metadata"],
+                allow_partial_search_results=False,
+            )
+            return [_hit(convert(hit, _Found)) for hit in found["hits"]["hits"]]
+
+        with empty_if_missing():
+            async with self._calls() as client:
+                return await search_ranked(fetch, limit, min_score)
+        return []
+
+    async def delete(self, where: Where) -> int:
+        """Delete the records that a filter selects."""
+        query = query_of(filters.parse_deletion(where))
+        with empty_if_missing():
+            async with self._calls() as client:
+                done = await client.delete_by_query(index=self._alias, query=query, conflicts="proceed", refresh=True)
+                return int(done["deleted"])
+        return 0
+
+    async def count(self, where: Where | None = None) -> int:
+        """Count the records that a filter selects."""
+        query = query_of(filters.parse(where))
+        with empty_if_missing():
+            async with self._calls() as client:
+                return int((await client.count(index=self._alias, query=query))["count"])
+        return 0
+
+    async def drop(self) -> None:
+        """Remove the index."""
+        with empty_if_missing():
+            async with self._calls() as client:
+                await client.indices.delete(index=self._index)
+
+    @asynccontextmanager
+    async def _calls(self) -> AsyncIterator[AsyncElasticsearch]:
+        async with self._errors.converted(), self._client.use() as client:
+            yield client
+
+    def _error(self, error: Exception) -> ServiceError | None:
+        if isinstance(error, NotFoundError) and error.error in ("index_not_found_exception", "alias_not_found"):
+            return self._errors.missing()
+        if isinstance(error, ApiError):
+            return self._errors.unavailable(f"responds with status {error.status_code}", error)
+        return None
+
+
+def query_of(filter_: Filter) -> Query:
+    """A filter in Elasticsearch's language.
+
+    Args:
+        filter_: the filter.
+    """
+    match filter_:
+        case OneOf(key, values):
+            return {"terms": {f"values.{field_name(key)}": list(dict.fromkeys(map(token, values)))}}
+        case Compared(key, order, number):
+            return {"range": {f"numbers.{field_name(key)}": {order.removeprefix("$"): number}}}
+        case Not(inner):
+            return {"bool": {"must_not": [query_of(inner)]}}
+        case All(()):
+            return {"match_all": {}}
+        case All(filters_):
+            return {"bool": {"filter": [query_of(each) for each in filters_]}}
+        case Either(()):
+            return {"match_none": {}}
+        case Either(filters_):
+            return {"bool": {"should": [query_of(each) for each in filters_], "minimum_should_match": 1}}
+
+
+def _mappings(dimension: int) -> Mapping[str, Any]:
+    vector = {
+        "type": "dense_vector",
+        "dims": dimension,
+        "index": True,
+        # `cosine` and `dot_product` reject zeros. The default of the index would quantize.
+        "similarity": "max_inner_product",
+        "index_options": {"type": "hnsw"},
+    }
+    return {
+        "dynamic": False,
+        "dynamic_templates": [{"numbers": {"path_match": "numbers.*", "mapping": {"type": "double"}}}],
+        "properties": {
+            "text": {"type": "text", "index": False},
+            "metadata": {"type": "object", "enabled": False},
+            "values": {"type": "flattened", "ignore_above": MAX_TOKEN_LENGTH},
+            "numbers": {"type": "object", "dynamic": True},
+            "vector": vector,
+        },
+    }
+
+
+def _document(record: Record, vector: Vector) -> Mapping[str, Any]:
+    return {
+        "text": record.text,
+        "metadata": dict(record.metadata),
+        "values": {field_name(key): token(value) for key, value in record.metadata.items()},
+        "numbers": {field_name(key): value for key, value in record.metadata.items() if filters.is_number(value)},
+        "vector": vector.tolist(),
+    }
+
+
+def _hit(found: _Found) -> Hit:
+    # max_inner_product: 1 / (1 - product) below 0, and 1 + product from 0 on.
+    score = found.score
+    product = score - 1 if score >= 1 else 1 - 1 / max(score, 0.1)
+    return Hit(found.id, found.source.text, relevance(product), found.source.metadata)

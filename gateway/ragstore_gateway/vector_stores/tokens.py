@@ -1,0 +1,24 @@
+"""Metadata values as tokens, for engines that compare texts: equal values have equal tokens, others have not."""
+
+from __future__ import annotations
+
+from ragstore_gateway.vector_stores.vector_store import MetadataValue
+
+MAX_TOKEN_LENGTH = 4096
+"""Maximum number of characters of a token. Longer values are stored, and no filter finds them: the engines limit the
+size of what they index."""
+
+
+def token(value: MetadataValue) -> str:
+    """The token of a value. 3 and 3.0 have the same one; 3, "3" and true have different ones.
+
+    Args:
+        value: the value.
+    """
+    if isinstance(value, str):
+        return f"s:{value}"
+    if isinstance(value, bool):
+        return "b:true" if value else "b:false"
+    if isinstance(value, int) or value.is_integer():
+        return f"n:{int(value)}"
+    return f"n:{value!r}"

@@ -1,0 +1,229 @@
+"""A server with the part of Elasticsearch's documented REST interface that the gateway uses.
+
+It evaluates queries as the documentation describes them, over documents in memory, and rejects everything else. It is
+no Elasticsearch: the docs of the gateway say so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from aiohttp import web
+
+Document: TypeAlias = dict[str, Any]
+
+_PRODUCT = {"X-Elastic-Product": "Elasticsearch"}
+
+
+class _Rejected(Exception):
+    def __init__(self, status: int, kind: str) -> None:
+        self.status = status
+        self.kind = kind
+
+
+@dataclass
+class _Index:
+    mappings: Mapping[str, Any]
+    aliases: set[str]
+    documents: dict[str, Document] = field(default_factory=dict)
+
+
+@dataclass
+class ElasticsearchServer:
+    """A running server.
+
+    Attributes:
+        url: its address.
+        authorizations: the values of the header `Authorization` that requests were sent with.
+        requests: the requests so far: method, path with its query, and body.
+    """
+
+    url: str = ""
+    authorizations: set[str] = field(default_factory=set)
+    requests: list[tuple[str, str, object]] = field(default_factory=list)
+    _indexes: dict[str, _Index] = field(default_factory=dict)
+
+    async def handle(self, request: web.Request) -> web.Response:
+        """Respond to a request."""
+        self.authorizations.add(request.headers.get("Authorization", ""))
+        text = await request.text()
+        bulk = request.path.endswith("/_bulk")
+        body: Any = [json.loads(line) for line in text.splitlines()] if bulk else json.loads(text or "{}")
+        self.requests.append((request.method, request.path_qs, body))
+        try:
+            response = self._respond(request.method, request.path.strip("/").split("/"), dict(request.query), body)
+            return web.json_response(response, headers=_PRODUCT)
+        except _Rejected as error:
+            cause = {"type": error.kind, "reason": "a reason that may contain what was sent"}
+            failed = {"error": {"root_cause": [cause], **cause}, "status": error.status}
+            return web.json_response(failed, status=error.status, headers=_PRODUCT)
+
+    def _respond(self, method: str, path: list[str], query: dict[str, str], body: Any) -> object:
+        match method, path:
+            case "PUT", [name]:
+                return self._create(name, body)
+            case "DELETE", [name]:
+                if name not in self._indexes:
+                    raise _Rejected(404, "index_not_found_exception")
+                del self._indexes[name]
+                return {"acknowledged": True}
+            case "GET", [name, "_mapping"]:
+                return {name: {"mappings": self._index(name).mappings}}
+            case "PUT", [name, "_bulk"]:
+                return self._bulk(name, query, body)
+            case "POST", [name, "_search"]:
+                return self._search(self._index(name), body)
+            case "POST", [name, "_count"]:
+                found = _selected(self._index(name), body["query"])
+                return {"count": len(found), "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0}}
+            case "POST", [name, "_delete_by_query"]:
+                index = self._index(name)
+                found = _selected(index, body["query"])
+                for id_ in found:
+                    del index.documents[id_]
+                return {"took": 1, "timed_out": False, "total": len(found), "deleted": len(found), "failures": []}
+        raise _Rejected(400, "illegal_argument_exception")
+
+    def _create(self, name: str, body: Any) -> object:
+        if name in self._indexes:
+            raise _Rejected(400, "resource_already_exists_exception")
+        if set(body) - {"aliases", "mappings", "settings"}:
+            raise _Rejected(400, "parse_exception")
+        self._indexes[name] = _Index(body["mappings"], set(body["aliases"]))
+        return {"acknowledged": True, "shards_acknowledged": True, "index": name}
+
+    def _index(self, name: str) -> _Index:
+        for index_name, index in self._indexes.items():
+            if name == index_name or name in index.aliases:
+                return index
+        raise _Rejected(404, "index_not_found_exception")
+
+    def _bulk(self, name: str, query: dict[str, str], lines: list[Any]) -> object:
+        items: list[object] = []
+        for action, document in zip(lines[::2], lines[1::2], strict=True):
+            id_ = action["index"]["_id"]
+            outcome: dict[str, object] = {"_index": name, "_id": id_, "status": 201, "result": "created"}
+            try:
+                self._put(name, id_, document, require_alias=query.get("require_alias") == "true")
+            except _Rejected as error:
+                outcome = {"_index": name, "_id": id_, "status": error.status, "error": {"type": error.kind}}
+            items.append({"index": outcome})
+        errors = any("error" in next(iter(item.values())) for item in items if isinstance(item, dict))
+        return {"took": 1, "errors": errors, "items": items}
+
+    def _put(self, name: str, id_: str, document: Document, *, require_alias: bool) -> None:
+        if require_alias and not any(name in index.aliases for index in self._indexes.values()):
+            raise _Rejected(404, "index_not_found_exception")
+        index = self._index(name)
+        if len(document["vector"]) != index.mappings["properties"]["vector"]["dims"]:
+            raise _Rejected(400, "document_parsing_exception")
+        index.documents[id_] = document
+
+    @staticmethod
+    def _search(index: _Index, body: Any) -> object:
+        knn = body["knn"]
+        if not knn["k"] <= knn["num_candidates"] <= 10_000 or body["size"] > 10_000:
+            raise _Rejected(400, "illegal_argument_exception")
+        dimension = index.mappings["properties"]["vector"]["dims"]
+        query = np.array(knn["query_vector"], dtype=np.float32)
+        if len(query) != dimension:
+            raise _Rejected(400, "illegal_argument_exception")
+        found = _selected(index, knn.get("filter", {"match_all": {}}))
+        scored = [(id_, _score(float(query @ np.array(found[id_]["vector"], dtype=np.float32)))) for id_ in found]
+        # Equal scores have no order by id.
+        scored.reverse()
+        nearest = sorted(scored, key=lambda pair: -pair[1])[: min(knn["k"], body["size"])]
+        includes = body["_source"]["includes"] if "_source" in body else list(found[nearest[0][0]]) if nearest else []
+        hits = [
+            {"_index": "i", "_id": id_, "_score": score, "_source": {name: found[id_][name] for name in includes}}
+            for id_, score in nearest
+        ]
+        return {
+            "took": 1,
+            "timed_out": False,
+            "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0},
+            "hits": {"total": {"value": len(hits), "relation": "eq"}, "max_score": 1.0, "hits": hits},
+        }
+
+
+@asynccontextmanager
+async def elasticsearch_server() -> AsyncIterator[ElasticsearchServer]:
+    """A server on a free port."""
+    server = ElasticsearchServer()
+    app = web.Application(client_max_size=1 << 28)
+    app.router.add_route("*", "/{path:.*}", server.handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield server
+    finally:
+        await runner.cleanup()
+
+
+def _score(product: float) -> float:
+    """The score of `max_inner_product`, as documented."""
+    return float(np.float32(1 / (1 - product) if product < 0 else 1 + product))
+
+
+def _selected(index: _Index, query: Any) -> dict[str, Document]:
+    return {id_: document for id_, document in index.documents.items() if _matches(query, document)}
+
+
+def _matches(query: Any, document: Document) -> bool:
+    [(kind, content)] = query.items()
+    match kind:
+        case "match_all":
+            return True
+        case "match_none":
+            return False
+        case "terms":
+            [(path, tokens)] = content.items()
+            return _value(path, document, "values") in tokens
+        case "range":
+            [(path, bounds)] = content.items()
+            value = _value(path, document, "numbers")
+            return value is not None and all(_holds(float(value), *bound) for bound in bounds.items())
+        case "bool":
+            return _matches_bool(content, document)
+    raise _Rejected(400, "parsing_exception")
+
+
+def _matches_bool(content: Any, document: Document) -> bool:
+    unknown = set(content) - {"filter", "must_not", "should", "minimum_should_match"}
+    if unknown:
+        raise _Rejected(400, "parsing_exception")
+    if "should" in content and sum(_matches(each, document) for each in content["should"]) < content.get(
+        "minimum_should_match", 1
+    ):
+        return False
+    return all(_matches(each, document) for each in content.get("filter", [])) and not any(
+        _matches(each, document) for each in content.get("must_not", [])
+    )
+
+
+def _value(path: str, document: Document, root: str) -> Any:
+    """The value of a path. A dot separates fields, and each field of the mapping has one type."""
+    names = path.split(".")
+    if len(names) != 2 or names[0] != root:
+        raise _Rejected(400, "query_shard_exception")
+    return document[root].get(names[1])
+
+
+def _holds(value: float, operator: str, bound: float) -> bool:
+    match operator:
+        case "gt":
+            return value > bound
+        case "gte":
+            return value >= bound
+        case "lt":
+            return value < bound
+        case "lte":
+            return value <= bound
+    raise _Rejected(400, "parsing_exception")
