@@ -62,11 +62,14 @@ def campaign(target: str, seconds: int, examples: int, seed: int | None = None) 
             with running(start_service(path)) as service:
                 return fuzz(service, seconds, examples, seed)
         if target == "gateway":
-            with (
-                running(start_model(path)) as model,
-                running(start_gateway(path, {"RAGSTORE_GATEWAY_UPSTREAM_URL": f"{model.url}/v1"})) as service,
-            ):
-                return fuzz(service, seconds, examples, seed)
+            with running(start_model(path)) as model:
+                environ = {
+                    "RAGSTORE_GATEWAY_UPSTREAM_URL": f"{model.url}/v1",
+                    # The host of the httpCalls in hooks.py.
+                    "RAGSTORE_GATEWAY_HTTP_CALL_HOSTS": "search.example",
+                }
+                with running(start_gateway(path, environ)) as service:
+                    return fuzz(service, seconds, examples, seed)
         with (
             running(start_chroma(path)) as chroma,
             running(start_service(path, {"RAGSTORE_CHROMA_URL": chroma.url})) as service,
