@@ -6,6 +6,8 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ragstore_gateway.embeddings.schemas import NOT_BLANK
+
 MAX_URLS: Final = 50
 """Maximum number of URLs of one request."""
 
@@ -78,7 +80,9 @@ class SummarizeRequest(Struct, frozen=True):
     """The body of `POST /summarize`: `urls` or `text`."""
 
     urls: Annotated[Urls | UnsetType, Meta(description="The pages to summarize.")] = UNSET
-    text: Annotated[str | UnsetType, Meta(description="A text to summarize.")] = UNSET
+    text: Annotated[Annotated[str, Meta(pattern=NOT_BLANK)] | UnsetType, Meta(description="A text to summarize.")] = (
+        UNSET
+    )
     query: Annotated[str, Meta(max_length=MAX_QUESTION, description="What the summary is about; empty for all.")] = ""
     max_words: Annotated[int, Meta(ge=1, le=MAX_WORDS, description="Maximum number of words.")] = 200
     lang: Annotated[
