@@ -202,7 +202,7 @@ class State:
             return cls(postgres_url.replace("postgresql://", "postgresql+psycopg://"))
         return cls(f"sqlite:///{folder / 'data' / 'gateway.db'}")
 
-    def rows(self, query: sa.Select[Any]) -> Sequence[Any]:
+    def rows(self, query: sa.Executable) -> Sequence[Any]:
         """The rows of a query."""
         with self.engine.connect() as connection:
             return connection.execute(query).all()
