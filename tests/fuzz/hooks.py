@@ -77,6 +77,10 @@ def _valid_body(operation: str, body: dict[str, Any]) -> dict[str, Any]:
     valid.pop("after", None)
     if isinstance(valid.get("documents"), list) and operation != "updateDocuments":
         valid["documents"] = [_valid_document(document, index) for index, document in enumerate(valid["documents"])]
+    if operation == "summarize":
+        # No page may be fetched from this machine, and the name of a collection has a form of its own.
+        valid = {name: value for name, value in valid.items() if name not in ("urls", "collection")}
+        valid["text"] = valid.get("text") or "Tea is a drink."
     if operation == "updateDocuments" and isinstance(valid.get("documents"), list):
         valid["documents"] = [
             {**document, "id": f"{document.get('id')}-{index}"} if index else document
