@@ -36,6 +36,7 @@ PROCESS_FIXTURES = frozenset(
         "web_gateway",
         "postgres",
         "database_url",
+        "assistant_gateway",
         "replicas",
         "embedderless",
         "vector_service",
