@@ -38,6 +38,7 @@ PROCESS_FIXTURES = frozenset(
         "database_url",
         "assistant_gateway",
         "replicas",
+        "stoppable",
         "embedderless",
         "vector_service",
         "extractor",

@@ -92,7 +92,7 @@ class KnowledgeServices:
 
     @property
     def dependencies(self) -> Mapping[str, Any]:
-        """What the routes may request by the name of a parameter."""
+        """The values that routes request by the name of a parameter."""
         return {
             "database": self.database,
             "knowledge_bases": self.knowledge_bases,

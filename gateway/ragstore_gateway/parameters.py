@@ -11,7 +11,8 @@ from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
-from ragstore.kit.errors import FieldError, InvalidRequest, without_value
+from ragstore.kit.errors import FieldError, InvalidRequest
+from ragstore.kit.misfits import choices, readable
 from ragstore.kit.settings import SECRET
 from ragstore_gateway.secret_references import SecretReferences
 
@@ -80,7 +81,7 @@ def _message(text: str, kind: Any) -> str:
     if _PATTERN in text:
         described = (mark.description for mark in _marks(kind) if mark.description)
         return f"Must be {next(described, 'of another form')}"
-    return without_value(text)
+    return readable(text, choices(kind, "$"))
 
 
 def _marks(kind: Any) -> list[Meta]:

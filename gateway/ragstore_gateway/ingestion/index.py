@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from uuid import NAMESPACE_URL, uuid5
 
 from ragstore_client import AsyncClient, Conflict, NewDocument, Where
 from ragstore_gateway.embeddings.embedder import Vectors
-from ragstore_gateway.ingestion.split import windows
+from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.splitting.chunk import Chunk, Chunking
+from ragstore_gateway.splitting.split import split
 
 BATCH: Final = 256
 """Chunks that are embedded and stored with one call."""
@@ -108,7 +111,7 @@ class Indexer:
             EmptyText: it has only whitespace.
             RagstoreError: the store failed.
         """
-        chunks = windows(text.text, self._chunk_size, self._overlap)
+        chunks = await asyncio.to_thread(windows, text.text, self._chunk_size, self._overlap)
         if not chunks:
             raise EmptyText("the text is empty")
         now = int(time.time())
@@ -128,6 +131,17 @@ class Indexer:
         left_over: Where = {"url": text.url, "chunk_ix": {"$gte": len(chunks)}}
         removed = await self._client.delete_documents(self._collection, where=left_over)
         return Indexed(len(chunks), removed.count)
+
+
+def windows(text: str, size: int, overlap: int) -> list[Chunk]:
+    """Split a text into windows that overlap, at the ends of paragraphs, sentences or words where possible.
+
+    Args:
+        text: the text.
+        size: maximum number of characters of a window.
+        overlap: maximum number of characters that a window repeats of the one before; less than `size`.
+    """
+    return split(Extracted(text=text, media_type="text/plain"), Chunking("window", size, overlap))
 
 
 def chunk_id(url: str, index: int) -> str:

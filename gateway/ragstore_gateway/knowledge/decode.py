@@ -9,7 +9,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from ragstore.kit.decoding import JSON, decoded
-from ragstore.kit.errors import InvalidRequest, without_value
+from ragstore.kit.errors import InvalidRequest
+from ragstore.kit.misfits import choices, readable
 from ragstore_gateway.knowledge.assistant import (
     BASE_URL,
     HEADER_NAME,
@@ -63,17 +64,17 @@ def decode_configuration(kind: type[T], content: bytes) -> T:
         path = location
         while ANY_KEY in path:
             path = _exact(kind, raw, path, location)
-        raise _invalid(message, path) from None
+        raise _invalid(kind, message, path) from None
 
 
-def _invalid(message: str, path: str) -> InvalidRequest:
+def _invalid(kind: type[msgspec.Struct], message: str, path: str) -> InvalidRequest:
     if found := UNKNOWN.fullmatch(message):
         return InvalidRequest.at(_below(path, found[1]), "Unknown field")
     if found := MISSING.fullmatch(message):
         return InvalidRequest.at(_below(path, found[1]), "Required")
     if found := PATTERN.fullmatch(message):
         return InvalidRequest.at(path, _patterns.get(found[1], "Must be of another form"))
-    return InvalidRequest.at(path, without_value(message))
+    return InvalidRequest.at(path, readable(message, choices(kind, path)))
 
 
 def _parts(error: msgspec.ValidationError) -> tuple[str, str]:

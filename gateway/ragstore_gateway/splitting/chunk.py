@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -26,6 +26,10 @@ class Chunking(Struct, frozen=True):
     size: Annotated[int, Meta(ge=1)] = 512
     overlap: Annotated[int, Meta(ge=0)] = 64
     unit: ChunkUnit = "characters"
+
+
+WINDOW: Final = Chunking("window", 800, 100)
+"""The windows of `ragstore-gateway ingest` and of `/summarize`, by default."""
 
 
 class Chunk(Struct, frozen=True):

@@ -34,10 +34,10 @@ from ragstore_gateway.errors import (
 )
 from ragstore_gateway.extraction.metrics import FAILURES
 from ragstore_gateway.ingestion.index import Indexer, OtherModel, Text
-from ragstore_gateway.ingestion.split import WINDOW_OVERLAP, WINDOW_SIZE
 from ragstore_gateway.keys import GATEWAY_KEYS, READER
 from ragstore_gateway.openapi import OPERATION
 from ragstore_gateway.settings import Settings
+from ragstore_gateway.splitting.chunk import WINDOW
 from ragstore_gateway.store import Store
 from ragstore_gateway.web.errors import (
     AddressRefused,
@@ -298,8 +298,8 @@ async def _ingest(sources: Sequence[SourceText], collection: str, store: Store, 
         collection,
         lambda texts: embedder.embed(texts, "document"),
         embedder.name,
-        chunk_size=WINDOW_SIZE,
-        overlap=WINDOW_OVERLAP,
+        chunk_size=WINDOW.size,
+        overlap=WINDOW.overlap,
     )
     record_write(collection)
     try:

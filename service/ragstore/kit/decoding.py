@@ -6,7 +6,8 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
-from ragstore.kit.errors import InvalidRequest, UnsupportedMediaType, without_value
+from ragstore.kit.errors import InvalidRequest, UnsupportedMediaType
+from ragstore.kit.misfits import ANY_KEY, INVALID_CHOICE, choices, named_keys, readable
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -95,14 +96,16 @@ def decoded(decoder: Decoder[T], content: bytes | memoryview | msgspec.Raw, form
     except RecursionError:
         raise InvalidRequest(f"The {subject} nests too deeply") from None
     except msgspec.ValidationError as error:
-        raise _misfit(str(error)) from None
+        raise _misfit(str(error), decoder, content, format_) from None
     except (msgspec.MsgspecError, UnicodeError):
         raise InvalidRequest(f"The {subject} is not valid {'JSON' if format_ == JSON else 'MessagePack'}") from None
 
 
-def _misfit(text: str) -> InvalidRequest:
+def _misfit(text: str, decoder: Decoder[T], content: bytes | memoryview | msgspec.Raw, format_: str) -> InvalidRequest:
     """The error for a message of msgspec, which ends with a path: "Expected `int`, got `str` - at `$.top_k`"."""
     message, _, location = text.rpartition(" - at ") if " - at " in text else (text, "", "")
-    message = without_value(message)
     path = location.rpartition(" in ")[2].strip("`") or "$"
-    return InvalidRequest.at(path, message)
+    if ANY_KEY in path:
+        path = named_keys(path, message, content, format_)
+    values = choices(getattr(decoder, "type", None), path) if message.startswith(INVALID_CHOICE) else ()
+    return InvalidRequest.at(path, readable(message, values))

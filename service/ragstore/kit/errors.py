@@ -22,18 +22,6 @@ class FieldError(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = msgspec.UNSET
 
 
-def without_value(message: str) -> str:
-    """A message of msgspec without the value of the request that it repeats.
-
-    Args:
-        message: such as "Invalid enum value 'euclid'".
-
-    Returns:
-        Such as "Invalid enum value".
-    """
-    return "Invalid enum value" if message.startswith("Invalid enum value") else message
-
-
 class JsonPath(str):
     """A JSON path in the detail of an error. A caller that knows a better name for the field can replace it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
@@ -14,7 +15,8 @@ from msgspec import Meta, Struct
 
 from ragstore.kit import errors
 from ragstore.kit.context import record_error
-from ragstore.kit.errors import FieldError, InvalidRequest, ServiceError, without_value
+from ragstore.kit.errors import FieldError, InvalidRequest, ServiceError
+from ragstore.kit.misfits import choices, readable
 from ragstore.kit.schema_marks import PROBLEM_CODE, schema
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -126,7 +128,8 @@ def from_validation_exception(request: Request[Any, Any, Any], error: Validation
     """The response to parameters that Litestar rejects."""
     field_errors = []
     for entry in invalid_parameters(error):
-        message, key = without_value(str(entry.get("message", "is not valid"))), str(entry.get("key", ""))
+        key = str(entry.get("key", ""))
+        message = readable(str(entry.get("message", "is not valid")), _choices(request, key))
         if key == "data":
             message = "A body is required"
         field_errors.append(FieldError(f"$.{key}" if key and key != "data" else "$", message))
@@ -135,6 +138,12 @@ def from_validation_exception(request: Request[Any, Any, Any], error: Validation
         return from_service_error(request, InvalidRequest(missing or "The request is not valid"))
     detail = "; ".join(f"{error.message}: {error.path}" for error in field_errors)
     return from_service_error(request, InvalidRequest(detail, field_errors))
+
+
+def _choices(request: Request[Any, Any, Any], parameter: str) -> Sequence[object]:
+    """The accepted values of a parameter, or of the items of its list, if it has a choice of them."""
+    field = request.route_handler.parsed_fn_signature.parameters.get(parameter)
+    return () if field is None else choices(field.annotation, "$") or choices(field.annotation, "$[0]")
 
 
 _OF_STATUS: Final[dict[int, type[ServiceError]]] = {
