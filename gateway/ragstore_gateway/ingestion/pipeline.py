@@ -290,7 +290,7 @@ class Pipeline:
                 locked.written = {**locked.written, collection.id: len(spans)}
 
     async def clean_up(self, ingestion_id: str) -> None:
-        """Remove vectors that nothing refers to any more. What fails is repeated by the supervisor.
+        """Remove vectors that nothing refers to any more. The supervisor repeats removals that fail.
 
         Args:
             ingestion_id: the ingestion.
