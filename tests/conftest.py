@@ -36,6 +36,7 @@ PROCESS_FIXTURES = frozenset(
         "web_gateway",
         "postgres",
         "database_url",
+        "ingesting",
         "assistant_gateway",
         "replicas",
         "stoppable",
