@@ -53,7 +53,33 @@ ROWS: Final[dict[str, dict[str, list[dict[str, Any]]]]] = {
                 "created_by": "ops",
             }
         ],
-    }
+    },
+    "0003": {
+        "conversation_step": [
+            {
+                "number": 1,
+                "id": "step-1",
+                "conversation": "c-1",
+                "key": "ann",
+                "created_on": NOW,
+                "request_id": "r1",
+                "assistant": "support",
+                "assistant_version": 3,
+                "data": {"rag:trace:answer": []},
+            }
+        ],
+        "conversation_context": [{"step": 1, "task": "answer", "created_on": NOW, "text": "Text."}],
+        "audit_entry": [
+            {
+                "sequence": 1,
+                "id": "step-1",
+                "conversation": "c-1",
+                "created_on": NOW,
+                "body": '{"sequence":1}',
+                "hash": "f" * 64,
+            }
+        ],
+    },
 }
 """Rows of each revision, by table: written as soon as a database has the revision, and expected in all later ones."""
 
