@@ -192,6 +192,10 @@ def _complete_operation(operation: JsonSchema, route: HTTPRouteHandler, errors: 
         for status, response in operation["responses"].items()
         if status in declared or status.startswith("2")
     }
+    for response in documented.values():
+        for header in response.get("headers", {}).values():
+            header.pop("required", None)
+            header.setdefault("schema", {"type": "string"})
     responses = {**problems, **documented, **written.get("responses", {})}
     operation |= {**written, "responses": dict(sorted(responses.items()))}
     if is_public(route):
