@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.gateway.ingestion.conftest import new_base
-from tests.support.ingestion import Base, EmbeddingServer, State, text_of
+from tests.support.ingestion import Base, EmbeddingServer, State, collection_names, text_of, until
 from tests.support.ledger import all_documents
 from tests.support.servers import Served
 
@@ -143,9 +143,9 @@ async def test_a_document_of_the_same_name_is_replaced_without_a_gap(
     assert {hit["text"].split()[0] for hit in hits} == {"new"}
     assert len(hits) == 2
     collection = _collection_of(ingesting, base)
+    # Old chunks are removed after the new ones are visible.
+    await until(lambda: len(all_documents(ingesting.url, collection)) == 2)
     chunks = all_documents(ingesting.url, collection)
-    while len(chunks) != 2:  # old chunks are removed after the new ones are visible
-        chunks = all_documents(ingesting.url, collection)
     assert {chunk["metadata"]["revision"] for chunk in chunks} == {ingestion}
 
 
@@ -277,8 +277,7 @@ async def test_permanent_deletion_of_a_base_removes_documents_texts_vectors_and_
     assert (await base.client.delete(base.path + "?version=1&permanent=true")).status_code == 200
     server.held = "\0"
     assert (await base.ended(ingestion))["status"] == "failed: The knowledge base was deleted"
-    while collection in _collections(ingesting):
-        await base.status(ingestion)
+    await until(lambda: collection not in collection_names(ingesting.url))
     assert base.id not in state.base_ids()
 
 
@@ -290,10 +289,6 @@ async def test_metrics_show_the_outcomes_the_steps_and_the_queue(base: Base) -> 
     assert 'ragstore_gateway_ingestions_waiting{state="pending"}' in metrics
 
 
-def _collections(served: Served) -> list[str]:
-    return [each["name"] for each in httpx.get(served.url + "/collections?limit=1000").json()["collections"]]
-
-
 def _collection_of(served: Served, base: Base) -> str:
     prefix = f"kb_{base.id.replace('-', '')}"
-    return next(name for name in _collections(served) if name.startswith(prefix))
+    return next(name for name in collection_names(served.url) if name.startswith(prefix))
