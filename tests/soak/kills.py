@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -266,12 +266,11 @@ async def campaign(
 
 
 @contextmanager
-def _database(kind: str, folder: Path) -> Any:
+def _database(kind: str) -> Iterator[str]:
     if kind == "sqlite":
         yield ""
         return
-    (folder / "server").mkdir()
-    with running_postgres(folder / "server") as server:
+    with running_postgres() as server:
         yield server.create_database()
 
 
@@ -284,7 +283,7 @@ def main() -> int:
     options = parser.parse_args()
     steps = [STEPS[number % len(STEPS)] for number in range(options.kills)]
     started = time.monotonic()
-    with tempfile.TemporaryDirectory() as name, _database(options.database, Path(name)) as url:
+    with tempfile.TemporaryDirectory() as name, _database(options.database) as url:
         folder = Path(name) / "gateway"
         folder.mkdir()
         findings = asyncio.run(campaign(folder, steps, postgres_url=url, seed=options.seed))
