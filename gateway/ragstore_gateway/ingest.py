@@ -20,9 +20,10 @@ from ragstore_gateway.embeddings.embedder import Vectors
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.index import EmptyText, Indexer, OtherModel, Text
 from ragstore_gateway.ingestion.read import Unreadable, found, read
-from ragstore_gateway.ingestion.split import WINDOW_OVERLAP, WINDOW_SIZE, windows
 from ragstore_gateway.remote import GatewayFailed, RemoteGateway
 from ragstore_gateway.settings import URL_VARIABLE, Settings, load
+from ragstore_gateway.splitting.chunk import WINDOW
+from ragstore_gateway.splitting.windows import windows
 
 FAILED: Final = 1
 
@@ -60,8 +61,8 @@ class Options:
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
 @click.option("--collection", default="memory", show_default=True, help="Collection to store the chunks in.")
-@click.option("--chunk-size", type=click.IntRange(1), default=WINDOW_SIZE, show_default=True, help="In characters.")
-@click.option("--overlap", type=click.IntRange(0), default=WINDOW_OVERLAP, show_default=True, help="In characters.")
+@click.option("--chunk-size", type=click.IntRange(1), default=WINDOW.size, show_default=True, help="In characters.")
+@click.option("--overlap", type=click.IntRange(0), default=WINDOW.overlap, show_default=True, help="In characters.")
 @click.option("--recursive", is_flag=True, help="Descend into the folders of a folder.")
 @click.option("--source", default="", help="Stored with each chunk; the name of the file by default.")
 @click.option("--dry-run", is_flag=True, help="Show the number of chunks, and store nothing.")

@@ -17,6 +17,7 @@ from ragstore_gateway.ingestion import routes as ingestion_routes
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.knowledge.assistant import Assistant
 from ragstore_gateway.knowledge.configurations import Configurations
+from ragstore_gateway.knowledge.json_schema import KNOWLEDGE_BASE_CHOICES
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.routes import ASSISTANTS, KNOWLEDGE_BASES, ConfigurationRoutes
 from ragstore_gateway.knowledge.validate import AssistantValidator, KnowledgeBaseValidator
@@ -42,7 +43,6 @@ class KnowledgeServices:
         assistants: the assistants.
         vector_stores: opens collections of vector stores.
         ingestion: ingests documents.
-        vector_stores: opens collections of vectors.
         conversations: what was retrieved for which conversation.
         retrieval: searches of knowledge bases, and assistants as models.
     """
@@ -70,6 +70,7 @@ class KnowledgeServices:
             KnowledgeBase,
             KnowledgeBaseValidator(embeddings.validate, self.vector_stores.validate),
             KNOWLEDGE_BASES,
+            KNOWLEDGE_BASE_CHOICES,
         )
         self._assistant_routes = ConfigurationRoutes(
             self.assistants,
@@ -93,7 +94,7 @@ class KnowledgeServices:
 
     @property
     def dependencies(self) -> Mapping[str, Any]:
-        """What the routes may request by the name of a parameter."""
+        """The values that routes request by the name of a parameter."""
         return {
             "database": self.database,
             "knowledge_bases": self.knowledge_bases,

@@ -13,11 +13,14 @@ from tests.support.servers import Served, running
 
 __all__ = ["database_url", "gateway", "postgres", "postgres_url"]
 
+HTTP_CALL_HOST = "search.example"
+
 
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A gateway without settings: store and embeddings run in its process, and there is no upstream."""
-    with running(start_gateway(tmp_path_factory.mktemp("gateway"))) as served:
+    """A gateway without an upstream. Store, embeddings and database are in its process; httpCalls may use one host."""
+    environ = {"RAGSTORE_GATEWAY_HTTP_CALL_HOSTS": HTTP_CALL_HOST}
+    with running(start_gateway(tmp_path_factory.mktemp("gateway"), environ)) as served:
         yield served
 
 

@@ -105,7 +105,7 @@ async def _database(kind: str, folder: Path) -> AsyncIterator[str]:
     if kind == "sqlite":
         yield f"sqlite+aiosqlite:///{folder / 'gateway.db'}"
         return
-    with running_postgres(folder) as server:
+    with running_postgres() as server:
         yield server.create_database().replace("postgresql://", "postgresql+psycopg://")
 
 

@@ -135,8 +135,9 @@ class ElasticsearchServer:
             raise _Rejected(400, "illegal_argument_exception")
         found = _selected(index, knn.get("filter", {"match_all": {}}))
         scored = [(id_, _score(float(query @ np.array(found[id_]["vector"], dtype=np.float32)))) for id_ in found]
-        # Equal scores have no order by id: the order of the segments is returned.
-        nearest = sorted(scored[::-1], key=lambda pair: -pair[1])[: min(knn["k"], body["size"])]
+        # Equal scores have no order by id.
+        scored.reverse()
+        nearest = sorted(scored, key=lambda pair: -pair[1])[: min(knn["k"], body["size"])]
         includes = body["_source"]["includes"] if "_source" in body else list(found[nearest[0][0]]) if nearest else []
         hits = [
             {"_index": "i", "_id": id_, "_score": score, "_source": {name: found[id_][name] for name in includes}}

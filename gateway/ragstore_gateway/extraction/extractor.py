@@ -25,6 +25,8 @@ from ragstore_gateway.settings import Settings
 MAX_DOCUMENTS: Final = 200
 """Documents after which a process is replaced, because parsers leak memory."""
 
+_STOPPING: Final = "The gateway is shutting down"
+
 MAX_NAME_CHARACTERS: Final = 1000
 
 # With any text as key: a process that a document has taken over may send any format.
@@ -138,14 +140,17 @@ class Extractor:
             raise RuntimeError("the extractor is not running")
         async with self._slots:
             started = time.perf_counter()
-            outcome, kind = ExtractionUnavailable.code, ""
             try:
                 response, kind = await self._response(request, content)
-                outcome = response.code if isinstance(response, Failure) else metrics.EXTRACTED
-            finally:
-                metrics.extraction(kind, outcome, time.perf_counter() - started)
+            except ExtractionUnavailable as error:
+                metrics.extraction("", error.code, time.perf_counter() - started)
+                raise
+            seconds = time.perf_counter() - started
         if isinstance(response, Failure):
-            raise metrics.FAILURES.get(response.code, ExtractionFailed)(response.detail)
+            failure = metrics.FAILURES.get(response.code, ExtractionFailed)
+            metrics.extraction(kind, failure.code, seconds)
+            raise failure(response.detail)
+        metrics.extraction(kind, metrics.EXTRACTED, seconds)
         return response.extracted
 
     async def _response(self, request: Request, content: bytes) -> tuple[Response, str]:
@@ -176,13 +181,15 @@ class Extractor:
             limit = f"{self.limits.timeout_seconds:g} s"
             response = Failure(ExtractionTimeout.code, f"The extraction of the text took longer than {limit}")
         except WorkerFailed:
+            if not self._running:
+                raise ExtractionUnavailable(_STOPPING) from None
             parser = f"The parser of {_NAMES[worker.format]} files" if worker.format in _NAMES else "The parser"
             # PDFium and libxml2 crash when memory is exhausted.
             memory = f"needs more than {self.limits.memory_bytes} bytes of memory"
             response = Failure(ExtractionFailed.code, f"{parser} crashed on the document, or {memory}", exhausted=True)
         finally:
             await self._release(worker, reusable)
-        if not reusable and isinstance(response, Failure):
+        if isinstance(response, Failure) and (response.exhausted or response.code == ExtractionTimeout.code):
             _log.warning("extraction process killed", reason=response.code, format=_NAMES.get(worker.format, ""))
         return response
 
@@ -201,7 +208,7 @@ class Extractor:
                 self._workers.add(worker)
                 return worker
             await worker.stop()
-        raise ExtractionUnavailable("The gateway is shutting down")
+        raise ExtractionUnavailable(_STOPPING)
 
     async def _release(self, worker: Worker, reusable: bool) -> None:
         if reusable and self._running:

@@ -42,7 +42,7 @@ _EXTRACTIONS: Final = Counter(
 )
 _SECONDS: Final = Histogram(
     "ragstore_gateway_extraction_seconds",
-    "Time of the extraction of a text, without the wait for a process, in seconds.",
+    "Time of the extraction of a text, in seconds, including the start of its process.",
     ["format"],
     buckets=(*BUCKETS, 60, 120, 300),
 )

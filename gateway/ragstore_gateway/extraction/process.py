@@ -46,9 +46,13 @@ def main() -> None:
         # The gateway kills this process earlier. The signal is for a gateway that is stopped or stuck.
         signal.alarm(math.ceil(request.timeout_seconds) + _GRACE_SECONDS)
         response = _response(request, content, memory_bytes, responses)
-        signal.alarm(0)
         del content
-        _write(responses, msgspec.msgpack.encode(response))
+        try:
+            encoded = msgspec.msgpack.encode(response)
+        except MemoryError:
+            encoded = msgspec.msgpack.encode(_out_of_memory(memory_bytes))
+        signal.alarm(0)
+        _write(responses, encoded)
 
 
 def _response(request: Request, content: bytes, memory_bytes: int, responses: BinaryIO) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from ragstore_client import AsyncClient, Conflict, NewDocument, Where
 from ragstore_gateway.embeddings.embedder import Vectors
-from ragstore_gateway.ingestion.split import windows
+from ragstore_gateway.splitting.windows import windows
 
 BATCH: Final = 256
 """Chunks that are embedded and stored with one call."""
@@ -108,17 +109,17 @@ class Indexer:
             EmptyText: it has only whitespace.
             RagstoreError: the store failed.
         """
-        chunks = windows(text.text, self._chunk_size, self._overlap)
+        chunks = await asyncio.to_thread(windows, text.text, self._chunk_size, self._overlap)
         if not chunks:
             raise EmptyText("the text is empty")
         now = int(time.time())
         for first in range(0, len(chunks), BATCH):
             batch = chunks[first : first + BATCH]
-            vectors = await self._embed([chunk.text for chunk in batch])
+            vectors = await self._embed(batch)
             documents = [
                 NewDocument(
                     id=chunk_id(text.url, index),
-                    text=chunk.text,
+                    text=chunk,
                     embedding=vector,
                     metadata={"url": text.url, "chunk_ix": index, "ts": now, "source": text.source},
                 )

@@ -100,6 +100,4 @@ async def query_knowledge_base(
         raise result.failure
     if result.error:
         raise RetrievalFailed(f"The knowledge base was not searched: {result.error}")
-    return KnowledgeBaseHits(
-        [KnowledgeBaseHit(hit.id, hit.text, hit.score, dict(hit.metadata)) for hit in result.hits]
-    )
+    return KnowledgeBaseHits([KnowledgeBaseHit(hit.id, hit.text, hit.score, dict(hit.metadata)) for hit in result.hits])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -28,6 +28,10 @@ class Chunking(Struct, frozen=True):
     unit: ChunkUnit = "characters"
 
 
+WINDOW: Final = Chunking("window", 800, 100)
+"""The windows of `ragstore-gateway ingest` and of `/summarize`, by default."""
+
+
 class Chunk(Struct, frozen=True):
     """A span of an extracted text.
 
@@ -50,17 +54,3 @@ class Chunk(Struct, frozen=True):
     page: int | None = None
     heading: str = ""
     metadata: Mapping[str, MetadataValue] = {}
-
-    def stored_metadata(self) -> dict[str, MetadataValue]:
-        """The metadata that is stored with the chunk, under the names that the agent runtime's retriever reads."""
-        metadata: dict[str, MetadataValue] = {
-            "chunk_index": self.index,
-            "char_start": self.start,
-            "char_end": self.end,
-            "token_count": self.token_count,
-        }
-        if self.page is not None:
-            metadata["page_number"] = self.page
-        if self.heading:
-            metadata["section_heading"] = self.heading
-        return {**metadata, **self.metadata}

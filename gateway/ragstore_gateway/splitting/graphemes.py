@@ -9,6 +9,9 @@ import regex
 
 _CLUSTER: Final = regex.compile(r"\X")
 
+_FLAGS: Final = regex.compile("[\U0001f1e6-\U0001f1ff]{64,}")
+"""Regional indicators: \\X of regex 2026.11 needs quadratic time for a run of them."""
+
 _SIMPLE: Final = "\u0300"
 """Between two characters below this one is a boundary, except within CR LF: combining marks begin here."""
 
@@ -21,7 +24,17 @@ def boundaries(text: str, start: int, end: int) -> Iterator[int]:
         start: index of the span's first character, which begins a cluster.
         end: index after its last character.
     """
-    return (match.end() for match in _CLUSTER.finditer(text, start, end))
+    while flags := _FLAGS.search(text, start, end):
+        first, last = flags.span()
+        # Of the text before, and of the first indicator: a mark before it may belong to its cluster.
+        for match in _CLUSTER.finditer(text, start, first + 1):
+            if match.end() <= first:
+                yield match.end()
+        # Two indicators are a flag. The end of the last one depends on what follows.
+        start = first + (last - first - 1) // 2 * 2
+        yield from range(first + 2, start + 1, 2)
+    for match in _CLUSTER.finditer(text, start, end):
+        yield match.end()
 
 
 def boundary_before(text: str, index: int, lowest: int) -> int | None:
@@ -49,8 +62,7 @@ def boundary_before(text: str, index: int, lowest: int) -> int | None:
 
 
 def are_joined(text: str, index: int) -> bool:
-    """Whether a whitespace character and its neighbour are one cluster: whitespace and a mark on it, or a mark that is
-    prepended to whitespace.
+    """Whether a whitespace character and its neighbour are one cluster: one of them is a mark.
 
     Args:
         text: the text.

@@ -13,19 +13,21 @@ from ragstore_gateway.splitting.measured_text import MeasuredText, Span
 
 _WORD: Final = re.compile(r"\s*\S+\s*")
 _EMPTY_LINES: Final = re.compile(r"\n[^\S\n]*\n\s*")
-_LINE_BREAK: Final = re.compile(r"\n(?=[^\S\n]*(\S?))")
+_LINE_BREAKS: Final = re.compile(r"\n\s*(?=(\S?))")
 
-_SENTENCE_BLOCK_CHARACTERS: Final = 4096
+_SENTENCE_BLOCK_CHARACTERS: Final = 2048
 """Characters that are cut into sentences with one call, which needs quadratic time."""
 
-# It returns as soon as a chunk has one character, and a chunk is at least one piece of the highest level: a sentence, in
-# a text without line breaks.
+# A chunk is complete as soon as it has one character, and has at least one piece of the highest level: a sentence, in a
+# text without line breaks.
 _SENTENCES: Final = TextSplitter((1, _SENTENCE_BLOCK_CHARACTERS), trim=False)
 
 
 def words(measured: MeasuredText, region: Span, size: int) -> list[int]:
-    """The ends of the words of a region, each with the whitespace after it. A word that is larger than `size`, and a
-    text without spaces, is cut between grapheme clusters, and a grapheme cluster that is larger between characters.
+    """The ends of the words of a region, each with the whitespace after it.
+
+    A word that is larger than `size`, such as a text without spaces, is cut between grapheme clusters, and a grapheme
+    cluster that is larger between characters.
 
     Args:
         measured: the text.
@@ -65,8 +67,9 @@ def clusters(measured: MeasuredText, region: Span, size: int) -> list[int]:
 
 
 def sentences(measured: MeasuredText, region: Span) -> Iterator[Span]:
-    """The sentences of a region (UAX #29), each with the whitespace after it. An empty line, and a line break that is
-    not followed by a lowercase letter, end a sentence.
+    """The sentences of a region (UAX #29), each with the whitespace after it.
+
+    An empty line, and a line break that is not followed by a lowercase letter, end a sentence.
 
     Args:
         measured: the text.
@@ -74,13 +77,16 @@ def sentences(measured: MeasuredText, region: Span) -> Iterator[Span]:
     """
     for block in measured.blocks(region, _SENTENCE_BLOCK_CHARACTERS):
         # Characters are replaced one by one, so that indexes remain: a line break is a level above sentences.
-        masked = _LINE_BREAK.sub(_masked, measured.text[block.start : block.end]).replace("\r", " ")
+        masked = _LINE_BREAKS.sub(_masked, measured.text[block.start : block.end]).replace("\r", " ")
         for start, sentence in _SENTENCES.chunk_indices(masked):
             yield Span(block.start + start, block.start + start + len(sentence))
 
 
-def _masked(line_break: re.Match[str]) -> str:
-    return " " if line_break[1].islower() else "\u2029"
+def _masked(breaks: re.Match[str]) -> str:
+    """Spaces, with a paragraph separator at the end if it ends a sentence. There is one, however many line breaks."""
+    length = len(breaks[0])
+    ends = breaks[0].count("\n") > 1 or not breaks[1].islower()
+    return " " * (length - 1) + "\u2029" if ends else " " * length
 
 
 def paragraphs(measured: MeasuredText, region: Span) -> Iterator[Span]:

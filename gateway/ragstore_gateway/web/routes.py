@@ -34,10 +34,10 @@ from ragstore_gateway.errors import (
 )
 from ragstore_gateway.extraction.metrics import FAILURES
 from ragstore_gateway.ingestion.index import Indexer, OtherModel, Text
-from ragstore_gateway.ingestion.split import WINDOW_OVERLAP, WINDOW_SIZE
 from ragstore_gateway.keys import GATEWAY_KEYS, READER
 from ragstore_gateway.openapi import OPERATION
 from ragstore_gateway.settings import Settings
+from ragstore_gateway.splitting.chunk import WINDOW
 from ragstore_gateway.store import Store
 from ragstore_gateway.web.errors import (
     AddressRefused,
@@ -125,6 +125,17 @@ def _body(*kinds: Any) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
+def _either_urls_or_text() -> dict[str, Any]:
+    operation = _body(SummarizeRequest)
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    schema["oneOf"] = [{"required": ["urls"]}, {"required": ["text"]}]
+    del schema["required"]
+    return operation
+
+
+_SUMMARIZE: Final = _either_urls_or_text()
+
+
 @post(
     "/extract",
     status_code=200,
@@ -176,7 +187,7 @@ async def search(
 @post(
     "/summarize",
     status_code=200,
-    opt={**READER, **LARGE_BODY, ERRORS: (*SUMMARY_ERRORS, *EMBEDDING_ERRORS), OPERATION: _body(SummarizeRequest)},
+    opt={**READER, **LARGE_BODY, ERRORS: (*SUMMARY_ERRORS, *EMBEDDING_ERRORS), OPERATION: _SUMMARIZE},
     operation_id="summarize",
     summary="Summarize pages or a text",
     tags=["web"],
@@ -249,8 +260,6 @@ def _check(body: SummarizeRequest) -> None:
     """Check what the type of one field cannot express."""
     if (body.urls is UNSET) == (body.text is UNSET):
         raise InvalidRequest("The body must have either urls or text")
-    if isinstance(body.text, str) and not body.text.strip():
-        raise InvalidRequest.at("$.text", "Must not be empty")
 
 
 def _require_writer(request: Request[Any, Any, Any]) -> None:
@@ -298,8 +307,8 @@ async def _ingest(sources: Sequence[SourceText], collection: str, store: Store, 
         collection,
         lambda texts: embedder.embed(texts, "document"),
         embedder.name,
-        chunk_size=WINDOW_SIZE,
-        overlap=WINDOW_OVERLAP,
+        chunk_size=WINDOW.size,
+        overlap=WINDOW.overlap,
     )
     record_write(collection)
     try:

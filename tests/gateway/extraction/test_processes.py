@@ -149,15 +149,16 @@ async def test_concurrent_documents_share_a_limited_number_of_processes() -> Non
 async def test_no_process_is_left_when_the_extractor_stops() -> None:
     extractor = Extractor(LIMITS._replace(memory_bytes=SLOW_MEMORY_BYTES))
     async with extractor.running():
+        slow = [asyncio.create_task(extractor.extract(documents.slow()))]
+        first = await busy_worker(extractor)
         await extractor.extract(TEXT)
-        extracting = asyncio.create_task(extractor.extract(documents.slow()))
-        await busy_worker(extractor)
-        await extractor.extract(TEXT)
-        pids = [worker.pid for worker in extractor.workers]
-    assert len(pids) == 2
-    assert not any(map(is_running, pids))
-    with pytest.raises(ExtractionUnavailable, match="shutting down"):
-        await extracting
+        slow.append(asyncio.create_task(extractor.extract(documents.slow())))
+        second = await busy_worker(extractor, other_than=first)
+    assert not is_running(first.pid)
+    assert not is_running(second.pid)
+    for extracting in slow:
+        with pytest.raises(ExtractionUnavailable, match="shutting down"):
+            await extracting
     assert not extractor.workers
     with pytest.raises(RuntimeError):
         await extractor.extract(TEXT)

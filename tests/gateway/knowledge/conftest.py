@@ -10,6 +10,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from tests.gateway.conftest import HTTP_CALL_HOST
 from tests.support.gateways import start_gateway, write_keys
 from tests.support.postgres import Postgres
 from tests.support.servers import Served, running
@@ -46,6 +47,7 @@ def replicas(gateway: Served, postgres: Postgres, tmp_path_factory: pytest.TempP
         "RAGSTORE_URL": gateway.url,
         "RAGSTORE_GATEWAY_DATABASE_URL": url,
         "RAGSTORE_GATEWAY_KEYS_FILE": str(keys),
+        "RAGSTORE_GATEWAY_HTTP_CALL_HOSTS": HTTP_CALL_HOST,
         "RAGSTORE_GATEWAY_VAULT_URL": "http://127.0.0.1:1",
         "RAGSTORE_GATEWAY_VAULT_TOKEN": "unused",
     }
@@ -89,7 +91,7 @@ def body_of(kind: str, name: str, **fields: object) -> dict[str, object]:
     if kind == "rags":
         return {"name": name, **fields}
     task = {"id": "answer", "httpCallRag": "search"}
-    return {"name": name, "httpCalls": {"search": {"url": "https://search.example/"}}, "tasks": [task], **fields}
+    return {"name": name, "httpCalls": {"search": {"url": f"https://{HTTP_CALL_HOST}/"}}, "tasks": [task], **fields}
 
 
 def create(http: httpx.Client, kind: str, name: str, **fields: object) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway.chat.conftest import new_key
+from ragstore.kit.auth.keys import append_key, new_key
+from ragstore_gateway.keys import GATEWAY_KEYS
 from tests.gateway.web.fetchers import INNER, PUBLIC
 from tests.support.fake_sites import FakeSite, fake_site
 from tests.support.fake_upstream import FakeUpstream, fake_upstream
@@ -93,8 +94,10 @@ class WebGateway:
 def web_gateway(gateway: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebGateway]:
     """A gateway that may fetch from one site of this machine."""
     folder = tmp_path_factory.mktemp("web")
-    keys = {name: new_key(folder / "keys", name, name) for name in ("reader", "writer")}
-    keys["spender"] = new_key(folder / "keys", "spender", "reader")
+    keys = {}
+    for name, role in (("reader", "reader"), ("writer", "writer"), ("spender", "reader")):
+        keys[name], key = new_key(name, GATEWAY_KEYS, role=role)
+        append_key(str(folder / "keys"), key, GATEWAY_KEYS)
     with fake_site() as site, fake_site() as inner, fake_site() as engine, fake_upstream() as upstream:
         site.page("robots.txt", "User-agent: *\nDisallow: /private", "Content-Type: text/plain")
         closed = f"127.0.0.1:{free_port()}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from aiohttp.abc import AbstractResolver
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from ragstore_gateway.web.errors import (
+    FetchError,
     FetchTimeout,
     ResponseInvalid,
     RobotsDisallowed,
@@ -20,6 +22,7 @@ from ragstore_gateway.web.errors import (
     Unreachable,
     UrlRefused,
 )
+from ragstore_gateway.web.fetching import metrics
 from ragstore_gateway.web.fetching.addresses import is_public_or_inner
 from ragstore_gateway.web.fetching.bodies import ACCEPT_ENCODING, read_body
 from ragstore_gateway.web.fetching.connections import REFUSED, ThreadResolver, open_session
@@ -126,15 +129,24 @@ class Fetcher:
         """
         rules = self.rules
         check_request(method, headers or {})
-        request = _Request(read_url(url, rules), method, headers or {}, body)
         conditions = {"If-None-Match": etag, "If-Modified-Since": last_modified}
         seconds = min(rules.timeout_seconds, timeout_seconds or rules.timeout_seconds)
         size = min(rules.max_bytes, max_bytes or rules.max_bytes)
+        started = time.perf_counter()
+        outcome = metrics.CANCELLED
         try:
+            request = _Request(read_url(url, rules), method, headers or {}, body)
             async with asyncio.timeout(seconds):
                 fetched = await self._follow(request, size, conditions, robots=robots and rules.robots)
+            outcome = metrics.FETCHED if fetched.status < 400 else metrics.ERROR_STATUS
         except TimeoutError:
+            outcome = FetchTimeout.code
             raise FetchTimeout(f"The response was not complete within {seconds:g} s") from None
+        except FetchError as error:
+            outcome = error.code
+            raise
+        finally:
+            metrics.fetch(outcome, time.perf_counter() - started)
         return replace(fetched, url=url)
 
     async def robots(self, url: str) -> Robots:

@@ -1,0 +1,150 @@
+"""Engines that are down, that hang, or that reject: clear errors in bounded time, without content or secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import pytest
+from structlog.testing import capture_logs
+
+from ragstore.kit.errors import InvalidRequest
+from ragstore_client import AsyncClient
+from ragstore_gateway.errors import DimensionMismatch, DriverMissing, SecretUnavailable, StoreUnavailable
+from ragstore_gateway.secret_references import EnvironmentSource, SecretReferences
+from ragstore_gateway.vector_stores.vector_store import VectorStore
+from ragstore_gateway.vector_stores.vector_stores import EXTRAS, STORES, VectorStores, validate
+from tests.support.servers import free_port
+from tests.support.vector_records import DIMENSION, QUESTION, record
+
+SECRET = "canary-secret"
+CANARY = "canary-text"
+
+
+def parameters_of(store_type: str, port: int) -> dict[str, object]:
+    """Parameters of a store whose engine is at a port."""
+    local: dict[str, dict[str, object]] = {
+        "chroma": {"baseUrl": f"http://127.0.0.1:{port}", "apiKey": "${env:SECRET}"},
+        "pgvector": {"host": "127.0.0.1", "port": port, "password": "${env:SECRET}"},
+        "qdrant": {"host": "127.0.0.1", "port": port, "apiKey": "${env:SECRET}"},
+        "elasticsearch": {"serverUrl": f"http://127.0.0.1:{port}", "apiKey": "${env:SECRET}"},
+        "mongodb-atlas": {"connectionString": "${env:MONGODB}"},
+    }
+    return local.get(store_type, {})
+
+
+@asynccontextmanager
+async def opened(
+    store_type: str, port: int, environ: Mapping[str, str] | None = None, timeout_seconds: float = 1.0
+) -> AsyncIterator[VectorStore]:
+    """A collection of a store whose engine is at a port."""
+    found = {
+        "SECRET": SECRET,
+        "MONGODB": f"mongodb://127.0.0.1:{port}/?directConnection=true&appName={SECRET}",
+    }
+    secrets = SecretReferences({"env": EnvironmentSource(environ=found if environ is None else environ)})
+    async with AsyncClient(f"http://127.0.0.1:{port}", api_key=None) as client:
+        stores = VectorStores(secrets, client, timeout_seconds=timeout_seconds)
+        async with stores.running():
+            yield stores.open(store_type, parameters_of(store_type, port), "kb-1", DIMENSION)
+
+
+ENGINES = [name for name in STORES if name != "in-memory"]
+
+
+async def _fail(store: VectorStore) -> list[StoreUnavailable]:
+    """The errors of all calls."""
+    calls = [
+        store.create(),
+        store.write([record(1, 0.5, CANARY, secret=CANARY)]),
+        store.search(QUESTION, 5, where={"secret": CANARY}),
+        store.count({"secret": CANARY}),
+        store.delete({"secret": CANARY}),
+        store.drop(),
+    ]
+    failed = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(each) for each in failed] == [StoreUnavailable] * len(calls), failed
+    return [each for each in failed if isinstance(each, StoreUnavailable)]
+
+
+def _assert_silent(errors: list[StoreUnavailable], store_type: str, log: str) -> None:
+    for error in errors:
+        assert error.status == 503
+        assert f"({store_type})" in error.detail
+        shown = f"{error} {error.detail} {error.cause} {error.__cause__}"
+        assert SECRET not in shown
+        assert CANARY not in shown
+    assert SECRET not in log
+    assert CANARY not in log
+
+
+@pytest.mark.parametrize("store_type", ENGINES)
+async def test_an_engine_that_is_down_is_a_503_of_each_call(store_type: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)  # as the gateway logs libraries at every log level
+    with capture_logs() as lines:
+        async with opened(store_type, free_port()) as store:
+            errors = await _fail(store)
+    _assert_silent(errors, store_type, caplog.text + repr(lines))
+
+
+@pytest.mark.parametrize("store_type", ENGINES)
+async def test_an_engine_that_never_responds_is_a_503_within_the_time_limit(
+    store_type: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    caplog.set_level(logging.WARNING)  # as the gateway logs libraries at every log level
+    server = await asyncio.start_server(never, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    started = time.monotonic()
+    async with opened(store_type, port) as store:
+        errors = await _fail(store)
+        # A bound of the hang, not a measurement: without a limit, a call would never end.
+        assert time.monotonic() - started < 30
+    server.close()
+    _assert_silent(errors, store_type, caplog.text)
+
+
+@pytest.mark.parametrize("store_type", [name for name in ENGINES if name != "ragstore"])
+async def test_a_secret_that_cannot_be_read_is_an_error_of_the_call(store_type: str) -> None:
+    async with opened(store_type, free_port(), {}) as store:
+        with pytest.raises(SecretUnavailable, match=r"\$\{env:[A-Z]+\}"):
+            await store.count()
+
+
+async def test_a_connection_string_that_is_not_valid_is_an_error_without_its_text() -> None:
+    async with opened("mongodb-atlas", free_port(), {"MONGODB": f"mongodb://user:{SECRET}@[broken"}) as store:
+        with pytest.raises(StoreUnavailable) as caught:
+            await store.count()
+    assert SECRET not in f"{caught.value} {caught.value.cause} {caught.value.__context__.__class__}"
+
+
+async def test_a_configured_dimension_that_is_not_the_models_is_an_error() -> None:
+    secrets = SecretReferences({"env": EnvironmentSource(environ={"SECRET": SECRET})})
+    async with AsyncClient("http://127.0.0.1:9", api_key=None) as client:
+        given = {"password": "${env:SECRET}", "dimension": "1536"}
+        store = VectorStores(secrets, client).open("pgvector", given, "kb-1", DIMENSION)
+        with pytest.raises(DimensionMismatch, match="1536"):
+            await store.create()
+
+
+@pytest.mark.parametrize("store_type", list(EXTRAS))
+async def test_a_driver_that_is_not_installed_is_named_with_its_extra(
+    store_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extra, _ = EXTRAS[store_type]
+    monkeypatch.setitem(EXTRAS, store_type, (extra, "a_module_that_is_not_installed"))
+    secrets = SecretReferences({"env": EnvironmentSource(environ={})})
+    given = parameters_of(store_type, 9)
+    with pytest.raises(InvalidRequest) as invalid:
+        validate(store_type, given, secrets)
+    [field] = invalid.value.field_errors
+    assert (field.path, f"ragstore-gateway[{extra}]" in field.message) == ("$.storeType", True)
+    async with AsyncClient("http://127.0.0.1:9", api_key=None) as client:
+        with pytest.raises(DriverMissing, match=rf"ragstore-gateway\[{extra}\]"):
+            VectorStores(secrets, client).open(store_type, given, "kb-1", DIMENSION)
