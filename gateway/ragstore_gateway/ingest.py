@@ -18,11 +18,12 @@ from ragstore.kit.settings import SettingsError
 from ragstore_client import AsyncClient, RagstoreError
 from ragstore_gateway.embeddings.embedder import Vectors
 from ragstore_gateway.extraction.extractor import Extractor
-from ragstore_gateway.ingestion.index import EmptyText, Indexer, OtherModel, Text, windows
+from ragstore_gateway.ingestion.index import EmptyText, Indexer, OtherModel, Text
 from ragstore_gateway.ingestion.read import Unreadable, found, read
 from ragstore_gateway.remote import GatewayFailed, RemoteGateway
 from ragstore_gateway.settings import URL_VARIABLE, Settings, load
 from ragstore_gateway.splitting.chunk import WINDOW
+from ragstore_gateway.splitting.windows import windows
 
 FAILED: Final = 1
 

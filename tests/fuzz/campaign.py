@@ -68,7 +68,12 @@ def campaign(target: str, seconds: int, examples: int, seed: int | None = None) 
         if target == "gateway":
             with running(start_model(path)) as model, fake_site() as engine:
                 engine.default = responding(SEARCH_RESULTS.read_bytes())
-                environ = {"RAGSTORE_GATEWAY_UPSTREAM_URL": f"{model.url}/v1", "SEARXNG_URL": engine.origin}
+                environ = {
+                    "RAGSTORE_GATEWAY_UPSTREAM_URL": f"{model.url}/v1",
+                    # The host of the httpCalls in hooks.py.
+                    "RAGSTORE_GATEWAY_HTTP_CALL_HOSTS": "search.example",
+                    "SEARXNG_URL": engine.origin,
+                }
                 with running(start_gateway(path, environ)) as service:
                     return fuzz(service, seconds, examples, seed)
         with (

@@ -11,9 +11,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from ragstore_client import AsyncClient, Conflict, NewDocument, Where
 from ragstore_gateway.embeddings.embedder import Vectors
-from ragstore_gateway.extraction.extracted import Extracted
-from ragstore_gateway.splitting.chunk import Chunk, Chunking
-from ragstore_gateway.splitting.split import split
+from ragstore_gateway.splitting.windows import windows
 
 BATCH: Final = 256
 """Chunks that are embedded and stored with one call."""
@@ -117,11 +115,11 @@ class Indexer:
         now = int(time.time())
         for first in range(0, len(chunks), BATCH):
             batch = chunks[first : first + BATCH]
-            vectors = await self._embed([chunk.text for chunk in batch])
+            vectors = await self._embed(batch)
             documents = [
                 NewDocument(
                     id=chunk_id(text.url, index),
-                    text=chunk.text,
+                    text=chunk,
                     embedding=vector,
                     metadata={"url": text.url, "chunk_ix": index, "ts": now, "source": text.source},
                 )
@@ -131,17 +129,6 @@ class Indexer:
         left_over: Where = {"url": text.url, "chunk_ix": {"$gte": len(chunks)}}
         removed = await self._client.delete_documents(self._collection, where=left_over)
         return Indexed(len(chunks), removed.count)
-
-
-def windows(text: str, size: int, overlap: int) -> list[Chunk]:
-    """Split a text into windows that overlap, at the ends of paragraphs, sentences or words where possible.
-
-    Args:
-        text: the text.
-        size: maximum number of characters of a window.
-        overlap: maximum number of characters that a window repeats of the one before; less than `size`.
-    """
-    return split(Extracted(text=text, media_type="text/plain"), Chunking("window", size, overlap))
 
 
 def chunk_id(url: str, index: int) -> str:

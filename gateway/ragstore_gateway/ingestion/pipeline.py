@@ -325,11 +325,12 @@ def _records(
     records = []
     for index, (span, vector) in enumerate(zip(spans, vectors, strict=True), first):
         metadata: dict[str, MetadataValue] = {
+            "chunk_index": index,
+            # Those of the strategy: `layers` has an index within the layer.
             **span.metadata,
             DOCUMENT_KEY: row.document_id,
             REVISION_KEY: row.revision,
             "document_name": row.document_name,
-            "chunk_index": index,
             "char_start": span.start,
             "char_end": span.end,
             "token_count": span.token_count,
@@ -337,9 +338,9 @@ def _records(
             "ingested_at": ingested_at,
         }
         if span.page is not None:
-            metadata["page"] = span.page
+            metadata["page_number"] = span.page
         if span.heading:
-            metadata["heading"] = span.heading
+            metadata["section_heading"] = span.heading
         id = str(uuid5(namespace, f"{row.revision}:{index}"))
         records.append(Record(id, extracted.text[span.start : span.end], vector, metadata))
     return records

@@ -57,8 +57,7 @@ class Packer:
             index = last + 1
 
     def settle(self, proposed: Iterable[Span]) -> None:
-        """Take over chunks that a library has made: without a split grapheme cluster, and with an overlap where there
-        is room for one.
+        """Add chunks that a library has made, without split grapheme clusters, and overlapping if there is room.
 
         Args:
             proposed: chunks by ascending end.
@@ -113,9 +112,11 @@ class Packer:
         return self._measured.fits(start, self.chunks[-1].end, self._overlap)
 
     def _start(self, end: int) -> int:
-        """Where the chunk that ends at an index begins: at the first word of the one before with which neither the
-        overlap nor the chunk is too large, or where the one before ends. A last word that is larger than the overlap is
-        cut."""
+        """Where the chunk that ends at an index begins: within the one before, or where that ends.
+
+        It is the first word with which neither the overlap nor the chunk is too large. A last word that is larger than
+        the overlap is cut.
+        """
         if not self.chunks or not self._overlap:
             return self._covered
         starts = self._word_starts()
