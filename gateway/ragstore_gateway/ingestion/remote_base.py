@@ -14,7 +14,7 @@ from ragstore_gateway.remote import GatewayFailed, RemoteGateway
 
 FIRST_WAIT_SECONDS: Final = 0.1
 MAX_WAIT_SECONDS: Final = 2.0
-"""Longest wait between two requests for the state of an ingestion."""
+"""Maximum wait between two requests for the state of an ingestion."""
 
 PAGE: Final = 100
 MAX_NAME: Final = 512
