@@ -15,8 +15,8 @@ class _Rate(ProgressColumn):
     """Documents per second."""
 
     def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:.1f} documents/s")
+        # Since the start: documents are few and slow, so that a moving average jumps.
+        return Text(f"{task.completed / task.elapsed:.1f} documents/s" if task.elapsed else "")
 
 
 class DocumentProgress:
