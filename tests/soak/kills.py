@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -266,7 +266,7 @@ async def campaign(
 
 
 @contextmanager
-def _database(kind: str) -> Any:
+def _database(kind: str) -> Iterator[str]:
     if kind == "sqlite":
         yield ""
         return

@@ -42,14 +42,15 @@ class EmbeddingServer:
         url: its address.
         texts: how often each text was embedded.
         seconds: time of a response.
-        held: while this is cleared, responses wait.
+        held: part of the texts whose responses wait.
         rejected: part of a text for which the response is 413.
+        waiting: number of responses that wait.
     """
 
     url: str = ""
     texts: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
-    held: asyncio.Event = field(default_factory=asyncio.Event)
+    held: str = "\0"
     rejected: str = "\0"
     waiting: int = 0
 
@@ -57,10 +58,11 @@ class EmbeddingServer:
         """Embed texts."""
         body = msgspec.convert(received.json, dict[str, object])
         texts = msgspec.convert(body["inputs"], list[str])
+        await asyncio.sleep(self.seconds)
         self.waiting += 1
         try:
-            await asyncio.sleep(self.seconds)
-            await self.held.wait()
+            while any(self.held in text for text in texts):
+                await asyncio.sleep(0.01)
         finally:
             self.waiting -= 1
         if any(self.rejected in text for text in texts):
@@ -82,14 +84,10 @@ async def embedding_server(seconds: float = 0.0) -> AsyncIterator[EmbeddingServe
         seconds: time of a response.
     """
     server = EmbeddingServer(seconds=seconds)
-    server.held.set()
     provider: FakeProvider
     async with fake_provider(server.respond) as provider:
         server.url = provider.url
-        try:
-            yield server
-        finally:
-            server.held.set()
+        yield server
 
 
 def text_of(name: str, chunks: int) -> str:
@@ -114,6 +112,13 @@ class Base:
         self.client = client
         self.id = id
         self.path = f"/ragstore/rags/{id}"
+
+    async def embedding(self, ingestion_id: str, server: EmbeddingServer) -> None:
+        """Wait until the embedding server holds a response."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not server.waiting:
+            assert time.monotonic() < deadline, await self.status(ingestion_id)
+            await asyncio.sleep(0.02)
 
     @classmethod
     async def create(cls, client: httpx.AsyncClient, **fields: Any) -> Base:
@@ -260,6 +265,22 @@ class State:
             lines = texts.get(revision, "").split("\n")
             found.update(lines[position * BATCH : (position + 1) * BATCH])
         return {line.strip() for line in found if line.strip()}
+
+    def base_ids(self) -> set[str]:
+        """The knowledge bases that have documents, collections or ingestions that have not ended."""
+        waiting = sa.select(IngestionRow.base_id).where(IngestionRow.state.in_(("pending", "processing")))
+        queries = (sa.select(DocumentRow.base_id), sa.select(CollectionRow.base_id), waiting)
+        return {row[0] for query in queries for row in self.rows(query)}
+
+    def collections(self, base_id: str) -> Sequence[Any]:
+        """The collections of a base."""
+        columns = (CollectionRow.id, CollectionRow.state, CollectionRow.dimension)
+        return self.rows(sa.select(*columns).where(CollectionRow.base_id == base_id))
+
+    def chunks(self, base_id: str) -> int:
+        """The number of chunks of a base's documents."""
+        query = sa.select(sa.func.sum(DocumentRow.chunks)).where(DocumentRow.base_id == base_id)
+        return int(self.rows(query)[0][0] or 0)
 
     def active_collections(self) -> list[str]:
         """Names of the collections that searches use."""
