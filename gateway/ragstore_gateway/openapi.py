@@ -102,7 +102,7 @@ class RecordedStructs(StructSchemas):
 TAGS: Final = {
     "chat": "OpenAI's chat API.",
     "embeddings": "Vectors of texts.",
-    "conversations": "What was retrieved for which conversation, and the audit ledger.",
+    "conversations": "Steps of conversations: the retrieval for each chat with an assistant; and the audit ledger.",
     "knowledge bases": "Versioned configurations of knowledge bases.",
     "assistants": "Versioned configurations of assistants.",
     "web": "Texts, search and summaries of web pages.",

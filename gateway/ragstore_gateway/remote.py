@@ -40,6 +40,24 @@ class _Vectors(msgspec.Struct):
     vectors: list[list[float]]
 
 
+class RemotePage(msgspec.Struct):
+    """A page that the gateway has read.
+
+    Attributes:
+        text: its text.
+        ok: whether there is one.
+        error: why not.
+    """
+
+    ok: bool
+    text: str = ""
+    error: str = ""
+
+
+class _Pages(msgspec.Struct):
+    items: Annotated[list[RemotePage], msgspec.Meta(min_length=1)]
+
+
 class _Message(msgspec.Struct):
     content: str | None = None
 
@@ -108,6 +126,34 @@ class RemoteGateway:
         content = await self._call("POST", "/embed", {"inputs": list(texts), "kind": kind})
         return np.asarray(_decoded(content, _Vectors).vectors, dtype=np.float32)
 
+    async def extract(self, url: str) -> RemotePage:
+        """The text of a page, which the gateway fetches.
+
+        Args:
+            url: its URL.
+        """
+        content = await self._call("POST", "/extract", [url])
+        return _decoded(content, _Pages).items[0]
+
+    async def read(self, path: str, kind: type[T]) -> T:
+        """The resource of a path.
+
+        Args:
+            path: the path, with its query.
+            kind: the type of the resource.
+        """
+        return _decoded(await self._call("GET", path), kind)
+
+    async def send_text(self, path: str, text: str, kind: type[T]) -> T:
+        """Post a text.
+
+        Args:
+            path: the path, with its query.
+            text: the text.
+            kind: the type of the response.
+        """
+        return _decoded(await self._call("POST", path, text), kind)
+
     async def chat(self, question: str, model: str) -> str:
         """Ask a model, with retrieval if its name begins with `rag/`.
 
@@ -139,7 +185,10 @@ class RemoteGateway:
 
     async def _call(self, method: str, path: str, body: object = None) -> bytes:
         try:
-            response = await self._http.request(method, path, json=body)
+            if isinstance(body, str):
+                response = await self._http.request(method, path, content=body, headers={"Content-Type": "text/plain"})
+            else:
+                response = await self._http.request(method, path, json=body)
         except httpx.HTTPError as error:
             raise GatewayFailed(
                 f"The gateway at {self._http.base_url} cannot be reached: {type(error).__name__}"
