@@ -81,7 +81,7 @@ async def test_a_form_without_a_file_is_rejected(base: Base) -> None:
 async def test_a_pdf_file_is_ingested_with_its_pages(base: Base) -> None:
     pdf = FILES / "manual.pdf"
     await base.completed("manual.pdf", pdf.read_bytes(), "application/pdf")
-    assert {hit["metadata"]["page"] for hit in await base.query("tea")} >= {1}
+    assert {hit["metadata"]["page_number"] for hit in await base.query("tea")} >= {1}
 
 
 async def test_an_unknown_base_and_an_unknown_version_are_404(base: Base) -> None:
@@ -286,7 +286,7 @@ async def test_metrics_show_the_outcomes_the_steps_and_the_queue(base: Base) -> 
     metrics = (await base.client.get("/metrics")).text
     assert 'ragstore_gateway_ingestions_total{outcome="completed"}' in metrics
     assert 'ragstore_gateway_ingestion_step_seconds_count{step="embed"}' in metrics
-    assert 'ragstore_gateway_ingestions_waiting{state="pending"}' in metrics
+    assert 'ragstore_gateway_ingestion_queue_length{state="pending"}' in metrics
 
 
 def _collection_of(served: Served, base: Base) -> str:
