@@ -72,7 +72,7 @@ async def ingest_all(
         bases: the gateway.
         base_id: the knowledge base.
         sources: the documents.
-        progress: is told of each step.
+        progress: shows the documents that are done.
         report: is called with the outcome of each document.
 
     Returns:
