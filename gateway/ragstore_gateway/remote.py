@@ -32,6 +32,24 @@ class _Vectors(msgspec.Struct):
     vectors: list[list[float]]
 
 
+class RemotePage(msgspec.Struct):
+    """A page that the gateway has read.
+
+    Attributes:
+        text: its text.
+        ok: whether there is one.
+        error: why not.
+    """
+
+    ok: bool
+    text: str = ""
+    error: str = ""
+
+
+class _Pages(msgspec.Struct):
+    items: Annotated[list[RemotePage], msgspec.Meta(min_length=1)]
+
+
 class _Message(msgspec.Struct):
     content: str | None = None
 
@@ -59,12 +77,13 @@ class RemoteGateway:
         url: its address.
 
     Attributes:
+        connection: the connection to it.
         store: the store: `RAGSTORE_URL` if it is set, else the gateway itself, which serves the store in its process.
     """
 
     def __init__(self, url: str) -> None:
-        self._connection = GatewayConnection(url)
-        store_key = os.environ.get(store_settings.KEY_VARIABLE, "") or self._connection.key
+        self.connection = GatewayConnection(url)
+        store_key = os.environ.get(store_settings.KEY_VARIABLE, "") or self.connection.key
         self.store = AsyncClient(os.environ.get(store_settings.URL_VARIABLE, "") or url, api_key=store_key or None)
 
     async def __aenter__(self) -> Self:
@@ -74,7 +93,7 @@ class RemoteGateway:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.store.aclose()
-        await self._connection.__aexit__(kind, error, trace)
+        await self.connection.__aexit__(kind, error, trace)
 
     async def model(self) -> str:
         """The gateway's embedding model."""
@@ -91,8 +110,16 @@ class RemoteGateway:
             texts: the texts.
             kind: what they are.
         """
-        content = await self._connection.call("POST", "/embed", {"inputs": list(texts), "kind": kind})
+        content = await self.connection.call("POST", "/embed", {"inputs": list(texts), "kind": kind})
         return np.asarray(decoded(content, _Vectors).vectors, dtype=np.float32)
+
+    async def extract(self, url: str) -> RemotePage:
+        """The text of a page, which the gateway fetches.
+
+        Args:
+            url: its URL.
+        """
+        return decoded(await self.connection.call("POST", "/extract", [url]), _Pages).items[0]
 
     async def chat(self, question: str, model: str) -> str:
         """Ask a model, with retrieval if its name begins with `rag/`.
@@ -105,7 +132,7 @@ class RemoteGateway:
             The reply.
         """
         body = {"model": model, "messages": [{"role": "user", "content": question}]}
-        completion = decoded(await self._connection.call("POST", "/v1/chat/completions", body), _Completion)
+        completion = decoded(await self.connection.call("POST", "/v1/chat/completions", body), _Completion)
         return completion.choices[0].message.content or ""
 
     async def rag_model(self) -> str:
@@ -114,11 +141,11 @@ class RemoteGateway:
         Raises:
             GatewayFailed: there is none.
         """
-        models = decoded(await self._connection.call("GET", "/v1/models"), _Models).data
+        models = decoded(await self.connection.call("GET", "/v1/models"), _Models).data
         found = next((model.id for model in models if model.id.startswith(RAG_PREFIX)), "")
         if not found:
             raise GatewayFailed("The upstream has no model")
         return found
 
     async def _health(self) -> _Health:
-        return decoded(await self._connection.call("GET", "/health"), _Health)
+        return decoded(await self.connection.call("GET", "/health"), _Health)

@@ -72,7 +72,7 @@ async def ingest_all(
         bases: the gateway.
         base_id: the knowledge base.
         sources: the documents.
-        progress: shows the documents that are done.
+        progress: shows each step.
         report: is called with the outcome of each document.
 
     Returns:
@@ -101,7 +101,7 @@ async def _ingest(bases: KnowledgeBases, base_id: str, source: Source, progress:
         content = await asyncio.to_thread(source.read)
         ingestion_id = await bases.ingest(base_id, name, content, source.media_type)
         del content
-        state = await _ended(bases, base_id, ingestion_id, lambda share: progress.part(name, share))
+        state = await until_ended(bases, base_id, ingestion_id, lambda share: progress.part(name, share))
     except OSError as error:
         return Line(name, False, error=error.strerror or type(error).__name__)
     except GatewayFailed as error:
@@ -111,8 +111,19 @@ async def _ingest(bases: KnowledgeBases, base_id: str, source: Source, progress:
     return Line(name, False, error=state.status.removeprefix("failed: "))
 
 
-async def _ended(bases: KnowledgeBases, base_id: str, ingestion_id: str, progress: Callable[[float], None]) -> State:
+async def until_ended(
+    bases: KnowledgeBases, base_id: str, ingestion_id: str, progress: Callable[[float], None] = lambda _: None
+) -> State:
     """Wait until an ingestion has ended.
+
+    Args:
+        bases: the gateway.
+        base_id: the knowledge base.
+        ingestion_id: the ingestion.
+        progress: is called with the share that is done.
+
+    Returns:
+        The state at its end.
 
     Raises:
         GatewayFailed: its state cannot be read.
