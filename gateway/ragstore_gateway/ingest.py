@@ -20,11 +20,12 @@ from ragstore.kit.settings import SettingsError
 from ragstore_client import AsyncClient, RagstoreError
 from ragstore_gateway.embeddings.embedder import Vectors
 from ragstore_gateway.extraction.extractor import Extractor
+from ragstore_gateway.gateway_connection import GatewayFailed
 from ragstore_gateway.ingestion.index import EmptyText, Indexer, OtherModel
 from ragstore_gateway.ingestion.progress import Progress
 from ragstore_gateway.ingestion.read import DocumentReader, Unreadable, found
-from ragstore_gateway.ingestion.remote_base import RemoteKnowledgeBase
-from ragstore_gateway.remote import GatewayFailed, RemoteGateway
+from ragstore_gateway.kb.remote_base import RemoteKnowledgeBase
+from ragstore_gateway.remote import RemoteGateway
 from ragstore_gateway.settings import URL_VARIABLE, Settings, load
 from ragstore_gateway.splitting.chunk import WINDOW
 from ragstore_gateway.splitting.windows import windows
@@ -203,7 +204,7 @@ async def _parts(options: Options, settings: Settings) -> AsyncIterator[_Parts]:
         if options.dry_run:
             yield _Parts(reader, None)
         elif remote is not None and options.kb:
-            base = RemoteKnowledgeBase(remote, options.kb)
+            base = RemoteKnowledgeBase(remote.connection, options.kb)
             await base.open()
             yield _Parts(reader, base)
         else:

@@ -105,6 +105,7 @@ TAGS: Final = {
     "conversations": "Steps of conversations: the retrieval for each chat with an assistant; and the audit ledger.",
     "knowledge bases": "Versioned configurations of knowledge bases.",
     "assistants": "Versioned configurations of assistants.",
+    "vector stores": "OpenAI's Vector Stores and Files API, over the knowledge bases.",
     "web": "Texts, search and summaries of web pages.",
     "service": "Service info and health.",
 }
