@@ -125,6 +125,10 @@ class DocumentNotFound(NotFound):
     """The knowledge base has no document of this name."""
 
 
+class FileNotFound(NotFound):
+    """There is no file, or no file of the vector store, or no batch of files, of this id."""
+
+
 class IngestionNotFound(NotFound):
     """The knowledge base has no ingestion of this id."""
 

@@ -26,6 +26,8 @@ from ragstore_gateway.retrieval.services import RetrievalServices
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.store import Store
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
+from ragstore_gateway.vector_stores_api import file_routes, store_routes
+from ragstore_gateway.vector_stores_api.services import VectorStoresApi
 
 
 class KnowledgeServices:
@@ -45,6 +47,7 @@ class KnowledgeServices:
         ingestion: ingests documents.
         conversations: what was retrieved for which conversation.
         retrieval: searches of knowledge bases, and assistants as models.
+        vector_stores_api: OpenAI's Vector Stores and Files API.
     """
 
     def __init__(self, settings: Settings, store: Store, embeddings: Embeddings, extractor: Extractor) -> None:
@@ -65,12 +68,12 @@ class KnowledgeServices:
             self.assistants,
             self.conversations.record,
         )
+        validator = KnowledgeBaseValidator(embeddings.validate, self.vector_stores.validate)
+        self.vector_stores_api = VectorStoresApi(
+            settings, self.database, self.knowledge_bases, validator, self.ingestion, self.retrieval.retriever
+        )
         self._base_routes = ConfigurationRoutes(
-            self.knowledge_bases,
-            KnowledgeBase,
-            KnowledgeBaseValidator(embeddings.validate, self.vector_stores.validate),
-            KNOWLEDGE_BASES,
-            KNOWLEDGE_BASE_CHOICES,
+            self.knowledge_bases, KnowledgeBase, validator, KNOWLEDGE_BASES, KNOWLEDGE_BASE_CHOICES
         )
         self._assistant_routes = ConfigurationRoutes(
             self.assistants,
@@ -86,6 +89,8 @@ class KnowledgeServices:
             *self._base_routes.handlers(),
             *self._assistant_routes.handlers(),
             *ingestion_routes.ROUTES,
+            *store_routes.ROUTES,
+            *file_routes.ROUTES,
             query_knowledge_base,
             get_conversation,
             delete_conversation,
@@ -101,6 +106,7 @@ class KnowledgeServices:
             "assistants": self.assistants,
             "ingestion": self.ingestion,
             "conversations": self.conversations,
+            "vector_stores_api": self.vector_stores_api,
             "retriever": self.retrieval.retriever,
         }
 

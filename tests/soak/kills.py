@@ -46,7 +46,7 @@ END_SECONDS: Final = 120.0
 
 @dataclass
 class Findings:
-    """What a campaign has found.
+    """The findings of a campaign.
 
     Attributes:
         kills: number of kills by step.

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,7 @@ from tests.support.fake_providers import FakeProvider, Received, fake_provider, 
 
 WAIT_SECONDS: Final = 60.0
 DIMENSION: Final = 8
-BATCH: Final = 64
+BATCH: Final = 32
 """Chunks that the gateway embeds with one call."""
 
 
@@ -61,14 +61,23 @@ class EmbeddingServer:
         await asyncio.sleep(self.seconds)
         self.waiting += 1
         try:
-            while any(self.held in text for text in texts):
-                await asyncio.sleep(0.01)
+            await until(lambda: not any(self.held in text for text in texts))
         finally:
             self.waiting -= 1
         if any(self.rejected in text for text in texts):
             return json_response({"error": "too large"}, 413)
         self.texts.update(texts)
         return json_response([vector(text) for text in texts])
+
+
+async def until(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
+    """Wait until something is true."""
+    deadline = time.monotonic() + seconds
+    while True:
+        if condition():
+            return
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
 
 
 def vector(text: str) -> list[float]:
@@ -100,6 +109,11 @@ def text_of(name: str, chunks: int) -> str:
     return "\n".join(f"{name} {index} ".ljust(99, "x") for index in range(chunks))
 
 
+def collection_names(url: str) -> list[str]:
+    """The names of the collections of a store."""
+    return [each["name"] for each in httpx.get(f"{url}/collections?limit=1000", timeout=30).json()["collections"]]
+
+
 class Base:
     """A knowledge base of a gateway.
 
@@ -115,10 +129,8 @@ class Base:
 
     async def embedding(self, ingestion_id: str, server: EmbeddingServer) -> None:
         """Wait until the embedding server holds a response."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        while not server.waiting:
-            assert time.monotonic() < deadline, await self.status(ingestion_id)
-            await asyncio.sleep(0.02)
+        await until(lambda: server.waiting > 0)
+        assert (await self.status(ingestion_id))["status"] == "processing"
 
     @classmethod
     async def create(cls, client: httpx.AsyncClient, **fields: Any) -> Base:
@@ -281,6 +293,16 @@ class State:
         """The number of chunks of a base's documents."""
         query = sa.select(sa.func.sum(DocumentRow.chunks)).where(DocumentRow.base_id == base_id)
         return int(self.rows(query)[0][0] or 0)
+
+    def batches(self, ingestion_id: str) -> int:
+        """The number of batches of an ingestion whose vectors are recorded."""
+        own = (IngestionPayloadRow.ingestion_id == ingestion_id, IngestionPayloadRow.kind == "vectors")
+        return int(self.rows(sa.select(sa.func.count()).select_from(IngestionPayloadRow).where(*own))[0][0])
+
+    def owner(self, job_id: str) -> str:
+        """The process that runs a job, in PostgreSQL."""
+        query = sa.text("SELECT executor_id FROM ragstore_jobs.workflow_status WHERE workflow_uuid = :id")
+        return str(self.rows(query.bindparams(id=job_id))[0][0])
 
     def active_collections(self) -> list[str]:
         """Names of the collections that searches use."""

@@ -148,7 +148,7 @@ async def list_audit_entries(
     ] = 0,
     limit: Limit = 100,
 ) -> Response[AuditPage]:
-    """What was retrieved by whom, without content: ids, scores, numbers and errors.
+    """The retrievals of all keys, without content: ids, scores, numbers and errors.
 
     Each entry contains the hash of the one before it. `ragstore-gateway audit verify` checks the chain.
     """

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import uuid4
 
 import msgspec
@@ -46,6 +46,9 @@ from ragstore_gateway.ingestion.tables import (
 CANCELLED_MESSAGE: Final = "The ingestion was cancelled"
 
 _decode: Final = msgspec.msgpack.Decoder(Extracted).decode
+
+AlsoStore: TypeAlias = Callable[[AsyncSession, IngestionRow], Awaitable[None]]
+"""Writes in the transaction that accepts a document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +98,13 @@ class Documents:
         self._database = database
         self._max_waiting = max_waiting
 
-    async def accept(self, base_id: str, document: NewContent) -> IngestionRow:
+    async def accept(self, base_id: str, document: NewContent, also: AlsoStore | None = None) -> IngestionRow:
         """Accept a document. When this returns, it is in the database, and its ingestion ends whatever is killed.
 
         Args:
             base_id: the knowledge base.
             document: the document.
+            also: writes in the same transaction. If it raises, nothing is accepted.
 
         Returns:
             The ingestion.
@@ -155,6 +159,8 @@ class Documents:
                     ingestion_id=ingestion_id, kind=CONTENT, collection_id="", position=0, data=document.content
                 )
             )
+            if also is not None:
+                await also(session, ingestion)
         return ingestion
 
     async def ingestion(self, base_id: str, ingestion_id: str) -> IngestionRow:

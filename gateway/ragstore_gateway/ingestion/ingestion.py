@@ -10,7 +10,7 @@ from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
-from ragstore_gateway.ingestion.documents import Documents, NewContent
+from ragstore_gateway.ingestion.documents import AlsoStore, Documents, NewContent
 from ragstore_gateway.ingestion.leases import Leases, executor_id
 from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.publication import Publication
@@ -78,9 +78,9 @@ class Ingestion:
             await stack.enter_async_context(self._supervisor.running())
             yield
 
-    async def ingest(self, base_id: str, document: NewContent) -> IngestionRow:
+    async def ingest(self, base_id: str, document: NewContent, also: AlsoStore | None = None) -> IngestionRow:
         """Accept a document; see `Documents.accept`."""
-        ingestion = await self.documents.accept(base_id, document)
+        ingestion = await self.documents.accept(base_id, document, also)
         self._supervisor.wake()
         return ingestion
 

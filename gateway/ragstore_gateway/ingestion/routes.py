@@ -27,6 +27,7 @@ from ragstore_gateway.ingestion.schemas import (
     AcceptedIngestion,
     DocumentEntry,
     DocumentList,
+    DocumentText,
     IngestionStatus,
     entry_of,
     status_of,
@@ -188,6 +189,23 @@ async def read_document(
     return entry_of(await ingestion.documents.find(id, name.removeprefix("/")))
 
 
+@get(
+    "/ragstore/rags/{id:str}/texts/{name:path}",
+    opt={**WRITER, ERRORS: (*_BASE_ERRORS, DocumentNotFound)},
+    operation_id="getKnowledgeBaseDocumentText",
+    summary="Read a document's text",
+    tags=["knowledge bases"],
+)
+async def read_document_text(
+    id: BaseId, name: str, ingestion: IngestionDependency, knowledge_bases: BasesDependency
+) -> DocumentText:
+    """The extracted text of a document that searches find, for an export."""
+    await knowledge_bases.read(id)
+    name = name.removeprefix("/")
+    extracted = await ingestion.documents.text(id, name)
+    return DocumentText(name, extracted.media_type, extracted.title, extracted.text)
+
+
 @delete(
     "/ragstore/rags/{id:str}/documents/{name:path}",
     status_code=204,
@@ -210,6 +228,7 @@ ROUTES: Final[list[ControllerRouterHandler]] = [
     cancel_ingestion,
     list_documents,
     read_document,
+    read_document_text,
     delete_document,
 ]
 """The routes of documents."""

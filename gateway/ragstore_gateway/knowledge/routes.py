@@ -64,7 +64,7 @@ RESOURCE: Final = [
 
 @dataclass(frozen=True)
 class Names:
-    """What the routes of a kind are called.
+    """Names of the routes of a kind.
 
     Attributes:
         tag: the tag in the OpenAPI document.

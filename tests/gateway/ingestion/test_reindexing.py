@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from tests.gateway.ingestion.conftest import new_base
-from tests.support.ingestion import WAIT_SECONDS, Base, EmbeddingServer, State, text_of
+from tests.support.ingestion import WAIT_SECONDS, Base, EmbeddingServer, State, collection_names, text_of, until
 from tests.support.ledger import all_documents
 from tests.support.servers import Served
 
@@ -46,8 +46,7 @@ async def test_searches_use_the_old_collection_until_the_new_one_is_complete(
     old = await settled(state, base, 8)
     server.held = "b 0"
     await changed(base, chunkSize=200)
-    while not server.waiting:
-        await asyncio.sleep(0.02)
+    await until(lambda: server.waiting > 0)
     hits = await base.query("x")
     assert len(hits) == 8
     assert max(len(hit["text"]) for hit in hits) <= 100
@@ -55,8 +54,7 @@ async def test_searches_use_the_old_collection_until_the_new_one_is_complete(
     new = await settled(state, base, 4)
     assert new != old
     assert len(await base.query("x")) == 4
-    while old in {each["name"] for each in httpx.get(ingesting.url + "/collections?limit=1000").json()["collections"]}:
-        await asyncio.sleep(0.1)
+    await until(lambda: old not in collection_names(ingesting.url))
     assert len(all_documents(ingesting.url, new)) == 4
 
 
@@ -64,8 +62,8 @@ async def test_the_new_model_embeds_and_answers(base: Base, server: EmbeddingSer
     await base.completed("a", "tea is brewed in the kitchen")
     old = await settled(state, base, 1)
     await changed(base, embeddingProvider="local", embeddingParameters={})
-    while await settled(state, base, 1) == old:
-        await asyncio.sleep(0.1)
+    await until(lambda: state.collections(base.id)[0].id != old)
+    await settled(state, base, 1)
     assert state.collections(base.id)[0].dimension == 256
     assert [hit["text"] for hit in await base.query("tea")] == ["tea is brewed in the kitchen"]
 
@@ -76,8 +74,7 @@ async def test_a_document_that_is_ingested_meanwhile_is_in_both_collections(
     await base.completed("a", text_of("a", 2))
     server.held = "a 0"
     await changed(base, chunkSize=200)
-    while not server.waiting:
-        await asyncio.sleep(0.02)
+    await until(lambda: server.waiting > 0)
     await base.completed("b", text_of("b", 2))
     assert {hit["metadata"]["document_name"] for hit in await base.query("x")} == {"a", "b"}
     server.held = "\0"
@@ -90,8 +87,7 @@ async def test_a_further_change_replaces_the_one_in_progress(base: Base, server:
     first = await settled(state, base, 6)
     server.held = "a 0"
     await changed(base, chunkSize=200)
-    while not server.waiting:
-        await asyncio.sleep(0.02)
+    await until(lambda: server.waiting > 0)
     await changed(base, chunkSize=300)
     server.held = "\0"
     assert await settled(state, base, 2) != first

@@ -252,8 +252,8 @@ def test_misconfiguration_is_reported_when_it_is_written(assistant_gateway: Assi
 
 @pytest.mark.parametrize("name", ["metadata", "header"])
 def test_a_request_names_its_conversation(assistant_gateway: Assisted, name: str) -> None:
-    metadata = {"metadata": {"conversation_id": "c-metadata"}} if name == "metadata" else {}
-    assistant_gateway.ask("support", conversation="" if metadata else "c-header", **metadata)
+    metadata = {"conversation_id": "c-metadata"} if name == "metadata" else {}
+    assistant_gateway.ask("support", conversation="" if metadata else "c-header", metadata=metadata)
     data = assistant_gateway.data(f"c-{name}")
     assert set(data) == {"rag:trace:answer", "rag:context:answer"}
     trace = data["rag:trace:answer"][0]
@@ -262,7 +262,7 @@ def test_a_request_names_its_conversation(assistant_gateway: Assisted, name: str
     assert 0.5 <= trace["passages"][0]["score"] <= 1
     assert data["rag:context:answer"] in assistant_gateway.system
     sent = assistant_gateway.upstream.chats()[-1].json
-    assert sent.get("metadata") == metadata.get("metadata")
+    assert sent["metadata"] == metadata
 
 
 def test_a_conversation_id_of_another_form_is_400_and_nothing_is_sent(assistant_gateway: Assisted) -> None:

@@ -1,0 +1,347 @@
+"""The routes of files: uploaded ones, those of a vector store, and batches of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+import msgspec
+from litestar import Request, Response, delete, get, post
+from litestar.params import QueryParameter
+from litestar.types import ControllerRouterHandler
+
+from ragstore.kit.errors import BodyTimeout, BodyTooLarge
+from ragstore.kit.middleware.bodies import LARGE_BODY
+from ragstore.kit.openapi import ERRORS
+from ragstore_gateway.errors import DatabaseUnavailable, DocumentNotFound, FileNotFound, QueueFull
+from ragstore_gateway.ingestion.uploads import MULTIPART
+from ragstore_gateway.keys import READER, WRITER
+from ragstore_gateway.openapi import OPERATION
+from ragstore_gateway.vector_stores_api.files import PURPOSES, file_object, read_file
+from ragstore_gateway.vector_stores_api.operations import (
+    CONTENT_ERRORS,
+    FILE_ERRORS,
+    Api,
+    BatchId,
+    FileId,
+    StateFilter,
+    StoreId,
+    body_of,
+    read_body,
+)
+from ragstore_gateway.vector_stores_api.pages import (
+    MAX_FILE_PAGE,
+    AfterParameter,
+    BeforeParameter,
+    LimitParameter,
+    OrderParameter,
+    PageQuery,
+    ends,
+)
+from ragstore_gateway.vector_stores_api.schemas import (
+    FileAttributes,
+    FileBatchObject,
+    FileContentPage,
+    FileDeleted,
+    FileList,
+    FileObject,
+    NewFileBatch,
+    NewVectorStoreFile,
+    TextContent,
+    VectorStoreFileDeleted,
+    VectorStoreFileList,
+    VectorStoreFileObject,
+)
+
+FILES: Final = "/v1/files"
+STORE_FILES: Final = "/v1/vector_stores/{store_id:str}/files"
+BATCHES: Final = "/v1/vector_stores/{store_id:str}/file_batches"
+TAGS: Final = ["vector stores"]
+
+_new_file: Final = msgspec.json.Decoder(NewVectorStoreFile)
+_attributes: Final = msgspec.json.Decoder(FileAttributes)
+_new_batch: Final = msgspec.json.Decoder(NewFileBatch)
+
+_UPLOAD: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            MULTIPART: {
+                "schema": {
+                    "type": "object",
+                    "required": ["file", "purpose"],
+                    "properties": {
+                        "file": {"type": "string", "format": "binary", "minLength": 1},
+                        "purpose": {"type": "string", "enum": list(PURPOSES)},
+                    },
+                }
+            }
+        },
+    }
+}
+_CONTENT: Final = {
+    "responses": {
+        "200": {
+            "description": "The content.",
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        }
+    }
+}
+
+
+@post(
+    FILES,
+    status_code=200,
+    opt={**WRITER, **LARGE_BODY, ERRORS: (DatabaseUnavailable, BodyTimeout, BodyTooLarge), OPERATION: _UPLOAD},
+    operation_id="createFile",
+    summary="Upload a file",
+    tags=TAGS,
+)
+async def create_file(request: Request[Any, Any, Any], vector_stores_api: Api) -> FileObject:
+    """Store a file, to be attached to vector stores."""
+    return await vector_stores_api.files.create(await read_file(request, vector_stores_api.max_file_bytes))
+
+
+@get(
+    FILES,
+    opt={**WRITER, ERRORS: (DatabaseUnavailable, FileNotFound)},
+    operation_id="listFiles",
+    summary="List files",
+    tags=TAGS,
+)
+async def list_files(
+    vector_stores_api: Api,
+    purpose: Annotated[str, QueryParameter(max_length=32, description="Purpose of the files.")] = "",
+    limit: Annotated[
+        int, QueryParameter(ge=1, le=MAX_FILE_PAGE, description="Maximum number of files on the page.")
+    ] = MAX_FILE_PAGE,
+    order: OrderParameter = "desc",
+    after: AfterParameter = "",
+) -> FileList:
+    """A page of the uploaded files."""
+    found, has_more = await vector_stores_api.files.page(PageQuery(limit, order, after), purpose)
+    return FileList(found, *ends(found), has_more)
+
+
+@get(
+    f"{FILES}/{{file_id:str}}",
+    opt={**WRITER, ERRORS: (DatabaseUnavailable, FileNotFound)},
+    operation_id="getFile",
+    summary="Read a file's state",
+    tags=TAGS,
+)
+async def get_file(file_id: FileId, vector_stores_api: Api) -> FileObject:
+    """An uploaded file, without its content."""
+    return file_object(await vector_stores_api.files.read(file_id))
+
+
+@get(
+    f"{FILES}/{{file_id:str}}/content",
+    opt={**WRITER, ERRORS: (DatabaseUnavailable, FileNotFound), OPERATION: _CONTENT},
+    operation_id="getFileContent",
+    summary="Download a file",
+    tags=TAGS,
+)
+async def get_file_content(file_id: FileId, vector_stores_api: Api) -> Response[bytes]:
+    """The content of an uploaded file, as it was uploaded."""
+    row = await vector_stores_api.files.read(file_id, content=True)
+    disposition = f"attachment; filename*=UTF-8''{quote(row.filename, safe='')}"
+    # As an attachment without a type: a browser shows no page that a caller uploaded.
+    headers = {"Content-Disposition": disposition, "X-Content-Type-Options": "nosniff"}
+    return Response(row.content, media_type="application/octet-stream", headers=headers)
+
+
+@delete(
+    f"{FILES}/{{file_id:str}}",
+    status_code=200,
+    opt={**WRITER, ERRORS: (DatabaseUnavailable, FileNotFound, DocumentNotFound)},
+    operation_id="deleteFile",
+    summary="Delete a file",
+    tags=TAGS,
+)
+async def delete_file(file_id: FileId, vector_stores_api: Api) -> FileDeleted:
+    """Delete a file, and remove it from all vector stores."""
+    await vector_stores_api.files.read(file_id)
+    await vector_stores_api.store_files.delete_everywhere(file_id)
+    await vector_stores_api.files.delete(file_id)
+    return FileDeleted(file_id)
+
+
+@post(
+    STORE_FILES,
+    status_code=200,
+    opt={**WRITER, ERRORS: (*FILE_ERRORS, QueueFull), **body_of(NewVectorStoreFile)},
+    operation_id="createVectorStoreFile",
+    summary="Attach a file to a vector store",
+    tags=TAGS,
+)
+async def create_vector_store_file(
+    request: Request[Any, Any, Any], store_id: StoreId, vector_stores_api: Api
+) -> VectorStoreFileObject:
+    """Ingest an uploaded file into the knowledge base."""
+    body = await read_body(request, _new_file)
+    await vector_stores_api.store_files.attach(await vector_stores_api.bases.read(store_id), body)
+    return await vector_stores_api.store_files.read(store_id, body.file_id)
+
+
+@get(
+    STORE_FILES,
+    opt={**READER, ERRORS: FILE_ERRORS},
+    operation_id="listVectorStoreFiles",
+    summary="List the files of a vector store",
+    tags=TAGS,
+)
+async def list_vector_store_files(
+    store_id: StoreId,
+    vector_stores_api: Api,
+    file_state: StateFilter = None,
+    limit: LimitParameter = 20,
+    order: OrderParameter = "desc",
+    after: AfterParameter = "",
+    before: BeforeParameter = "",
+) -> VectorStoreFileList:
+    """A page of the documents of the knowledge base, those included that were not uploaded as files."""
+    page = PageQuery(limit, order, after, before)
+    found, has_more = await vector_stores_api.store_files.page(store_id, page, file_state)
+    return VectorStoreFileList(found, *ends(found), has_more)
+
+
+@get(
+    f"{STORE_FILES}/{{file_id:str}}",
+    opt={**READER, ERRORS: FILE_ERRORS},
+    operation_id="getVectorStoreFile",
+    summary="Read a file's state in a vector store",
+    tags=TAGS,
+)
+async def get_vector_store_file(store_id: StoreId, file_id: FileId, vector_stores_api: Api) -> VectorStoreFileObject:
+    """A file of a vector store."""
+    return await vector_stores_api.store_files.read(store_id, file_id)
+
+
+@post(
+    f"{STORE_FILES}/{{file_id:str}}",
+    status_code=200,
+    opt={**WRITER, ERRORS: FILE_ERRORS, **body_of(FileAttributes)},
+    operation_id="updateVectorStoreFile",
+    summary="Change a file's attributes",
+    tags=TAGS,
+)
+async def update_vector_store_file(
+    request: Request[Any, Any, Any], store_id: StoreId, file_id: FileId, vector_stores_api: Api
+) -> VectorStoreFileObject:
+    """Replace the attributes of a file. Searches filter by the new ones from then on."""
+    body = await read_body(request, _attributes)
+    await vector_stores_api.store_files.update(store_id, file_id, body.attributes or {})
+    return await vector_stores_api.store_files.read(store_id, file_id)
+
+
+@delete(
+    f"{STORE_FILES}/{{file_id:str}}",
+    status_code=200,
+    opt={**WRITER, ERRORS: CONTENT_ERRORS},
+    operation_id="deleteVectorStoreFile",
+    summary="Remove a file from a vector store",
+    tags=TAGS,
+)
+async def delete_vector_store_file(
+    store_id: StoreId, file_id: FileId, vector_stores_api: Api
+) -> VectorStoreFileDeleted:
+    """Delete the document with its vectors. No search finds it after this response. The uploaded file stays."""
+    await vector_stores_api.store_files.delete(store_id, file_id)
+    return VectorStoreFileDeleted(file_id)
+
+
+@get(
+    f"{STORE_FILES}/{{file_id:str}}/content",
+    opt={**READER, ERRORS: CONTENT_ERRORS},
+    operation_id="getVectorStoreFileContent",
+    summary="Read the text of a file",
+    tags=TAGS,
+)
+async def get_vector_store_file_content(store_id: StoreId, file_id: FileId, vector_stores_api: Api) -> FileContentPage:
+    """The extracted text of a file whose ingestion has completed."""
+    return FileContentPage([TextContent(await vector_stores_api.store_files.text(store_id, file_id))])
+
+
+@post(
+    BATCHES,
+    status_code=200,
+    opt={**WRITER, ERRORS: FILE_ERRORS, **body_of(NewFileBatch)},
+    operation_id="createVectorStoreFileBatch",
+    summary="Attach files to a vector store",
+    tags=TAGS,
+)
+async def create_file_batch(
+    request: Request[Any, Any, Any], store_id: StoreId, vector_stores_api: Api
+) -> FileBatchObject:
+    """Ingest uploaded files. One that cannot be ingested does not affect the others."""
+    return await vector_stores_api.batches.create(store_id, await read_body(request, _new_batch))
+
+
+@get(
+    f"{BATCHES}/{{batch_id:str}}",
+    opt={**READER, ERRORS: FILE_ERRORS},
+    operation_id="getVectorStoreFileBatch",
+    summary="Read a batch's state",
+    tags=TAGS,
+)
+async def get_file_batch(store_id: StoreId, batch_id: BatchId, vector_stores_api: Api) -> FileBatchObject:
+    """The state of files that were attached with one call."""
+    return await vector_stores_api.batches.read(store_id, batch_id)
+
+
+@post(
+    f"{BATCHES}/{{batch_id:str}}/cancel",
+    status_code=200,
+    opt={**WRITER, ERRORS: FILE_ERRORS},
+    operation_id="cancelVectorStoreFileBatch",
+    summary="Cancel a batch",
+    tags=TAGS,
+)
+async def cancel_file_batch(store_id: StoreId, batch_id: BatchId, vector_stores_api: Api) -> FileBatchObject:
+    """Cancel the ingestions of a batch that have not ended."""
+    await vector_stores_api.batches.cancel(store_id, batch_id)
+    return await vector_stores_api.batches.read(store_id, batch_id)
+
+
+@get(
+    f"{BATCHES}/{{batch_id:str}}/files",
+    opt={**READER, ERRORS: FILE_ERRORS},
+    operation_id="listVectorStoreFileBatchFiles",
+    summary="List the files of a batch",
+    tags=TAGS,
+)
+async def list_file_batch_files(
+    store_id: StoreId,
+    batch_id: BatchId,
+    vector_stores_api: Api,
+    file_state: StateFilter = None,
+    limit: LimitParameter = 20,
+    order: OrderParameter = "desc",
+    after: AfterParameter = "",
+    before: BeforeParameter = "",
+) -> VectorStoreFileList:
+    """A page of the files of a batch."""
+    page = PageQuery(limit, order, after, before)
+    found, has_more = await vector_stores_api.batches.page(store_id, batch_id, page, file_state)
+    return VectorStoreFileList(found, *ends(found), has_more)
+
+
+ROUTES: Final[list[ControllerRouterHandler]] = [
+    create_file,
+    list_files,
+    get_file,
+    get_file_content,
+    delete_file,
+    create_vector_store_file,
+    list_vector_store_files,
+    get_vector_store_file,
+    update_vector_store_file,
+    delete_vector_store_file,
+    get_vector_store_file_content,
+    create_file_batch,
+    get_file_batch,
+    cancel_file_batch,
+    list_file_batch_files,
+]
+"""The routes of files."""

@@ -1,0 +1,231 @@
+"""`Files`: the uploaded files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Any, Final
+from uuid import uuid4
+
+import sqlalchemy as sa
+from litestar import Request
+from litestar.datastructures import UploadFile
+from litestar.exceptions import SerializationException
+from sqlalchemy.orm import undefer
+
+from ragstore.kit.errors import BodyTooLarge, InvalidRequest, ServiceError
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.errors import FileNotFound
+from ragstore_gateway.ingestion.uploads import ACCEPTED, ANY, MULTIPART
+from ragstore_gateway.vector_stores_api.pages import PageQuery, Position
+from ragstore_gateway.vector_stores_api.schemas import FileObject
+from ragstore_gateway.vector_stores_api.tables import FileRow
+
+PURPOSES: Final = ("assistants", "user_data")
+MAX_FILENAME: Final = 255
+
+TEXTS: Final = frozenset(
+    {
+        "application/json",
+        "application/javascript",
+        "application/typescript",
+        "application/x-sh",
+        "application/xml",
+        "application/x-yaml",
+        "application/yaml",
+        "application/toml",
+    }
+)
+"""Media types of texts that are not called so."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file to store.
+
+    Attributes:
+        filename: its name.
+        purpose: its purpose.
+        media_type: its media type, as declared.
+        content: its bytes.
+    """
+
+    filename: str
+    purpose: str
+    media_type: str
+    content: bytes
+
+
+class Files:
+    """The uploaded files.
+
+    Args:
+        database: the database.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(self, file: NewFile) -> FileObject:
+        """Store a file.
+
+        Args:
+            file: the file.
+        """
+        row = FileRow(
+            id=f"file-{uuid4().hex}",
+            filename=file.filename,
+            purpose=file.purpose,
+            media_type=file.media_type,
+            size=len(file.content),
+            created_on=datetime.now(UTC),
+            content=file.content,
+        )
+        async with self._database.session() as session:
+            session.add(row)
+        return file_object(row)
+
+    async def read(self, file_id: str, *, content: bool = False) -> FileRow:
+        """A file.
+
+        Args:
+            file_id: its id.
+            content: whether its content is read, too.
+
+        Raises:
+            FileNotFound: there is none.
+        """
+        query = sa.select(FileRow).where(FileRow.id == file_id)
+        if content:
+            query = query.options(undefer(FileRow.content))
+        async with self._database.reading() as session:
+            row = None if "\0" in file_id else await session.scalar(query)
+        if row is None:
+            raise _missing(file_id)
+        return row
+
+    async def check_all(self, file_ids: Sequence[str]) -> None:
+        """Check that files exist.
+
+        Args:
+            file_ids: their ids.
+
+        Raises:
+            FileNotFound: one does not; the error names the first one.
+        """
+        wanted = [each for each in file_ids if "\0" not in each]
+        async with self._database.reading() as session:
+            found = set(await session.scalars(sa.select(FileRow.id).where(FileRow.id.in_(wanted))))
+        for file_id in file_ids:
+            if file_id not in found:
+                raise _missing(file_id)
+
+    async def page(self, page: PageQuery, purpose: str) -> tuple[list[FileObject], bool]:
+        """A page of the files.
+
+        Args:
+            page: the page.
+            purpose: the purpose of the files; empty for all.
+
+        Returns:
+            The files, and whether there are more.
+
+        Raises:
+            FileNotFound: a cursor is no file.
+        """
+        query = sa.select(FileRow)
+        if purpose:
+            query = query.where(FileRow.purpose == purpose)
+        after, before = await self._position(page.after), await self._position(page.before)
+        query = page.apply(query, (FileRow.created_on, FileRow.id), after, before)
+        async with self._database.reading() as session:
+            rows = list(await session.scalars(query))
+        return page.cut([file_object(row) for row in rows])
+
+    async def delete(self, file_id: str) -> None:
+        """Delete a file. Documents that were made from it stay.
+
+        Args:
+            file_id: its id.
+
+        Raises:
+            FileNotFound: there is none.
+        """
+        await self.read(file_id)
+        async with self._database.session() as session:
+            await session.execute(sa.delete(FileRow).where(FileRow.id == file_id))
+
+    async def _position(self, file_id: str) -> Position | None:
+        if not file_id:
+            return None
+        row = await self.read(file_id)
+        return row.created_on, row.id
+
+
+async def read_file(request: Request[Any, Any, Any], max_bytes: int) -> NewFile:
+    """The file of a request.
+
+    Args:
+        request: the request.
+        max_bytes: size of the largest file.
+
+    Raises:
+        BodyTooLarge: the file is too large.
+        InvalidRequest: the form is not complete, or a value is not supported.
+    """
+    if request.content_type[0].strip().lower() != MULTIPART:
+        raise InvalidRequest(f"The body must be {MULTIPART}")
+    try:
+        form = await request.form()
+    except ServiceError:
+        raise
+    except (SerializationException, ValueError, LookupError):
+        raise InvalidRequest(f"The body is not a valid {MULTIPART}") from None
+    if any(str(name).startswith("expires_after") for name in form):
+        raise InvalidRequest.at("$.expires_after", "Files do not expire here")
+    purpose, file = form.get("purpose"), form.get("file")
+    if purpose not in PURPOSES:
+        raise InvalidRequest.at("$.purpose", f"Must be one of {', '.join(PURPOSES)}")
+    if not isinstance(file, UploadFile):
+        raise InvalidRequest.at("$.file", "Must be a file")
+    content = await file.read()
+    if not content:
+        raise InvalidRequest.at("$.file", "Must not be empty")
+    if len(content) > max_bytes:
+        raise BodyTooLarge(f"A file must not be larger than {max_bytes} bytes")
+    return NewFile(_filename(file.filename), str(purpose), _media_type(file.content_type), content)
+
+
+def file_object(row: FileRow) -> FileObject:
+    """A file as a body.
+
+    Args:
+        row: its row.
+    """
+    return FileObject(
+        id=row.id,
+        bytes=row.size,
+        created_at=int(row.created_on.timestamp()),
+        filename=row.filename,
+        purpose=row.purpose,
+    )
+
+
+def _filename(given: str | None) -> str:
+    name = PurePosixPath((given or "").replace("\\", "/")).name.strip()
+    if len(name) > MAX_FILENAME or not name.isprintable():
+        raise InvalidRequest.at("$.file", f"Its name must have at most {MAX_FILENAME} printable characters")
+    return name or "file"
+
+
+def _media_type(declared: str | None) -> str:
+    media_type = (declared or ANY).partition(";")[0].strip().lower() or ANY
+    if media_type not in ACCEPTED and (media_type.startswith("text/") or media_type in TEXTS):
+        return "text/plain"
+    return media_type
+
+
+def _missing(file_id: str) -> FileNotFound:
+    return FileNotFound(f"There is no file {file_id[:64]!r}")

@@ -1,0 +1,96 @@
+"""The parts that the routes of this API have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
+
+import msgspec
+from litestar import Request
+from litestar.di import NamedDependency
+from litestar.params import PathParameter, QueryParameter, SkipValidation
+
+from ragstore.kit.decoding import JSON, Decoder, decoded
+from ragstore.kit.openapi import without_marks
+from ragstore_gateway.errors import (
+    CollectionMissing,
+    ConfigurationNotFound,
+    DatabaseUnavailable,
+    DocumentNotFound,
+    DriverMissing,
+    EmbeddingFailed,
+    EmbeddingRateLimited,
+    EmbeddingTimeout,
+    FileNotFound,
+    ModelUnavailable,
+    RetrievalFailed,
+    SecretUnavailable,
+    StoreUnavailable,
+)
+from ragstore_gateway.openapi import OPERATION
+from ragstore_gateway.vector_stores_api.schemas import State
+from ragstore_gateway.vector_stores_api.services import VectorStoresApi
+
+T = TypeVar("T")
+
+Api = SkipValidation[NamedDependency[VectorStoresApi]]
+StoreId: TypeAlias = Annotated[str, PathParameter(description="Id of the vector store: that of the knowledge base.")]
+FileId: TypeAlias = Annotated[str, PathParameter(description="Id of the file.")]
+BatchId: TypeAlias = Annotated[str, PathParameter(description="Id of the batch.")]
+StateFilter: TypeAlias = Annotated[State | None, QueryParameter(query="filter", description="State of the files.")]
+
+STORE_ERRORS: Final = (ConfigurationNotFound, DatabaseUnavailable)
+FILE_ERRORS: Final = (*STORE_ERRORS, FileNotFound)
+CONTENT_ERRORS: Final = (*FILE_ERRORS, DocumentNotFound)
+SEARCH_ERRORS: Final = (
+    *STORE_ERRORS,
+    CollectionMissing,
+    DriverMissing,
+    EmbeddingFailed,
+    EmbeddingRateLimited,
+    EmbeddingTimeout,
+    ModelUnavailable,
+    RetrievalFailed,
+    SecretUnavailable,
+    StoreUnavailable,
+)
+
+
+def body_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The option of a route whose body is read by hand.
+
+    Args:
+        kind: the struct of the body.
+    """
+    _, components = msgspec.json.schema_components([kind])
+    schema = without_marks(_inlined(components[kind.__name__], components))
+    return {OPERATION: {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}}
+
+
+async def read_body(request: Request[Any, Any, Any], decoder: Decoder[T]) -> T:
+    """The body of a request.
+
+    Args:
+        request: the request.
+        decoder: decodes it.
+
+    Raises:
+        InvalidRequest: it is not valid.
+    """
+    return decoded(decoder, await request.body(), JSON)
+
+
+def caller(request: Request[Any, Any, Any]) -> str:
+    """Name of the key of a request; empty without keys."""
+    key = request.scope.get("user")
+    return "" if key is None else str(key.name)
+
+
+def _inlined(schema: Any, components: dict[str, Any]) -> Any:
+    """A schema whose references are replaced by the schemas that they refer to."""
+    if isinstance(schema, list):
+        return [_inlined(each, components) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inlined(components[schema["$ref"].rpartition("/")[2]], components)
+    return {name: _inlined(value, components) for name, value in schema.items() if name != "discriminator"}

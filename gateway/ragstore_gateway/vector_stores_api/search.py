@@ -1,0 +1,136 @@
+"""`StoreSearch`: searches of vector stores."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import sqlalchemy as sa
+
+from ragstore.kit.errors import InvalidRequest
+from ragstore_client import Where
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.errors import RetrievalFailed
+from ragstore_gateway.ingestion.tables import DocumentRow
+from ragstore_gateway.knowledge.configurations import Configurations
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.retrieval.retriever import BaseQuery, KnowledgeRetriever
+from ragstore_gateway.vector_stores.filters import Filter, matches
+from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, Hit
+from ragstore_gateway.vector_stores_api.attribute_filters import parse_filter
+from ragstore_gateway.vector_stores_api.schemas import (
+    TextContent,
+    VectorStoreSearch,
+    VectorStoreSearchPage,
+    VectorStoreSearchResult,
+)
+from ragstore_gateway.vector_stores_api.tables import VectorStoreFileRow
+
+DEFAULT_RESULTS: Final = 10
+MAX_IDS: Final = 2000
+"""Maximum number of documents in the filter of one search. More are searched with several."""
+
+
+class StoreSearch:
+    """Searches vector stores.
+
+    Args:
+        database: the database.
+        bases: the knowledge bases.
+        retriever: searches knowledge bases.
+        timeout_seconds: time limit of a search.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        bases: Configurations[KnowledgeBase],
+        retriever: KnowledgeRetriever,
+        timeout_seconds: float,
+    ) -> None:
+        self._database = database
+        self._bases = bases
+        self._retriever = retriever
+        self._timeout_seconds = timeout_seconds
+
+    async def search(self, base_id: str, body: VectorStoreSearch) -> VectorStoreSearchPage:
+        """Search a vector store.
+
+        Args:
+            base_id: its id.
+            body: the search.
+
+        Raises:
+            ConfigurationNotFound: there is no such vector store.
+            InvalidRequest: the search is not valid.
+            RetrievalFailed: the search did not complete in time.
+            ServiceError: the store or the provider of embeddings failed.
+        """
+        questions = [body.query] if isinstance(body.query, str) else list(body.query)
+        for index, question in enumerate(questions):
+            if not question.strip():
+                path = "$.query" if isinstance(body.query, str) else f"$.query[{index}]"
+                raise InvalidRequest.at(path, "Must not be empty")
+        filter_ = parse_filter(body.filters) if body.filters else None
+        base = await self._bases.read(base_id)
+        limit = body.max_num_results or DEFAULT_RESULTS
+        threshold = None if body.ranking_options is None else body.ranking_options.score_threshold
+        min_score = base.body.min_score if threshold is None else threshold
+        wheres = [None] if filter_ is None else await self._documents(base_id, filter_)
+        queries = [BaseQuery(base, limit, min_score, where) for where in wheres]
+        hits = await self._hits(questions, queries)
+        found = sorted(hits.values(), key=lambda hit: (-hit.score, hit.id))[:limit]
+        return VectorStoreSearchPage(questions, await self._results(found))
+
+    async def _hits(self, questions: Sequence[str], queries: Sequence[BaseQuery]) -> Mapping[str, Hit]:
+        """The hits of all questions by id, each with its best score."""
+        deadline = asyncio.get_running_loop().time() + self._timeout_seconds
+        searches = (self._retriever.search(question, queries, deadline) for question in questions)
+        found: dict[str, Hit] = {}
+        for results in await asyncio.gather(*searches):
+            for result in results:
+                if result.failure is not None:
+                    raise result.failure
+                if result.error:
+                    timeout = result.error == "timeout"
+                    raise RetrievalFailed(f"The search {'did not complete in time' if timeout else 'failed'}")
+                for hit in result.hits:
+                    if hit.id not in found or hit.score > found[hit.id].score:
+                        found[hit.id] = hit
+        return found
+
+    async def _documents(self, base_id: str, filter_: Filter) -> list[Where | None]:
+        """Filters by the documents whose attributes match. Attributes may change without a new ingestion."""
+        query = (
+            sa.select(DocumentRow.id, VectorStoreFileRow.attributes)
+            .join(VectorStoreFileRow, VectorStoreFileRow.document_id == DocumentRow.id, isouter=True)
+            .where(DocumentRow.base_id == base_id, DocumentRow.current_revision.is_not(None))
+        )
+        async with self._database.reading() as session:
+            rows = [tuple(row) for row in await session.execute(query)]
+        ids = [id for id, attributes in rows if matches(filter_, attributes or {})]
+        if len(ids) == len(rows):
+            return [None]
+        starts = range(0, len(ids), MAX_IDS)
+        return [{DOCUMENT_KEY: {"$in": list(ids[start : start + MAX_IDS])}} for start in starts]
+
+    async def _results(self, hits: Sequence[Hit]) -> list[VectorStoreSearchResult]:
+        ids = {str(hit.metadata[DOCUMENT_KEY]) for hit in hits}
+        query = sa.select(VectorStoreFileRow).where(VectorStoreFileRow.document_id.in_(ids))
+        async with self._database.reading() as session:
+            links = {row.document_id: row for row in await session.scalars(query)}
+        results = []
+        for hit in hits:
+            document_id = str(hit.metadata[DOCUMENT_KEY])
+            link = links.get(document_id)
+            results.append(
+                VectorStoreSearchResult(
+                    file_id=document_id if link is None else link.file_id,
+                    filename=str(hit.metadata.get("document_name", "")) if link is None else link.filename,
+                    score=hit.score,
+                    attributes={} if link is None else link.attributes,
+                    content=[TextContent(hit.text)],
+                )
+            )
+        return results

@@ -1,0 +1,55 @@
+"""`VectorStoresApi`: the parts of OpenAI's Vector Stores and Files API, assembled."""
+
+from __future__ import annotations
+
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.knowledge.configurations import Configurations
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.knowledge.validate import Validator
+from ragstore_gateway.retrieval.retriever import KnowledgeRetriever
+from ragstore_gateway.settings import Settings
+from ragstore_gateway.vector_stores_api.batches import Batches
+from ragstore_gateway.vector_stores_api.files import Files
+from ragstore_gateway.vector_stores_api.search import StoreSearch
+from ragstore_gateway.vector_stores_api.store_files import StoreFiles
+from ragstore_gateway.vector_stores_api.stores import Stores
+
+
+class VectorStoresApi:
+    """OpenAI's Vector Stores and Files API.
+
+    Args:
+        settings: the settings.
+        database: the gateway's state.
+        bases: the knowledge bases.
+        validator: checks a knowledge base before it is stored.
+        ingestion: ingests documents.
+        retriever: searches knowledge bases.
+
+    Attributes:
+        bases: the knowledge bases.
+        files: the uploaded files.
+        stores: the knowledge bases as vector stores.
+        store_files: the files of vector stores.
+        batches: files that were attached with one call.
+        search: searches.
+        max_file_bytes: size of the largest file.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        bases: Configurations[KnowledgeBase],
+        validator: Validator[KnowledgeBase],
+        ingestion: Ingestion,
+        retriever: KnowledgeRetriever,
+    ) -> None:
+        self.bases = bases
+        self.files = Files(database)
+        self.stores = Stores(database, bases, validator)
+        self.store_files = StoreFiles(database, bases, ingestion, self.files)
+        self.batches = Batches(database, bases, ingestion, self.files, self.store_files)
+        self.search = StoreSearch(database, bases, retriever, settings.rag_timeout_seconds)
+        self.max_file_bytes = settings.max_document_bytes

@@ -1,0 +1,323 @@
+"""`StoreFiles`: the documents of a knowledge base as the files of a vector store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from ragstore.kit.errors import InvalidRequest
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.errors import FileNotFound
+from ragstore_gateway.ingestion.documents import AlsoStore, NewContent
+from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.ingestion.ingestions import CANCELLED, COMPLETED, FAILED, UNFINISHED
+from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
+from ragstore_gateway.ingestion.uploads import ACCEPTED
+from ragstore_gateway.knowledge.configurations import Configuration, Configurations
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.vector_stores_api.files import Files
+from ragstore_gateway.vector_stores_api.pages import PageQuery, Position
+from ragstore_gateway.vector_stores_api.schemas import (
+    AttributeValue,
+    LastError,
+    NewVectorStoreFile,
+    State,
+    StoredStrategy,
+    VectorStoreFileObject,
+)
+from ragstore_gateway.vector_stores_api.stores import check_strategy, state_of, strategy_of
+from ragstore_gateway.vector_stores_api.tables import VectorStoreFileRow
+
+INTERNAL: Final = "The file could not be ingested"
+MAX_ATTEMPTS: Final = 3
+"""How often a document's name is chosen while others take it."""
+
+STATES: Final[Mapping[State, tuple[str, ...]]] = {
+    "in_progress": UNFINISHED,
+    "completed": (COMPLETED,),
+    "failed": (FAILED,),
+    "cancelled": (CANCELLED,),
+}
+
+
+class UnsupportedFile(InvalidRequest):
+    """Files of this media type cannot be ingested."""
+
+    code = InvalidRequest.code
+
+
+class _NameUsed(Exception):
+    """The document of the chosen name is another file."""
+
+
+class StoreFiles:
+    """The files of vector stores. Their documents are named after them.
+
+    Args:
+        database: the database.
+        bases: the knowledge bases.
+        ingestion: ingests documents.
+        files: the uploaded files.
+    """
+
+    def __init__(
+        self, database: Database, bases: Configurations[KnowledgeBase], ingestion: Ingestion, files: Files
+    ) -> None:
+        self._database = database
+        self._bases = bases
+        self._ingestion = ingestion
+        self._files = files
+
+    async def attach(
+        self,
+        base: Configuration[KnowledgeBase],
+        new: NewVectorStoreFile,
+        also: AlsoStore | None = None,
+        path: str = "$.chunking_strategy",
+    ) -> None:
+        """Ingest a file into a knowledge base. A file that is in it already is ingested again.
+
+        Args:
+            base: the knowledge base.
+            new: the file.
+            also: writes in the same transaction.
+            path: JSON path of the chunking, for errors.
+
+        Raises:
+            FileNotFound: there is no such file.
+            InvalidRequest: the file cannot be ingested, or not with this chunking.
+            QueueFull: too many ingestions have not ended.
+        """
+        check_strategy(base.body, new.chunking_strategy, path)
+        file = await self._files.read(new.file_id, content=True)
+        if file.media_type not in ACCEPTED:
+            raise UnsupportedFile.at("$.file_id", "Files of this media type cannot be ingested")
+
+        async def link(session: AsyncSession, ingestion: IngestionRow) -> None:
+            known = await session.get(VectorStoreFileRow, ingestion.document_id)
+            if known is None and (ingestion.sequence > 1 or await _linked(session, base.id, file.id) is not None):
+                raise _NameUsed
+            if known is not None and known.file_id != file.id:
+                raise _NameUsed
+            row = VectorStoreFileRow(
+                document_id=ingestion.document_id,
+                base_id=base.id,
+                file_id=file.id,
+                filename=file.filename,
+                attributes=dict(new.attributes or {}),
+            )
+            await session.merge(row)
+            if also is not None:
+                await also(session, ingestion)
+
+        for attempt in range(MAX_ATTEMPTS):
+            name = await self._document_name(base.id, file.id) or _name(file.filename, file.id, unique=attempt > 0)
+            try:
+                await self._ingestion.ingest(
+                    base.id, NewContent(name, file.media_type, file.content, base.body.name), link
+                )
+            except _NameUsed:
+                continue
+            return
+        raise InvalidRequest.at("$.file_id", "Another document has the name of the file")
+
+    async def read(self, base_id: str, file_id: str) -> VectorStoreFileObject:
+        """A file of a vector store.
+
+        Args:
+            base_id: the vector store.
+            file_id: the file.
+
+        Raises:
+            ConfigurationNotFound: there is no such vector store.
+            FileNotFound: it has no such file.
+        """
+        base = await self._bases.read(base_id)
+        return _object(strategy_of(base.body), *await self._find(base_id, file_id))
+
+    async def page(
+        self, base_id: str, page: PageQuery, state: State | None
+    ) -> tuple[list[VectorStoreFileObject], bool]:
+        """A page of the files of a vector store.
+
+        Args:
+            base_id: the vector store.
+            page: the page.
+            state: the state of the files; None for all.
+
+        Returns:
+            The files, and whether there are more.
+
+        Raises:
+            ConfigurationNotFound: there is no such vector store.
+            FileNotFound: a cursor is none of its files.
+        """
+        base = await self._bases.read(base_id)
+        query = _select(base_id)
+        if state is not None:
+            chosen = IngestionRow.state.in_(STATES[state])
+            query = query.where(sa.or_(chosen, IngestionRow.id.is_(None)) if state == "completed" else chosen)
+        after, before = await self._position(base_id, page.after), await self._position(base_id, page.before)
+        query = page.apply(query, (DocumentRow.created_on, DocumentRow.id), after, before)
+        async with self._database.reading() as session:
+            rows = (await session.execute(query)).all()
+        strategy = strategy_of(base.body)
+        return page.cut([_object(strategy, document, ingestion, link) for document, ingestion, link in rows])
+
+    async def update(self, base_id: str, file_id: str, attributes: Mapping[str, AttributeValue]) -> None:
+        """Replace the attributes of a file. Searches use them from then on.
+
+        Args:
+            base_id: the vector store.
+            file_id: the file.
+            attributes: the attributes.
+
+        Raises:
+            ConfigurationNotFound: there is no such vector store.
+            FileNotFound: it has no such file.
+        """
+        await self._bases.read(base_id)
+        document, _, known = await self._find(base_id, file_id)
+        async with self._database.session() as session:
+            if await session.get(DocumentRow, document.id) is None:
+                raise _missing(base_id, file_id)
+            row = VectorStoreFileRow(
+                document_id=document.id,
+                base_id=base_id,
+                file_id=known.file_id if known else document.id,
+                filename=known.filename if known else document.name,
+                attributes=dict(attributes),
+            )
+            await session.merge(row)
+
+    async def delete(self, base_id: str, file_id: str) -> None:
+        """Remove a file from a vector store. The uploaded file stays.
+
+        Args:
+            base_id: the vector store.
+            file_id: the file.
+
+        Raises:
+            ConfigurationNotFound: there is no such vector store.
+            DocumentNotFound: it was removed meanwhile.
+            FileNotFound: it has no such file.
+        """
+        await self._bases.read(base_id)
+        document, _, _ = await self._find(base_id, file_id)
+        await self._ingestion.delete(base_id, document.name)
+
+    async def delete_everywhere(self, file_id: str) -> None:
+        """Remove a file from all vector stores.
+
+        Args:
+            file_id: the file.
+        """
+        query = (
+            sa.select(DocumentRow.base_id, DocumentRow.name)
+            .join(VectorStoreFileRow, VectorStoreFileRow.document_id == DocumentRow.id)
+            .where(VectorStoreFileRow.file_id == file_id)
+        )
+        async with self._database.reading() as session:
+            found = [tuple(row) for row in await session.execute(query)]
+        for base_id, name in found:
+            await self._ingestion.delete(base_id, name)
+
+    async def text(self, base_id: str, file_id: str) -> str:
+        """The extracted text of a file.
+
+        Args:
+            base_id: the vector store.
+            file_id: the file.
+
+        Raises:
+            ConfigurationNotFound: there is no such vector store.
+            DocumentNotFound: its first ingestion has not completed.
+            FileNotFound: the vector store has no such file.
+        """
+        await self._bases.read(base_id)
+        document, _, _ = await self._find(base_id, file_id)
+        return (await self._ingestion.documents.text(base_id, document.name)).text
+
+    async def _find(
+        self, base_id: str, file_id: str
+    ) -> tuple[DocumentRow, IngestionRow | None, VectorStoreFileRow | None]:
+        own = sa.and_(VectorStoreFileRow.document_id.is_(None), DocumentRow.id == file_id)
+        query = _select(base_id).where(sa.or_(VectorStoreFileRow.file_id == file_id, own))
+        async with self._database.reading() as session:
+            found = None if "\0" in file_id else (await session.execute(query)).first()
+        if found is None:
+            raise _missing(base_id, file_id)
+        document, ingestion, link = found
+        return document, ingestion, link
+
+    async def _position(self, base_id: str, file_id: str) -> Position | None:
+        if not file_id:
+            return None
+        document, _, _ = await self._find(base_id, file_id)
+        return document.created_on, document.id
+
+    async def _document_name(self, base_id: str, file_id: str) -> str | None:
+        """The name of the document of a file that is in the vector store already."""
+        async with self._database.reading() as session:
+            return await _linked(session, base_id, file_id)
+
+
+async def _linked(session: AsyncSession, base_id: str, file_id: str) -> str | None:
+    query = (
+        sa.select(DocumentRow.name)
+        .join(VectorStoreFileRow, VectorStoreFileRow.document_id == DocumentRow.id)
+        .where(VectorStoreFileRow.base_id == base_id, VectorStoreFileRow.file_id == file_id)
+    )
+    return await session.scalar(query)
+
+
+def failure_of(message: str, chunks: int) -> LastError:
+    """The error of a file whose ingestion failed.
+
+    Args:
+        message: why it failed.
+        chunks: number of its chunks, as far as it was known: without any, the file has no usable text.
+    """
+    return LastError("server_error" if chunks else "invalid_file", message or INTERNAL)
+
+
+def _select(base_id: str) -> sa.Select[DocumentRow, IngestionRow, VectorStoreFileRow]:
+    """The documents of a base, each with its last ingestion and its link to a file, if it has them."""
+    return (
+        sa.select(DocumentRow, IngestionRow, VectorStoreFileRow)
+        .join(IngestionRow, IngestionRow.id == DocumentRow.last_ingestion, isouter=True)
+        .join(VectorStoreFileRow, VectorStoreFileRow.document_id == DocumentRow.id, isouter=True)
+        .where(DocumentRow.base_id == base_id)
+    )
+
+
+def _object(
+    strategy: StoredStrategy, document: DocumentRow, ingestion: IngestionRow | None, link: VectorStoreFileRow | None
+) -> VectorStoreFileObject:
+    state = state_of(None if ingestion is None else ingestion.state)
+    return VectorStoreFileObject(
+        id=document.id if link is None else link.file_id,
+        created_at=int(document.created_on.timestamp()),
+        usage_bytes=document.bytes,
+        vector_store_id=document.base_id,
+        status=state,
+        last_error=failure_of(ingestion.message, ingestion.chunks) if ingestion and state == "failed" else None,
+        chunking_strategy=strategy,
+        attributes={} if link is None else link.attributes,
+    )
+
+
+def _name(filename: str, file_id: str, *, unique: bool) -> str:
+    """The name of a file's document: that of the file, with its id if another document has it."""
+    if not unique:
+        return filename
+    path = PurePosixPath(filename)
+    return f"{path.stem} ({file_id}){path.suffix}"
+
+
+def _missing(base_id: str, file_id: str) -> FileNotFound:
+    return FileNotFound(f"The vector store {base_id} has no file {file_id[:64]!r}")

@@ -1,0 +1,153 @@
+"""The routes of vector stores."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from litestar import Request, delete, get, post
+from litestar.types import ControllerRouterHandler
+
+from ragstore.kit.openapi import ERRORS
+from ragstore_gateway.errors import NameTaken, QueueFull, VersionConflict
+from ragstore_gateway.keys import ADMIN, READER
+from ragstore_gateway.vector_stores_api.operations import (
+    FILE_ERRORS,
+    SEARCH_ERRORS,
+    STORE_ERRORS,
+    Api,
+    StoreId,
+    body_of,
+    caller,
+    read_body,
+)
+from ragstore_gateway.vector_stores_api.pages import (
+    AfterParameter,
+    BeforeParameter,
+    LimitParameter,
+    OrderParameter,
+    PageQuery,
+    ends,
+)
+from ragstore_gateway.vector_stores_api.schemas import (
+    NewFileBatch,
+    NewVectorStore,
+    VectorStoreDeleted,
+    VectorStoreList,
+    VectorStoreObject,
+    VectorStoreSearch,
+    VectorStoreSearchPage,
+    VectorStoreUpdate,
+)
+
+PATH: Final = "/v1/vector_stores"
+TAGS: Final = ["vector stores"]
+
+_new: Final = msgspec.json.Decoder(NewVectorStore)
+_update: Final = msgspec.json.Decoder(VectorStoreUpdate)
+_search: Final = msgspec.json.Decoder(VectorStoreSearch)
+
+
+@post(
+    PATH,
+    status_code=200,
+    opt={**ADMIN, ERRORS: (*FILE_ERRORS, NameTaken, QueueFull), **body_of(NewVectorStore)},
+    operation_id="createVectorStore",
+    summary="Create a vector store",
+    tags=TAGS,
+)
+async def create_vector_store(request: Request[Any, Any, Any], vector_stores_api: Api) -> VectorStoreObject:
+    """Create a knowledge base, and attach files to it."""
+    body = await read_body(request, _new)
+    await vector_stores_api.files.check_all(body.file_ids or [])
+    stored = await vector_stores_api.stores.create(body, caller(request))
+    if body.file_ids:
+        await vector_stores_api.batches.create(stored.id, NewFileBatch(file_ids=body.file_ids))
+    return await vector_stores_api.stores.read(stored.id)
+
+
+@get(
+    PATH,
+    opt={**READER, ERRORS: STORE_ERRORS},
+    operation_id="listVectorStores",
+    summary="List vector stores",
+    tags=TAGS,
+)
+async def list_vector_stores(
+    vector_stores_api: Api,
+    limit: LimitParameter = 20,
+    order: OrderParameter = "desc",
+    after: AfterParameter = "",
+    before: BeforeParameter = "",
+) -> VectorStoreList:
+    """A page of the knowledge bases, as vector stores."""
+    found, has_more = await vector_stores_api.stores.page(PageQuery(limit, order, after, before))
+    return VectorStoreList(found, *ends(found), has_more)
+
+
+@get(
+    f"{PATH}/{{store_id:str}}",
+    opt={**READER, ERRORS: STORE_ERRORS},
+    operation_id="getVectorStore",
+    summary="Read a vector store",
+    tags=TAGS,
+)
+async def get_vector_store(store_id: StoreId, vector_stores_api: Api) -> VectorStoreObject:
+    """A knowledge base, as a vector store."""
+    return await vector_stores_api.stores.read(store_id)
+
+
+@post(
+    f"{PATH}/{{store_id:str}}",
+    status_code=200,
+    opt={**ADMIN, ERRORS: (*STORE_ERRORS, NameTaken, VersionConflict), **body_of(VectorStoreUpdate)},
+    operation_id="updateVectorStore",
+    summary="Change a vector store",
+    tags=TAGS,
+)
+async def update_vector_store(
+    request: Request[Any, Any, Any], store_id: StoreId, vector_stores_api: Api
+) -> VectorStoreObject:
+    """Change the name or the metadata. A new name is a new version of the knowledge base."""
+    await vector_stores_api.stores.update(store_id, await read_body(request, _update), caller(request))
+    return await vector_stores_api.stores.read(store_id)
+
+
+@delete(
+    f"{PATH}/{{store_id:str}}",
+    status_code=200,
+    opt={**ADMIN, ERRORS: (*STORE_ERRORS, VersionConflict)},
+    operation_id="deleteVectorStore",
+    summary="Delete a vector store",
+    tags=TAGS,
+)
+async def delete_vector_store(store_id: StoreId, vector_stores_api: Api) -> VectorStoreDeleted:
+    """Delete a knowledge base for good: all versions, documents and vectors. Uploaded files stay."""
+    await vector_stores_api.bases.delete(store_id, permanent=True)
+    return VectorStoreDeleted(store_id)
+
+
+@post(
+    f"{PATH}/{{store_id:str}}/search",
+    status_code=200,
+    opt={**READER, ERRORS: SEARCH_ERRORS, **body_of(VectorStoreSearch)},
+    operation_id="searchVectorStore",
+    summary="Search a vector store",
+    tags=TAGS,
+)
+async def search_vector_store(
+    request: Request[Any, Any, Any], store_id: StoreId, vector_stores_api: Api
+) -> VectorStoreSearchPage:
+    """Find the passages that are nearest to a question, best first. `score` is their relevance, (1 + cosine) / 2."""
+    return await vector_stores_api.search.search(store_id, await read_body(request, _search))
+
+
+ROUTES: Final[list[ControllerRouterHandler]] = [
+    create_vector_store,
+    list_vector_stores,
+    get_vector_store,
+    update_vector_store,
+    delete_vector_store,
+    search_vector_store,
+]
+"""The routes of vector stores."""

@@ -1,0 +1,294 @@
+"""`Stores`: the knowledge bases as vector stores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+import sqlalchemy as sa
+
+from ragstore.kit.errors import InvalidRequest
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.errors import ConfigurationNotFound
+from ragstore_gateway.ingestion.ingestions import CANCELLED, FAILED, UNFINISHED
+from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
+from ragstore_gateway.knowledge.configurations import Configuration, Configurations
+from ragstore_gateway.knowledge.decode import decode_configuration
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.knowledge.tables import ConfigurationRow, ConfigurationVersionRow
+from ragstore_gateway.knowledge.validate import Validator
+from ragstore_gateway.vector_stores_api.pages import PageQuery, Position
+from ragstore_gateway.vector_stores_api.schemas import (
+    FileCounts,
+    NewVectorStore,
+    OtherStrategy,
+    RequestedStrategy,
+    State,
+    StaticChunking,
+    StaticStrategy,
+    StoredStrategy,
+    VectorStoreObject,
+    VectorStoreUpdate,
+)
+from ragstore_gateway.vector_stores_api.tables import VectorStoreRow
+
+KIND: Final = "rags"
+NO_EXPIRY: Final = "Vector stores do not expire here"
+
+
+@dataclass
+class _Usage:
+    """What a store contains."""
+
+    counts: dict[State, int] = field(default_factory=dict)
+    bytes: int = 0
+
+    @property
+    def file_counts(self) -> FileCounts:
+        """The numbers of files."""
+        return counts_of(self.counts)
+
+
+class Stores:
+    """The knowledge bases as vector stores.
+
+    Args:
+        database: the database.
+        bases: the knowledge bases.
+        validator: checks a knowledge base before it is stored.
+    """
+
+    def __init__(
+        self, database: Database, bases: Configurations[KnowledgeBase], validator: Validator[KnowledgeBase]
+    ) -> None:
+        self._database = database
+        self._bases = bases
+        self._validator = validator
+
+    async def create(self, body: NewVectorStore, created_by: str) -> Configuration[KnowledgeBase]:
+        """Create a knowledge base.
+
+        Args:
+            body: the vector store.
+            created_by: name of the key that creates it.
+
+        Returns:
+            The knowledge base.
+
+        Raises:
+            InvalidRequest: the vector store is not possible.
+            NameTaken: another one has the name.
+        """
+        if body.expires_after is not None:
+            raise InvalidRequest.at("$.expires_after", NO_EXPIRY)
+        base = decode_configuration(KnowledgeBase, msgspec.json.encode(_fields(body)))
+        await self._validator.validate(base)
+        stored = await self._bases.create(base, created_by)
+        if body.metadata:
+            async with self._database.session() as session:
+                session.add(VectorStoreRow(base_id=stored.id, pairs=dict(body.metadata)))
+        return stored
+
+    async def update(self, base_id: str, body: VectorStoreUpdate, changed_by: str) -> None:
+        """Change the name or the pairs of a vector store.
+
+        Args:
+            base_id: its id.
+            body: the changes.
+            changed_by: name of the key that changes it.
+
+        Raises:
+            ConfigurationNotFound: there is none.
+            InvalidRequest: a change is not possible.
+            NameTaken: another one has the name.
+            VersionConflict: another change was made meanwhile.
+        """
+        if body.expires_after is not None:
+            raise InvalidRequest.at("$.expires_after", NO_EXPIRY)
+        found = await self._bases.read(base_id)
+        if body.name is not None and body.name != found.body.name:
+            fields = {**msgspec.to_builtins(found.body), "name": body.name}
+            base = decode_configuration(KnowledgeBase, msgspec.json.encode(fields))
+            await self._bases.update(base_id, found.version, base, changed_by)
+        if body.metadata is not None:
+            async with self._database.session() as session:
+                await session.merge(VectorStoreRow(base_id=base_id, pairs=dict(body.metadata)))
+
+    async def read(self, base_id: str) -> VectorStoreObject:
+        """A vector store.
+
+        Args:
+            base_id: its id.
+
+        Raises:
+            ConfigurationNotFound: there is none.
+        """
+        await self._bases.read(base_id)
+        found = await self._objects(_select().where(ConfigurationRow.id == base_id))
+        if not found:
+            raise ConfigurationNotFound(f"There is no knowledge base {base_id}")
+        return found[0]
+
+    async def page(self, page: PageQuery) -> tuple[list[VectorStoreObject], bool]:
+        """A page of the vector stores.
+
+        Args:
+            page: the page.
+
+        Returns:
+            The vector stores, and whether there are more.
+
+        Raises:
+            ConfigurationNotFound: a cursor is no vector store.
+        """
+        after, before = await self._position(page.after), await self._position(page.before)
+        query = page.apply(_select(), (ConfigurationRow.created_on, ConfigurationRow.id), after, before)
+        return page.cut(await self._objects(query))
+
+    async def _position(self, base_id: str) -> Position | None:
+        if not base_id:
+            return None
+        found = await self._bases.read(base_id)
+        return found.created_on, found.id
+
+    async def _objects(
+        self, query: sa.Select[ConfigurationRow, dict[str, Any], dict[str, Any]]
+    ) -> list[VectorStoreObject]:
+        async with self._database.reading() as session:
+            rows = [tuple(row) for row in await session.execute(query)]
+        usage = await self._usage([row[0].id for row in rows])
+        return [_object(row, version, pairs, usage.get(row.id, _Usage())) for row, version, pairs in rows]
+
+    async def _usage(self, base_ids: Sequence[str]) -> Mapping[str, _Usage]:
+        query = (
+            sa.select(DocumentRow.base_id, IngestionRow.state, sa.func.count(), sa.func.sum(DocumentRow.bytes))
+            .join(IngestionRow, IngestionRow.id == DocumentRow.last_ingestion, isouter=True)
+            .where(DocumentRow.base_id.in_(base_ids))
+            .group_by(DocumentRow.base_id, IngestionRow.state)
+        )
+        found: dict[str, _Usage] = {}
+        async with self._database.reading() as session:
+            for base_id, state, count, size in await session.execute(query):
+                usage = found.setdefault(base_id, _Usage())
+                name = state_of(state)
+                usage.counts[name] = usage.counts.get(name, 0) + count
+                usage.bytes += int(size or 0)
+        return found
+
+
+def state_of(state: str | None) -> State:
+    """The state of a file.
+
+    Args:
+        state: the state of its last ingestion; None if that is not known any more.
+    """
+    if state in UNFINISHED:
+        return "in_progress"
+    if state == FAILED:
+        return "failed"
+    return "cancelled" if state == CANCELLED else "completed"
+
+
+def counts_of(counts: Mapping[State, int]) -> FileCounts:
+    """Numbers of files.
+
+    Args:
+        counts: the numbers by state.
+    """
+    numbers = {str(state): count for state, count in counts.items()}
+    return FileCounts(**numbers, total=sum(numbers.values()))
+
+
+def strategy_of(base: KnowledgeBase) -> StoredStrategy:
+    """The chunking of a knowledge base.
+
+    Args:
+        base: the knowledge base.
+    """
+    if base.chunk_unit != "tokens" or not 100 <= base.chunk_size <= 4096 or 2 * base.chunk_overlap > base.chunk_size:
+        return OtherStrategy()
+    return StaticStrategy(StaticChunking(base.chunk_size, base.chunk_overlap))
+
+
+def check_strategy(base: KnowledgeBase, requested: RequestedStrategy | None, path: str) -> None:
+    """Check that a file may be split as requested: all files of a vector store are split in the same way.
+
+    Args:
+        base: the knowledge base.
+        requested: the chunking.
+        path: its JSON path, for the error.
+
+    Raises:
+        InvalidRequest: it is another one than the vector store's.
+    """
+    if isinstance(requested, StaticStrategy) and requested != strategy_of(base):
+        raise InvalidRequest.at(path, "All files of a vector store have its own chunking_strategy; create another one")
+
+
+def _fields(body: NewVectorStore) -> dict[str, Any]:
+    """The fields of a knowledge base."""
+    fields: dict[str, Any] = {
+        "name": body.name or f"vector-store-{uuid4().hex[:12]}",
+        "description": body.description,
+        # OpenAI's searches have no minimum by default.
+        "minScore": 0.0 if body.min_score is None else body.min_score,
+        "embeddingProvider": body.embedding_provider,
+        "embeddingParameters": body.embedding_parameters,
+        "storeType": body.store_type,
+        "storeParameters": body.store_parameters,
+        "chunkStrategy": body.chunk_strategy,
+        "chunkSize": body.chunk_size,
+        "chunkOverlap": body.chunk_overlap,
+        "chunkUnit": body.chunk_unit,
+    }
+    if isinstance(body.chunking_strategy, StaticStrategy):
+        static = body.chunking_strategy.static
+        if 2 * static.chunk_overlap_tokens > static.max_chunk_size_tokens:
+            path = "$.chunking_strategy.static.chunk_overlap_tokens"
+            raise InvalidRequest.at(path, "Must be at most half of max_chunk_size_tokens")
+        if not (body.chunk_size is None and body.chunk_overlap is None and body.chunk_unit is None):
+            raise InvalidRequest.at("$.chunking_strategy", "chunk_size, chunk_overlap and chunk_unit say the same")
+        fields |= {
+            "chunkUnit": "tokens",
+            "chunkSize": static.max_chunk_size_tokens,
+            "chunkOverlap": static.chunk_overlap_tokens,
+        }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _select() -> sa.Select[ConfigurationRow, dict[str, Any], dict[str, Any]]:
+    """Knowledge bases that are not deleted, each with its current version and its pairs."""
+    return (
+        sa.select(ConfigurationRow, ConfigurationVersionRow.body, VectorStoreRow.pairs)
+        .join(
+            ConfigurationVersionRow,
+            (ConfigurationVersionRow.configuration_id == ConfigurationRow.id)
+            & (ConfigurationVersionRow.version == ConfigurationRow.current_version),
+        )
+        .join(VectorStoreRow, VectorStoreRow.base_id == ConfigurationRow.id, isouter=True)
+        .where(ConfigurationRow.kind == KIND, ConfigurationRow.deleted.is_(False))
+    )
+
+
+def _object(
+    row: ConfigurationRow, body: Mapping[str, Any], pairs: Mapping[str, str] | None, usage: _Usage
+) -> VectorStoreObject:
+    return VectorStoreObject(
+        id=row.id,
+        created_at=_seconds(row.created_on),
+        name=row.name,
+        description=str(body.get("description", "")),
+        usage_bytes=usage.bytes,
+        file_counts=usage.file_counts,
+        status="in_progress" if usage.counts.get("in_progress") else "completed",
+        last_active_at=_seconds(row.modified_on),
+        metadata=dict(pairs or {}),
+    )
+
+
+def _seconds(time: datetime) -> int:
+    return int(time.timestamp())

@@ -1,0 +1,88 @@
+"""The tables of files, and of what vector stores have beyond knowledge bases."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint
+from sqlalchemy.orm import Mapped, deferred, mapped_column
+
+from ragstore_gateway.database.base import ID_LENGTH, Base, DateTimeUTC
+
+FILE_ID_LENGTH = 64
+NAME_LENGTH = 512
+
+
+class FileRow(Base):
+    """An uploaded file. It need not be in a vector store."""
+
+    __tablename__ = "file"
+    __table_args__ = (Index("ix_file_created", "created_on", "id"),)
+
+    id: Mapped[str] = mapped_column(String(FILE_ID_LENGTH), primary_key=True)
+    filename: Mapped[str] = mapped_column(String(NAME_LENGTH))
+    purpose: Mapped[str] = mapped_column(String(32))
+    media_type: Mapped[str] = mapped_column(String(255))
+    size: Mapped[int] = mapped_column("bytes", BigInteger)
+    created_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
+    content: Mapped[bytes] = deferred(mapped_column(LargeBinary))
+
+
+class VectorStoreRow(Base):
+    """Pairs of a caller's own for a vector store."""
+
+    __tablename__ = "vector_store"
+
+    base_id: Mapped[str] = mapped_column(
+        String(ID_LENGTH), ForeignKey("configuration.id", ondelete="CASCADE"), primary_key=True
+    )
+    pairs: Mapped[dict[str, Any]]
+
+
+class VectorStoreFileRow(Base):
+    """A document of a knowledge base that is a file in a vector store, or has attributes."""
+
+    __tablename__ = "vector_store_file"
+    __table_args__ = (
+        UniqueConstraint("base_id", "file_id", name="uq_vector_store_file"),
+        Index("ix_vector_store_file_file", "file_id"),
+    )
+
+    document_id: Mapped[str] = mapped_column(
+        String(ID_LENGTH), ForeignKey("document.id", ondelete="CASCADE"), primary_key=True
+    )
+    base_id: Mapped[str] = mapped_column(String(ID_LENGTH))
+    file_id: Mapped[str] = mapped_column(String(FILE_ID_LENGTH))
+    """Id of the uploaded file; that of the document if it was ingested without one."""
+    filename: Mapped[str] = mapped_column(String(NAME_LENGTH))
+    attributes: Mapped[dict[str, Any]]
+
+
+class FileBatchRow(Base):
+    """Files that were attached to a vector store with one call."""
+
+    __tablename__ = "file_batch"
+
+    id: Mapped[str] = mapped_column(String(FILE_ID_LENGTH), primary_key=True)
+    base_id: Mapped[str] = mapped_column(
+        String(ID_LENGTH), ForeignKey("configuration.id", ondelete="CASCADE"), index=True
+    )
+    created_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
+
+
+class FileBatchFileRow(Base):
+    """A file of a batch."""
+
+    __tablename__ = "file_batch_file"
+
+    batch_id: Mapped[str] = mapped_column(
+        String(FILE_ID_LENGTH), ForeignKey("file_batch.id", ondelete="CASCADE"), primary_key=True
+    )
+    file_id: Mapped[str] = mapped_column(String(FILE_ID_LENGTH), primary_key=True)
+    ingestion_id: Mapped[str | None] = mapped_column(String(ID_LENGTH))
+    """Its ingestion; None if it was not accepted."""
+    created_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
+    bytes: Mapped[int] = mapped_column(BigInteger)
+    error: Mapped[str] = mapped_column(Text)
+    """Why it was not accepted; empty otherwise."""
