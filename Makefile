@@ -148,6 +148,10 @@ $(LITELLM_VENV)/litellm.stamp: requirements/litellm.txt | $(BIN)/python
 litellm: $(VENV)/dev.stamp $(LITELLM_VENV)/litellm.stamp ## test the gateway in front of a real LiteLLM proxy (576 MB, in an environment of its own)
 	LITELLM=$(LITELLM_VENV)/bin/litellm $(BIN)/pytest tests/gateway/litellm_upstream.py
 
+.PHONY: kills
+kills: $(VENV)/dev.stamp ## kill the gateway during ingestion, again and again: make kills KILLS="--database postgresql --kills 30"
+	$(BIN)/python -m tests.soak.kills $(KILLS)
+
 .PHONY: soak-gateway
 soak-gateway: $(VENV)/dev.stamp ## run a mixed load with faults on the gateway's chat: make soak-gateway SOAK="--minutes 10"
 	$(BIN)/python -m tests.soak.gateway $(SOAK)

@@ -36,6 +36,8 @@ PROCESS_FIXTURES = frozenset(
         "web_gateway",
         "postgres",
         "database_url",
+        "ingesting",
+        "assistant_gateway",
         "replicas",
         "stoppable",
         "embedderless",

@@ -14,6 +14,7 @@ from ragstore_gateway import __version__, settings
 from ragstore_gateway.ask import ask
 from ragstore_gateway.conversations.commands import audit_commands
 from ragstore_gateway.ingest import ingest
+from ragstore_gateway.kb.commands import kb
 from ragstore_gateway.keys import GATEWAY_KEYS
 from ragstore_gateway.settings import Settings
 
@@ -80,5 +81,6 @@ def print_openapi() -> None:
 
 main.add_command(ingest)
 main.add_command(ask)
+main.add_command(kb)
 main.add_command(audit_commands(loaded_settings))
 main.add_command(key_commands(GATEWAY_KEYS, "RAGSTORE_GATEWAY_KEYS_FILE", lambda: loaded_settings().keys_file))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
 import click
 import msgspec
@@ -18,23 +20,35 @@ from ragstore.kit.settings import SettingsError
 from ragstore_client import AsyncClient, RagstoreError
 from ragstore_gateway.embeddings.embedder import Vectors
 from ragstore_gateway.extraction.extractor import Extractor
-from ragstore_gateway.ingestion.index import EmptyText, Indexer, OtherModel, Text, windows
-from ragstore_gateway.ingestion.read import Unreadable, found, read
-from ragstore_gateway.remote import GatewayFailed, RemoteGateway
+from ragstore_gateway.gateway_connection import GatewayFailed
+from ragstore_gateway.ingestion.index import EmptyText, Indexer, OtherModel
+from ragstore_gateway.ingestion.progress import Progress
+from ragstore_gateway.ingestion.read import DocumentReader, Unreadable, found
+from ragstore_gateway.kb.remote_base import RemoteKnowledgeBase
+from ragstore_gateway.remote import RemoteGateway
 from ragstore_gateway.settings import URL_VARIABLE, Settings, load
 from ragstore_gateway.splitting.chunk import WINDOW
+from ragstore_gateway.splitting.windows import windows
 
 FAILED: Final = 1
+
+CONCURRENCY: Final = 4
+"""Documents in progress: while one is embedded, others are read and stored."""
+
+T = TypeVar("T")
+
+Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[Vectors]]
 
 
 class Line(msgspec.Struct, omit_defaults=True):
     """One line of `--json`.
 
     Attributes:
-        name: the file.
+        name: the file, or the URL.
         ok: whether it was ingested.
         chunks: number of its chunks.
         removed: number of chunks of an earlier version that were removed.
+        unchanged: whether it was ingested before, so that nothing was embedded.
         error: why it was not ingested.
     """
 
@@ -42,6 +56,7 @@ class Line(msgspec.Struct, omit_defaults=True):
     ok: bool
     chunks: int = 0
     removed: int = 0
+    unchanged: bool = False
     error: str = ""
 
 
@@ -50,6 +65,7 @@ class Options:
     """The options of `ingest`."""
 
     collection: str
+    kb: str
     chunk_size: int
     overlap: int
     source: str
@@ -58,61 +74,93 @@ class Options:
 
 
 @click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
+@click.argument("sources", nargs=-1, required=True, metavar="URL|FILE|FOLDER|-...")
 @click.option("--collection", default="memory", show_default=True, help="Collection to store the chunks in.")
+@click.option("--kb", default="", help="Knowledge base to ingest in, which chunks by itself; needs a running gateway.")
 @click.option("--chunk-size", type=click.IntRange(1), default=WINDOW.size, show_default=True, help="In characters.")
 @click.option("--overlap", type=click.IntRange(0), default=WINDOW.overlap, show_default=True, help="In characters.")
 @click.option("--recursive", is_flag=True, help="Descend into the folders of a folder.")
-@click.option("--source", default="", help="Stored with each chunk; the name of the file by default.")
+@click.option("--source", default="", help="Stored with each chunk; by default the name of the file, or the URL.")
 @click.option("--dry-run", is_flag=True, help="Show the number of chunks, and store nothing.")
 @click.option("--url", default="", help=f"A running gateway; {URL_VARIABLE} by default, and this process without both.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per file.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per document.")
 def ingest(sources: tuple[str, ...], recursive: bool, as_json: bool, **options: object) -> None:
-    """Split, embed and store the texts of documents. Ingesting a file again replaces its chunks.
+    """Split, embed and store the texts of documents. Ingesting one again replaces its chunks.
+
+    A document that has not changed is not embedded again, so that an interrupted run is continued by the same command.
 
     Files are text, Markdown, HTML, PDF or CSV, and with the extra 'office' also DOCX, XLSX or PPTX.
 
-    Exit code 1 if a file failed; the others are stored.
+    Exit code 1 if a document failed; the others are stored.
     """
     chosen = msgspec.convert(options, Options)
     if chosen.overlap >= chosen.chunk_size:
         raise click.UsageError("--overlap must be less than --chunk-size")
-    names = list(found(list(sources), recursive=recursive))
+    if chosen.kb and not (chosen.url or os.environ.get(URL_VARIABLE)):
+        raise click.UsageError("--kb needs a running gateway: --url")
+    names = list(dict.fromkeys(found(list(sources), recursive=recursive)))
     if not names:
         raise click.UsageError("there is no document in the folders")
-    failed = asyncio.run(_ingest(names, chosen, as_json))
+    try:
+        failed = asyncio.run(_ingest(names, chosen, as_json))
+    except KeyboardInterrupt:
+        raise click.ClickException("interrupted; the same command continues") from None
     if failed:
         raise click.exceptions.Exit(FAILED)
 
 
 async def _ingest(names: list[str], options: Options, as_json: bool) -> int:
-    """Ingest files one after the other.
+    """Ingest documents, a few at a time. The lines are in the order of the names.
 
     Returns:
-        The number of files that failed.
+        The number of documents that failed.
     """
     failed = 0
+    progress = Progress(len(names), sys.stderr.isatty() and not as_json)
     try:
         settings = load()
-        extractor = Extractor.from_settings(settings)
-        async with extractor.running(), _indexer(options, settings) as indexer:
-            for name in names:
-                reading = read(name, options.source, extractor, settings.max_document_bytes)
-                line = await _ingest_one(indexer, name, reading, options)
+        async with _parts(options, settings) as parts:
+            async for line in in_order(names, lambda name: _ingest_one(parts, name, options), CONCURRENCY):
                 failed += not line.ok
+                progress.clear()
                 click.echo(msgspec.json.encode(line).decode() if as_json else _described(line))
+                progress.advance()
     except (GatewayFailed, OtherModel, RagstoreError, ServiceError, SettingsError) as error:
+        progress.clear()
         raise click.ClickException(getattr(error, "detail", "") or str(error)) from None
+    progress.clear()
     return failed
 
 
-async def _ingest_one(indexer: Indexer | None, name: str, reading: Awaitable[Text], options: Options) -> Line:
+async def in_order(names: Sequence[str], work: Callable[[str], Awaitable[T]], concurrency: int) -> AsyncIterator[T]:
+    """The results of work on names, in their order. If one fails, the others are cancelled.
+
+    Args:
+        names: the names.
+        work: the work on one.
+        concurrency: maximum number of names in progress.
+    """
+    running: deque[asyncio.Future[T]] = deque()
     try:
-        text = await reading
-        if indexer is None:
+        for name in names:
+            running.append(asyncio.ensure_future(work(name)))
+            if len(running) >= concurrency:
+                yield await running.popleft()
+        while running:
+            yield await running.popleft()
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _ingest_one(parts: _Parts, name: str, options: Options) -> Line:
+    try:
+        text = await parts.reader.read(name)
+        if parts.indexer is None:
             return Line(name, True, len(windows(text.text, options.chunk_size, options.overlap)))
-        indexed = await indexer.index(text)
-        return Line(name, True, indexed.chunks, indexed.removed)
+        indexed = await parts.indexer.index(text)
+        return Line(name, True, indexed.chunks, indexed.removed, indexed.unchanged)
     except (EmptyText, Unreadable) as error:
         return Line(name, False, error=str(error))
 
@@ -120,47 +168,71 @@ async def _ingest_one(indexer: Indexer | None, name: str, reading: Awaitable[Tex
 def _described(line: Line) -> str:
     if not line.ok:
         return f"{line.name}: failed: {line.error}"
+    if line.unchanged:
+        return f"{line.name}: {line.chunks} chunks, unchanged"
     removed = f", {line.removed} old chunks removed" if line.removed else ""
     return f"{line.name}: {line.chunks} chunks{removed}"
 
 
-@asynccontextmanager
-async def _indexer(options: Options, settings: Settings) -> AsyncIterator[Indexer | None]:
-    """The indexer of a running gateway, or of this process; None for a dry run."""
-    if options.dry_run:
-        yield None
-        return
-    url = options.url or os.environ.get(URL_VARIABLE, "")
-    async with _remote(url) if url else _in_process(settings) as parts:
-        indexer = Indexer(
-            parts.store,
-            options.collection,
-            parts.embed,
-            parts.model,
-            chunk_size=options.chunk_size,
-            overlap=options.overlap,
-        )
-        await indexer.open()
-        yield indexer
-
-
 @dataclass(frozen=True)
 class _Parts:
-    """The store and the embedder of an indexer."""
+    """The reader of documents, and the indexer; there is none for a dry run."""
 
-    store: AsyncClient
-    embed: Callable[[Sequence[str]], Awaitable[Vectors]]
-    model: str
-
-
-@asynccontextmanager
-async def _remote(url: str) -> AsyncIterator[_Parts]:
-    async with RemoteGateway(url) as gateway:
-        yield _Parts(gateway.store, lambda texts: gateway.embed(texts, "document"), await gateway.model())
+    reader: DocumentReader
+    indexer: Indexer | RemoteKnowledgeBase | None
 
 
 @asynccontextmanager
-async def _in_process(settings: Settings) -> AsyncIterator[_Parts]:
+async def _parts(options: Options, settings: Settings) -> AsyncIterator[_Parts]:
+    """The parts of a running gateway, or of this process."""
+    url = options.url or os.environ.get(URL_VARIABLE, "")
+    async with AsyncExitStack() as stack:
+        extractor = Extractor.from_settings(settings)
+        await stack.enter_async_context(extractor.running())
+        remote = await stack.enter_async_context(RemoteGateway(url)) if url else None
+        if remote is not None:
+            read_page = _read_by(remote)
+        else:
+            # Only now: a running gateway fetches by itself.
+            from ragstore_gateway.web.fetching.fetcher import Fetcher
+            from ragstore_gateway.web.pages import PageReader
+            from ragstore_gateway.web.web import fetch_rules
+
+            fetcher = await stack.enter_async_context(Fetcher(fetch_rules(settings)).running())
+            read_page = PageReader(fetcher, extractor, settings.extraction_timeout_seconds).text
+        reader = DocumentReader(extractor, settings.max_document_bytes, read_page, options.source)
+        if options.dry_run:
+            yield _Parts(reader, None)
+        elif remote is not None and options.kb:
+            base = RemoteKnowledgeBase(remote.connection, options.kb)
+            await base.open()
+            yield _Parts(reader, base)
+        else:
+            async with _remote(remote) if remote else _in_process(settings) as (store, embed, model):
+                indexer = Indexer(
+                    store, options.collection, embed, model, chunk_size=options.chunk_size, overlap=options.overlap
+                )
+                await indexer.open()
+                yield _Parts(reader, indexer)
+
+
+def _read_by(gateway: RemoteGateway) -> Callable[[str], Awaitable[str]]:
+    async def read(url: str) -> str:
+        page = await gateway.extract(url)
+        if not page.ok:
+            raise Unreadable(page.error)
+        return page.text
+
+    return read
+
+
+@asynccontextmanager
+async def _remote(gateway: RemoteGateway) -> AsyncIterator[tuple[AsyncClient, Embed, str]]:
+    yield gateway.store, lambda texts: gateway.embed(texts, "document"), await gateway.model()
+
+
+@asynccontextmanager
+async def _in_process(settings: Settings) -> AsyncIterator[tuple[AsyncClient, Embed, str]]:
     # Only now: embedded Chroma and the model are not needed for a running gateway.
     from ragstore_gateway.app import create_embeddings
     from ragstore_gateway.store import Store
@@ -169,4 +241,4 @@ async def _in_process(settings: Settings) -> AsyncIterator[_Parts]:
     embedder = embeddings.default
     store = Store.from_env(settings, threading.Event())
     async with embeddings.running(), store.running():
-        yield _Parts(store.client, lambda texts: embedder.embed(texts, "document"), embedder.name)
+        yield store.client, lambda texts: embedder.embed(texts, "document"), embedder.name

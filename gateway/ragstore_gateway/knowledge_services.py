@@ -17,6 +17,7 @@ from ragstore_gateway.ingestion import routes as ingestion_routes
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.knowledge.assistant import Assistant
 from ragstore_gateway.knowledge.configurations import Configurations
+from ragstore_gateway.knowledge.json_schema import KNOWLEDGE_BASE_CHOICES
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.routes import ASSISTANTS, KNOWLEDGE_BASES, ConfigurationRoutes
 from ragstore_gateway.knowledge.validate import AssistantValidator, KnowledgeBaseValidator
@@ -71,7 +72,9 @@ class KnowledgeServices:
         self.vector_stores_api = VectorStoresApi(
             settings, self.database, self.knowledge_bases, validator, self.ingestion, self.retrieval.retriever
         )
-        self._base_routes = ConfigurationRoutes(self.knowledge_bases, KnowledgeBase, validator, KNOWLEDGE_BASES)
+        self._base_routes = ConfigurationRoutes(
+            self.knowledge_bases, KnowledgeBase, validator, KNOWLEDGE_BASES, KNOWLEDGE_BASE_CHOICES
+        )
         self._assistant_routes = ConfigurationRoutes(
             self.assistants,
             Assistant,

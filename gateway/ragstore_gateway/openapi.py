@@ -102,7 +102,7 @@ class RecordedStructs(StructSchemas):
 TAGS: Final = {
     "chat": "OpenAI's chat API.",
     "embeddings": "Vectors of texts.",
-    "conversations": "What was retrieved for which conversation, and the audit ledger.",
+    "conversations": "Steps of conversations: the retrieval for each chat with an assistant; and the audit ledger.",
     "knowledge bases": "Versioned configurations of knowledge bases.",
     "assistants": "Versioned configurations of assistants.",
     "vector stores": "OpenAI's Vector Stores and Files API, over the knowledge bases.",
@@ -193,6 +193,10 @@ def _complete_operation(operation: JsonSchema, route: HTTPRouteHandler, errors: 
         for status, response in operation["responses"].items()
         if status in declared or status.startswith("2")
     }
+    for response in documented.values():
+        for header in response.get("headers", {}).values():
+            header.pop("required", None)
+            header.setdefault("schema", {"type": "string"})
     responses = {**problems, **documented, **written.get("responses", {})}
     operation |= {**written, "responses": dict(sorted(responses.items()))}
     if is_public(route):

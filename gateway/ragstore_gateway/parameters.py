@@ -47,7 +47,7 @@ def convert_parameters(kind: type[P], given: Mapping[str, object], path: str, se
     """
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     errors = [
-        FieldError(f"{path}.{name}", f"Unknown parameter; known are {', '.join(fields)}")
+        FieldError(f"{path}.{name}", f"Unknown parameter; known are {', '.join(fields) or 'none'}")
         for name in given
         if name not in fields
     ]

@@ -140,6 +140,28 @@ def test_iteration_goes_over_all_pages(client: Client, client_collection: str, p
     assert found[6].embedding == pytest.approx([1.0, 6.0])
 
 
+@pytest.mark.parametrize("where", [None, {"part": "a"}])
+def test_documents_that_are_deleted_during_an_iteration_hide_no_other(
+    client: Client, client_collection: str, where: dict[str, str] | None
+) -> None:
+    client.upsert_documents(client_collection, documents(9, part="a"))
+    iterator = client.iter_documents(client_collection, where=where, page_size=3)
+    found = [next(iterator).id]
+    client.delete_documents(client_collection, ids=["d0", "d1"])
+    assert [*found, *(document.id for document in iterator)] == [f"d{number}" for number in range(9)]
+
+
+def test_an_iteration_continues_by_offset_when_the_last_document_of_a_page_is_deleted(
+    client: Client, client_collection: str
+) -> None:
+    client.upsert_documents(client_collection, documents(9))
+    iterator = client.iter_documents(client_collection, page_size=3)
+    found = [next(iterator).id]
+    client.delete_documents(client_collection, ids=["d2"])
+    client.upsert_documents(client_collection, [NewDocument(id="d9", text="x", embedding=[1.0, 9.0])])
+    assert [*found, *(document.id for document in iterator)] == ["d0", "d1", "d2", "d4", "d5", "d6", "d7", "d8", "d9"]
+
+
 def test_delete_counts_what_was_there(client: Client, client_collection: str) -> None:
     client.upsert_documents(client_collection, documents(5, part="a"))
     assert client.delete_documents(client_collection, ids=["d0", "nowhere"]).count == 1

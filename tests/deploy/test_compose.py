@@ -28,7 +28,7 @@ def bash_check(service: str, inner_port: int, port: int) -> int:
 
 
 def test_its_services_have_the_names_of_the_topology() -> None:
-    assert set(SERVICES) == {"ragstore", "chromadb", "repair", "tei-embeddings", "gateway", "litellm"}
+    assert set(SERVICES) == {"ragstore", "chromadb", "repair", "tei-embeddings", "gateway", "postgres", "litellm"}
 
 
 def test_the_embeddings_server_the_gateway_and_its_upstream_start_only_with_a_profile() -> None:
@@ -36,6 +36,7 @@ def test_the_embeddings_server_the_gateway_and_its_upstream_start_only_with_a_pr
     assert profiles == {
         "tei-embeddings": ["embeddings", "gateway"],
         "gateway": ["gateway"],
+        "postgres": ["gateway"],
         "litellm": ["gateway"],
     }
 
@@ -47,6 +48,19 @@ def test_the_gateway_uses_the_store_and_the_upstream_of_the_topology() -> None:
     assert (store.hostname, store.port) == ("ragstore", 8080)
     assert (upstream.hostname, upstream.port, upstream.path) == ("litellm", 4000, "/v1")
     assert (settings.embedding_provider, settings.embedding_url) == ("tei", "http://tei-embeddings:8080")
+
+
+def test_the_state_of_the_gateway_is_in_the_postgresql_of_the_topology_on_a_volume() -> None:
+    database = urlsplit(gateway_settings.load(SERVICES["gateway"]["environment"]).database_url)
+    postgres = SERVICES["postgres"]
+    environ = postgres["environment"]
+    assert (database.hostname, database.port) == ("postgres", 5432)
+    assert (database.username, database.path) == (environ["POSTGRES_USER"], f"/{environ['POSTGRES_DB']}")
+    assert f":{environ['POSTGRES_PASSWORD']}@" in database.netloc
+    assert postgres["volumes"] == ["gateway-data:/var/lib/postgresql"]
+    assert "gateway-data" in COMPOSE["volumes"]
+    assert "ports" not in postgres
+    assert SERVICES["gateway"]["depends_on"]["postgres"] == {"condition": "service_healthy"}
 
 
 def test_the_upstream_has_no_version_with_malware() -> None:

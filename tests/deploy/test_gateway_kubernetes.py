@@ -76,8 +76,15 @@ def test_the_port_is_the_image_s() -> None:
 
 
 def test_its_variables_are_settings() -> None:
-    variables = {entry["name"]: entry["value"] for entry in container()["env"]}
+    variables = {entry["name"]: entry["value"] for entry in container()["env"] if "value" in entry}
     load({**manifests()["ConfigMap"]["data"], **variables})
+
+
+def test_no_replica_starts_without_the_database_that_all_share() -> None:
+    (database,) = (entry for entry in container()["env"] if entry["name"] == "RAGSTORE_GATEWAY_DATABASE_URL")
+    assert database["valueFrom"]["secretKeyRef"] == {"name": "ragstore-gateway", "key": database["name"]}
+    ports = [port["port"] for rule in manifests()["NetworkPolicy"]["spec"]["egress"] for port in rule["ports"]]
+    assert 5432 in ports
 
 
 def test_a_call_from_the_gateway_reaches_the_store() -> None:

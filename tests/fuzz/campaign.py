@@ -11,10 +11,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.support.fake_sites import fake_site
+from tests.support.fake_upstream import responding
 from tests.support.gateways import start_gateway, start_model
 from tests.support.servers import Served, running, start_chroma, start_service
 
 ROOT = Path(__file__).resolve().parents[2]
+
+SEARCH_RESULTS = ROOT / "tests/gateway/web/recordings/searxng.json"
 
 TARGETS = ("embedded", "remote", "gateway")
 """The store over embedded Chroma, the store over a Chroma server, and the gateway."""
@@ -62,11 +66,16 @@ def campaign(target: str, seconds: int, examples: int, seed: int | None = None) 
             with running(start_service(path)) as service:
                 return fuzz(service, seconds, examples, seed)
         if target == "gateway":
-            with (
-                running(start_model(path)) as model,
-                running(start_gateway(path, {"RAGSTORE_GATEWAY_UPSTREAM_URL": f"{model.url}/v1"})) as service,
-            ):
-                return fuzz(service, seconds, examples, seed)
+            with running(start_model(path)) as model, fake_site() as engine:
+                engine.default = responding(SEARCH_RESULTS.read_bytes())
+                environ = {
+                    "RAGSTORE_GATEWAY_UPSTREAM_URL": f"{model.url}/v1",
+                    # The host of the httpCalls in hooks.py.
+                    "RAGSTORE_GATEWAY_HTTP_CALL_HOSTS": "search.example",
+                    "SEARXNG_URL": engine.origin,
+                }
+                with running(start_gateway(path, environ)) as service:
+                    return fuzz(service, seconds, examples, seed)
         with (
             running(start_chroma(path)) as chroma,
             running(start_service(path, {"RAGSTORE_CHROMA_URL": chroma.url})) as service,

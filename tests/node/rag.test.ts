@@ -344,6 +344,25 @@ describe("the query's vector", () => {
     );
   });
 
+  test("comes from /embed of TEI, or of a server of one model", async () => {
+    for (const shaped of [(vectors: number[][]) => vectors, (vectors: number[][]) => ({ vectors, normalize: true, dim: 2 })]) {
+      await withServer(
+        ({ body }, response) => {
+          const { inputs, normalize } = JSON.parse(body) as { inputs: string[]; normalize: boolean };
+          assert.equal(normalize, true);
+          reply(response, 200, shaped(inputs.map((_, index) => point(index))));
+        },
+        async (url, received) => {
+          const embedder = new EmbeddingsClient(`${url}/embed/`, { apiKey: "k1" });
+          assert.equal(embedder.connection, `${url}/embed`);
+          const vectors = await embedder.embedMany(["a", "b"], { model: MODEL });
+          assert.deepEqual(vectors, [Float32Array.from(point(0)), Float32Array.from(point(1))]);
+          assert.deepEqual(received.map(({ method, url: path }) => `${method} ${path}`), ["POST /embed"]);
+        },
+      );
+    }
+  });
+
   test("that is unusable is an EmbeddingFailed with URL, model and reason, and without the text", async () => {
     const bodies: [number, unknown, RegExp][] = [
       [401, { error: { message: "bad key for: secret text" } }, /HTTP 401/],

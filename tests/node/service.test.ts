@@ -277,6 +277,21 @@ test("the metadata of documents are changed, and nothing else", async () => {
   });
 });
 
+test("documents that are deleted during an iteration hide no other", async () => {
+  await withCollection(client, async (name) => {
+    await client.upsertDocuments(name, documents(9, 4));
+    const ids = Array.from(documents(9, 4), ({ id }) => String(id));
+    const iterator = client.iterDocuments(name, { pageSize: 3 });
+    const found = [(await iterator.next()).value?.id];
+    await client.deleteDocuments(name, { ids: ids.slice(0, 2) });
+    assert.deepEqual([...found, ...(await collect(iterator)).map(({ id }) => id)], ids);
+    const last = client.iterDocuments(name, { pageSize: 3 });
+    await last.next();
+    await client.deleteDocuments(name, { ids: ids.slice(5, 6) });
+    assert.equal((await collect(last)).at(-1)?.id, ids[8]);
+  });
+});
+
 test("texts are left out on request", async () => {
   await withCollection(client, async (name) => {
     await client.upsertDocuments(name, documents(3, 4));

@@ -245,7 +245,7 @@ class FakeUpstream:
             while True:
                 request = await _read(reader)
                 self.requests.append(request)
-                name = request.model or request.target.rpartition("/")[2]
+                name = request.model or request.target.partition("?")[0].rpartition("/")[2]
                 await self._behaviours.get(name, self.default)(Exchange(request, reader, writer))
                 if writer.transport.is_closing():
                     return

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,7 @@ from tests.support.fake_providers import FakeProvider, Received, fake_provider, 
 
 WAIT_SECONDS: Final = 60.0
 DIMENSION: Final = 8
-BATCH: Final = 64
+BATCH: Final = 32
 """Chunks that the gateway embeds with one call."""
 
 
@@ -42,14 +42,15 @@ class EmbeddingServer:
         url: its address.
         texts: how often each text was embedded.
         seconds: time of a response.
-        held: while this is cleared, responses wait.
+        held: part of the texts whose responses wait.
         rejected: part of a text for which the response is 413.
+        waiting: number of responses that wait.
     """
 
     url: str = ""
     texts: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
-    held: asyncio.Event = field(default_factory=asyncio.Event)
+    held: str = "\0"
     rejected: str = "\0"
     waiting: int = 0
 
@@ -57,16 +58,26 @@ class EmbeddingServer:
         """Embed texts."""
         body = msgspec.convert(received.json, dict[str, object])
         texts = msgspec.convert(body["inputs"], list[str])
+        await asyncio.sleep(self.seconds)
         self.waiting += 1
         try:
-            await asyncio.sleep(self.seconds)
-            await self.held.wait()
+            await until(lambda: not any(self.held in text for text in texts))
         finally:
             self.waiting -= 1
         if any(self.rejected in text for text in texts):
             return json_response({"error": "too large"}, 413)
         self.texts.update(texts)
         return json_response([vector(text) for text in texts])
+
+
+async def until(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
+    """Wait until something is true."""
+    deadline = time.monotonic() + seconds
+    while True:
+        if condition():
+            return
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
 
 
 def vector(text: str) -> list[float]:
@@ -82,14 +93,10 @@ async def embedding_server(seconds: float = 0.0) -> AsyncIterator[EmbeddingServe
         seconds: time of a response.
     """
     server = EmbeddingServer(seconds=seconds)
-    server.held.set()
     provider: FakeProvider
     async with fake_provider(server.respond) as provider:
         server.url = provider.url
-        try:
-            yield server
-        finally:
-            server.held.set()
+        yield server
 
 
 def text_of(name: str, chunks: int) -> str:
@@ -100,6 +107,11 @@ def text_of(name: str, chunks: int) -> str:
         chunks: number of chunks.
     """
     return "\n".join(f"{name} {index} ".ljust(99, "x") for index in range(chunks))
+
+
+def collection_names(url: str) -> list[str]:
+    """The names of the collections of a store."""
+    return [each["name"] for each in httpx.get(f"{url}/collections?limit=1000", timeout=30).json()["collections"]]
 
 
 class Base:
@@ -114,6 +126,11 @@ class Base:
         self.client = client
         self.id = id
         self.path = f"/ragstore/rags/{id}"
+
+    async def embedding(self, ingestion_id: str, server: EmbeddingServer) -> None:
+        """Wait until the embedding server holds a response."""
+        await until(lambda: server.waiting > 0)
+        assert (await self.status(ingestion_id))["status"] == "processing"
 
     @classmethod
     async def create(cls, client: httpx.AsyncClient, **fields: Any) -> Base:
@@ -260,6 +277,32 @@ class State:
             lines = texts.get(revision, "").split("\n")
             found.update(lines[position * BATCH : (position + 1) * BATCH])
         return {line.strip() for line in found if line.strip()}
+
+    def base_ids(self) -> set[str]:
+        """The knowledge bases that have documents, collections or ingestions that have not ended."""
+        waiting = sa.select(IngestionRow.base_id).where(IngestionRow.state.in_(("pending", "processing")))
+        queries = (sa.select(DocumentRow.base_id), sa.select(CollectionRow.base_id), waiting)
+        return {row[0] for query in queries for row in self.rows(query)}
+
+    def collections(self, base_id: str) -> Sequence[Any]:
+        """The collections of a base."""
+        columns = (CollectionRow.id, CollectionRow.state, CollectionRow.dimension)
+        return self.rows(sa.select(*columns).where(CollectionRow.base_id == base_id))
+
+    def chunks(self, base_id: str) -> int:
+        """The number of chunks of a base's documents."""
+        query = sa.select(sa.func.sum(DocumentRow.chunks)).where(DocumentRow.base_id == base_id)
+        return int(self.rows(query)[0][0] or 0)
+
+    def batches(self, ingestion_id: str) -> int:
+        """The number of batches of an ingestion whose vectors are recorded."""
+        own = (IngestionPayloadRow.ingestion_id == ingestion_id, IngestionPayloadRow.kind == "vectors")
+        return int(self.rows(sa.select(sa.func.count()).select_from(IngestionPayloadRow).where(*own))[0][0])
+
+    def owner(self, job_id: str) -> str:
+        """The process that runs a job, in PostgreSQL."""
+        query = sa.text("SELECT executor_id FROM ragstore_jobs.workflow_status WHERE workflow_uuid = :id")
+        return str(self.rows(query.bindparams(id=job_id))[0][0])
 
     def active_collections(self) -> list[str]:
         """Names of the collections that searches use."""

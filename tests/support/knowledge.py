@@ -111,7 +111,9 @@ async def knowledge_of(database_url: str, store_url: str) -> AsyncIterator[Knowl
     """
     database = Database(make_url(database_url))
     async with database.running(), AsyncClient(store_url) as store:
-        yield Knowledge(database, store)
+        knowledge = Knowledge(database, store)
+        async with knowledge.embeddings.running():
+            yield knowledge
 
 
 def _document(id: str, base_id: str, name: str, revision: str | None) -> DocumentRow:

@@ -21,6 +21,7 @@ VOLATILE: Final = ("timestamp", "version", "chroma_version", "storage_bytes")
 
 _ALIKE: Final = (
     (re.compile(r"rsk_[\w-]{43}"), "rsk_KEY"),
+    (re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "DAY"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "REQUEST"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "ID"),

@@ -4,7 +4,7 @@ import { collectionPath, stringArray, integer, type Names, parseCallOptions, par
 import { camelKeys } from "./casing.js";
 import { type Core, includedParts, wireBody } from "./core.js";
 import { checkMetadata, encodeDocuments } from "./encoding.js";
-import { InvalidInput, NotFound } from "./errors.js";
+import { BadRequest, InvalidInput, NotFound } from "./errors.js";
 import type { CallOptions } from "./transport.js";
 import type {
   DeleteAllResult,
@@ -91,15 +91,42 @@ export async function listDocuments(
   const start = integer("offset", filter.offset ?? 0, 0);
   const documents: Document[] = [];
   let total: number | null = null;
-  for (;;) {
-    const size = Math.min(limit - documents.length, MAX_PAGE);
-    // Only the first page needs the total.
-    const counted = documents.length === 0 && filter.total !== false;
-    const page = await listPage(core, collection, { ...filter, limit: size, offset: start + documents.length, total: counted }, call);
+  for await (const page of pages(core, collection, filter, { size: MAX_PAGE, limit, offset: start, total: filter.total !== false }, call)) {
     documents.push(...page.documents);
     total ??= page.total;
-    if (page.count < size || documents.length >= limit) {
-      return { documents, count: documents.length, total };
+  }
+  return { documents, count: documents.length, total };
+}
+
+/** Pages by their cursors, and by offset where there is none or its document was deleted. */
+async function* pages(
+  core: Core,
+  collection: string,
+  filter: DocumentFilter,
+  { size, limit, offset, total }: { size: number; limit: number; offset: number; total: boolean },
+  call: CallOptions,
+): AsyncGenerator<DocumentPage, void, undefined> {
+  let next: string | undefined;
+  let listed = 0;
+  while (listed < limit) {
+    const wanted = Math.min(size, limit - listed);
+    const start = next === undefined ? { offset: offset + listed } : { after: next };
+    let page: DocumentPage;
+    try {
+      // Only the first page needs the total.
+      page = await listPage(core, collection, { ...filter, limit: wanted, total: total && listed === 0 }, start, call);
+    } catch (error) {
+      if (next === undefined || !(error instanceof BadRequest && error.code === "invalid_cursor")) {
+        throw error;
+      }
+      next = undefined;
+      continue;
+    }
+    yield page;
+    listed += page.count;
+    next = page.next;
+    if (page.count < wanted) {
+      return;
     }
   }
 }
@@ -118,22 +145,15 @@ export async function* iterDocuments(
   if (limit !== Number.POSITIVE_INFINITY) {
     integer("limit", limit, 1);
   }
-  let offset = integer("offset", filter.offset ?? 0, 0);
-  const end = offset + limit;
-  while (offset < end) {
-    const size = Math.min(pageSize, end - offset);
-    const page = await listPage(core, collection, { ...filter, limit: size, offset, total: false }, call);
+  const offset = integer("offset", filter.offset ?? 0, 0);
+  for await (const page of pages(core, collection, filter, { size: pageSize, limit, offset, total: false }, call)) {
     yield* page.documents;
-    offset += page.count;
-    if (page.count < size) {
-      return;
-    }
   }
 }
 
 export async function countDocuments(core: Core, collection: string, options?: Selection & CallOptions): Promise<number> {
   const { call, own } = parseOptions<Selection>("count", options, SELECTION);
-  const { total } = await listPage(core, collection, { ...withIdArray(own), limit: 1, offset: 0, total: true }, call);
+  const { total } = await listPage(core, collection, { ...withIdArray(own), limit: 1, total: true }, { offset: 0 }, call);
   return total ?? 0;
 }
 
@@ -242,9 +262,16 @@ export async function emptyCollection(core: Core, collection: string, options?: 
   );
 }
 
-async function listPage(core: Core, collection: string, filter: DocumentFilter, call: CallOptions): Promise<DocumentPage> {
+async function listPage(
+  core: Core,
+  collection: string,
+  filter: DocumentFilter,
+  start: { offset: number } | { after: string },
+  call: CallOptions,
+): Promise<DocumentPage> {
   const path = collectionPath(collection);
-  const { includeEmbeddings, includeTexts, ...selection } = filter;
+  const { includeEmbeddings, includeTexts, total, ...rest } = filter;
+  const selection = { ...rest, offset: undefined, ...start, total };
   const { where, whereDocument, ids, ...page } = selection;
   const included = includedParts({ includeEmbeddings, includeTexts });
   if ((where ?? whereDocument ?? ids) == null) {

@@ -15,7 +15,9 @@ from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.chat.calls import Call, completion_call, upstream_target
 from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.model_calls import ListModels, model_call
+from ragstore_gateway.conversations.conversation_id import HEADER
 from ragstore_gateway.errors import (
+    AuditUnavailable,
     ModelNotFound,
     NotConfigured,
     RetrievalFailed,
@@ -36,11 +38,30 @@ INFERENCE_FOLDERS: Final = ("audio", "images")
 """The same for all paths below."""
 
 UPSTREAM_ERRORS: Final = (NotConfigured, UpstreamUnreachable, UpstreamTimeout, UpstreamFailed, NotFound)
-CHAT_ERRORS: Final = (*UPSTREAM_ERRORS, RetrievalFailed, ModelNotFound, BodyTimeout, BodyTooLarge, UnsupportedMediaType)
+CHAT_ERRORS: Final = (
+    *UPSTREAM_ERRORS,
+    RetrievalFailed,
+    AuditUnavailable,
+    ModelNotFound,
+    BodyTimeout,
+    BodyTooLarge,
+    UnsupportedMediaType,
+)
 
 _OBJECT: Final = {"type": "object", "additionalProperties": True}
 _MESSAGE: Final = {"type": "object", "required": ["role"], "properties": {"role": {"type": "string"}}}
 _COMPLETION: Final[dict[str, Any]] = {
+    "parameters": [
+        {
+            "name": HEADER,
+            "in": "header",
+            "schema": {"type": "string"},
+            "description": (
+                "Id of the conversation, for an assistant: up to 200 letters, digits and `._:@=+~-`. In its place, the "
+                "body may have `metadata.conversation_id`."
+            ),
+        }
+    ],
     "requestBody": {
         "required": True,
         "content": {

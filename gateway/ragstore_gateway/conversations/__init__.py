@@ -1,1 +1,1 @@
-"""What was retrieved for which conversation: steps, their contexts, and the audit ledger."""
+"""Records of retrieval: the steps of conversations, their contexts, and the audit ledger."""

@@ -33,7 +33,7 @@ class ConversationStep(Struct, frozen=True, rename="camel", kw_only=True):
         Mapping[str, Any],
         Meta(
             description=(
-                "What was retrieved, by key: `rag:trace:TASK` lists the searches of knowledge bases, "
+                "The traces by key: `rag:trace:TASK` lists the searches of knowledge bases, "
                 "`rag:httpcall:trace:TASK` has the HTTP call, and `rag:context:TASK` is the text that was added to the "
                 "system message, if contexts are kept."
             )

@@ -49,7 +49,7 @@ class HttpCallTrace(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class TaskTrace(Struct, frozen=True, kw_only=True):
-    """What one task of an assistant retrieved.
+    """The retrieval of one task of an assistant.
 
     Attributes:
         task: its id.

@@ -189,7 +189,7 @@ class Extractor:
             response = Failure(ExtractionFailed.code, f"{parser} crashed on the document, or {memory}", exhausted=True)
         finally:
             await self._release(worker, reusable)
-        if not reusable and isinstance(response, Failure):
+        if isinstance(response, Failure) and (response.exhausted or response.code == ExtractionTimeout.code):
             _log.warning("extraction process killed", reason=response.code, format=_NAMES.get(worker.format, ""))
         return response
 

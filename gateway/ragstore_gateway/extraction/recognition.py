@@ -135,6 +135,10 @@ def _package_format(content: bytes) -> Format:
             names = package.namelist()
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
         raise ExtractionFailed("The document is damaged: its ZIP container cannot be read") from None
+    if "mimetype" in names:
+        raise UnsupportedMediaType("OpenDocument and EPUB files are not supported")
+    if "xl/workbook.bin" in names:
+        raise UnsupportedMediaType("XLSB files are not supported; save the workbook as XLSX")
     if "[Content_Types].xml" in names:
         for folder, found in _DOCUMENT_TYPES.items():
             if any(name.startswith(folder) for name in names):

@@ -176,7 +176,7 @@ class Collections:
         )
 
     def fingerprint(self, base: KnowledgeBase) -> str:
-        """What the vectors of a knowledge base depend on: provider, model, chunking and store; not its secrets.
+        """A hash of all that the vectors of a base depend on: provider, model, chunking and store; not secrets.
 
         Args:
             base: the configuration.

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
+import msgspec
+
 from ragstore_client import AsyncClient, Conflict, NewDocument, Where
 from ragstore_gateway.embeddings.embedder import Vectors
-from ragstore_gateway.extraction.extracted import Extracted
-from ragstore_gateway.splitting.chunk import Chunk, Chunking
-from ragstore_gateway.splitting.split import split
+from ragstore_gateway.splitting.windows import windows
 
 BATCH: Final = 256
 """Chunks that are embedded and stored with one call."""
@@ -49,10 +50,12 @@ class Indexed:
     Attributes:
         chunks: number of chunks that were stored.
         removed: number of chunks of an earlier, longer text that were removed.
+        unchanged: whether the collection had exactly these chunks, so that nothing was embedded or stored.
     """
 
     chunks: int
     removed: int
+    unchanged: bool = False
 
 
 class Indexer:
@@ -102,7 +105,9 @@ class Indexer:
                 ) from None
 
     async def index(self, text: Text) -> Indexed:
-        """Index a text. New chunks are stored first, then those of an earlier, longer text are removed.
+        """Index a text, unless the collection has it already.
+
+        New chunks are stored first, then those of an earlier, longer text are removed.
 
         Args:
             text: the text.
@@ -114,16 +119,25 @@ class Indexer:
         chunks = await asyncio.to_thread(windows, text.text, self._chunk_size, self._overlap)
         if not chunks:
             raise EmptyText("the text is empty")
+        content_hash = self._content_hash(text)
+        if await self._has(text.url, content_hash, len(chunks)):
+            return Indexed(len(chunks), 0, unchanged=True)
         now = int(time.time())
         for first in range(0, len(chunks), BATCH):
             batch = chunks[first : first + BATCH]
-            vectors = await self._embed([chunk.text for chunk in batch])
+            vectors = await self._embed(batch)
             documents = [
                 NewDocument(
                     id=chunk_id(text.url, index),
-                    text=chunk.text,
+                    text=chunk,
                     embedding=vector,
-                    metadata={"url": text.url, "chunk_ix": index, "ts": now, "source": text.source},
+                    metadata={
+                        "url": text.url,
+                        "chunk_ix": index,
+                        "ts": now,
+                        "source": text.source,
+                        "content_hash": content_hash,
+                    },
                 )
                 for index, (chunk, vector) in enumerate(zip(batch, vectors, strict=True), first)
             ]
@@ -132,16 +146,19 @@ class Indexer:
         removed = await self._client.delete_documents(self._collection, where=left_over)
         return Indexed(len(chunks), removed.count)
 
+    def _content_hash(self, text: Text) -> str:
+        """The hash of all that the chunks of a text depend on, but the model, which is that of the collection."""
+        parts = [text.text, text.source, self._chunk_size, self._overlap]
+        return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
-def windows(text: str, size: int, overlap: int) -> list[Chunk]:
-    """Split a text into windows that overlap, at the ends of paragraphs, sentences or words where possible.
-
-    Args:
-        text: the text.
-        size: maximum number of characters of a window.
-        overlap: maximum number of characters that a window repeats of the one before; less than `size`.
-    """
-    return split(Extracted(text=text, media_type="text/plain"), Chunking("window", size, overlap))
+    async def _has(self, url: str, content_hash: str, chunks: int) -> bool:
+        """Whether the chunks of a URL are those of a text, all of them and no others."""
+        same: Where = {"url": url, "content_hash": content_hash}
+        for where in (same, {"url": url}):
+            page = await self._client.list_documents(self._collection, where=where, limit=1, include_texts=False)
+            if page.total != chunks:
+                return False
+        return True
 
 
 def chunk_id(url: str, index: int) -> str:

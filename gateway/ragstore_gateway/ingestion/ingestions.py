@@ -1,4 +1,4 @@
-"""What several transactions of ingestion have in common: locks, ends, jobs for a new collection."""
+"""Parts of several transactions of ingestion: locks, ends, jobs for a new collection."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def lock_ingestion(session: AsyncSession, ingestion_id: str) -> IngestionR
 async def end_ingestion(
     session: AsyncSession, ingestion: IngestionRow, state: str, message: str = "", *, unchanged: bool = False
 ) -> None:
-    """End an ingestion. What it needed only for itself is removed, and so are its chunks if nothing refers to them.
+    """End an ingestion. Its payloads are removed, and so are its chunks if nothing refers to them.
 
     Args:
         session: the transaction.

@@ -60,7 +60,7 @@ class Jobs(Protocol):
         """
 
     def cancel(self, job_id: str) -> None:
-        """Cancel the current step of a job if it runs in this process. The job goes on with its next step.
+        """Cancel the current step of a job if it runs in this process. The job continues with its next step.
 
         Args:
             job_id: its id.

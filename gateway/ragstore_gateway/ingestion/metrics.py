@@ -23,7 +23,7 @@ _STEP_SECONDS: Final = Histogram(
     buckets=(*BUCKETS, 60, 300),
 )
 _IN_STATE: Final = Gauge(
-    "ragstore_gateway_ingestions_waiting",
+    "ragstore_gateway_ingestion_queue_length",
     "Ingestions that have not ended, by state, of all replicas.",
     ["state"],
 )

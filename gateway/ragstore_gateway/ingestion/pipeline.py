@@ -34,8 +34,11 @@ from ragstore_gateway.ingestion.tables import DocumentTextRow, IngestionPayloadR
 from ragstore_gateway.splitting.chunk import Chunk, Chunking
 from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, REVISION_KEY, MetadataValue, Record
 
-BATCH: Final = 64
-"""Maximum number of chunks that are embedded, and stored, with one call."""
+BATCH: Final = 32
+"""Maximum number of chunks that are embedded, and stored, with one call: what most providers take as one request."""
+
+CONCURRENCY: Final = 4
+"""Maximum number of batches of one document that are embedded concurrently."""
 
 BATCH_BYTES: Final = 256 * 1024
 INTERNAL: Final = "Internal error"
@@ -222,15 +225,35 @@ class Pipeline:
                     IngestionPayloadRow.collection_id == collection.id,
                 )
                 done = set(await session.scalars(sa.select(IngestionPayloadRow.position).where(*own)))
-            for position, (_, batch) in enumerate(_batches(extracted, spans)):
-                if position in done:
-                    continue
-                texts = [extracted.text[span.start : span.end] for span in batch]
-                embedder = self._collections.embedder(collection)
-                vectors = await self._retries.call(partial(embedder.embed, texts, "document"))
-                await self._collections.with_dimension(collection, vectors.shape[1])
-                if not await self._put(ingestion_id, VECTORS, collection.id, position, vectors.tobytes(), len(batch)):
-                    return
+            left = [
+                (position, batch)
+                for position, (_, batch) in enumerate(_batches(extracted, spans))
+                if position not in done
+            ]
+            for first in range(0, len(left), CONCURRENCY):
+                results = await asyncio.gather(
+                    *(
+                        self._embed(ingestion_id, extracted, collection, position, batch)
+                        for position, batch in left[first : first + CONCURRENCY]
+                    ),
+                    return_exceptions=True,
+                )
+                # The vectors of the others are recorded before one fails the document.
+                for result in results:
+                    if isinstance(result, BaseException):
+                        raise result
+
+    async def _embed(
+        self, ingestion_id: str, extracted: Extracted, collection: Collection, position: int, batch: Sequence[Span]
+    ) -> None:
+        async with self._database.reading() as session:
+            if await _unfinished(session, ingestion_id) is None:
+                return
+        texts = [extracted.text[span.start : span.end] for span in batch]
+        embedder = self._collections.embedder(collection)
+        vectors = await self._retries.call(partial(embedder.embed, texts, "document"))
+        await self._collections.with_dimension(collection, vectors.shape[1])
+        await self._put(ingestion_id, VECTORS, collection.id, position, vectors.tobytes(), len(batch))
 
     async def write(self, ingestion_id: str) -> None:
         """Store the chunks in each collection. Searches do not find them yet.
@@ -267,7 +290,7 @@ class Pipeline:
                 locked.written = {**locked.written, collection.id: len(spans)}
 
     async def clean_up(self, ingestion_id: str) -> None:
-        """Remove vectors that nothing refers to any more. What fails is repeated by the supervisor.
+        """Remove vectors that nothing refers to any more. The supervisor repeats removals that fail.
 
         Args:
             ingestion_id: the ingestion.
@@ -325,11 +348,12 @@ def _records(
     records = []
     for index, (span, vector) in enumerate(zip(spans, vectors, strict=True), first):
         metadata: dict[str, MetadataValue] = {
+            "chunk_index": index,
+            # Those of the strategy: `layers` has an index within the layer.
             **span.metadata,
             DOCUMENT_KEY: row.document_id,
             REVISION_KEY: row.revision,
             "document_name": row.document_name,
-            "chunk_index": index,
             "char_start": span.start,
             "char_end": span.end,
             "token_count": span.token_count,
@@ -337,9 +361,9 @@ def _records(
             "ingested_at": ingested_at,
         }
         if span.page is not None:
-            metadata["page"] = span.page
+            metadata["page_number"] = span.page
         if span.heading:
-            metadata["heading"] = span.heading
+            metadata["section_heading"] = span.heading
         id = str(uuid5(namespace, f"{row.revision}:{index}"))
         records.append(Record(id, extracted.text[span.start : span.end], vector, metadata))
     return records

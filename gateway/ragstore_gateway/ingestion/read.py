@@ -1,10 +1,11 @@
-"""Reads documents from files, folders and standard input."""
+"""Reads documents from URLs, files, folders and standard input."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path, PurePath
 from typing import Final
 
@@ -16,53 +17,81 @@ from ragstore_gateway.ingestion.index import Text
 
 STDIN: Final = "-"
 
+_WEB: Final = re.compile(r"https?://", re.IGNORECASE)
+
 
 class Unreadable(Exception):
     """A document cannot be read. The message is one line for people."""
 
 
-def found(arguments: list[str], *, recursive: bool) -> Iterator[str]:
-    """The files that the arguments name, in order. Of a folder, those with an extension of a document are read.
+def is_url(name: str) -> bool:
+    """Whether a document is a page of the web.
 
     Args:
-        arguments: files, folders, or `-` for standard input.
+        name: the document's name.
+    """
+    return _WEB.match(name) is not None
+
+
+def found(arguments: list[str], *, recursive: bool) -> Iterator[str]:
+    """The documents that the arguments name, in order. Of a folder, those with an extension of a document are read.
+
+    Args:
+        arguments: URLs, files, folders, or `-` for standard input.
         recursive: whether to descend into the folders of a folder.
     """
     for argument in arguments:
         folder = Path(argument)
-        if argument == STDIN or not folder.is_dir():
+        if argument == STDIN or is_url(argument) or not folder.is_dir():
             yield argument
             continue
         entries = folder.rglob("*") if recursive else folder.iterdir()
         yield from (str(entry) for entry in sorted(entries) if entry.suffix.lower() in EXTENSIONS and entry.is_file())
 
 
-async def read(name: str, source: str, extractor: Extractor, max_bytes: int) -> Text:
-    """Read one document and extract its text.
+class DocumentReader:
+    """Reads documents and extracts their texts.
 
     Args:
-        name: a file, or `-` for standard input.
-        source: stored with each chunk; the name of the file when empty.
-        extractor: extracts its text.
+        extractor: extracts the texts of files.
         max_bytes: largest document that the extractor accepts.
-
-    Returns:
-        The text. Its URL is that of the file.
-
-    Raises:
-        ExtractionUnavailable: no text can be extracted at present.
-        Unreadable: the file cannot be read, or its text cannot be extracted.
+        read_page: fetches a page of the web, and returns its text.
+        source: stored with each chunk; the name of the file, or the URL, when empty.
     """
-    try:
-        url, content = await asyncio.to_thread(_opened, name, max_bytes + 1)
-        extracted = await extractor.extract(content, name="" if name == STDIN else name)
-    except OSError as error:
-        raise Unreadable(error.strerror or type(error).__name__) from None
-    except ExtractionUnavailable:
-        raise
-    except ServiceError as error:
-        raise Unreadable(error.detail) from None
-    return Text(url, extracted.text, source or ("stdin" if name == STDIN else PurePath(name).name))
+
+    def __init__(
+        self, extractor: Extractor, max_bytes: int, read_page: Callable[[str], Awaitable[str]], source: str
+    ) -> None:
+        self._extractor = extractor
+        self._max_bytes = max_bytes
+        self._read_page = read_page
+        self._source = source
+
+    async def read(self, name: str) -> Text:
+        """Read one document.
+
+        Args:
+            name: a URL, a file, or `-` for standard input.
+
+        Returns:
+            The text. Its URL is that of the page or of the file.
+
+        Raises:
+            ExtractionUnavailable: no text can be extracted at present.
+            Unreadable: the document cannot be read, or its text cannot be extracted.
+        """
+        try:
+            if is_url(name):
+                return Text(name, await self._read_page(name), self._source or name)
+            url, content = await asyncio.to_thread(_opened, name, self._max_bytes + 1)
+            extracted = await self._extractor.extract(content, name="" if name == STDIN else name)
+        except OSError as error:
+            raise Unreadable(error.strerror or type(error).__name__) from None
+        except ExtractionUnavailable:
+            raise
+        except ServiceError as error:
+            raise Unreadable(error.detail) from None
+        return Text(url, extracted.text, self._source or ("stdin" if name == STDIN else PurePath(name).name))
 
 
 def _opened(name: str, max_bytes: int) -> tuple[str, bytes]:

@@ -1,4 +1,4 @@
-"""`Reindexing`: what changes of a knowledge base's configuration mean for its vectors."""
+"""`Reindexing`: the effects of a change of a knowledge base's configuration on its vectors."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Reindexing:
         await activate_if_complete(session, after.id)
 
     async def deleted(self, session: AsyncSession, before: Configuration[KnowledgeBase], *, permanent: bool) -> None:
-        """Cancel the ingestions of a base; if it is removed for good, remove all that it contains."""
+        """Cancel the ingestions of a base; if it is removed permanently, remove all that it contains."""
         await cancel_all(session, before.id, BASE_DELETED)
         if not permanent:
             return

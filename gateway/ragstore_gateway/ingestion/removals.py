@@ -67,7 +67,7 @@ class Removals:
         self._vector_stores = vector_stores
 
     async def run(self, base_id: str | None = None) -> None:
-        """Remove what is due. What cannot be removed is due again later.
+        """Remove all that is due. Vectors that cannot be removed are due again later.
 
         Args:
             base_id: the knowledge base; None for all.

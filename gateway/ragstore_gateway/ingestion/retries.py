@@ -50,7 +50,7 @@ class Retries:
             work: the call.
 
         Raises:
-            ServiceError: it failed for good, or for too long.
+            ServiceError: it failed permanently, or for too long.
         """
         end = time.monotonic() + self._max_seconds
         attempt = 0

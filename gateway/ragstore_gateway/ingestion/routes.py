@@ -27,6 +27,7 @@ from ragstore_gateway.ingestion.schemas import (
     AcceptedIngestion,
     DocumentEntry,
     DocumentList,
+    DocumentText,
     IngestionStatus,
     entry_of,
     status_of,
@@ -42,6 +43,9 @@ IngestionDependency = SkipValidation[NamedDependency[Ingestion]]
 BasesDependency = SkipValidation[NamedDependency[Configurations[KnowledgeBase]]]
 SettingsDependency = SkipValidation[NamedDependency[Settings]]
 
+NAME: Final = r"^([^\x00/ ]([^\x00]*[^\x00/ ])?)?$"
+"""A document's name: it neither begins nor ends with a space or a slash."""
+
 BaseId = Annotated[str, PathParameter(description="Id of the knowledge base.")]
 IngestionId = Annotated[str, PathParameter(description="Id of the ingestion.")]
 Version = Annotated[
@@ -53,26 +57,33 @@ Version = Annotated[
     ),
 ]
 KbId = Annotated[
-    str, QueryParameter(name="kbId", max_length=128, description="An alias for the status; the base's name by default.")
+    str,
+    QueryParameter(
+        name="kbId",
+        max_length=128,
+        pattern=r"^[^\x00]*$",
+        description="An alias for the status; the base's name by default.",
+    ),
 ]
 DocumentName = Annotated[
     str,
     QueryParameter(
         name="documentName",
         max_length=MAX_NAME,
+        pattern=NAME,
         description="Name of the document; that of the file by default. An existing document of the name is replaced.",
     ),
 ]
 Index = Annotated[int, QueryParameter(description="Number of the page, from 0.", ge=0, le=1_000_000)]
 Limit = Annotated[int, QueryParameter(description="Maximum number of documents on the page.", ge=1, le=1000)]
 
-_BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
+_BINARY: Final = {"schema": {"type": "string", "format": "binary", "minLength": 1}}
 _TEXT: Final = {"schema": {"type": "string", "minLength": 1, "pattern": "\\S"}}
 _FORM: Final = {
     "schema": {
         "type": "object",
         "required": ["file"],
-        "properties": {"file": {"type": "string", "format": "binary"}},
+        "properties": {"file": {"type": "string", "format": "binary", "minLength": 1}},
     }
 }
 _UPLOAD: Final[dict[str, Any]] = {
@@ -118,8 +129,6 @@ async def ingest_document(
     base = await knowledge_bases.read(id, version)
     upload = await read_upload(request, settings.max_document_bytes)
     name = _checked_name(document_name or upload.name)
-    if "\0" in kb_id:
-        raise InvalidRequest("kbId must not contain NUL")
     content = NewContent(name, upload.media_type, upload.content, kb_id or base.body.name)
     accepted = await ingestion.ingest(id, content)
     return Response(
@@ -188,6 +197,23 @@ async def read_document(
     return entry_of(await ingestion.documents.find(id, name.removeprefix("/")))
 
 
+@get(
+    "/ragstore/rags/{id:str}/texts/{name:path}",
+    opt={**WRITER, ERRORS: (*_BASE_ERRORS, DocumentNotFound)},
+    operation_id="getKnowledgeBaseDocumentText",
+    summary="Read a document's text",
+    tags=["knowledge bases"],
+)
+async def read_document_text(
+    id: BaseId, name: str, ingestion: IngestionDependency, knowledge_bases: BasesDependency
+) -> DocumentText:
+    """The extracted text of a document that searches find, for an export."""
+    await knowledge_bases.read(id)
+    name = name.removeprefix("/")
+    extracted = await ingestion.documents.text(id, name)
+    return DocumentText(name, extracted.media_type, extracted.title, extracted.text)
+
+
 @delete(
     "/ragstore/rags/{id:str}/documents/{name:path}",
     status_code=204,
@@ -210,6 +236,7 @@ ROUTES: Final[list[ControllerRouterHandler]] = [
     cancel_ingestion,
     list_documents,
     read_document,
+    read_document_text,
     delete_document,
 ]
 """The routes of documents."""

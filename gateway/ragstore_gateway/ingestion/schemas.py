@@ -68,6 +68,15 @@ class DocumentList(Struct, frozen=True):
     total: Annotated[int, Meta(ge=0, description="Number of documents of the knowledge base.")]
 
 
+class DocumentText(Struct, frozen=True, rename="camel"):
+    """The extracted text of a document. The metadata `char_start` and `char_end` of a chunk are indexes of it."""
+
+    name: str
+    type: Annotated[str, Meta(description="Media type, as recognised.")]
+    title: Annotated[str, Meta(description="Title, if known.")]
+    text: str
+
+
 def status_of(row: IngestionRow) -> IngestionStatus:
     """The state of an ingestion.
 

@@ -2,20 +2,91 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
+from ragstore_gateway.embeddings.embeddings import PROVIDERS
+from ragstore_gateway.vector_stores.vector_stores import STORES
+
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
+_REF: Final = "#/$defs/{name}"
 
-def json_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
+
+@dataclass(frozen=True)
+class ParameterChoice:
+    """An object whose fields depend on the value of another field.
+
+    Attributes:
+        selector: the other field.
+        field: the object.
+        structs: the struct of the object, by the value of the other field.
+    """
+
+    selector: str
+    field: str
+    structs: Mapping[str, type[msgspec.Struct]]
+
+
+KNOWLEDGE_BASE_CHOICES: Final = (
+    ParameterChoice("embeddingProvider", "embeddingParameters", {name: kind for name, (kind, _) in PROVIDERS.items()}),
+    ParameterChoice("storeType", "storeParameters", STORES),
+)
+
+
+def json_schema(kind: type[msgspec.Struct], choices: Sequence[ParameterChoice] = ()) -> dict[str, Any]:
     """The JSON Schema 2020-12 of a struct, with the struct itself at the root.
 
     Args:
         kind: the struct.
+        choices: objects whose fields depend on another field: a form shows the ones of the value that is chosen.
     """
-    schema = msgspec.json.schema(kind)
-    definitions: dict[str, Any] = schema["$defs"]
+    kinds = [each for choice in choices for each in choice.structs.values()]
+    _, definitions = msgspec.json.schema_components([kind, *kinds], ref_template=_REF)
     root = definitions.pop(kind.__name__)
-    return {"$schema": DIALECT, **root, **({"$defs": definitions} if definitions else {})}
+    for each in kinds:
+        definitions[each.__name__] = _of_parameters(definitions[each.__name__])
+    conditions = [
+        _condition(root["properties"], choice, value, definitions[each.__name__])
+        for choice in choices
+        for value, each in choice.structs.items()
+    ]
+    return {
+        "$schema": DIALECT,
+        **root,
+        **({"allOf": conditions} if conditions else {}),
+        **({"$defs": definitions} if definitions else {}),
+    }
+
+
+def _condition(
+    properties: Mapping[str, Any], choice: ParameterChoice, value: str, definition: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The schema of the object, if the other field has a value."""
+    chosen: dict[str, Any] = {"properties": {choice.selector: {"const": value}}}
+    if value != properties[choice.selector].get("default"):
+        chosen["required"] = [choice.selector]
+    then: dict[str, Any] = {"properties": {choice.field: {"$ref": _REF.format(name=definition["title"])}}}
+    if definition.get("required"):
+        then["required"] = [choice.field]
+    return {"if": chosen, "then": then}
+
+
+def _of_parameters(definition: dict[str, Any]) -> dict[str, Any]:
+    """The schema of parameters as they are accepted: numbers and booleans may be texts, as EDDI writes them."""
+    properties = {name: _lenient(each) for name, each in definition["properties"].items()}
+    return {**definition, "properties": properties, "additionalProperties": False}
+
+
+def _lenient(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_lenient(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {key: _lenient(each) for key, each in schema.items()}
+    if schema.get("type") in ("integer", "number", "boolean"):
+        schema["type"] = [schema["type"], "string"]
+    return schema

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
@@ -18,7 +18,7 @@ from ragstore_gateway.keys import ADMIN, READER
 from ragstore_gateway.knowledge.assistant import Assistant
 from ragstore_gateway.knowledge.configurations import Configuration, Configurations, Descriptor
 from ragstore_gateway.knowledge.decode import decode_configuration
-from ragstore_gateway.knowledge.json_schema import json_schema
+from ragstore_gateway.knowledge.json_schema import ParameterChoice, json_schema
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.validate import Validator
 from ragstore_gateway.openapi import OPERATION
@@ -64,7 +64,7 @@ RESOURCE: Final = [
 
 @dataclass(frozen=True)
 class Names:
-    """What the routes of a kind are called.
+    """Names of the routes of a kind.
 
     Attributes:
         tag: the tag in the OpenAPI document.
@@ -89,6 +89,7 @@ class ConfigurationRoutes(Generic[T]):
         type_: the struct of a configuration.
         validator: checks a configuration before it is stored.
         names: names of the routes.
+        choices: objects of a configuration whose fields depend on another field.
     """
 
     def __init__(
@@ -97,11 +98,13 @@ class ConfigurationRoutes(Generic[T]):
         type_: type[T],
         validator: Validator[T],
         names: Names,
+        choices: Sequence[ParameterChoice] = (),
     ) -> None:
         self._configurations: Configurations[T] = configurations
         self._type: type[T] = type_
         self._validator: Validator[T] = validator
         self._names = names
+        self._schema = msgspec.json.encode(json_schema(type_, choices))
         self._path = f"/ragstore/{configurations.kind}"
         self._body = {
             "requestBody": {"required": True, "content": {"application/json": {"schema": ref(type_.__name__)}}}
@@ -112,7 +115,7 @@ class ConfigurationRoutes(Generic[T]):
         return [*self._lists(), *self._reads(), *self._writes()]
 
     def _lists(self) -> list[HTTPRouteHandler]:
-        configurations, schema = self._configurations, msgspec.json.encode(json_schema(self._type))
+        configurations, schema = self._configurations, self._schema
 
         @get(
             f"{self._path}/jsonSchema",

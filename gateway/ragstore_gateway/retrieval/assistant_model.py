@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AssistantServices:
-    """What assistants use.
+    """The services that assistants use.
 
     Attributes:
         settings: the settings.
@@ -97,7 +97,7 @@ class AssistantModel:
         return self._augmentation(conversation, contexts, reason, failed=failed, seconds=seconds)
 
     async def _retrieve(self, question: str) -> tuple[list[TaskContext], str]:
-        """What the tasks retrieve, and why it is nothing."""
+        """The contexts of the tasks, and the reason if there are none."""
         limit = self._services.settings.rag_timeout_seconds
         deadline = asyncio.get_running_loop().time() + limit
         assistant = self._configuration.body

@@ -40,7 +40,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TaskContext:
-    """What a task adds to a chat.
+    """The text and the passages that a task adds to a chat.
 
     Attributes:
         trace: how it came about.

@@ -54,17 +54,3 @@ class Chunk(Struct, frozen=True):
     page: int | None = None
     heading: str = ""
     metadata: Mapping[str, MetadataValue] = {}
-
-    def stored_metadata(self) -> dict[str, MetadataValue]:
-        """The metadata that is stored with the chunk, under the names that the agent runtime's retriever reads."""
-        metadata: dict[str, MetadataValue] = {
-            "chunk_index": self.index,
-            "char_start": self.start,
-            "char_end": self.end,
-            "token_count": self.token_count,
-        }
-        if self.page is not None:
-            metadata["page_number"] = self.page
-        if self.heading:
-            metadata["section_heading"] = self.heading
-        return {**metadata, **self.metadata}

@@ -62,8 +62,7 @@ def boundary_before(text: str, index: int, lowest: int) -> int | None:
 
 
 def are_joined(text: str, index: int) -> bool:
-    """Whether a whitespace character and its neighbour are one cluster: whitespace and a mark on it, or a mark that is
-    prepended to whitespace.
+    """Whether a whitespace character and its neighbour are one cluster: one of them is a mark.
 
     Args:
         text: the text.

@@ -61,8 +61,9 @@ class MeasuredText:
         return bound <= size or self.size(start, end) <= size
 
     def trimmed(self, start: int, end: int) -> Span:
-        """A span without the whitespace around it. Whitespace that belongs to a grapheme cluster with another character
-        remains.
+        """A span without the whitespace around it.
+
+        Whitespace that belongs to a grapheme cluster with another character remains.
 
         Args:
             start: index of its first character.

@@ -39,7 +39,7 @@ class Packer:
         self._covered = region.start
 
     def pack(self, ends: Sequence[int]) -> None:
-        """Pack pieces: each chunk has as many as fit.
+        """Pack pieces: each chunk has the maximum number of them.
 
         Args:
             ends: the ends of the pieces, ascending; the first one begins where the last chunk ends. No piece is larger
@@ -56,12 +56,12 @@ class Packer:
             self._append(start, ends[last])
             index = last + 1
 
-    def settle(self, proposed: Iterable[Span]) -> None:
-        """Take over chunks that a library has made: without a split grapheme cluster, and with an overlap where there
-        is room for one.
+    def settle(self, proposed: Iterable[Span], *, extend: bool = True) -> None:
+        """Add chunks that a library has made, without split grapheme clusters.
 
         Args:
             proposed: chunks by ascending end.
+            extend: whether a chunk that does not overlap with the one before is extended to it, if there is room.
         """
         text = self._measured.text
         for start, proposed_end in proposed:
@@ -70,7 +70,11 @@ class Packer:
                 end += 1  # a mark that is prepended to a space, which was removed
             if end <= self._covered or self._measured.is_blank(self._covered, end):
                 continue
-            first = start if self._may_start(start, end) else self._start(end)
+            first = self._covered
+            if self._may_start(start, end):
+                first = start
+            elif extend:
+                first = self._start(end)
             if self._measured.fits(first, end, self._size):
                 self._append(first, end)
             else:
@@ -113,9 +117,11 @@ class Packer:
         return self._measured.fits(start, self.chunks[-1].end, self._overlap)
 
     def _start(self, end: int) -> int:
-        """Where the chunk that ends at an index begins: at the first word of the one before with which neither the
-        overlap nor the chunk is too large, or where the one before ends. A last word that is larger than the overlap is
-        cut."""
+        """Where the chunk that ends at an index begins: within the one before, or where that ends.
+
+        It is the first word with which neither the overlap nor the chunk is too large. A last word that is larger than
+        the overlap is cut.
+        """
         if not self.chunks or not self._overlap:
             return self._covered
         starts = self._word_starts()

@@ -18,14 +18,16 @@ _LINE_BREAKS: Final = re.compile(r"\n\s*(?=(\S?))")
 _SENTENCE_BLOCK_CHARACTERS: Final = 2048
 """Characters that are cut into sentences with one call, which needs quadratic time."""
 
-# It returns as soon as a chunk has one character, and a chunk is at least one piece of the highest level: a sentence, in
-# a text without line breaks.
+# A chunk is complete as soon as it has one character, and has at least one piece of the highest level: a sentence, in a
+# text without line breaks.
 _SENTENCES: Final = TextSplitter((1, _SENTENCE_BLOCK_CHARACTERS), trim=False)
 
 
 def words(measured: MeasuredText, region: Span, size: int) -> list[int]:
-    """The ends of the words of a region, each with the whitespace after it. A word that is larger than `size`, and a
-    text without spaces, is cut between grapheme clusters, and a grapheme cluster that is larger between characters.
+    """The ends of the words of a region, each with the whitespace after it.
+
+    A word that is larger than `size`, such as a text without spaces, is cut between grapheme clusters, and a grapheme
+    cluster that is larger between characters.
 
     Args:
         measured: the text.
@@ -65,8 +67,9 @@ def clusters(measured: MeasuredText, region: Span, size: int) -> list[int]:
 
 
 def sentences(measured: MeasuredText, region: Span) -> Iterator[Span]:
-    """The sentences of a region (UAX #29), each with the whitespace after it. An empty line, and a line break that is
-    not followed by a lowercase letter, end a sentence.
+    """The sentences of a region (UAX #29), each with the whitespace after it.
+
+    An empty line, and a line break that is not followed by a lowercase letter, end a sentence.
 
     Args:
         measured: the text.

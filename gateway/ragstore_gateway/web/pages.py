@@ -87,6 +87,20 @@ class PageReader:
         found = dict(zip(distinct, pages, strict=True))
         return [found[url] for url in urls]
 
+    async def text(self, url: str) -> str:
+        """The text of one page.
+
+        Args:
+            url: its URL.
+
+        Raises:
+            ServiceError: it cannot be read.
+        """
+        (page,) = await self.read([url])
+        if page.extracted is None:
+            raise page.error or PageUnavailable("The page has no text")
+        return page.extracted.text
+
     async def _read(self, url: str, output: Output, held: _Held) -> Page:
         fetched: Fetched | None = None
         try:

@@ -125,6 +125,17 @@ def _body(*kinds: Any) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
+def _either_urls_or_text() -> dict[str, Any]:
+    operation = _body(SummarizeRequest)
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    schema["oneOf"] = [{"required": ["urls"]}, {"required": ["text"]}]
+    del schema["required"]
+    return operation
+
+
+_SUMMARIZE: Final = _either_urls_or_text()
+
+
 @post(
     "/extract",
     status_code=200,
@@ -176,7 +187,7 @@ async def search(
 @post(
     "/summarize",
     status_code=200,
-    opt={**READER, **LARGE_BODY, ERRORS: (*SUMMARY_ERRORS, *EMBEDDING_ERRORS), OPERATION: _body(SummarizeRequest)},
+    opt={**READER, **LARGE_BODY, ERRORS: (*SUMMARY_ERRORS, *EMBEDDING_ERRORS), OPERATION: _SUMMARIZE},
     operation_id="summarize",
     summary="Summarize pages or a text",
     tags=["web"],
@@ -249,8 +260,6 @@ def _check(body: SummarizeRequest) -> None:
     """Check what the type of one field cannot express."""
     if (body.urls is UNSET) == (body.text is UNSET):
         raise InvalidRequest("The body must have either urls or text")
-    if isinstance(body.text, str) and not body.text.strip():
-        raise InvalidRequest.at("$.text", "Must not be empty")
 
 
 def _require_writer(request: Request[Any, Any, Any]) -> None:

@@ -6,6 +6,8 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ragstore_gateway.embeddings.schemas import NOT_BLANK
+
 MAX_URLS: Final = 50
 """Maximum number of URLs of one request."""
 
@@ -78,8 +80,10 @@ class SummarizeRequest(Struct, frozen=True):
     """The body of `POST /summarize`: `urls` or `text`."""
 
     urls: Annotated[Urls | UnsetType, Meta(description="The pages to summarize.")] = UNSET
-    text: Annotated[str | UnsetType, Meta(description="A text to summarize.")] = UNSET
-    query: Annotated[str, Meta(max_length=MAX_QUESTION, description="What the summary is about; empty for all.")] = ""
+    text: Annotated[Annotated[str, Meta(pattern=NOT_BLANK)] | UnsetType, Meta(description="A text to summarize.")] = (
+        UNSET
+    )
+    query: Annotated[str, Meta(max_length=MAX_QUESTION, description="The subject of the summary; empty for all.")] = ""
     max_words: Annotated[int, Meta(ge=1, le=MAX_WORDS, description="Maximum number of words.")] = 200
     lang: Annotated[
         Language, Meta(description="The summary's language, such as `sv`; empty for that of the sources.")
@@ -111,6 +115,6 @@ class SummarizeResponse(Struct, frozen=True):
     """A summary."""
 
     summary: Annotated[str, Meta(description="The summary, with citations such as `[1]`.")]
-    sources: Annotated[list[SummarySource], Meta(description="What the model read.")]
+    sources: Annotated[list[SummarySource], Meta(description="The sources that the model read.")]
     model: Annotated[str, Meta(description="The model that wrote it.")]
     failed: Annotated[list[UnreadSource], Meta(description="The pages that could not be read.")]

@@ -31,12 +31,12 @@ class State:
     repository: ConversationRepository
 
     async def sql(self, statement: str, **parameters: Any) -> None:
-        """Change the database as somebody with access to it can."""
+        """Change the database behind the back of the gateway."""
         async with self.database.session() as session:
             await session.execute(text(statement), parameters)
 
     async def messages(self, expected: Head | None = None) -> list[str]:
-        """What a check of the chain finds."""
+        """The problems that a check of the chain finds."""
         return [each.message for each in (await self.ledger.verify(expected)).problems]
 
     async def head(self) -> Head:

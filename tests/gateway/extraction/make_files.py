@@ -43,10 +43,10 @@ def scan() -> bytes:
     return bytes(pdf.output())
 
 
-def encrypted_pdf(content: bytes) -> bytes:
-    """A PDF file that is encrypted with AES-256."""
+def encrypted_pdf(content: bytes, user_password: str) -> bytes:
+    """A PDF file that is encrypted with AES-256; anybody can read it if the user's password is empty."""
     writer = pypdf.PdfWriter(clone_from=io.BytesIO(content))
-    writer.encrypt(PASSWORD, algorithm="AES-256")
+    writer.encrypt(user_password, owner_password=f"{PASSWORD}-owner", algorithm="AES-256")
     buffer = io.BytesIO()
     writer.write(buffer)
     return buffer.getvalue()
@@ -68,7 +68,8 @@ def main() -> None:
     FILES.mkdir(exist_ok=True)
     (FILES / "manual.pdf").write_bytes(manual())
     (FILES / "scan.pdf").write_bytes(scan())
-    (FILES / "encrypted.pdf").write_bytes(encrypted_pdf(manual()))
+    (FILES / "encrypted.pdf").write_bytes(encrypted_pdf(manual(), PASSWORD))
+    (FILES / "restricted.pdf").write_bytes(encrypted_pdf(manual(), ""))
     (FILES / "encrypted.docx").write_bytes(encrypted_docx())
 
 

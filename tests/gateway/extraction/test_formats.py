@@ -184,6 +184,15 @@ async def test_an_empty_page_of_a_pdf_file_has_an_empty_span(extractor: Extracto
     assert pages(extracted) == ["one", "", "three"]
 
 
+async def test_a_word_that_is_hyphenated_in_a_pdf_file_is_joined(extractor: Extractor) -> None:
+    content = "BT /F1 12 Tf 14 TL 20 700 Td (The infor-) Tj T* (mation of the kettle) Tj ET"
+    assert (await extractor.extract(documents.pdf([content]))).text == "The information of the kettle"
+
+
+async def test_a_pdf_file_that_only_restricts_its_use_is_extracted(extractor: Extractor) -> None:
+    assert "limescale" in (await extractor.extract((documents.FILES / "restricted.pdf").read_bytes())).text
+
+
 # -- office ---------------------------------------------------------------------------------------
 
 

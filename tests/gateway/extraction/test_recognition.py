@@ -81,7 +81,8 @@ def test_a_text_with_the_extension_of_a_binary_format_is_an_error(extension: str
         (b"{\\rtf1 The kettle}", "the document is an RTF file"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(1000), "Word, Excel and PowerPoint 97-2003"),
         (archive("a.txt"), "the document is an archive"),
-        (archive("mimetype", "content.xml"), "the document is an archive"),
+        (archive("mimetype", "content.xml"), "OpenDocument and EPUB files"),
+        (archive("[Content_Types].xml", "xl/workbook.bin"), "XLSB files"),
         (bytes(range(256)) * 10, "binary content"),
         (bytes(1000), "binary content"),
     ],
@@ -90,6 +91,18 @@ def test_other_binary_content_is_not_supported(content: bytes, message: str) -> 
     for name in ("", "a.txt", "a.html"):
         with pytest.raises(UnsupportedMediaType, match=message):
             recognise(content, name=name)
+
+
+def test_a_document_with_macros_is_not_supported() -> None:
+    def with_macros(xml: bytes) -> bytes:
+        return xml.replace(
+            b"vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml",
+            b"vnd.ms-word.document.macroEnabled.main+xml",
+        )
+
+    content = documents.replaced(documents.word(), {"[Content_Types].xml": with_macros})
+    with pytest.raises(UnsupportedMediaType, match="macros"):
+        dispatch.extract("docx", content, Request("", "", "text", "", 1000, 1.0), 10**9)
 
 
 def test_an_image_by_its_media_type_is_not_supported() -> None:

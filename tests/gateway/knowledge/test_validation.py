@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -13,6 +13,41 @@ from tests.support.servers import Served
 
 LITERAL = "sk-canary-0123456789"
 """A secret that must appear nowhere."""
+
+
+KNOWLEDGE_BASE_FAULTS: Final[list[tuple[dict[str, object], str]]] = [
+    ({"chunksize": 5}, "$.chunksize"),
+    ({"chunkSize": 0}, "$.chunkSize"),
+    ({"chunkSize": 100_001}, "$.chunkSize"),
+    ({"chunkSize": 64, "chunkOverlap": 64}, "$.chunkOverlap"),
+    ({"chunkSize": 10}, "$.chunkOverlap"),
+    ({"chunkOverlap": -1}, "$.chunkOverlap"),
+    ({"chunkSize": 5.5}, "$.chunkSize"),
+    ({"chunkSize": "512"}, "$.chunkSize"),
+    ({"chunkStrategy": "pages"}, "$.chunkStrategy"),
+    ({"chunkUnit": "words"}, "$.chunkUnit"),
+    ({"minScore": -0.1}, "$.minScore"),
+    ({"minScore": 1.1}, "$.minScore"),
+    ({"maxResults": 0}, "$.maxResults"),
+    ({"maxResults": 1001}, "$.maxResults"),
+    ({"maxResults": None}, "$.maxResults"),
+    ({"name": ""}, "$.name"),
+    ({"name": " x"}, "$.name"),
+    ({"name": "x\0"}, "$.name"),
+    ({"name": "x" * 129}, "$.name"),
+    ({"name": None}, "$.name"),
+    ({"description": "x" * 1025}, "$.description"),
+    ({"embeddingProvider": "onnx"}, "$.embeddingProvider"),
+    ({"embeddingProvider": "openai"}, "$.embeddingParameters.apiKey"),
+    ({"embeddingProvider": "local", "embeddingParameters": {"apiKey": "x"}}, "$.embeddingParameters.apiKey"),
+    ({"embeddingProvider": "vertex"}, "$.embeddingParameters.project"),
+    ({"embeddingParameters": []}, "$.embeddingParameters"),
+    ({"storeType": "milvus"}, "$.storeType"),
+    ({"storeType": "pgvector"}, "$.storeParameters.password"),
+    ({"storeType": "in-memory", "storeParameters": {"host": "x"}}, "$.storeParameters.host"),
+    ({"storeType": "qdrant", "storeParameters": {"port": 0}}, "$.storeParameters.port"),
+]
+"""Fields of a knowledge base with a fault, and its path."""
 
 
 @pytest.fixture
@@ -27,41 +62,7 @@ def rejected(http: httpx.Client, kind: str, body: object) -> list[str]:
     return paths_of(assert_problem(http.post(f"/ragstore/{kind}", json=body), 400, "invalid_request"))
 
 
-@pytest.mark.parametrize(
-    ("fields", "path"),
-    [
-        ({"chunksize": 5}, "$.chunksize"),
-        ({"chunkSize": 0}, "$.chunkSize"),
-        ({"chunkSize": 100_001}, "$.chunkSize"),
-        ({"chunkSize": 64, "chunkOverlap": 64}, "$.chunkOverlap"),
-        ({"chunkSize": 10}, "$.chunkOverlap"),
-        ({"chunkOverlap": -1}, "$.chunkOverlap"),
-        ({"chunkSize": 5.5}, "$.chunkSize"),
-        ({"chunkSize": "512"}, "$.chunkSize"),
-        ({"chunkStrategy": "pages"}, "$.chunkStrategy"),
-        ({"chunkUnit": "words"}, "$.chunkUnit"),
-        ({"minScore": -0.1}, "$.minScore"),
-        ({"minScore": 1.1}, "$.minScore"),
-        ({"maxResults": 0}, "$.maxResults"),
-        ({"maxResults": 1001}, "$.maxResults"),
-        ({"maxResults": None}, "$.maxResults"),
-        ({"name": ""}, "$.name"),
-        ({"name": " x"}, "$.name"),
-        ({"name": "x\0"}, "$.name"),
-        ({"name": "x" * 129}, "$.name"),
-        ({"name": None}, "$.name"),
-        ({"description": "x" * 1025}, "$.description"),
-        ({"embeddingProvider": "onnx"}, "$.embeddingProvider"),
-        ({"embeddingProvider": "openai"}, "$.embeddingParameters.apiKey"),
-        ({"embeddingProvider": "local", "embeddingParameters": {"apiKey": "x"}}, "$.embeddingParameters.apiKey"),
-        ({"embeddingProvider": "vertex"}, "$.embeddingParameters.project"),
-        ({"embeddingParameters": []}, "$.embeddingParameters"),
-        ({"storeType": "milvus"}, "$.storeType"),
-        ({"storeType": "pgvector"}, "$.storeParameters.password"),
-        ({"storeType": "in-memory", "storeParameters": {"host": "x"}}, "$.storeParameters.host"),
-        ({"storeType": "qdrant", "storeParameters": {"port": 0}}, "$.storeParameters.port"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "path"), KNOWLEDGE_BASE_FAULTS)
 def test_a_knowledge_base_with_a_fault_is_rejected_with_its_path(
     plain: httpx.Client, name: str, fields: dict[str, object], path: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""Which knowledge bases a task searches, and with which parameters."""
+"""The knowledge bases that a task searches, and its parameters."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from itertools import groupby, pairwise
 
 import pytest
 import regex
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstore_gateway.extraction.extracted import Extracted, Page
@@ -22,8 +22,8 @@ UNITS: tuple[ChunkUnit, ...] = ("characters", "tokens")
 WORDS = st.sampled_from(
     [
         "a", "heating", "Zahnradbahn", "e\u0301", "\u0301", "o\u0302\u0323\u0301", "\U0001f469\u200d\U0001f467",
-        "\U0001f1e9\U0001f1ea\U0001f1eb", "ภาษาไทย", "漢字仮名", "한국어", "\u1100\u1161\u11a8", "क्षि", "\u0600", "\u00ad",
-        "\u00a9", "https://example.org/a/very/long/path?with=a&query=string", "3.14", "x" * 40, "\u200b", "…", "¿Qué?",
+        "\U0001f1e9\U0001f1ea\U0001f1eb", "ภาษาไทย", "漢字仮名", "한국어", "\u1100\u1161\u11a8", "क्षि", "\u0600",
+        "\u00ad", "\u00a9", "https://example.org/a/very/long/path?with=a&query=string", "3.14", "x" * 40, "\u200b", "…",
     ]
 )  # fmt: skip
 SEPARATORS = st.sampled_from(

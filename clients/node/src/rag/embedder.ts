@@ -32,11 +32,20 @@ export interface EmbeddingsClientOptions {
   fetch?: Fetch | undefined;
 }
 
-interface Vectors {
-  data?: { embedding?: number[] | string; index?: number }[];
+interface Vector {
+  embedding?: number[] | string;
+  index?: number;
 }
 
-/** An `Embedder` that calls a TEI or OpenAI-compatible endpoint, `POST /v1/embeddings`. */
+/** The response of `/v1/embeddings`, of a server of one model to `/embed`, or of TEI to `/embed`. */
+type Vectors = { data?: Vector[]; vectors?: number[][] } | number[][];
+
+const EMBED_PATH = "/embed";
+
+/**
+ * An `Embedder` that calls a TEI or OpenAI-compatible endpoint, `POST /v1/embeddings`, or `POST /embed` as TEI and servers
+ * of one model have it: `{"inputs": [...], "normalize": true}`.
+ */
 export class EmbeddingsClient implements Embedder {
   /** The endpoint's URL, without user and password. */
   readonly connection: string;
@@ -44,7 +53,8 @@ export class EmbeddingsClient implements Embedder {
   readonly #transport: Transport;
 
   /**
-   * @param url URL of the server; `/v1` or `/v1/embeddings` at its end is optional.
+   * @param url URL of the server; `/v1` or `/v1/embeddings` at its end is optional. One that ends with `/embed` is called
+   *   as it is.
    * @throws InvalidConfiguration if the URL or the key is invalid.
    */
   constructor(url: string = DEFAULT_EMBEDDINGS_URL, options: EmbeddingsClientOptions = {}) {
@@ -53,7 +63,7 @@ export class EmbeddingsClient implements Embedder {
     const credentials = apiKey ? bearer(apiKey) : authorization;
     const limit = milliseconds("timeoutMs", timeoutMs);
     this.connection = bare.replace(/\/v1(?:\/embeddings)?$/, "");
-    this.#endpoint = `${this.connection}/v1/embeddings`;
+    this.#endpoint = this.connection.endsWith(EMBED_PATH) ? this.connection : `${this.connection}/v1/embeddings`;
     this.#transport = new Transport({
       fetch,
       retries: { attempts: 3, baseMs: 100, capMs: 1_000, budgetMs: limit },
@@ -80,7 +90,8 @@ export class EmbeddingsClient implements Embedder {
    * @throws EmbeddingFailed if the server returned no usable vectors in time.
    */
   async embedMany(texts: readonly string[], { model, signal }: EmbedOptions): Promise<Float32Array[]> {
-    const attempt = plainAttempt<Vectors>("POST", this.#endpoint, { body: { model, input: texts } });
+    const body = this.#endpoint.endsWith(EMBED_PATH) ? { inputs: texts, normalize: true } : { model, input: texts };
+    const attempt = plainAttempt<Vectors>("POST", this.#endpoint, { body });
     try {
       const { body } = await this.#transport.send(attempt, { signal });
       return usableVectors(body, texts.length);
@@ -96,7 +107,16 @@ export class EmbeddingsClient implements Embedder {
   }
 }
 
-function usableVectors({ data }: Vectors, expected: number): Float32Array[] {
+function vectorsOf(response: Vectors): Vector[] | undefined {
+  if (!Array.isArray(response) && response.data !== undefined) {
+    return response.data;
+  }
+  const vectors = Array.isArray(response) ? response : response.vectors;
+  return Array.isArray(vectors) ? vectors.map((embedding) => ({ embedding })) : undefined;
+}
+
+function usableVectors(response: Vectors, expected: number): Float32Array[] {
+  const data = vectorsOf(response);
   if (!Array.isArray(data) || data.length !== expected) {
     throw new InvalidInput(`the response has ${Array.isArray(data) ? data.length : "no"} vectors for ${expected} texts`);
   }

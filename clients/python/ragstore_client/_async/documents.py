@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 from ragstore_client import _calls as calls
 from ragstore_client import _models as models
 from ragstore_client._async.base import CallSender
 from ragstore_client._calls import MAX_PAGE_SIZE, DocumentFilter
+from ragstore_client._exceptions import BadRequest
 from ragstore_client._json import to_strings
 from ragstore_client._models import Metadata, NewDocumentLike, Strings, Where
 from ragstore_client._options import CallOptions
 
 DEFAULT_PAGE_SIZE = 100
+INVALID_CURSOR = "invalid_cursor"
+
+
+class _Rest(NamedTuple):
+    """The documents of a list that are still to be read: where they begin, and their maximum number."""
+
+    offset: int = 0
+    after: str | None = None
+    limit: int = sys.maxsize
 
 
 class DocumentCalls(CallSender):
@@ -105,7 +116,7 @@ class DocumentCalls(CallSender):
             where_document: a filter on texts.
             ids: return only these; at most 10,000.
             limit: maximum number of documents; when None, all of `ids`, or else 100. A number above 1000 takes several
-                requests, between which writes may shift the documents.
+                requests; see `iter_documents` for writes between them.
             offset: number of documents to skip.
             include_embeddings: return the vectors as well.
             include_texts: return the texts; they are empty otherwise.
@@ -135,14 +146,11 @@ class DocumentCalls(CallSender):
         page = await self._send(call, options)
         if limit is None or limit <= MAX_PAGE_SIZE:
             return page
-        documents, last = page.documents, page
-        while len(last.documents) == MAX_PAGE_SIZE and len(documents) < limit:
-            size = min(limit - len(documents), MAX_PAGE_SIZE)
-            start = (offset or 0) + len(documents)
-            last = await self._send(
-                calls.list_documents(collection, filter_, limit=size, offset=start, total=False), options
-            )
-            documents += last.documents
+        documents = page.documents
+        if len(documents) == MAX_PAGE_SIZE:
+            rest = _Rest((offset or 0) + MAX_PAGE_SIZE, page.next, limit - MAX_PAGE_SIZE)
+            async for later in self._pages(collection, filter_, MAX_PAGE_SIZE, rest, options):
+                documents += later.documents
         return models.DocumentPage(documents, len(documents), page.total)
 
     async def iter_documents(
@@ -170,7 +178,8 @@ class DocumentCalls(CallSender):
             **options: see `CallOptions`; they apply to each request.
 
         Yields:
-            Each document, in insertion order. Writes and deletes during the iteration may shift the pages.
+            Each document, in insertion order. Writes and deletions during the iteration shift no page, unless the last
+            document of a page is deleted before the next page is requested.
         """
         filter_ = DocumentFilter(
             where=where,
@@ -179,14 +188,30 @@ class DocumentCalls(CallSender):
             include_embeddings=include_embeddings,
             include_texts=include_texts,
         )
-        offset = 0
-        while True:
-            call = calls.list_documents(collection, filter_, limit=page_size, offset=offset, total=False)
-            page = await self._send(call, options)
+        async for page in self._pages(collection, filter_, min(page_size, MAX_PAGE_SIZE), _Rest(), options):
             for document in page.documents:
                 yield document
-            offset += len(page.documents)
-            if len(page.documents) < min(page_size, MAX_PAGE_SIZE):
+
+    async def _pages(
+        self, collection: str, filter_: DocumentFilter, size: int, rest: _Rest, options: CallOptions
+    ) -> AsyncIterator[models.DocumentPage]:
+        """Iterate over pages by their cursors, and by offset where there is none or its document was deleted."""
+        offset, after, limit = rest
+        while limit > 0:
+            wanted = min(size, limit)
+            start = offset if after is None else None
+            call = calls.list_documents(collection, filter_, limit=wanted, offset=start, total=False, after=after)
+            try:
+                page = await self._send(call, options)
+            except BadRequest as error:
+                if after is None or error.code != INVALID_CURSOR:
+                    raise
+                after = None
+                continue
+            yield page
+            count = len(page.documents)
+            offset, after, limit = offset + count, page.next, limit - count
+            if count < wanted:
                 return
 
     async def count(

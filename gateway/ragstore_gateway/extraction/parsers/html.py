@@ -16,6 +16,7 @@ from ragstore_gateway.extraction.charset import decode
 from ragstore_gateway.extraction.extracted import Extracted, Heading
 from ragstore_gateway.extraction.formats import MEDIA_TYPES
 from ragstore_gateway.extraction.parsers.plain import markdown_headings
+from ragstore_gateway.extraction.parsers.threads import is_missed, thread_of
 from ragstore_gateway.extraction.protocol import Output
 from ragstore_gateway.extraction.text_builder import MAX_TITLE_CHARACTERS, check_length, clean, one_line
 
@@ -47,6 +48,25 @@ def page(content: bytes, media_type: str, output: Output, url: str, max_characte
     # A document type definition is not needed, and entities of its own are not expanded.
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
     tree = html.document_fromstring(source.encode("utf-8", "replace"), parser=parser)
+    document, text = _main_text(tree, output, url)
+    thread = thread_of(tree)
+    if thread is not None and is_missed(text, thread):
+        document, text = _main_text(thread, output, url)
+    if output != "html" and not text:
+        text = clean(html2txt(tree)).strip()
+    check_length(len(text), max_characters)
+    return Extracted(
+        text,
+        MEDIA_TYPES["html"],
+        title=one_line((document and document.title) or tree.findtext(".//title") or "")[:MAX_TITLE_CHARACTERS],
+        language=_language(tree, document),
+        published=(document and document.date) or "",
+        headings=_headings(text, output, document),
+    )
+
+
+def _main_text(tree: html.HtmlElement, output: Output, url: str) -> tuple[Document | None, str]:
+    """The main text of a page, and its metadata if there is one."""
     found = bare_extraction(
         tree,
         url=url or None,
@@ -60,21 +80,11 @@ def page(content: bytes, media_type: str, output: Output, url: str, max_characte
             "max_date": datetime.now(UTC).strftime("%Y-%m-%d"),
         },
     )
-    document = found if isinstance(found, Document) else None
+    if not isinstance(found, Document):
+        return None, ""
     # Without metadata, which the text would begin with.
     options = Extractor(output_format=_FORMS[output], comments=False)
-    text = clean(determine_returnstring(document, options)).strip() if document else ""
-    if output != "html" and not text:
-        text = clean(html2txt(tree)).strip()
-    check_length(len(text), max_characters)
-    return Extracted(
-        text,
-        MEDIA_TYPES["html"],
-        title=one_line((document and document.title) or tree.findtext(".//title") or "")[:MAX_TITLE_CHARACTERS],
-        language=_language(tree, document),
-        published=(document and document.date) or "",
-        headings=_headings(text, output, document),
-    )
+    return found, clean(determine_returnstring(found, options)).strip()
 
 
 def _language(tree: html.HtmlElement, document: Document | None) -> str:

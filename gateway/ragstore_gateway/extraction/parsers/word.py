@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import zipfile
 from collections.abc import Iterable
 from typing import Final
 
@@ -12,12 +13,17 @@ from docx.styles.style import BaseStyle, ParagraphStyle
 from docx.table import Table, _Cell
 from docx.text.paragraph import Paragraph
 
+from ragstore.kit.errors import UnsupportedMediaType
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.formats import MEDIA_TYPES
 from ragstore_gateway.extraction.text_builder import TextBuilder
 
 _HEADING: Final = re.compile(r"heading (\d)\Z", re.IGNORECASE)
 _MAX_BASE_STYLES: Final = 20
+
+# Types of a main part that python-docx does not open.
+_OTHER_TYPES: Final = (b"template.main+xml", b"macroEnabled.main+xml", b"macroEnabledTemplate.main+xml")
+_MAX_TYPES_BYTES: Final = 1024 * 1024
 
 
 def document(content: bytes, max_characters: int, *, marked: bool) -> Extracted:
@@ -29,7 +35,14 @@ def document(content: bytes, max_characters: int, *, marked: bool) -> Extracted:
         content: the document.
         max_characters: maximum number of characters of its text.
         marked: whether headings have `#` marks.
+
+    Raises:
+        UnsupportedMediaType: it is a template, or has macros.
     """
+    with zipfile.ZipFile(io.BytesIO(content)) as package, package.open("[Content_Types].xml") as part:
+        types = part.read(_MAX_TYPES_BYTES)
+    if any(kind in types for kind in _OTHER_TYPES):
+        raise UnsupportedMediaType("Word templates and documents with macros are not supported; save it as DOCX")
     opened = docx.Document(io.BytesIO(content))
     levels = {style.style_id: _level(style) for style in opened.styles}
     builder = TextBuilder(max_characters, marked=marked)

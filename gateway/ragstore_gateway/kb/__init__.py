@@ -1,0 +1,1 @@
+"""The commands `ragstore-gateway kb`: knowledge bases of a running gateway."""

@@ -1,0 +1,283 @@
+"""The commands `ragstore-gateway kb`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import IO, Any, Final, TypeVar
+
+import click
+import msgspec
+
+from ragstore_gateway.gateway_connection import GatewayConnection, GatewayFailed
+from ragstore_gateway.ingestion.read import STDIN
+from ragstore_gateway.kb.archive import BadArchive
+from ragstore_gateway.kb.client import Hit, KnowledgeBases
+from ragstore_gateway.kb.files import File, files
+from ragstore_gateway.kb.ingest import Line, ingest_all
+from ragstore_gateway.kb.progress import DocumentProgress
+from ragstore_gateway.kb.transfer import export_base, import_base, readable
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.remote import DEFAULT_URL
+from ragstore_gateway.settings import KEY_VARIABLE, URL_VARIABLE
+
+T = TypeVar("T")
+Command = TypeVar("Command", bound=Callable[..., None])
+
+FAILED: Final = 1
+
+
+def _url(command: Command) -> Command:
+    """Add `--url`."""
+    text = f"The gateway; {URL_VARIABLE} by default, or {DEFAULT_URL}."
+    return click.option("--url", default="", help=text)(command)
+
+
+def _json(command: Command) -> Command:
+    """Add `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print a JSON object per line.")(command)
+
+
+@click.group()
+def kb() -> None:
+    """Knowledge bases of a running gateway."""
+
+
+kb.help = f"""Knowledge bases of a running gateway.
+
+NAME is the name of a knowledge base, or its id. The key is that of {KEY_VARIABLE}.
+
+Exit code 1 if something failed, 2 for wrong usage.
+"""
+
+
+@kb.command("list")
+@click.option("--filter", "part", default="", help="Part of a name or of a description.")
+@_json
+@_url
+def list_bases(part: str, as_json: bool, url: str) -> None:
+    """List the knowledge bases, newest first."""
+
+    async def work(bases: KnowledgeBases) -> None:
+        async for found in bases.descriptors(part):
+            if as_json:
+                _print({"id": found.id, "name": found.name, "version": found.version, "description": found.description})
+            else:
+                click.echo(f"{found.name}\t{found.id}\tversion {found.version}\t{found.description}".rstrip())
+
+    _run(url, work)
+
+
+@kb.command()
+@click.argument("name")
+@click.option("--version", type=click.IntRange(1), default=None, help="A version; the current one by default.")
+@click.option("--documents", "with_documents", is_flag=True, help="Print the documents, one a line.")
+@_url
+def show(name: str, version: int | None, with_documents: bool, url: str) -> None:
+    """Print the configuration of a knowledge base as JSON, or its documents."""
+
+    async def work(bases: KnowledgeBases) -> None:
+        base = await bases.find(name, version or 0)
+        if not with_documents:
+            click.echo(msgspec.json.format(msgspec.json.encode(base.configuration)).decode())
+            return
+        async for document in bases.documents(base.id):
+            click.echo(f"{document.name}\t{document.status}\t{document.chunks} chunks")
+
+    _run(url, work)
+
+
+@kb.command()
+@click.argument("name", required=False, default="")
+@click.option("--config", type=click.File("rb"), help="A JSON file with the configuration; - for standard input.")
+@click.option("--set", "fields", multiple=True, metavar="FIELD=VALUE", help="A field, such as chunkStrategy=layers.")
+@_json
+@_url
+def create(name: str, config: IO[bytes] | None, fields: tuple[str, ...], as_json: bool, url: str) -> None:
+    """Create a knowledge base."""
+    configuration = _configuration(config.read() if config else b"{}")
+    configuration |= dict(_field(field) for field in fields)
+    if name:
+        configuration["name"] = name
+    if not configuration.get("name"):
+        raise click.UsageError("give a NAME, or a configuration that has one")
+
+    async def work(bases: KnowledgeBases) -> None:
+        base = await bases.create(configuration)
+        if as_json:
+            _print({"id": base.id, "name": base.configuration["name"], "version": base.version})
+        else:
+            click.echo(f"{base.configuration['name']}: created as {base.id}")
+
+    _run(url, work)
+
+
+@kb.command()
+@click.argument("name")
+@click.argument("sources", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
+@click.option("--recursive", is_flag=True, help="Descend into the folders of a folder.")
+@click.option("--document-name", default="stdin", show_default=True, help="Name of the document of standard input.")
+@_json
+@_url
+def ingest(name: str, sources: tuple[str, ...], recursive: bool, document_name: str, as_json: bool, url: str) -> None:
+    """Ingest documents, and wait until they are searchable.
+
+    A document of the same name is replaced. A document that fails does not end the others. An interruption does not
+    cancel what the gateway has accepted.
+    """
+    documents = list(files(list(sources), recursive=recursive, name=document_name))
+    if not documents:
+        raise click.UsageError("there is no document in the folders")
+    repeated = [each for each, count in Counter(document.name for document in documents).items() if count > 1]
+    if repeated:
+        raise click.UsageError(f"several documents would have the name '{repeated[0]}'")
+
+    async def work(bases: KnowledgeBases) -> int:
+        base = await bases.find(name)
+        return await _ingested(bases, base.id, documents, as_json)
+
+    _end(_run(url, work))
+
+
+async def _ingested(bases: KnowledgeBases, base_id: str, documents: list[File], as_json: bool) -> int:
+    with DocumentProgress("ingest", len(documents), shown=not as_json) as progress:
+        return await ingest_all(bases, base_id, documents, progress, _reporter(as_json))
+
+
+@kb.command()
+@click.argument("name")
+@click.argument("question")
+@click.option("--max-results", type=click.IntRange(1, 1000), default=None, help="The base's own by default.")
+@click.option("--min-score", type=click.FloatRange(0, 1), default=None, help="The base's own by default.")
+@click.option("--where", default="", metavar="JSON", help="Filter by the metadata of chunks.")
+@_json
+@_url
+def query(
+    name: str,
+    question: str,
+    max_results: int | None,
+    min_score: float | None,
+    where: str,
+    as_json: bool,
+    url: str,
+) -> None:
+    """Print the passages nearest to a QUESTION, with their scores."""
+    given = {"maxResults": max_results, "minScore": min_score, "where": _configuration(where) if where else None}
+    parameters = {key: value for key, value in given.items() if value is not None}
+
+    async def work(bases: KnowledgeBases) -> None:
+        base = await bases.find(name)
+        hits = await bases.query(base.id, question, parameters)
+        for number, hit in enumerate(hits, 1):
+            if as_json:
+                _print(msgspec.to_builtins(hit))
+            else:
+                click.echo(_passage(number, hit))
+        if not hits and not as_json:
+            click.echo("No passage was found.", err=True)
+
+    _run(url, work)
+
+
+@kb.command("export")
+@click.argument("name")
+@click.argument("file", metavar="FILE|-")
+@_url
+def export_(name: str, file: str, url: str) -> None:
+    """Write the configuration and the documents' texts of a knowledge base to FILE.
+
+    The file has JSON lines. Documents that are not searchable have no text, and are named on standard error.
+    """
+
+    async def work(bases: KnowledgeBases) -> int:
+        exported, left_out = await export_base(bases, await bases.find(name), file)
+        for document in left_out:
+            click.echo(f"{document}: not exported: it is not searchable", err=True)
+        click.echo(f"{exported} documents exported", err=file == STDIN)
+        return len(left_out)
+
+    _end(_run(url, work))
+
+
+@kb.command("import")
+@click.argument("file", metavar="FILE|-")
+@click.option("--name", default="", help="Name of the new knowledge base; that of the archive by default.")
+@_json
+@_url
+def import_(file: str, name: str, as_json: bool, url: str) -> None:
+    """Create a knowledge base from an archive that `export` wrote, and ingest its documents."""
+    try:
+        with readable(file) as content:
+            work = partial(import_base, file=content, name=name, report=_reporter(as_json), shows_progress=not as_json)
+            failed = _run(url, work)
+    except OSError as error:
+        raise click.ClickException(f"{file}: {error.strerror or type(error).__name__}") from None
+    _end(failed)
+
+
+def _run(url: str, work: Callable[[KnowledgeBases], Awaitable[T]]) -> T:
+    """Run a command.
+
+    Raises:
+        click.ClickException: it failed.
+    """
+
+    async def connected() -> T:
+        async with GatewayConnection(url or os.environ.get(URL_VARIABLE, "") or DEFAULT_URL) as connection:
+            return await work(KnowledgeBases(connection))
+
+    try:
+        return asyncio.run(connected())
+    except (BadArchive, GatewayFailed) as error:
+        raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or ''}: {error.strerror or type(error).__name__}") from None
+
+
+def _end(failed: int) -> None:
+    if failed:
+        raise click.exceptions.Exit(FAILED)
+
+
+def _print(value: object) -> None:
+    click.echo(msgspec.json.encode(value).decode())
+
+
+def _reporter(as_json: bool) -> Callable[[Line], None]:
+    def report(line: Line) -> None:
+        if as_json:
+            _print(line)
+        elif not line.ok:
+            click.echo(f"{line.name}: failed: {line.error}")
+        else:
+            click.echo(f"{line.name}: {'unchanged' if line.unchanged else f'{line.chunks} chunks'}")
+
+    return report
+
+
+def _passage(number: int, hit: Hit) -> str:
+    known = (("document_name", "{}"), ("page_number", "page {}"), ("section_heading", "{}"))
+    source = ", ".join(text.format(hit.metadata[key]) for key, text in known if key in hit.metadata)
+    return f"[{number}] {hit.score:.3f} {source}\n{hit.text}\n"
+
+
+def _configuration(content: bytes | str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(content, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise click.UsageError(f"this is not a JSON object: {error}") from None
+
+
+def _field(field: str) -> tuple[str, Any]:
+    """A field of a configuration: its value is JSON, or else text."""
+    name, separator, value = field.partition("=")
+    known = {each.encode_name: each.type for each in msgspec.structs.fields(KnowledgeBase)}
+    if not separator or name not in known:
+        raise click.UsageError(f"--set needs FIELD=VALUE, with one of the fields {', '.join(known)}")
+    try:
+        return name, msgspec.json.decode(value)
+    except msgspec.MsgspecError:
+        return name, value

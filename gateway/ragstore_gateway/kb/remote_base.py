@@ -1,0 +1,59 @@
+"""`RemoteKnowledgeBase`: a knowledge base of a running gateway, for the command that ingests."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from ragstore_gateway.gateway_connection import GatewayConnection
+from ragstore_gateway.ingestion.index import Indexed, Text
+from ragstore_gateway.ingestion.read import Unreadable
+from ragstore_gateway.kb.client import KnowledgeBases
+from ragstore_gateway.kb.ingest import until_ended
+
+MAX_NAME: Final = 512
+
+
+class RemoteKnowledgeBase:
+    """Ingests texts in a knowledge base.
+
+    Args:
+        connection: the connection to the gateway.
+        name: the base's name.
+    """
+
+    def __init__(self, connection: GatewayConnection, name: str) -> None:
+        self._bases = KnowledgeBases(connection)
+        self._name = name
+        self._id = ""
+
+    async def open(self) -> None:
+        """Find the knowledge base.
+
+        Raises:
+            GatewayFailed: there is none of this name, or the gateway cannot be reached.
+        """
+        self._id = (await self._bases.find(self._name)).id
+
+    async def index(self, text: Text) -> Indexed:
+        """Ingest a text, and wait until it can be found.
+
+        Args:
+            text: the text. Its URL becomes the document's name; for a file, it is the path.
+
+        Raises:
+            GatewayFailed: the gateway failed.
+            Unreadable: the ingestion failed.
+        """
+        name = _document_name(text.url)
+        ingestion_id = await self._bases.ingest(self._id, name, text.text.encode(), "text/plain")
+        state = await until_ended(self._bases, self._id, ingestion_id)
+        if state.status != "completed":
+            raise Unreadable(state.status.removeprefix("failed: "))
+        return Indexed(state.chunks, 0, state.unchanged)
+
+
+def _document_name(url: str) -> str:
+    """The name of a document: without slashes and spaces at its ends, which the gateway does not accept."""
+    parts = urlsplit(url)
+    return (unquote(parts.path) if parts.scheme == "file" else url)[-MAX_NAME:].strip("/ ")

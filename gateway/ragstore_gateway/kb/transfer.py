@@ -1,0 +1,99 @@
+"""`kb export` and `kb import`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from ragstore_gateway.gateway_connection import GatewayFailed
+from ragstore_gateway.ingestion.read import STDIN
+from ragstore_gateway.kb import archive
+from ragstore_gateway.kb.client import Base, KnowledgeBases
+from ragstore_gateway.kb.ingest import Line, ingest_all
+from ragstore_gateway.kb.progress import DocumentProgress
+
+NOT_FOUND = 404
+
+
+async def export_base(bases: KnowledgeBases, base: Base, path: str) -> tuple[int, list[str]]:
+    """Write an archive.
+
+    Args:
+        bases: the gateway.
+        base: the knowledge base.
+        path: the file, or `-` for standard output.
+
+    Returns:
+        The number of documents, and the names of those without a text.
+    """
+    if path == STDIN:
+        return await _export(bases, base, sys.stdout.buffer)
+    with archive.written(path) as file:
+        return await _export(bases, base, file)
+
+
+async def _export(bases: KnowledgeBases, base: Base, file: IO[bytes]) -> tuple[int, list[str]]:
+    exported, left_out = 0, []
+    file.write(archive.line(archive.Header(base.configuration)))
+    states = [state async for state in bases.documents(base.id)]
+    with DocumentProgress("export", len(states), shown=True) as progress:
+        for state in states:
+            try:
+                text = await bases.text(base.id, state.name)
+            except GatewayFailed as error:
+                if error.status != NOT_FOUND:
+                    raise
+                left_out.append(state.name)
+            else:
+                file.write(archive.line(archive.Document(text.name, text.type, text.text)))
+                exported += 1
+            progress.done(state.name)
+    file.write(archive.line(archive.End(exported)))
+    file.flush()
+    return exported, left_out
+
+
+@contextmanager
+def readable(path: str) -> Iterator[IO[bytes]]:
+    """An archive as a file that can be read repeatedly.
+
+    Args:
+        path: the file, or `-` for standard input.
+    """
+    if path != STDIN:
+        with Path(path).open("rb") as file:
+            yield file
+        return
+    with tempfile.TemporaryFile() as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+        yield file
+
+
+async def import_base(
+    bases: KnowledgeBases, file: IO[bytes], name: str, report: Callable[[Line], None], *, shows_progress: bool
+) -> int:
+    """Create a knowledge base from an archive.
+
+    Args:
+        bases: the gateway.
+        file: the archive, which can be read repeatedly.
+        name: its name; that of the archive if empty.
+        report: is called with the outcome of each document.
+        shows_progress: whether a progress bar may be shown.
+
+    Returns:
+        The number of documents that failed.
+
+    Raises:
+        BadArchive: the archive is damaged or incomplete; nothing was created.
+    """
+    checked = archive.opened(file)
+    configuration = checked.header.configuration | ({"name": name} if name else {})
+    base = await bases.create(configuration)
+    with DocumentProgress("import", checked.count, shown=shows_progress) as progress:
+        return await ingest_all(bases, base.id, checked.documents(), progress, report)

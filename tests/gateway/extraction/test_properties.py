@@ -1,0 +1,110 @@
+"""Properties of the steps that need no parser: any bytes are decoded, any Markdown has headings with valid spans."""
+
+from __future__ import annotations
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ragstore.kit.errors import ServiceError, UnsupportedMediaType
+from ragstore_gateway.errors import DocumentTooLarge, ExtractionFailed
+from ragstore_gateway.extraction.charset import decode, is_binary
+from ragstore_gateway.extraction.formats import FORMATS
+from ragstore_gateway.extraction.parsers.plain import markdown_headings
+from ragstore_gateway.extraction.recognition import recognise
+from ragstore_gateway.extraction.text_builder import TextBuilder, clean
+
+BLOCKS = st.lists(
+    st.sampled_from(
+        [
+            "# a",
+            "## b ##",
+            "c",
+            "===",
+            "---",
+            "```",
+            "    # d",
+            "> # e",
+            "- # f",
+            "1. g",
+            "",
+            "\t",
+            "#",
+            "######",
+            "<!--",
+            "-->",
+        ]
+    ),
+    max_size=20,
+)
+
+
+@settings(deadline=None)
+@given(
+    st.binary(max_size=200), st.sampled_from(["", "text/plain; charset=zip", 'text/html; charset="big5"', "x;charset="])
+)
+@example(b"\xff\xfe\x00", "")
+@example(b"\x00a\x00b", "")
+@example(b"<meta charset=hex>\xff", "text/html")
+def test_any_bytes_are_decoded_and_cleaned(content: bytes, media_type: str) -> None:
+    is_binary(content)
+    text = clean(decode(content, media_type))
+    assert not set(text) & {"\0", "\r", "\ufeff"}
+    text.encode()
+
+
+@settings(deadline=None)
+@given(st.text(max_size=200))
+def test_a_text_in_utf_8_is_decoded_as_it_is(text: str) -> None:
+    if not is_binary(text.encode()) and not text.startswith("\ufeff") and "\0" not in text:
+        assert decode(text.encode()) == text
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200), st.sampled_from(["", "text/html", "image/png"]), st.sampled_from(["", "a.pdf", "a.md"]))
+def test_any_content_has_a_format_or_a_clear_error(content: bytes, media_type: str, name: str) -> None:
+    try:
+        outcome: str = recognise(content, media_type, name)
+    except ServiceError as error:
+        outcome = error.code
+    assert outcome in (*FORMATS, UnsupportedMediaType.code, ExtractionFailed.code)
+
+
+@settings(deadline=None)
+@given(BLOCKS)
+@example(["---", "title: x", "---", "# a"])
+@example(["# a"])
+def test_headings_of_any_markdown_are_in_order_and_within_the_text(blocks: list[str]) -> None:
+    source = "\n".join(blocks)
+    position = 0
+    for heading in markdown_headings(source):
+        assert position <= heading.start < heading.end <= len(source)
+        assert 1 <= heading.level <= 6
+        assert heading.text.split()[0] in source[heading.start : heading.end]
+        position = heading.end
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["paragraph", "row", "heading", "page"]), st.text(max_size=20))))
+def test_spans_of_a_built_text_are_in_order_and_reproduce_it(pieces: list[tuple[str, str]]) -> None:
+    builder = TextBuilder(120)
+    builder.begin_page()
+    try:
+        for kind, text in pieces:
+            match kind:
+                case "paragraph":
+                    builder.paragraph(text)
+                case "row":
+                    builder.row([text, text])
+                case "heading":
+                    builder.heading(2, text)
+                case _:
+                    builder.end_page()
+                    builder.begin_page()
+    except DocumentTooLarge:
+        return
+    builder.end_page()
+    built = builder.built("text/plain")
+    assert len(built.text) <= 120
+    assert [built.text[each.start : each.end] for each in built.headings] == [each.text for each in built.headings]
+    assert " ".join(built.text[page.start : page.end] for page in built.pages).split() == built.text.split()
+    assert [page.number for page in built.pages] == list(range(1, len(built.pages) + 1))

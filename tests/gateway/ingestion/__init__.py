@@ -1,0 +1,1 @@
+"""Ingestion into knowledge bases, over real processes."""

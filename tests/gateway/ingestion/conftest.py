@@ -1,0 +1,70 @@
+"""A gateway whose knowledge bases are embedded by a server that counts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests.support.gateways import start_gateway
+from tests.support.ingestion import Base, EmbeddingServer, State, embedding_server
+from tests.support.servers import Served, running
+
+ENVIRON = {
+    "RAGSTORE_GATEWAY_INGESTION_LEASE_SECONDS": "2",
+    "RAGSTORE_GATEWAY_INGESTION_CONCURRENCY": "4",
+    "RAGSTORE_GATEWAY_INGESTION_RETRY_SECONDS": "2",
+    "RAGSTORE_GATEWAY_MAX_DOCUMENT_CHUNKS": "500",
+    "RAGSTORE_GATEWAY_EMBEDDING_CACHE_BYTES": "0",
+}
+
+
+@pytest.fixture(scope="session")
+def ingesting_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the gateway."""
+    return tmp_path_factory.mktemp("ingesting")
+
+
+@pytest.fixture(scope="session")
+def ingesting(ingesting_folder: Path) -> Iterator[Served]:
+    """A gateway with SQLite, and a store in its process."""
+    with running(start_gateway(ingesting_folder, ENVIRON)) as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def state(ingesting: Served, ingesting_folder: Path) -> Iterator[State]:
+    """The gateway's database."""
+    found = State.of(ingesting_folder)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+async def server() -> AsyncIterator[EmbeddingServer]:
+    """The embedding server."""
+    async with embedding_server() as found:
+        yield found
+
+
+@pytest.fixture
+async def client(ingesting: Served) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the gateway."""
+    limits = httpx.Limits(keepalive_expiry=2)
+    async with httpx.AsyncClient(base_url=ingesting.url, timeout=30, limits=limits) as found:
+        yield found
+
+
+@pytest.fixture
+async def base(client: httpx.AsyncClient, server: EmbeddingServer) -> Base:
+    """A new knowledge base."""
+    return await new_base(client, server)
+
+
+async def new_base(client: httpx.AsyncClient, server: EmbeddingServer, **fields: object) -> Base:
+    """A new knowledge base, embedded by the server."""
+    provider = {"embeddingProvider": "tei", "embeddingParameters": {"baseUrl": server.url}}
+    return await Base.create(client, **{"name": f"base {uuid4().hex[:12]}", **provider, **fields})

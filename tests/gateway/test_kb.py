@@ -1,0 +1,237 @@
+"""`ragstore-gateway kb` against running gateways."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ragstore_gateway.cli import main
+from tests.gateway.extraction import documents
+from tests.support.gateways import start_gateway
+from tests.support.servers import Served, free_port, inherited_environ, running
+
+pytestmark = pytest.mark.process
+
+
+def kb(url: str, *words: str, stdin: bytes = b"", key: str = "") -> Result:
+    """Run a command against a gateway, in this process: starting one takes longer than all that it does."""
+    environ = {"RAGSTORE_GATEWAY_URL": url, "RAGSTORE_GATEWAY_API_KEY": key}
+    return CliRunner().invoke(main, ["kb", *words], input=stdin, env=environ)
+
+
+def done(url: str, *words: str, stdin: bytes = b"", key: str = "") -> str:
+    """The output of a command that succeeds."""
+    run = kb(url, *words, stdin=stdin, key=key)
+    assert run.exit_code == 0, run.output
+    return run.stdout
+
+
+def lines(output: str) -> list[dict[str, Any]]:
+    """The lines of `--json`."""
+    return [json.loads(line) for line in output.splitlines()]
+
+
+@pytest.fixture
+def name(gateway: Served) -> str:
+    """A new knowledge base."""
+    name = f"kb-{uuid4().hex[:8]}"
+    done(gateway.url, "create", name, "--set", "minScore=0", "--set", "chunkStrategy=markdown")
+    return name
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with documents, one of which is bad."""
+    (tmp_path / "docs/sub").mkdir(parents=True)
+    (tmp_path / "docs/kettle.md").write_text("# Kettle\n\n## Care\n\nDescale the kettle every month.")
+    (tmp_path / "docs/sub/lift.txt").write_text("The lift is tested every year.")
+    (tmp_path / "docs/bad.pdf").write_bytes((documents.FILES / "scan.pdf").read_bytes())
+    return tmp_path / "docs"
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """A gateway that needs a key."""
+
+    url: str
+    key: str
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
+    """Another gateway, with keys."""
+    folder = tmp_path_factory.mktemp("other")
+    keys = folder / "keys"
+    made = CliRunner().invoke(main, ["keys", "new", "admin", "--role", "admin", "--file", str(keys)])
+    with running(start_gateway(folder, {"RAGSTORE_GATEWAY_KEYS_FILE": str(keys)})) as served:
+        yield Keyed(served.url, made.stdout.strip())
+
+
+def test_a_created_base_is_listed_and_shown_by_name_and_by_id(gateway: Served, name: str) -> None:
+    (listed,) = lines(done(gateway.url, "list", "--filter", name, "--json"))
+    assert (listed["name"], listed["version"]) == (name, 1)
+    assert name in done(gateway.url, "list")
+    shown = json.loads(done(gateway.url, "show", listed["id"]))
+    assert shown == json.loads(done(gateway.url, "show", name, "--version", "1"))
+    assert (shown["chunkStrategy"], shown["minScore"]) == ("markdown", 0)
+
+
+def test_a_base_is_created_from_a_file_with_its_configuration(gateway: Served) -> None:
+    name = f"kb-{uuid4().hex[:8]}"
+    content = json.dumps({"name": "another", "description": "lifts"}).encode()
+    (line,) = lines(done(gateway.url, "create", name, "--config", "-", "--json", stdin=content))
+    assert line["name"] == name
+    assert json.loads(done(gateway.url, "show", name))["description"] == "lifts"
+
+
+def test_files_folders_and_standard_input_are_ingested_and_a_bad_file_does_not_end_the_others(
+    gateway: Served, name: str, folder: Path
+) -> None:
+    words = ("ingest", name, str(folder), "-", "--recursive", "--document-name", "note.txt", "--json")
+    run = kb(gateway.url, *words, str(folder / "missing.txt"), stdin=b"Keys are at the office.")
+    assert run.exit_code == 1
+    found = {line["name"]: line for line in lines(run.stdout)}
+    assert {each: line["ok"] for each, line in found.items()} == {
+        "kettle.md": True,
+        "sub/lift.txt": True,
+        "bad.pdf": False,
+        "note.txt": True,
+        "missing.txt": False,
+    }
+    assert "no text layer" in found["bad.pdf"]["error"]
+    assert found["missing.txt"]["error"] == "No such file or directory"
+    assert found["kettle.md"]["chunks"] == 1
+
+    again = lines(done(gateway.url, "ingest", name, str(folder / "kettle.md"), "--json"))
+    assert again[0]["unchanged"] is True
+    shown = done(gateway.url, "show", name, "--documents")
+    assert [line.split("\t")[0] for line in shown.splitlines()] == ["bad.pdf", "kettle.md", "note.txt", "sub/lift.txt"]
+
+
+def test_a_query_prints_the_passages_with_scores_and_sources(gateway: Served, name: str, folder: Path) -> None:
+    done(gateway.url, "ingest", name, str(folder / "kettle.md"), str(folder / "sub/lift.txt"))
+    best, other = lines(done(gateway.url, "query", name, "How often is the lift tested?", "--json"))
+    assert best["text"] == "The lift is tested every year."
+    assert 1 >= best["score"] > other["score"] >= 0
+    printed = done(gateway.url, "query", name, "descale the kettle", "--max-results", "1")
+    assert printed.startswith("[1] 0.")
+    assert " kettle.md, Care\n# Kettle\n\n## Care\n\nDescale the kettle every month.\n" in printed
+    filtered = ("--where", '{"document_name": "kettle.md"}', "--json")
+    assert [hit["metadata"]["document_name"] for hit in lines(done(gateway.url, "query", name, "lift", *filtered))] == [
+        "kettle.md"
+    ]
+
+
+def test_an_export_is_imported_by_another_gateway_which_finds_the_same_passages(
+    gateway: Served, other: Keyed, name: str, folder: Path, tmp_path: Path
+) -> None:
+    (folder / "manual.pdf").write_bytes((documents.FILES / "manual.pdf").read_bytes())
+    sources = [str(folder / each) for each in ("kettle.md", "manual.pdf")]
+    done(gateway.url, "ingest", name, *sources)
+    archive = tmp_path / "archive.jsonl"
+
+    done(gateway.url, "export", name, str(archive))
+
+    assert [line["kind"] for line in lines(archive.read_text())] == ["knowledge base", "document", "document", "end"]
+    refused = kb(other.url, "import", str(archive))
+    assert (refused.exit_code, "401" in refused.stderr) == (1, True)
+    imported = lines(done(other.url, "import", str(archive), "--json", key=other.key))
+    assert {line["name"]: line["ok"] for line in imported} == {"kettle.md": True, "manual.pdf": True}
+    assert json.loads(done(other.url, "show", name, key=other.key)) == json.loads(done(gateway.url, "show", name))
+    question = ("query", name, "How often is the kettle descaled?", "--json")
+    here = lines(done(gateway.url, *question))
+    there = lines(done(other.url, *question, key=other.key))
+    assert [(hit["text"], round(hit["score"], 4)) for hit in there] == [
+        (hit["text"], round(hit["score"], 4)) for hit in here
+    ]
+    copy = done(other.url, "export", name, "-", key=other.key)
+    texts = [{line["name"]: line["text"] for line in lines(each)[1:-1]} for each in (copy, archive.read_text())]
+    assert texts[0] == texts[1]
+
+
+def test_an_incomplete_archive_creates_nothing(gateway: Served, name: str, folder: Path) -> None:
+    done(gateway.url, "ingest", name, str(folder / "kettle.md"))
+    archive = done(gateway.url, "export", name, "-")
+    cut = "".join(archive.splitlines(keepends=True)[:-1]).encode()
+    run = kb(gateway.url, "import", "-", "--name", f"{name}-copy", stdin=cut)
+    assert (run.exit_code, "incomplete" in run.stderr) == (1, True)
+    assert done(gateway.url, "list", "--filter", f"{name}-copy") == ""
+    twice = kb(gateway.url, "import", "-", stdin=archive.encode())
+    assert (twice.exit_code, "409" in twice.stderr) == (1, True)
+    assert done(gateway.url, "import", "-", "--name", f"{name}-copy", stdin=archive.encode()) == "kettle.md: 1 chunks\n"
+
+
+def test_a_document_without_a_text_is_named_and_the_exit_code_is_1(gateway: Served, name: str, folder: Path) -> None:
+    assert kb(gateway.url, "ingest", name, str(folder / "bad.pdf")).exit_code == 1
+    run = kb(gateway.url, "export", name, "-")
+    assert run.exit_code == 1
+    assert "bad.pdf: not exported: it is not searchable" in run.stderr
+    assert [line["kind"] for line in lines(run.stdout)] == ["knowledge base", "end"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ingest", "{name}"),
+        ("ingest", "{name}", "{empty}"),
+        ("ingest", "{name}", "{folder}/kettle.md", "{folder}/kettle.md"),
+        ("create",),
+        ("create", "x", "--set", "chunkSise=3"),
+        ("query", "{name}", "q", "--where", "["),
+        ("nothing",),
+    ],
+)
+def test_wrong_usage_has_exit_code_2(gateway: Served, tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "empty").mkdir()
+    known = {"name": "any", "empty": str(tmp_path / "empty"), "folder": str(tmp_path)}
+    assert kb(gateway.url, *(word.format(**known) for word in words)).exit_code == 2
+
+
+def test_what_the_gateway_rejects_is_one_line_with_exit_code_1(gateway: Served) -> None:
+    unknown = kb(gateway.url, "show", "no-such-base")
+    assert (unknown.exit_code, unknown.stderr) == (1, "Error: There is no knowledge base 'no-such-base'\n")
+    invalid = kb(gateway.url, "create", "bad", "--set", "chunkSize=0")
+    assert invalid.exit_code == 1
+    assert "400" in invalid.stderr
+    away = kb(f"http://127.0.0.1:{free_port()}", "list")
+    assert (away.exit_code, "cannot be reached" in away.stderr, away.stderr.count("\n")) == (1, True, 1)
+
+
+def test_a_terminal_has_a_progress_bar_with_rate_and_remaining_time(gateway: Served, name: str, folder: Path) -> None:
+    reader, terminal = pty.openpty()
+    run = subprocess.run(
+        [sys.executable, "-m", "ragstore_gateway", "kb", "ingest", name, str(folder)],
+        env={**inherited_environ(), "RAGSTORE_GATEWAY_URL": gateway.url, "TERM": "xterm", "COLUMNS": "120"},
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        timeout=120,
+        check=False,
+    )
+    os.close(terminal)
+    shown = b""
+    while part := _read(reader):
+        shown += part
+    os.close(reader)
+    assert run.returncode == 1
+    assert sorted(line.partition(b":")[0] for line in run.stdout.splitlines()) == [b"bad.pdf", b"kettle.md"]
+    assert b"2/2" in shown
+    assert b"documents/s" in shown
+    assert b"0:00:00" in shown
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # it has no writer any more, and nothing is left
+        return b""
