@@ -74,8 +74,8 @@ class NewVectorStore(Struct, frozen=True):
     store_type: StoreType | None = None
     store_parameters: dict[str, Any] | None = None
     chunk_strategy: ChunkStrategy | None = None
-    chunk_size: int | None = None
-    chunk_overlap: int | None = None
+    chunk_size: Annotated[int, Meta(ge=1, le=100_000)] | None = None
+    chunk_overlap: Annotated[int, Meta(ge=0)] | None = None
     chunk_unit: ChunkUnit | None = None
     min_score: Annotated[float, Meta(ge=0, le=1)] | None = None
 
