@@ -43,6 +43,9 @@ IngestionDependency = SkipValidation[NamedDependency[Ingestion]]
 BasesDependency = SkipValidation[NamedDependency[Configurations[KnowledgeBase]]]
 SettingsDependency = SkipValidation[NamedDependency[Settings]]
 
+NAME: Final = r"^([^\x00/ ]([^\x00]*[^\x00/ ])?)?$"
+"""A document's name: it neither begins nor ends with a space or a slash."""
+
 BaseId = Annotated[str, PathParameter(description="Id of the knowledge base.")]
 IngestionId = Annotated[str, PathParameter(description="Id of the ingestion.")]
 Version = Annotated[
@@ -54,26 +57,33 @@ Version = Annotated[
     ),
 ]
 KbId = Annotated[
-    str, QueryParameter(name="kbId", max_length=128, description="An alias for the status; the base's name by default.")
+    str,
+    QueryParameter(
+        name="kbId",
+        max_length=128,
+        pattern=r"^[^\x00]*$",
+        description="An alias for the status; the base's name by default.",
+    ),
 ]
 DocumentName = Annotated[
     str,
     QueryParameter(
         name="documentName",
         max_length=MAX_NAME,
+        pattern=NAME,
         description="Name of the document; that of the file by default. An existing document of the name is replaced.",
     ),
 ]
 Index = Annotated[int, QueryParameter(description="Number of the page, from 0.", ge=0, le=1_000_000)]
 Limit = Annotated[int, QueryParameter(description="Maximum number of documents on the page.", ge=1, le=1000)]
 
-_BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
+_BINARY: Final = {"schema": {"type": "string", "format": "binary", "minLength": 1}}
 _TEXT: Final = {"schema": {"type": "string", "minLength": 1, "pattern": "\\S"}}
 _FORM: Final = {
     "schema": {
         "type": "object",
         "required": ["file"],
-        "properties": {"file": {"type": "string", "format": "binary"}},
+        "properties": {"file": {"type": "string", "format": "binary", "minLength": 1}},
     }
 }
 _UPLOAD: Final[dict[str, Any]] = {
@@ -119,8 +129,6 @@ async def ingest_document(
     base = await knowledge_bases.read(id, version)
     upload = await read_upload(request, settings.max_document_bytes)
     name = _checked_name(document_name or upload.name)
-    if "\0" in kb_id:
-        raise InvalidRequest("kbId must not contain NUL")
     content = NewContent(name, upload.media_type, upload.content, kb_id or base.body.name)
     accepted = await ingestion.ingest(id, content)
     return Response(

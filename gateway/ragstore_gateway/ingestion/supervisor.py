@@ -105,11 +105,12 @@ class Supervisor:
 
     async def _sweep_forever(self) -> None:
         last = -SWEEP_SECONDS
+        seconds = min(SWEEP_SECONDS, self._retention.total_seconds())
         while True:
             try:
                 await self._measure()
                 await self._removals.run()
-                if monotonic() >= last + SWEEP_SECONDS:
+                if monotonic() >= last + seconds:
                     last = monotonic()
                     await self._continue_reindexing()
                     await self._forget()
