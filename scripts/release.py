@@ -27,6 +27,7 @@ import yaml
 
 from ragstore import __version__
 from ragstore_client._version import __version__ as client_version
+from ragstore_gateway import __version__ as gateway_version
 from scripts.sbom import bill
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -45,7 +46,7 @@ CONTEXT: Final = (
 )
 """The sources of the images, and the files that deploy them."""
 
-IMAGES: Final = {"ragstore": "remote", "ragstore-embedded": "embedded"}
+IMAGES: Final = {"ragstore": "remote", "ragstore-embedded": "embedded", "ragstore-gateway": "gateway"}
 """The images, and the locks that they are installed from."""
 
 SUMS: Final = "SHA256SUMS"
@@ -110,8 +111,10 @@ def build(version: str, output: Path) -> None:
     archive = output / f"ragstore-{version}-context.tar.gz"
     _run("git", "archive", "--format=tar.gz", f"--prefix=ragstore-{version}/", f"--output={archive}", "HEAD", *CONTEXT)
     for image, lock in IMAGES.items():
-        written = bill(image, version, ROOT / f"requirements/{lock}.txt", seconds)
-        (output / f"{image}-{version}.cdx.json").write_text(json.dumps(written, indent=2) + "\n")
+        # The gateway has versions of its own.
+        own = gateway_version if lock == "gateway" else version
+        written = bill(image, own, ROOT / f"requirements/{lock}.txt", seconds)
+        (output / f"{image}-{own}.cdx.json").write_text(json.dumps(written, indent=2) + "\n")
     node = _output("npm", "sbom", "--sbom-format=cyclonedx", "--omit=dev", "--package-lock-only", folder="clients/node")
     (output / f"ragstore-client-node-{version}.cdx.json").write_text(node)
     (output / "CHANGES.md").write_text(changes(version))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ragstore import __version__
+from ragstore_gateway import __version__ as gateway_version
 from scripts import release
 from tests.deploy.dockerfile import ROOT
 
@@ -38,6 +39,7 @@ def test_every_kind_of_file_is_there(built: Path) -> None:
         f"ragstore-{version}.cdx.json",
         f"ragstore-embedded-{version}.cdx.json",
         f"ragstore-client-node-{version}.cdx.json",
+        f"ragstore-gateway-{gateway_version}.cdx.json",
         "CHANGES.md",
         "SHA256SUMS",
     }
@@ -76,7 +78,8 @@ def test_the_build_context_has_what_the_dockerfiles_copy(built: Path) -> None:
 
 @pytest.mark.parametrize(("image", "lock"), release.IMAGES.items())
 def test_a_bill_of_material_has_every_package_of_the_lock(built: Path, image: str, lock: str) -> None:
-    bill: dict[str, Any] = json.loads((built / f"{image}-{__version__}.cdx.json").read_text())
+    version = gateway_version if lock == "gateway" else __version__
+    bill: dict[str, Any] = json.loads((built / f"{image}-{version}.cdx.json").read_text())
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
     assert re.fullmatch(r"urn:uuid:[0-9a-f-]{36}", bill["serialNumber"])
     pins = re.findall(r"^([a-z0-9._-]+)(?:\[.*\])?==([^\s;\\]+)", (ROOT / f"requirements/{lock}.txt").read_text(), re.M)

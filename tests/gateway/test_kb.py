@@ -233,5 +233,5 @@ def test_a_terminal_has_a_progress_bar_with_rate_and_remaining_time(gateway: Ser
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 65536)
-    except OSError:  # nothing is left, and nobody writes to it any more
+    except OSError:  # it has no writer any more, and nothing is left
         return b""

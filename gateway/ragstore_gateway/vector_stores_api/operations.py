@@ -36,7 +36,7 @@ Api = SkipValidation[NamedDependency[VectorStoresApi]]
 StoreId: TypeAlias = Annotated[str, PathParameter(description="Id of the vector store: that of the knowledge base.")]
 FileId: TypeAlias = Annotated[str, PathParameter(description="Id of the file.")]
 BatchId: TypeAlias = Annotated[str, PathParameter(description="Id of the batch.")]
-StateFilter: TypeAlias = Annotated[State | None, QueryParameter(query="filter", description="State of the files.")]
+StateFilter: TypeAlias = Annotated[State | None, QueryParameter(name="filter", description="State of the files.")]
 
 STORE_ERRORS: Final = (ConfigurationNotFound, DatabaseUnavailable)
 FILE_ERRORS: Final = (*STORE_ERRORS, FileNotFound)

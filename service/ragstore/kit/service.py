@@ -113,7 +113,7 @@ class Service:
         keys: KeyRing[Any] | None = None,
         tracing: Tracing | None = None,
         on_shutdown: Sequence[Callable[[], Awaitable[None]]] = (),
-        lifespan: Sequence[Callable[[Litestar], AbstractAsyncContextManager[object]]] = (),
+        lifespan: Sequence[Callable[[Litestar], AbstractAsyncContextManager[None]]] = (),
         **options: Any,
     ) -> Litestar:
         """The Litestar application, with `/metrics`.

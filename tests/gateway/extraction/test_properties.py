@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragstore.kit.errors import ServiceError, UnsupportedMediaType
@@ -38,6 +38,7 @@ BLOCKS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(
     st.binary(max_size=200), st.sampled_from(["", "text/plain; charset=zip", 'text/html; charset="big5"', "x;charset="])
 )
@@ -51,12 +52,14 @@ def test_any_bytes_are_decoded_and_cleaned(content: bytes, media_type: str) -> N
     text.encode()
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_a_text_in_utf_8_is_decoded_as_it_is(text: str) -> None:
     if not is_binary(text.encode()) and not text.startswith("\ufeff") and "\0" not in text:
         assert decode(text.encode()) == text
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200), st.sampled_from(["", "text/html", "image/png"]), st.sampled_from(["", "a.pdf", "a.md"]))
 def test_any_content_has_a_format_or_a_clear_error(content: bytes, media_type: str, name: str) -> None:
     try:
@@ -66,6 +69,7 @@ def test_any_content_has_a_format_or_a_clear_error(content: bytes, media_type: s
     assert outcome in (*FORMATS, UnsupportedMediaType.code, ExtractionFailed.code)
 
 
+@settings(deadline=None)
 @given(BLOCKS)
 @example(["---", "title: x", "---", "# a"])
 @example(["# a"])
@@ -79,6 +83,7 @@ def test_headings_of_any_markdown_are_in_order_and_within_the_text(blocks: list[
         position = heading.end
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["paragraph", "row", "heading", "page"]), st.text(max_size=20))))
 def test_spans_of_a_built_text_are_in_order_and_reproduce_it(pieces: list[tuple[str, str]]) -> None:
     builder = TextBuilder(120)
