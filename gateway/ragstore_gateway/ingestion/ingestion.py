@@ -100,7 +100,7 @@ class Ingestion:
         """Delete a document and its vectors; see `Documents.delete`."""
         for ingestion_id in await self.documents.delete(base_id, name):
             self._jobs.cancel(ingestion_id)
-        # No search finds the document any more. What takes longer is removed in the background.
+        # No search finds the document any more. The supervisor removes vectors that take longer.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(REMOVAL_SECONDS):
                 await self._removals.run(base_id)
