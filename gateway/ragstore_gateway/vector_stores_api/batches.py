@@ -74,13 +74,14 @@ class Batches:
 
         Raises:
             ConfigurationNotFound: there is no such vector store.
-            InvalidRequest: the body is not valid, or a file does not exist. Nothing was attached.
+            FileNotFound: one of the files does not exist. Nothing was attached.
+            InvalidRequest: the body is not valid. Nothing was attached.
         """
         base = await self._bases.read(base_id)
         wanted = _files(body)
         for new in wanted:
             check_strategy(base.body, new.chunking_strategy, "$.chunking_strategy")
-        await self._files.check_all([new.file_id for new in wanted], "$.files" if body.files else "$.file_ids")
+        await self._files.check_all([new.file_id for new in wanted])
         batch_id, now = f"vsfb_{uuid4().hex}", datetime.now(UTC)
         async with self._database.session() as session:
             session.add(FileBatchRow(id=batch_id, base_id=base_id, created_on=now))

@@ -176,7 +176,6 @@ async def create_vector_store_file(
 ) -> VectorStoreFileObject:
     """Ingest an uploaded file into the knowledge base."""
     body = await read_body(request, NewVectorStoreFile)
-    await vector_stores_api.files.check_all([body.file_id], "$.file_id")
     await vector_stores_api.store_files.attach(await vector_stores_api.bases.read(store_id), body)
     return await vector_stores_api.store_files.read(store_id, body.file_id)
 

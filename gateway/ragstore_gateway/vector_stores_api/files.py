@@ -106,22 +106,21 @@ class Files:
             raise _missing(file_id)
         return row
 
-    async def check_all(self, file_ids: Sequence[str], path: str) -> None:
+    async def check_all(self, file_ids: Sequence[str]) -> None:
         """Check that the files of a body exist.
 
         Args:
             file_ids: their ids.
-            path: their JSON path, for the error.
 
         Raises:
-            InvalidRequest: one does not; the error names the first one.
+            FileNotFound: one does not; the error names the first one.
         """
         wanted = [each for each in file_ids if "\0" not in each]
         async with self._database.reading() as session:
             found = set(await session.scalars(sa.select(FileRow.id).where(FileRow.id.in_(wanted))))
         for file_id in file_ids:
             if file_id not in found:
-                raise InvalidRequest.at(path, f"There is no file {file_id[:64]!r}")
+                raise _missing(file_id)
 
     async def page(self, page: PageQuery, purpose: str) -> tuple[list[FileObject], bool]:
         """A page of the files.

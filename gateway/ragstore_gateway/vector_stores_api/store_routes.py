@@ -11,6 +11,7 @@ from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.errors import NameTaken, QueueFull, VersionConflict
 from ragstore_gateway.keys import ADMIN, READER
 from ragstore_gateway.vector_stores_api.operations import (
+    FILE_ERRORS,
     SEARCH_ERRORS,
     STORE_ERRORS,
     Api,
@@ -45,7 +46,7 @@ TAGS: Final = ["vector stores"]
 @post(
     PATH,
     status_code=200,
-    opt={**ADMIN, ERRORS: (*STORE_ERRORS, NameTaken, QueueFull), **body_of(NewVectorStore)},
+    opt={**ADMIN, ERRORS: (*FILE_ERRORS, NameTaken, QueueFull), **body_of(NewVectorStore)},
     operation_id="createVectorStore",
     summary="Create a vector store",
     tags=TAGS,
@@ -53,7 +54,7 @@ TAGS: Final = ["vector stores"]
 async def create_vector_store(request: Request[Any, Any, Any], vector_stores_api: Api) -> VectorStoreObject:
     """Create a knowledge base, and attach files to it."""
     body = await read_body(request, NewVectorStore)
-    await vector_stores_api.files.check_all(body.file_ids or [], "$.file_ids")
+    await vector_stores_api.files.check_all(body.file_ids or [])
     stored = await vector_stores_api.stores.create(body, caller(request))
     if body.file_ids:
         await vector_stores_api.batches.create(stored.id, NewFileBatch(file_ids=body.file_ids))

@@ -41,7 +41,7 @@ def test_a_vector_store_can_be_created_with_files(sdk: OpenAI) -> None:
 
 
 def test_a_file_that_does_not_exist_creates_no_vector_store(sdk: OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError):
+    with pytest.raises(openai.NotFoundError):
         sdk.vector_stores.create(name="not created", file_ids=["file-nowhere"])
     assert "not created" not in [store.name for store in sdk.vector_stores.list()]
 
