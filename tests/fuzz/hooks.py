@@ -31,7 +31,7 @@ VECTOR_STORE_FIELDS = {
     "createVectorStoreFile": ("file_id", "attributes"),
     "createVectorStoreFileBatch": ("file_ids", "attributes"),
 }
-"""Fields of valid bodies. The others name files or providers, are unique, or have rules of their own, as filters have."""
+"""Fields of valid bodies. The others name files or providers, are unique, or have rules of their own."""
 
 EXPRESSION = "^[a-z]+$"
 """Replaces generated regular expressions, which Rust's `regex` may not accept."""
@@ -115,6 +115,8 @@ def _valid_body(operation: str, body: dict[str, Any]) -> dict[str, Any]:
         valid = _valid_knowledge_base(valid)
     if operation in ("createAssistant", "updateAssistant"):
         valid = _valid_assistant(valid)
+    if operation == "createFile":
+        valid["purpose"] = "assistants"
     if operation in VECTOR_STORE_FIELDS:
         valid = {name: value for name, value in valid.items() if name in VECTOR_STORE_FIELDS[operation]}
         if operation == "createVectorStoreFileBatch":
