@@ -74,6 +74,10 @@ def before_call(ctx: HookContext, case: Case[Any], **kwargs: Any) -> None:
             # As a part of a form, a file of another type is a file.
             case.body = {"note": "no file"}
         return
+    if operation == "createFile" and case.meta is not None and case.meta.generation.mode.is_negative:
+        # No part is marked as invalid, although the case is: as text, any JSON value is a valid part of a form.
+        case.body = {"note": "no file"}
+        return
     if isinstance(case.body, dict):
         case.body = _valid_body(operation, case.body)
     elif isinstance(case.body, list):
