@@ -68,7 +68,7 @@ _UPLOAD: Final[dict[str, Any]] = {
                     "required": ["file", "purpose"],
                     "properties": {
                         "file": {"type": "string", "format": "binary", "minLength": 1},
-                        "purpose": {"type": "string", "description": " or ".join(PURPOSES)},
+                        "purpose": {"type": "string", "enum": list(PURPOSES)},
                     },
                 }
             }
