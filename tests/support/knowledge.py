@@ -18,7 +18,8 @@ from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.ingestion.collections import Collections, collection_of
 from ragstore_gateway.ingestion.tables import DocumentRow
 from ragstore_gateway.knowledge.assistant import Assistant
-from ragstore_gateway.knowledge.configurations import Configuration, Configurations
+from ragstore_gateway.knowledge.configuration import Configuration
+from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.vector_stores.vector_store import MetadataValue, Record

@@ -11,7 +11,7 @@ from ragstore_gateway.ingestion.collections import ACTIVE, BUILDING, Collections
 from ragstore_gateway.ingestion.documents import cancel_all
 from ragstore_gateway.ingestion.ingestions import BASE_DELETED, activate_if_complete, add_reindexing, retire
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow
-from ragstore_gateway.knowledge.configurations import Configuration
+from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 
 

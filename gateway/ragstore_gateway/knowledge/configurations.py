@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Final, Generic, cast
 from uuid import uuid4
 
 import msgspec
@@ -16,12 +16,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound, NameTaken, VersionConflict
-from ragstore_gateway.knowledge.assistant import Assistant
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.knowledge.configuration import (
+    Configuration,
+    ConfigurationKind,
+    ConfigurationListener,
+    Descriptor,
+    T,
+)
 from ragstore_gateway.knowledge.tables import ConfigurationRow, ConfigurationVersionRow
-
-ConfigurationKind: TypeAlias = Literal["rags", "assistants"]
-T = TypeVar("T", KnowledgeBase, Assistant)
 
 ID: Final = re.compile(r"[0-9A-Za-z-]{1,36}")
 
@@ -36,67 +38,6 @@ MAX_ATTEMPTS: Final = 100
 """Maximum number of names that are tried for a duplicate while others take them."""
 
 _NOUN: Final[dict[ConfigurationKind, str]] = {"rags": "knowledge base", "assistants": "assistant"}
-
-
-class Configuration(msgspec.Struct, Generic[T], frozen=True):
-    """A stored version of a configuration.
-
-    Attributes:
-        id: the configuration's id, the same for all versions.
-        version: this version, from 1.
-        current_version: the newest version.
-        body: the version itself.
-        created_on: when the configuration was created.
-        modified_on: when its newest version was written, or when it was deleted.
-        deleted: whether it is deleted.
-    """
-
-    id: str
-    version: int
-    current_version: int
-    body: T
-    created_on: datetime
-    modified_on: datetime
-    deleted: bool
-
-
-class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
-    """A configuration in a list."""
-
-    resource: str
-    name: str
-    description: str
-    created_on: datetime
-    last_modified_on: datetime
-
-
-class ConfigurationListener(Protocol[T]):
-    """Acts on changes of configurations. Its methods run in the transaction of the change, and may write to it."""
-
-    async def changed(self, session: AsyncSession, before: Configuration[T], after: Configuration[T]) -> None:
-        """A new version is written.
-
-        Args:
-            session: the transaction.
-            before: the version that was current.
-            after: the version that is current when the transaction is committed.
-        """
-
-    async def deleted(self, session: AsyncSession, before: Configuration[T], *, permanent: bool) -> None:
-        """A configuration is marked as deleted, or is removed permanently.
-
-        Args:
-            session: the transaction.
-            before: its current version.
-            permanent: whether all that belongs to it is to be removed.
-        """
-
-    async def committed(self, id: str) -> None:
-        """The transaction of a change is committed.
-
-        Args:
-            id: the configuration's id.
-        """
 
 
 class Configurations(Generic[T]):

@@ -16,7 +16,7 @@ from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.ingestion.collections import Collection, Collections
 from ragstore_gateway.ingestion.tables import DocumentRow
-from ragstore_gateway.knowledge.configurations import Configuration
+from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.retrieval import metrics
 from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, MAX_HITS, REVISION_KEY, Hit, Vector

@@ -8,7 +8,8 @@ from typing import Final
 
 from ragstore_gateway.errors import ConfigurationNotFound
 from ragstore_gateway.knowledge.assistant import Assistant, RagDefaults, Task, WorkflowBase
-from ragstore_gateway.knowledge.configurations import Configuration, Configurations
+from ragstore_gateway.knowledge.configuration import Configuration
+from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.retrieval.ranking import FAN_OUT
 from ragstore_gateway.retrieval.retriever import BaseQuery

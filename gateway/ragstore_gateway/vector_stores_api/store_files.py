@@ -17,7 +17,8 @@ from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.ingestions import CANCELLED, COMPLETED, FAILED, UNFINISHED
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
 from ragstore_gateway.ingestion.uploads import ACCEPTED
-from ragstore_gateway.knowledge.configurations import Configuration, Configurations
+from ragstore_gateway.knowledge.configuration import Configuration
+from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.vector_stores_api.files import Files
 from ragstore_gateway.vector_stores_api.pages import PageQuery, Position

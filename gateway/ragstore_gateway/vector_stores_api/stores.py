@@ -16,7 +16,8 @@ from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound
 from ragstore_gateway.ingestion.ingestions import CANCELLED, FAILED, UNFINISHED
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
-from ragstore_gateway.knowledge.configurations import Configuration, Configurations
+from ragstore_gateway.knowledge.configuration import Configuration
+from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.decode import decode_configuration
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.tables import ConfigurationRow, ConfigurationVersionRow

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from aiohttp import web
 
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow
-from ragstore_gateway.knowledge.configurations import Configuration
+from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.retrieval.retriever import BaseQuery, BaseResult, KnowledgeRetriever
 from tests.support.fake_providers import Received, fake_provider, vectors_of
