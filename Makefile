@@ -75,7 +75,7 @@ UV ?= uv
 UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" --no-emit-package ragstore --no-emit-package ragstore-client
 IMAGE_EXTRAS := --extra tracing --extra transfer
 # Without sentence-transformers, which brings PyTorch.
-GATEWAY_EXTRAS := --extra bedrock --extra vertex --extra office --extra pgvector --extra qdrant --extra elasticsearch --extra mongodb
+GATEWAY_EXTRAS := --extra bedrock --extra vertex --extra office --extra qdrant --extra elasticsearch --extra mongodb
 
 .PHONY: lock
 lock: ## pin new dependencies, with hashes (needs uv); LOCK=--upgrade pins the newest version of each

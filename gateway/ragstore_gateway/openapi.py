@@ -197,6 +197,9 @@ def _complete_operation(operation: JsonSchema, route: HTTPRouteHandler, errors: 
         for header in response.get("headers", {}).values():
             header.pop("required", None)
             header.setdefault("schema", {"type": "string"})
+        if "headers" in response:
+            # Litestar has them in a set, whose order depends on the process.
+            response["headers"] = dict(sorted(response["headers"].items()))
     responses = {**problems, **documented, **written.get("responses", {})}
     operation |= {**written, "responses": dict(sorted(responses.items()))}
     if is_public(route):

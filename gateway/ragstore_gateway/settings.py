@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from msgspec import Meta
 
@@ -269,8 +269,11 @@ def shown(settings: Settings) -> dict[str, str]:
 
 def _check(settings: Settings) -> None:
     """Check what the type of one field cannot express."""
-    if settings.database_url and urlsplit(settings.database_url).scheme not in POSTGRESQL:
-        raise SettingsError(f"{variable('database_url')} is wrong: it must be a postgresql:// address")
+    if settings.database_url and not _is_postgresql(settings.database_url):
+        raise SettingsError(
+            f"{variable('database_url')} is wrong: it must be an address such as postgresql://user@host/database, with "
+            "the password behind the user and not in the query"
+        )
     for field, url in (("upstream_url", settings.upstream_url), ("searxng_url", settings.searxng_url)):
         parts = urlsplit(url)
         if url and (parts.scheme not in ("http", "https") or not parts.hostname):
@@ -278,3 +281,11 @@ def _check(settings: Settings) -> None:
     parts = urlsplit(settings.searxng_url)
     if parts.username is not None or parts.query or parts.fragment:
         raise SettingsError(f"{variable('searxng_url')} is wrong: it has no user, no password and no query")
+
+
+def _is_postgresql(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in POSTGRESQL and (parts.port or 1) > 0 and "password" not in parse_qs(parts.query)
+    except ValueError:  # the port is no number
+        return False

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -106,3 +108,37 @@ def test_other_paths_of_the_proxy_are_reached(client: OpenAI) -> None:
     response = httpx.get(str(client.base_url) + "model/info")
     assert response.status_code == 200
     assert response.json()["data"]
+
+
+_PG_VECTOR: Final = """
+import json, sys, litellm
+base, store = sys.argv[1:]
+own = {"custom_llm_provider": "pg_vector", "api_base": base, "api_key": "sk-x"}
+found = litellm.vector_stores.search(vector_store_id=store, query="When is the boiler serviced?", **own)
+created = litellm.vector_stores.create(name="made by LiteLLM", **own)
+print(json.dumps([found, created]))
+"""
+
+
+def test_the_provider_pg_vector_searches_and_creates_vector_stores(tmp_path: Path) -> None:
+    command = Path(os.environ.get("LITELLM", ".venv-litellm/bin/litellm")).absolute()
+    text = "The boiler is serviced every October."
+    with (
+        running(start_gateway(tmp_path)) as served,
+        OpenAI(base_url=served.url + "/v1", api_key="sk-caller", max_retries=0) as sdk,
+    ):
+        store = sdk.vector_stores.create(name="handbook")
+        file = sdk.files.create(file=("a.txt", text.encode()), purpose="assistants")
+        sdk.vector_stores.files.create_and_poll(file.id, vector_store_id=store.id, poll_interval_ms=100)
+        run = subprocess.run(
+            [str(command.parent / "python"), "-c", _PG_VECTOR, served.url, store.id],
+            env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=True,
+        )
+        found, created = json.loads(run.stdout.splitlines()[-1])
+        assert [result["content"][0]["text"] for result in found["data"]] == [text]
+        assert sdk.vector_stores.retrieve(created["id"]).name == "made by LiteLLM"

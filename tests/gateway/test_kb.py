@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -13,11 +14,14 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import pytest
+from aiohttp import web
 from click.testing import CliRunner, Result
 
 from ragstore_gateway.cli import main
 from tests.gateway.extraction import documents
+from tests.support.fake_providers import Received, fake_provider, json_response
 from tests.support.gateways import start_gateway
 from tests.support.servers import Served, free_port, inherited_environ, running
 
@@ -66,6 +70,7 @@ class Keyed:
 
     url: str
     key: str
+    reader: str
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +78,12 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
     """Another gateway, with keys."""
     folder = tmp_path_factory.mktemp("other")
     keys = folder / "keys"
-    made = CliRunner().invoke(main, ["keys", "new", "admin", "--role", "admin", "--file", str(keys)])
+    key, reader = (
+        CliRunner().invoke(main, ["keys", "new", role, "--role", role, "--file", str(keys)]).stdout.strip()
+        for role in ("admin", "reader")
+    )
     with running(start_gateway(folder, {"RAGSTORE_GATEWAY_KEYS_FILE": str(keys)})) as served:
-        yield Keyed(served.url, made.stdout.strip())
+        yield Keyed(served.url, key, reader)
 
 
 def test_a_created_base_is_listed_and_shown_by_name_and_by_id(gateway: Served, name: str) -> None:
@@ -210,28 +218,70 @@ def test_what_the_gateway_rejects_is_one_line_with_exit_code_1(gateway: Served) 
 
 def test_a_terminal_has_a_progress_bar_with_rate_and_remaining_time(gateway: Served, name: str, folder: Path) -> None:
     reader, terminal = pty.openpty()
-    run = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, "-m", "ragstore_gateway", "kb", "ingest", name, str(folder)],
         env={**inherited_environ(), "RAGSTORE_GATEWAY_URL": gateway.url, "TERM": "xterm", "COLUMNS": "120"},
         stdout=subprocess.PIPE,
         stderr=terminal,
-        timeout=120,
-        check=False,
-    )
-    os.close(terminal)
-    shown = b""
-    while part := _read(reader):
-        shown += part
+    ) as run:
+        os.close(terminal)
+        # While it runs: a terminal that is not read stops its writers.
+        shown = b""
+        while part := _read(reader):
+            shown += part
+        printed, _ = run.communicate(timeout=120)
     os.close(reader)
     assert run.returncode == 1
-    assert sorted(line.partition(b":")[0] for line in run.stdout.splitlines()) == [b"bad.pdf", b"kettle.md"]
+    assert sorted(line.partition(b":")[0] for line in printed.splitlines()) == [b"bad.pdf", b"kettle.md"]
     assert b"2/2" in shown
     assert b"documents/s" in shown
     assert b"0:00:00" in shown
 
 
+def test_the_text_of_a_document_is_read_by_writers_only(gateway: Served, other: Keyed, name: str, folder: Path) -> None:
+    (folder / "bad.pdf").unlink()
+    done(gateway.url, "ingest", name, str(folder), "--recursive")
+    (base,) = lines(done(gateway.url, "list", "--filter", name, "--json"))
+    texts = f"{gateway.url}/ragstore/rags/{base['id']}/texts"
+    assert httpx.get(f"{texts}/sub/lift.txt").json() == {
+        "name": "sub/lift.txt",
+        "type": "text/plain",
+        "title": "",
+        "text": "The lift is tested every year.",
+    }
+    assert httpx.get(f"{texts}/nothing").json()["code"] == "document_not_found"
+    reader = {"Authorization": f"Bearer {other.reader}"}
+    assert httpx.get(f"{other.url}/ragstore/rags/any/texts/any", headers=reader).status_code == 403
+
+
+async def test_a_full_queue_and_a_gateway_that_restarts_end_no_ingestion(folder: Path) -> None:
+    failures = {"POST": [("queue_full", 503)] * 2, "GET": [("internal_error", 502), ("not_ready", 503)]}
+    states = ["pending", "processing", "completed"]
+
+    async def respond(received: Received) -> web.StreamResponse:
+        path = received.path.partition("?")[0]
+        if path.endswith("/descriptors"):
+            return json_response([{"resource": "/ragstore/rags/1?version=1", "name": "b", "description": ""}])
+        if path == "/ragstore/rags/1":
+            return json_response({}, headers={"X-Resource-URI": "/ragstore/rags/1?version=1"})
+        if failures[received.method]:
+            code, status = failures[received.method].pop()
+            return json_response({"code": code, "detail": "later"}, status, {"Retry-After": "0"})
+        if received.method == "POST":
+            return json_response({"ingestionId": "i"}, 202)
+        return json_response({"status": states.pop(0), "chunks": 1, "progress": 0.5, "unchanged": False})
+
+    async with fake_provider(respond) as fake:
+        output = await asyncio.to_thread(done, fake.url, "ingest", "b", str(folder / "kettle.md"))
+    assert output == "kettle.md: 1 chunks\n"
+    assert not states
+    assert not any(failures.values())
+    sent = [received.body for received in fake.received if received.method == "POST"]
+    assert sent == [(folder / "kettle.md").read_bytes()] * 3
+
+
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 65536)
-    except OSError:  # nothing is left, and nobody writes to it any more
+    except OSError:  # it has no writer any more, and nothing is left
         return b""

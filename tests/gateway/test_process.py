@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -86,3 +87,24 @@ def _serve(environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, env={**inherited_environ(), **environ}, capture_output=True, text=True, timeout=60, check=False
     )
+
+
+@pytest.mark.process
+def test_a_database_of_a_newer_version_ends_the_start_with_a_line_that_says_so(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "gateway.db") as connection:
+        connection.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
+        connection.execute("INSERT INTO alembic_version VALUES ('9999')")
+    connection.close()
+    ended = _serve({"RAGSTORE_GATEWAY_DATA_PATH": str(tmp_path), "RAGSTORE_URL": "http://127.0.0.1:1"})
+    assert ended.returncode == 1
+    lines = [line for line in ended.stderr.splitlines() if "the gateway cannot start" in line]
+    assert len(lines) == 1
+    assert "newer version of the gateway" in lines[0]
+
+
+@pytest.mark.process
+def test_commands_that_call_a_gateway_do_not_load_the_database() -> None:
+    code = "import sys, ragstore_gateway.cli; print([each for each in sys.argv[1:] if each in sys.modules])"
+    modules = ["sqlalchemy", "alembic", "advanced_alchemy", "dbos", "psycopg", "aiosqlite"]
+    ended = subprocess.run([sys.executable, "-c", code, *modules], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "[]"

@@ -6,8 +6,9 @@ import { describe, test } from "node:test";
 
 import { Document } from "@langchain/core/documents";
 import { SyntheticEmbeddings } from "@langchain/core/utils/testing";
-import { Client, IngestionFailed, InvalidInput } from "@ragstore/client";
-import { RagstoreVectorStore } from "@ragstore/client/langchain";
+import { Client, EmbeddingFailed, IngestionFailed, InvalidInput } from "@ragstore/client";
+import { createArchiveSearchTool, RagstoreVectorStore, type SearchArtifact } from "@ragstore/client/langchain";
+import { type Embedder, Retriever } from "@ragstore/client/rag";
 
 import { rejection, serviceUrl } from "./support.js";
 
@@ -89,5 +90,69 @@ describe("a vector store", () => {
     const store = new RagstoreVectorStore(embeddings, { client: secret, collectionName: "abc" });
     assert.ok(!JSON.stringify(store).includes("s3cret"));
     await Promise.resolve();
+  });
+});
+
+describe("the search tool of an agent", () => {
+  const embedder: Embedder = { connection: "synthetic", embed: async (text) => await embeddings.embedQuery(text) };
+  const archive = (name: string, collectionName: string) => ({
+    name,
+    collectionName,
+    chromadbUrl: serviceUrl("RAGSTORE_TEST_URL"),
+    embeddingModel: "made-up",
+  });
+
+  async function call(retriever: Retriever, args: unknown, language = "en"): Promise<{ content: string; artifact: SearchArtifact }> {
+    const tool = createArchiveSearchTool(retriever, { language });
+    const sent = { type: "tool_call" as const, id: "1", name: "search_archives", args: args as Record<string, unknown> };
+    const message = (await tool.invoke(sent)) as { content: string; artifact: SearchArtifact };
+    return message;
+  }
+
+  test("returns text for the model and passages for the program", async () => {
+    await withStore(async (_, name) => {
+      const retriever = new Retriever({ archives: [archive("Handbook", name)] }, { embedder });
+      const { content, artifact } = await call(retriever, { query: TEXTS[1], top_k: 1 }, "de");
+      assert.equal(content, `[1] Archiv: Handbook\n${String(TEXTS[1])}`);
+      const [hit] = artifact.hits;
+      assert.deepEqual([hit?.citation, hit?.archive, hit?.collection, hit?.text], ["[1]", "Handbook", name, TEXTS[1]]);
+      assert.ok(hit?.id && hit.score > 0.999 && artifact.hits.length === 1 && artifact.notSearched.length === 0);
+    });
+  });
+
+  test("takes arguments as models send them", async () => {
+    await withStore(async (_, name) => {
+      const retriever = new Retriever({ archives: [archive("Handbook", name)] }, { embedder });
+      const found = async (args: unknown): Promise<number> => (await call(retriever, args)).artifact.hits.length;
+      assert.equal(await found({ query: "keys", top_k: "2" }), 2);
+      assert.equal(await found({ query: "keys", top_k: 2.0, archive: "Handbook" }), 2);
+      assert.equal(await found({ query: "keys", top_k: 1000 }), 3);
+      assert.equal(await found({ query: ["keys", "rent"], top_k: null }), 3);
+      assert.equal(await found({ query: "keys", top_k: "many" }), 3);
+      for (const missing of [{}, { query: null }, { top_k: 2 }]) {
+        assert.match((await call(retriever, missing)).content, /argument query is missing/);
+      }
+    });
+  });
+
+  test("names the archives that were not searched, and says so when a search failed", async () => {
+    await withStore(async (_, name) => {
+      const archives = [archive("Handbook", name), archive("Absent", "absent")];
+      const { content, artifact } = await call(new Retriever({ archives }, { embedder }), { query: "keys" });
+      assert.ok(content.endsWith("\n\nNot searched: Absent (does not exist)."));
+      assert.deepEqual(artifact.notSearched, [{ archive: "Absent", collection: "absent", reason: "collection not found" }]);
+      const failing: Embedder = {
+        connection: "failing",
+        embed: () => {
+          throw new EmbeddingFailed("no model");
+        },
+      };
+      const failed = await call(new Retriever({ archives }, { embedder: failing }), { query: "keys" });
+      assert.deepEqual([failed.content, failed.artifact.hits], ["Archive search failed", []]);
+    });
+  });
+
+  test("cannot be made in a language without texts", () => {
+    assert.throws(() => createArchiveSearchTool(new Retriever({ archives: [] }, { embedder }), { language: "xx" }), /xx/);
   });
 });

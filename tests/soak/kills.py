@@ -39,6 +39,7 @@ from tests.support.processes import kill
 from tests.support.servers import Served, free_port, running, start_service
 
 STEPS: Final = ("accept", "extract", "split", "embed", "write", "publish", "clean up")
+SIZES: Final = (3, 70, 150)
 LEASE_SECONDS: Final = 1.5
 REACH_SECONDS: Final = 20.0
 END_SECONDS: Final = 120.0
@@ -95,14 +96,24 @@ class Campaign:
         postgres_url: PostgreSQL for the gateway's state; empty for SQLite.
         store_url: the store; empty for one in the gateway's process.
         seed: determines the documents and the waits.
+        sizes: numbers of chunks of the documents.
     """
 
-    def __init__(self, folder: Path, embeddings: EmbeddingServer, postgres_url: str, store_url: str, seed: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        embeddings: EmbeddingServer,
+        postgres_url: str,
+        store_url: str,
+        seed: int,
+        sizes: Sequence[int],
+    ) -> None:
         self.findings = Findings()
         self._folder = folder
         self._embeddings = embeddings
         self._store_url = store_url
         self._random = random.Random(seed)
+        self._sizes = sizes
         self._port = free_port()
         self._environ = {
             "RAGSTORE_GATEWAY_INGESTION_LEASE_SECONDS": str(LEASE_SECONDS),
@@ -166,7 +177,7 @@ class Campaign:
         async with self._client() as client:
             base = Base(client, self._base_id)
             for name in ("doc-0", f"doc-{number % 3}", f"new-{number}"):
-                chunks = self._random.choice((3, 70, 150))
+                chunks = self._random.choice(self._sizes)
                 await base.ingest(name, self._document(name, chunks))
 
     async def _kill_in(self, served: Served, step: str) -> None:
@@ -243,7 +254,13 @@ class Campaign:
 
 
 async def campaign(
-    folder: Path, steps: Sequence[str], *, postgres_url: str = "", seed: int = 0, wait_for_all: bool = True
+    folder: Path,
+    steps: Sequence[str],
+    *,
+    postgres_url: str = "",
+    seed: int = 0,
+    wait_for_all: bool = True,
+    sizes: Sequence[int] = SIZES,
 ) -> Findings:
     """Run a campaign.
 
@@ -253,6 +270,7 @@ async def campaign(
         postgres_url: PostgreSQL for the gateway's state, with a store of its own; empty for SQLite.
         seed: determines the documents and the waits.
         wait_for_all: whether all ingestions end before the next kill.
+        sizes: numbers of chunks of the documents.
     """
     async with AsyncExitStack() as stack:
         embeddings = await stack.enter_async_context(embedding_server(0.05))
@@ -260,7 +278,7 @@ async def campaign(
         if postgres_url:
             (folder / "store").mkdir()
             store_url = stack.enter_context(running(start_service(folder / "store"))).url
-        run = Campaign(folder, embeddings, postgres_url, store_url, seed)
+        run = Campaign(folder, embeddings, postgres_url, store_url, seed, sizes)
         await run.run(steps, wait_for_all=wait_for_all)
     return run.findings
 

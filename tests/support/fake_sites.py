@@ -19,7 +19,7 @@ async def not_found(exchange: Exchange) -> None:
 
 
 class FakeSite(FakeUpstream):
-    """The server. A behaviour belongs to the last segment of a path, with the query."""
+    """The server. A behaviour belongs to the last segment of a path."""
 
     default: Behaviour = staticmethod(not_found)
 

@@ -245,8 +245,10 @@ class FakeUpstream:
             while True:
                 request = await _read(reader)
                 self.requests.append(request)
-                name = request.model or request.target.partition("?")[0].rpartition("/")[2]
-                await self._behaviours.get(name, self.default)(Exchange(request, reader, writer))
+                name = request.model or request.target.rpartition("/")[2]
+                known = self._behaviours
+                behaviour = known.get(name) or known.get(name.partition("?")[0], self.default)
+                await behaviour(Exchange(request, reader, writer))
                 if writer.transport.is_closing():
                     return
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):

@@ -38,7 +38,11 @@ def start_gateway(
         folder / "gateway.log",
         settings,
     )
-    served.wait_until_ready("/health/ready" if ready else "/health/live")
+    try:
+        served.wait_until_ready("/health/ready" if ready else "/health/live")
+    except RuntimeError:
+        served.process.kill()
+        raise
     return served
 
 

@@ -270,8 +270,8 @@ async function listPage(
   call: CallOptions,
 ): Promise<DocumentPage> {
   const path = collectionPath(collection);
-  const { includeEmbeddings, includeTexts, ...rest } = filter;
-  const selection = { ...rest, offset: undefined, ...start };
+  const { includeEmbeddings, includeTexts, total, ...rest } = filter;
+  const selection = { ...rest, offset: undefined, ...start, total };
   const { where, whereDocument, ids, ...page } = selection;
   const included = includedParts({ includeEmbeddings, includeTexts });
   if ((where ?? whereDocument ?? ids) == null) {

@@ -1,9 +1,16 @@
-/** ragstore as a vector store of LangChain.js. It needs `@langchain/core`, which the application installs. */
+/** ragstore as a vector store of LangChain.js, and the search tool of an agent. They need `@langchain/core`, which the application installs. */
 
 import { Document, type DocumentInterface } from "@langchain/core/documents";
 import type { EmbeddingsInterface } from "@langchain/core/embeddings";
 import { maximalMarginalRelevance } from "@langchain/core/utils/math";
 import { type MaxMarginalRelevanceSearchOptions, VectorStore } from "@langchain/core/vectorstores";
+
+export {
+  type ArchiveHit,
+  type ArchiveToolOptions,
+  createArchiveSearchTool,
+  type SearchArtifact,
+} from "./archive_tool.js";
 
 import { Client } from "./client.js";
 import { InvalidInput } from "./errors.js";

@@ -14,8 +14,11 @@ from ragstore.kit.errors import InvalidRequest
 HEADER: Final = "X-Conversation-Id"
 MAX_LENGTH: Final = 200
 
-_VALID: Final = re.compile(rf"[A-Za-z0-9._:@=+~-]{{1,{MAX_LENGTH}}}")
-_MESSAGE: Final = f"Must be 1 to {MAX_LENGTH} letters, digits or ._:@=+~-"
+PATTERN: Final = r"^[A-Za-z0-9_:@=+~-][A-Za-z0-9._:@=+~-]*$"
+"""Pattern of an id. It does not begin with a dot, because programs change paths with such segments."""
+
+_VALID: Final = re.compile(PATTERN.removesuffix("$") + r"\Z")
+_MESSAGE: Final = f"Must be 1 to {MAX_LENGTH} letters, digits or ._:@=+~-, and not begin with a dot"
 
 
 class _Metadata(Struct, frozen=True):
@@ -35,7 +38,7 @@ def check_id(text: str, path: str) -> str:
     Raises:
         InvalidRequest: it has another form.
     """
-    if text in (".", "..") or not _VALID.fullmatch(text):
+    if len(text) > MAX_LENGTH or not _VALID.match(text):
         raise InvalidRequest.at(path, _MESSAGE)
     return text
 

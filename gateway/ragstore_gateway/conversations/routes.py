@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -12,22 +13,26 @@ from litestar.params import PathParameter, QueryParameter, SkipValidation
 from msgspec import Meta, Struct
 
 from ragstore.kit.context import current_request, record_write
+from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.conversations.chain import ChainedEntry
-from ragstore_gateway.conversations.conversation_id import check_id
+from ragstore_gateway.conversations.conversation_id import MAX_LENGTH, PATTERN, check_id
 from ragstore_gateway.conversations.conversations import Conversations
 from ragstore_gateway.conversations.repository import ConversationStep
 from ragstore_gateway.errors import AuditDamaged, ConversationNotFound, DatabaseUnavailable
 from ragstore_gateway.keys import ADMIN, READER
 
 MAX_PAGE: Final = 1000
-FIRST_TIME: Final = datetime(1, 1, 2, tzinfo=UTC)
-"""The earliest time that can be converted to any time zone."""
+
+_ID_SCHEMA: Final = {"pattern": PATTERN, "min_length": 1, "max_length": MAX_LENGTH}
+_TIME: Final = re.compile(
+    r"(\d{4})(-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:)(\d{2})(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})", re.ASCII
+)
 
 ConversationsDependency: TypeAlias = SkipValidation[NamedDependency[Conversations]]
 
-Id: TypeAlias = Annotated[str, PathParameter(description="Id of the conversation.")]
+Id: TypeAlias = Annotated[str, PathParameter(description="Id of the conversation.", schema_extra=_ID_SCHEMA)]
 Limit: TypeAlias = Annotated[int, QueryParameter(ge=1, le=MAX_PAGE, description="Maximum number of items.")]
 
 
@@ -139,9 +144,15 @@ async def delete_conversation(
 )
 async def list_audit_entries(
     conversations: ConversationsDependency,
-    conversation: Annotated[str, QueryParameter(description="Id of a conversation; all if absent.")] = "",
+    conversation: Annotated[
+        str | None, QueryParameter(description="Id of a conversation; all if absent.", schema_extra=_ID_SCHEMA)
+    ] = None,
     since: Annotated[
-        datetime | None, QueryParameter(description="Minimum time of the entries, such as `2026-11-22T10:00:00Z`.")
+        str | None,
+        QueryParameter(
+            description="Minimum time of the entries, such as `2026-11-22T10:00:00Z`.",
+            schema_extra={"format": "date-time"},
+        ),
     ] = None,
     after: Annotated[
         int, QueryParameter(ge=0, le=MAX_WHOLE, description="Number of an entry, after which to begin.")
@@ -152,19 +163,38 @@ async def list_audit_entries(
 
     Each entry contains the hash of the one before it. `ragstore-gateway audit verify` checks the chain.
     """
-    if conversation:
+    if conversation is not None:
         check_id(conversation, "$.conversation")
-    if since is not None:
-        since = max(since.replace(tzinfo=since.tzinfo or UTC), FIRST_TIME)
+    start = None if since is None else _time(since)
     await conversations.flush()
     head = await conversations.ledger.head()
-    found = await conversations.ledger.read(conversation=conversation, since=since, after=after, limit=limit + 1)
+    found = await conversations.ledger.read(conversation=conversation or "", since=start, after=after, limit=limit + 1)
     page = AuditPage(
         [_entry(each) for each in found[:limit]],
         None if head is None else AuditHead(head.count, head.hash),
         found[limit - 1].sequence if len(found) > limit else None,
     )
     return Response(page)
+
+
+def _time(text: str) -> datetime:
+    """A time of RFC 3339.
+
+    Raises:
+        InvalidRequest: it is of another form.
+    """
+    found = _TIME.fullmatch(text)
+    if found is not None:
+        year, date, minutes, second, fraction, zone = found.groups("")
+        # Python's years begin with 1, and it has no leap seconds.
+        given = f"{max(year, '0001')}{date}T{minutes}{min(second, '59')}{fraction[:7]}{zone.upper()}"
+        try:
+            return datetime.fromisoformat(given).astimezone(UTC)
+        except OverflowError:
+            return (datetime.max if year == "9999" else datetime.min).replace(tzinfo=UTC)
+        except ValueError:
+            pass
+    raise InvalidRequest.at("$.since", "Must be a time such as 2026-11-22T10:00:00Z")
 
 
 def _visible_key(request: Request[Any, Any, Any]) -> str | None:

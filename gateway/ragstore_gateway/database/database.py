@@ -73,7 +73,12 @@ class Database:
         Raises:
             DatabaseNotUsable: the database cannot be reached within 30 s, or its schema is of a newer version.
         """
-        await self._migrate()
+        try:
+            await self._migrate()
+        except DatabaseNotUsable as error:
+            # The server logs only a traceback.
+            _log.error("the gateway cannot start", error=str(error))
+            raise
         self._engine = create_engine(self.url)
         try:
             yield

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
 
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
@@ -24,6 +27,9 @@ from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.splitting.split import split
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
+
+REMOVAL_SECONDS: Final = 5.0
+"""How long the deletion of a document waits for the removal of its vectors."""
 
 
 class Ingestion:
@@ -94,4 +100,7 @@ class Ingestion:
         """Delete a document and its vectors; see `Documents.delete`."""
         for ingestion_id in await self.documents.delete(base_id, name):
             self._jobs.cancel(ingestion_id)
-        await self._removals.run(base_id)
+        # No search finds the document any more. The supervisor removes vectors that take longer.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(REMOVAL_SECONDS):
+                await self._removals.run(base_id)

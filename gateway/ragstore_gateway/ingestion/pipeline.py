@@ -324,6 +324,9 @@ class Pipeline:
                 return False
             await put_payload(session, ingestion_id, kind, collection_id, position, data)
             row.chunks_embedded += embedded
+            if embedded:
+                # Restarts during a long ingestion are no reason to give it up.
+                row.attempts = 1
             return True
 
 

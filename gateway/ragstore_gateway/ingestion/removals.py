@@ -85,10 +85,12 @@ class Removals:
     async def _run(self, rows: Iterable[RemovalRow]) -> None:
         for row in rows:
             own = RemovalRow.id == row.id
+            failed = False
             done: sa.Delete | sa.Update = sa.delete(RemovalRow).where(own)
             try:
                 await self._remove(row)
             except ServiceError as error:
+                failed = True
                 metrics.removal("failed")
                 _log.warning("vectors not removed", base=row.base_id, collection=row.collection_id, error=error.code)
                 due_on = datetime.now(UTC) + min(MAX_WAIT, timedelta(seconds=2 ** min(row.attempts, 10)))
@@ -97,6 +99,9 @@ class Removals:
                 metrics.removal("removed")
             async with self._database.session() as session:
                 await session.execute(done)
+            if failed:
+                # The others would wait for the same store; they are still due.
+                return
 
     async def _remove(self, row: RemovalRow) -> None:
         store = self._vector_stores.open(row.store_type, row.store_parameters, row.collection_id, row.dimension)

@@ -45,6 +45,9 @@ IngestionDependency = SkipValidation[NamedDependency[Ingestion]]
 BasesDependency = SkipValidation[NamedDependency[Configurations[KnowledgeBase]]]
 SettingsDependency = SkipValidation[NamedDependency[Settings]]
 
+NAME: Final = r"^(?!(.*/)?\.{1,2}(/|$))([^\x00-\x1f\x7f-\x9f/ ]([^\x00-\x1f\x7f-\x9f]*[^\x00-\x1f\x7f-\x9f/ ])?)?$"
+"""A document's name: without control characters, without a space or a slash at its ends, and without steps . and .."""
+
 BaseId = Annotated[str, PathParameter(description="Id of the knowledge base.")]
 IngestionId = Annotated[str, PathParameter(description="Id of the ingestion.")]
 Version = Annotated[
@@ -56,13 +59,20 @@ Version = Annotated[
     ),
 ]
 KbId = Annotated[
-    str, QueryParameter(name="kbId", max_length=128, description="An alias for the status; the base's name by default.")
+    str,
+    QueryParameter(
+        name="kbId",
+        max_length=128,
+        pattern=r"^[^\x00]*$",
+        description="An alias for the status; the base's name by default.",
+    ),
 ]
 DocumentName = Annotated[
     str,
     QueryParameter(
         name="documentName",
         max_length=MAX_NAME,
+        pattern=NAME,
         description="Name of the document; that of the file by default. An existing document of the name is replaced.",
     ),
 ]
@@ -71,13 +81,13 @@ Limit = Annotated[int, QueryParameter(description="Maximum number of documents o
 
 _ABOVE: Final = re.compile(r"^.*?/(?:documents|texts)/+")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
+_BINARY: Final = {"schema": {"type": "string", "format": "binary", "minLength": 1}}
 _TEXT: Final = {"schema": {"type": "string", "minLength": 1, "pattern": "\\S"}}
 _FORM: Final = {
     "schema": {
         "type": "object",
         "required": ["file"],
-        "properties": {"file": {"type": "string", "format": "binary"}},
+        "properties": {"file": {"type": "string", "format": "binary", "minLength": 1}},
     }
 }
 _UPLOAD: Final[dict[str, Any]] = {
@@ -123,8 +133,6 @@ async def ingest_document(
     base = await knowledge_bases.read(id, version)
     upload = await read_upload(request, settings.max_document_bytes)
     name = _checked_name(document_name or upload.name)
-    if "\0" in kb_id:
-        raise InvalidRequest("kbId must not contain NUL")
     content = NewContent(name, upload.media_type, upload.content, kb_id or base.body.name)
     accepted = await ingestion.ingest(id, content)
     return Response(

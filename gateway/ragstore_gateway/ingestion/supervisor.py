@@ -47,7 +47,7 @@ class Supervisor:
         self._removals = removals
         self._retention = timedelta(days=retention_days)
         self._woken = asyncio.Event()
-        self._checked_all = False
+        self._unchecked: list[tuple[str, str]] | None = None
         self._is_loaded = False
 
     def wake(self) -> None:
@@ -83,33 +83,40 @@ class Supervisor:
             self._woken.clear()
 
     async def _queue(self) -> None:
-        """Give the ingestions to the job engine that it does not have. The first time, all of them are looked at."""
-        query = sa.select(IngestionRow.id, IngestionRow.base_id).where(IngestionRow.state.in_(UNFINISHED))
+        """Give ingestions to the job engine that it does not have."""
+        unfinished = sa.select(IngestionRow.id, IngestionRow.base_id).where(IngestionRow.state.in_(UNFINISHED))
+        new = unfinished.where(IngestionRow.is_queued.is_(False)).order_by(IngestionRow.created_on).limit(BATCH)
         async with self._database.reading() as session:
             if not self._is_loaded and (await session.execute(sa.select(ConfigurationRow.id).limit(1))).first():
                 await self._jobs.load()
                 self._is_loaded = True
-            chosen = query if not self._checked_all else query.where(IngestionRow.is_queued.is_(False))
-            found = (await session.execute(chosen.order_by(IngestionRow.created_on))).all()
-            if not found and not self._jobs.is_launched:
-                # Another replica may have accepted documents that this one can help with.
-                found_any = (await session.execute(query.limit(1))).first()
-                if found_any is not None:
-                    await self._jobs.launch()
+            found = (await session.execute(new)).all()
+            if self._unchecked is None:
+                # The engine may have lost some, such as the last ones before a loss of power.
+                queued = unfinished.where(IngestionRow.is_queued.is_(True))
+                self._unchecked = [(row.id, row.base_id) for row in await session.execute(queued)]
+            others = (await session.execute(unfinished.limit(1))).first() is not None
+        if others:
+            # They may be those of another replica, which this one helps with.
+            await self._jobs.launch()
         for ingestion_id, base_id in found:
             await self._jobs.start(ingestion_id, base_id)
-            queued = sa.update(IngestionRow).where(IngestionRow.id == ingestion_id).values(is_queued=True)
+            change = sa.update(IngestionRow).where(IngestionRow.id == ingestion_id).values(is_queued=True)
             async with self._database.session() as session:
-                await session.execute(queued)
-        self._checked_all = True
+                await session.execute(change)
+        for _ in range(min(BATCH, len(self._unchecked))):
+            await self._jobs.start(*self._unchecked.pop())
+        if self._unchecked or len(found) == BATCH:
+            self.wake()
 
     async def _sweep_forever(self) -> None:
         last = -SWEEP_SECONDS
+        seconds = min(SWEEP_SECONDS, self._retention.total_seconds())
         while True:
             try:
                 await self._measure()
                 await self._removals.run()
-                if monotonic() >= last + SWEEP_SECONDS:
+                if monotonic() >= last + seconds:
                     last = monotonic()
                     await self._continue_reindexing()
                     await self._forget()

@@ -39,7 +39,7 @@ class Packer:
         self._covered = region.start
 
     def pack(self, ends: Sequence[int]) -> None:
-        """Pack pieces: each chunk has as many as fit.
+        """Pack pieces: each chunk has the maximum number of them.
 
         Args:
             ends: the ends of the pieces, ascending; the first one begins where the last chunk ends. No piece is larger
@@ -56,11 +56,12 @@ class Packer:
             self._append(start, ends[last])
             index = last + 1
 
-    def settle(self, proposed: Iterable[Span]) -> None:
-        """Add chunks that a library has made, without split grapheme clusters, and overlapping if there is room.
+    def settle(self, proposed: Iterable[Span], *, extend: bool = True) -> None:
+        """Add chunks that a library has made, without split grapheme clusters.
 
         Args:
             proposed: chunks by ascending end.
+            extend: whether a chunk that does not overlap with the one before is extended to it, if there is room.
         """
         text = self._measured.text
         for start, proposed_end in proposed:
@@ -69,7 +70,11 @@ class Packer:
                 end += 1  # a mark that is prepended to a space, which was removed
             if end <= self._covered or self._measured.is_blank(self._covered, end):
                 continue
-            first = start if self._may_start(start, end) else self._start(end)
+            first = self._covered
+            if self._may_start(start, end):
+                first = start
+            elif extend:
+                first = self._start(end)
             if self._measured.fits(first, end, self._size):
                 self._append(first, end)
             else:

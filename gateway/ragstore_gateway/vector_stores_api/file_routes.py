@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
-import msgspec
 from litestar import Request, Response, delete, get, post
 from litestar.params import QueryParameter
 from litestar.types import ControllerRouterHandler
@@ -58,9 +57,6 @@ STORE_FILES: Final = "/v1/vector_stores/{store_id:str}/files"
 BATCHES: Final = "/v1/vector_stores/{store_id:str}/file_batches"
 TAGS: Final = ["vector stores"]
 
-_new_file: Final = msgspec.json.Decoder(NewVectorStoreFile)
-_attributes: Final = msgspec.json.Decoder(FileAttributes)
-_new_batch: Final = msgspec.json.Decoder(NewFileBatch)
 
 _UPLOAD: Final[dict[str, Any]] = {
     "requestBody": {
@@ -179,7 +175,7 @@ async def create_vector_store_file(
     request: Request[Any, Any, Any], store_id: StoreId, vector_stores_api: Api
 ) -> VectorStoreFileObject:
     """Ingest an uploaded file into the knowledge base."""
-    body = await read_body(request, _new_file)
+    body = await read_body(request, NewVectorStoreFile)
     await vector_stores_api.store_files.attach(await vector_stores_api.bases.read(store_id), body)
     return await vector_stores_api.store_files.read(store_id, body.file_id)
 
@@ -230,7 +226,7 @@ async def update_vector_store_file(
     request: Request[Any, Any, Any], store_id: StoreId, file_id: FileId, vector_stores_api: Api
 ) -> VectorStoreFileObject:
     """Replace the attributes of a file. Searches filter by the new ones from then on."""
-    body = await read_body(request, _attributes)
+    body = await read_body(request, FileAttributes)
     await vector_stores_api.store_files.update(store_id, file_id, body.attributes or {})
     return await vector_stores_api.store_files.read(store_id, file_id)
 
@@ -275,7 +271,7 @@ async def create_file_batch(
     request: Request[Any, Any, Any], store_id: StoreId, vector_stores_api: Api
 ) -> FileBatchObject:
     """Ingest uploaded files. One that cannot be ingested does not affect the others."""
-    return await vector_stores_api.batches.create(store_id, await read_body(request, _new_batch))
+    return await vector_stores_api.batches.create(store_id, await read_body(request, NewFileBatch))
 
 
 @get(

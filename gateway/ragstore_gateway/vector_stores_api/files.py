@@ -107,7 +107,7 @@ class Files:
         return row
 
     async def check_all(self, file_ids: Sequence[str]) -> None:
-        """Check that files exist.
+        """Check that the files of a body exist.
 
         Args:
             file_ids: their ids.

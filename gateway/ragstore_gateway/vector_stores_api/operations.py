@@ -9,7 +9,6 @@ from litestar import Request
 from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 
-from ragstore.kit.decoding import JSON, Decoder, decoded
 from ragstore.kit.openapi import without_marks
 from ragstore_gateway.errors import (
     CollectionMissing,
@@ -26,17 +25,18 @@ from ragstore_gateway.errors import (
     SecretUnavailable,
     StoreUnavailable,
 )
+from ragstore_gateway.knowledge.decode import decode_configuration
 from ragstore_gateway.openapi import OPERATION
 from ragstore_gateway.vector_stores_api.schemas import State
 from ragstore_gateway.vector_stores_api.services import VectorStoresApi
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 Api = SkipValidation[NamedDependency[VectorStoresApi]]
 StoreId: TypeAlias = Annotated[str, PathParameter(description="Id of the vector store: that of the knowledge base.")]
 FileId: TypeAlias = Annotated[str, PathParameter(description="Id of the file.")]
 BatchId: TypeAlias = Annotated[str, PathParameter(description="Id of the batch.")]
-StateFilter: TypeAlias = Annotated[State | None, QueryParameter(query="filter", description="State of the files.")]
+StateFilter: TypeAlias = Annotated[State | None, QueryParameter(name="filter", description="State of the files.")]
 
 STORE_ERRORS: Final = (ConfigurationNotFound, DatabaseUnavailable)
 FILE_ERRORS: Final = (*STORE_ERRORS, FileNotFound)
@@ -66,17 +66,17 @@ def body_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
     return {OPERATION: {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}}
 
 
-async def read_body(request: Request[Any, Any, Any], decoder: Decoder[T]) -> T:
+async def read_body(request: Request[Any, Any, Any], kind: type[T]) -> T:
     """The body of a request.
 
     Args:
         request: the request.
-        decoder: decodes it.
+        kind: the struct of the body.
 
     Raises:
         InvalidRequest: it is not valid.
     """
-    return decoded(decoder, await request.body(), JSON)
+    return decode_configuration(kind, await request.body())
 
 
 def caller(request: Request[Any, Any, Any]) -> str:

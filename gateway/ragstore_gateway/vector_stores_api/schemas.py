@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+from ragstore_gateway.embeddings.schemas import NOT_BLANK
 from ragstore_gateway.knowledge.knowledge_base import EmbeddingProvider, StoreType
 from ragstore_gateway.splitting.chunk import ChunkStrategy, ChunkUnit
 
@@ -26,6 +27,7 @@ Attributes: TypeAlias = Annotated[
 ]
 FileId: TypeAlias = Annotated[str, Meta(min_length=1, max_length=64)]
 State: TypeAlias = Literal["in_progress", "completed", "cancelled", "failed"]
+Query: TypeAlias = Annotated[str, Meta(min_length=1, pattern=NOT_BLANK)]
 Purpose: TypeAlias = Literal["assistants", "user_data"]
 
 # Chunking
@@ -66,14 +68,14 @@ class NewVectorStore(Struct, frozen=True):
     file_ids: Annotated[list[FileId], Meta(max_length=500)] | None = None
     chunking_strategy: RequestedStrategy | None = None
     metadata: Pairs | None = None
-    expires_after: Annotated[dict[str, Any], Meta(description="Not supported.")] | None = None
+    expires_after: None = None
     embedding_provider: EmbeddingProvider | None = None
     embedding_parameters: dict[str, Any] | None = None
     store_type: StoreType | None = None
     store_parameters: dict[str, Any] | None = None
     chunk_strategy: ChunkStrategy | None = None
-    chunk_size: int | None = None
-    chunk_overlap: int | None = None
+    chunk_size: Annotated[int, Meta(ge=1, le=100_000)] | None = None
+    chunk_overlap: Annotated[int, Meta(ge=0)] | None = None
     chunk_unit: ChunkUnit | None = None
     min_score: Annotated[float, Meta(ge=0, le=1)] | None = None
 
@@ -83,7 +85,7 @@ class VectorStoreUpdate(Struct, frozen=True):
 
     name: Annotated[str, Meta(max_length=128)] | None = None
     metadata: Pairs | None = None
-    expires_after: Annotated[dict[str, Any], Meta(description="Not supported.")] | None = None
+    expires_after: None = None
 
 
 class NewVectorStoreFile(Struct, frozen=True):
@@ -122,7 +124,7 @@ class RankingOptions(Struct, frozen=True):
 class VectorStoreSearch(Struct, frozen=True):
     """A search."""
 
-    query: Annotated[str, Meta(min_length=1)] | Annotated[list[str], Meta(min_length=1, max_length=16)]
+    query: Query | Annotated[list[Query], Meta(min_length=1, max_length=16)]
     filters: (
         Annotated[dict[str, Any], Meta(description="A comparison or a combination, as in OpenAI's API.")] | None
     ) = None

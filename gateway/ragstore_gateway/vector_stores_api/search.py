@@ -8,7 +8,6 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from ragstore.kit.errors import InvalidRequest
 from ragstore_client import Where
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import RetrievalFailed
@@ -63,15 +62,11 @@ class StoreSearch:
 
         Raises:
             ConfigurationNotFound: there is no such vector store.
-            InvalidRequest: the search is not valid.
+            InvalidRequest: the filter is not valid.
             RetrievalFailed: the search did not complete in time.
             ServiceError: the store or the provider of embeddings failed.
         """
         questions = [body.query] if isinstance(body.query, str) else list(body.query)
-        for index, question in enumerate(questions):
-            if not question.strip():
-                path = "$.query" if isinstance(body.query, str) else f"$.query[{index}]"
-                raise InvalidRequest.at(path, "Must not be empty")
         filter_ = parse_filter(body.filters) if body.filters else None
         base = await self._bases.read(base_id)
         limit = body.max_num_results or DEFAULT_RESULTS

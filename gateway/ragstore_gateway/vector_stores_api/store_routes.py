@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
 from litestar import Request, delete, get, post
 from litestar.types import ControllerRouterHandler
 
@@ -43,10 +42,6 @@ from ragstore_gateway.vector_stores_api.schemas import (
 PATH: Final = "/v1/vector_stores"
 TAGS: Final = ["vector stores"]
 
-_new: Final = msgspec.json.Decoder(NewVectorStore)
-_update: Final = msgspec.json.Decoder(VectorStoreUpdate)
-_search: Final = msgspec.json.Decoder(VectorStoreSearch)
-
 
 @post(
     PATH,
@@ -58,7 +53,7 @@ _search: Final = msgspec.json.Decoder(VectorStoreSearch)
 )
 async def create_vector_store(request: Request[Any, Any, Any], vector_stores_api: Api) -> VectorStoreObject:
     """Create a knowledge base, and attach files to it."""
-    body = await read_body(request, _new)
+    body = await read_body(request, NewVectorStore)
     await vector_stores_api.files.check_all(body.file_ids or [])
     stored = await vector_stores_api.stores.create(body, caller(request))
     if body.file_ids:
@@ -109,7 +104,7 @@ async def update_vector_store(
     request: Request[Any, Any, Any], store_id: StoreId, vector_stores_api: Api
 ) -> VectorStoreObject:
     """Change the name or the metadata. A new name is a new version of the knowledge base."""
-    await vector_stores_api.stores.update(store_id, await read_body(request, _update), caller(request))
+    await vector_stores_api.stores.update(store_id, await read_body(request, VectorStoreUpdate), caller(request))
     return await vector_stores_api.stores.read(store_id)
 
 
@@ -122,7 +117,7 @@ async def update_vector_store(
     tags=TAGS,
 )
 async def delete_vector_store(store_id: StoreId, vector_stores_api: Api) -> VectorStoreDeleted:
-    """Delete a knowledge base for good: all versions, documents and vectors. Uploaded files stay."""
+    """Delete a knowledge base permanently: all versions, documents and vectors. Uploaded files stay."""
     await vector_stores_api.bases.delete(store_id, permanent=True)
     return VectorStoreDeleted(store_id)
 
@@ -139,7 +134,7 @@ async def search_vector_store(
     request: Request[Any, Any, Any], store_id: StoreId, vector_stores_api: Api
 ) -> VectorStoreSearchPage:
     """Find the passages that are nearest to a question, best first. `score` is their relevance, (1 + cosine) / 2."""
-    return await vector_stores_api.search.search(store_id, await read_body(request, _search))
+    return await vector_stores_api.search.search(store_id, await read_body(request, VectorStoreSearch))
 
 
 ROUTES: Final[list[ControllerRouterHandler]] = [

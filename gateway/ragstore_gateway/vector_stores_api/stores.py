@@ -37,12 +37,11 @@ from ragstore_gateway.vector_stores_api.schemas import (
 from ragstore_gateway.vector_stores_api.tables import VectorStoreRow
 
 KIND: Final = "rags"
-NO_EXPIRY: Final = "Vector stores do not expire here"
 
 
 @dataclass
 class _Usage:
-    """What a store contains."""
+    """The contents of a vector store, in numbers."""
 
     counts: dict[State, int] = field(default_factory=dict)
     bytes: int = 0
@@ -83,8 +82,6 @@ class Stores:
             InvalidRequest: the vector store is not possible.
             NameTaken: another one has the name.
         """
-        if body.expires_after is not None:
-            raise InvalidRequest.at("$.expires_after", NO_EXPIRY)
         base = decode_configuration(KnowledgeBase, msgspec.json.encode(_fields(body)))
         await self._validator.validate(base)
         stored = await self._bases.create(base, created_by)
@@ -103,12 +100,10 @@ class Stores:
 
         Raises:
             ConfigurationNotFound: there is none.
-            InvalidRequest: a change is not possible.
+            InvalidRequest: the name is not possible.
             NameTaken: another one has the name.
             VersionConflict: another change was made meanwhile.
         """
-        if body.expires_after is not None:
-            raise InvalidRequest.at("$.expires_after", NO_EXPIRY)
         found = await self._bases.read(base_id)
         if body.name is not None and body.name != found.body.name:
             fields = {**msgspec.to_builtins(found.body), "name": body.name}

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint
-from sqlalchemy.orm import Mapped, deferred, mapped_column
+from sqlalchemy.orm import Mapped, mapped_column
 
 from ragstore_gateway.database.base import ID_LENGTH, Base, DateTimeUTC
 
@@ -26,7 +26,7 @@ class FileRow(Base):
     media_type: Mapped[str] = mapped_column(String(255))
     size: Mapped[int] = mapped_column("bytes", BigInteger)
     created_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
-    content: Mapped[bytes] = deferred(mapped_column(LargeBinary))
+    content: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
 
 
 class VectorStoreRow(Base):

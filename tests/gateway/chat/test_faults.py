@@ -93,10 +93,10 @@ def test_a_safe_request_is_repeated_once_when_the_connection_is_lost(
             await exchange.respond(b'{"ok": true}')
 
     upstream.on("twice", second_time)
-    assert http.get("/v1/files/twice").json() == {"ok": True}
+    assert http.get("/v1/batches/twice").json() == {"ok": True}
     assert seen == ["GET", "GET"]
     seen.clear()
-    assert http.post("/v1/files/twice", content=b"x").status_code == 502
+    assert http.post("/v1/batches/twice", content=b"x").status_code == 502
     assert seen == ["POST"]
 
 

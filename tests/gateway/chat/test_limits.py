@@ -37,8 +37,8 @@ def test_a_reader_chats_and_lists_models(keyed: Any, upstream: FakeUpstream) -> 
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("GET", "/v1/files"),
-        ("POST", "/v1/files"),
+        ("GET", "/v1/batches"),
+        ("POST", "/v1/batches"),
         ("DELETE", "/v1/models/m"),
         ("GET", "/v1/chat/completions"),
         ("GET", "/v1/responses/r-1"),

@@ -114,7 +114,7 @@ def test_each_chunk_of_a_stream_is_sent_immediately_and_unchanged(http: httpx.Cl
     [
         ("POST", "/v1/completions"),
         ("POST", "/v1/audio/speech"),
-        ("GET", "/v1/files/file%2Fa%20b/content?after=x%26y&after=z"),
+        ("GET", "/v1/batches/file%2Fa%20b/content?after=x%26y&after=z"),
         ("DELETE", "/v1/models/ft:m:x"),
         ("GET", "/v1/chat/completions"),
         ("GET", "/v1/chat/completions/c-1/messages"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -55,9 +56,12 @@ def replicas(gateway: Served, postgres: Postgres, tmp_path_factory: pytest.TempP
     for each in folders:
         each.mkdir()
     with ThreadPoolExecutor() as threads:
-        first, second = threads.map(lambda each: start_gateway(each, environ), folders)
-    with running(first), running(second):
-        yield Replicas(url, [first, second], plain)
+        starts = [threads.submit(start_gateway, each, environ) for each in folders]
+    with ExitStack() as stack:
+        for start in starts:
+            if start.exception() is None:
+                stack.enter_context(running(start.result()))
+        yield Replicas(url, [start.result() for start in starts], plain)
     postgres.drop_database(url)
 
 

@@ -328,7 +328,33 @@ def test_the_audit_ledger_is_paged_and_has_its_head(assistant_gateway: Assisted)
     assert "next" not in last
 
 
-@pytest.mark.parametrize("query", ["since=yesterday", "limit=0", "limit=1001", "after=-1", "conversation=a%20b"])
+@pytest.mark.parametrize(
+    ("since", "is_found"),
+    [
+        ("0000-01-01T00:00:00Z", True),
+        ("2001-12-31t23:59:60.123456789-23:59", True),
+        ("9999-12-31T23:59:59-23:59", False),
+        ("0001-01-01T00:00:00%2B23:59", True),
+    ],
+)
+def test_any_time_of_rfc_3339_is_accepted(assistant_gateway: Assisted, since: str, is_found: bool) -> None:
+    response = assistant_gateway.call("root", "GET", f"/audit?since={since}")
+    assert response.status_code == 200
+    assert bool(response.json()["entries"]) == is_found
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "since=yesterday",
+        "since=2026-11-22T10:00:00",
+        "since=7",
+        "limit=0",
+        "limit=1001",
+        "after=-1",
+        "conversation=a%20b",
+    ],
+)
 def test_wrong_parameters_of_the_ledger_are_400(assistant_gateway: Assisted, query: str) -> None:
     assert assistant_gateway.call("root", "GET", f"/audit?{query}").status_code == 400
 

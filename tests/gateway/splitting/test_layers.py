@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import httpx
 import pytest
 
@@ -17,7 +15,7 @@ QUESTIONS = [line.split("\t") for line in (ROOT / "examples/handbook/questions.t
 
 
 @pytest.fixture(scope="module")
-async def retriever(gateway: Served) -> AsyncIterator[Retriever]:
+async def retriever(gateway: Served) -> Retriever:
     """The retriever over the collection of a knowledge base with the handbook, embedded by the built-in model."""
     with Client(gateway.url) as store:
         before = {collection.name for collection in store.list_collections().collections}
@@ -29,7 +27,7 @@ async def retriever(gateway: Served) -> AsyncIterator[Retriever]:
         (name,) = {collection.name for collection in store.list_collections().collections} - before
     archive = RagArchiveConfig(name="Handbook", collection_name=name, chromadb_url=gateway.url)
     settings = RagSettings(embeddings_url=f"{gateway.url}/embed")
-    yield Retriever(RagConfig(archives=[archive]), settings=settings)
+    return Retriever(RagConfig(archives=[archive]), settings=settings)
 
 
 async def nearest(retriever: Retriever, question: str, layer: str) -> list[RetrievedPassage]:

@@ -144,9 +144,13 @@ def test_a_lone_surrogate_is_a_character_like_others() -> None:
     assert "".join(chunk.text for chunk in chunks).replace(" ", "") == "a\ud800b"
 
 
-def test_windows_of_the_store_are_those_of_the_strategy() -> None:
+def test_windows_of_the_store_begin_with_a_paragraph_and_overlap_within_one() -> None:
     text = handbook().text
-    assert windows(text, 800, 100) == texts(text, "window", 800, 100)
+    found = windows(text, 800, 100)
+    assert all(len(window) <= 800 and window in text for window in found)
+    assert any(window.startswith("## Elevators\n\nAn approved") for window in found)
+    assert windows("One two three four five", 14, 6) == ["One two three", "three four", "four five"]
+    assert windows(" \n", 14, 6) == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What every vector store does, whatever its engine."""
+"""Each vector store behaves in the same way, whatever its engine."""
 
 from __future__ import annotations
 

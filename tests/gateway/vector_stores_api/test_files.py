@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -196,18 +197,25 @@ def test_attributes_beyond_openais_limits_are_400(
 
 def test_what_does_not_exist_is_404(sdk: OpenAI, store: VectorStore) -> None:
     file = upload(sdk, "a.txt", BOILER)
-    calls = [
-        lambda: sdk.vector_stores.files.create(store.id, file_id="file-nowhere"),
+    calls: list[Callable[[], object]] = [
         lambda: sdk.vector_stores.files.create("nowhere", file_id=file.id),
         lambda: sdk.vector_stores.files.retrieve(file.id, vector_store_id=store.id),
         lambda: sdk.vector_stores.files.delete(file.id, vector_store_id=store.id),
-        lambda: sdk.vector_stores.file_batches.create(store.id, file_ids=[file.id, "file-nowhere"]),
         lambda: sdk.vector_stores.file_batches.retrieve("vsfb_nowhere", vector_store_id=store.id),
         lambda: sdk.vector_stores.file_batches.cancel("vsfb_nowhere", vector_store_id=store.id),
     ]
     for call in calls:
         with pytest.raises(openai.NotFoundError):
             call()
+    assert sdk.vector_stores.retrieve(store.id).file_counts.total == 0
+
+
+def test_a_body_with_a_file_that_does_not_exist_is_404_and_attaches_nothing(sdk: OpenAI, store: VectorStore) -> None:
+    file = upload(sdk, "a.txt", BOILER)
+    with pytest.raises(openai.NotFoundError):
+        sdk.vector_stores.files.create(store.id, file_id="file-nowhere")
+    with pytest.raises(openai.NotFoundError):
+        sdk.vector_stores.file_batches.create(store.id, file_ids=[file.id, "file-nowhere"])
     assert sdk.vector_stores.retrieve(store.id).file_counts.total == 0
 
 

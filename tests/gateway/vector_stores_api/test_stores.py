@@ -113,7 +113,7 @@ def test_provider_store_and_chunking_of_the_base_can_be_given(sdk: OpenAI, plain
         ),
         ({"chunking_strategy": {"type": "none"}}, "chunking_strategy"),
         ({"store_type": "pgvector"}, "storeParameters.password"),
-        ({"chunk_size": 0}, "chunkSize"),
+        ({"chunk_size": 0}, "chunk_size"),
     ],
 )
 def test_an_impossible_vector_store_is_an_error_that_names_the_field(

@@ -12,7 +12,7 @@ from tests.support.fake_upstream import Exchange
 
 
 async def test_a_page_is_fetched_with_its_final_url_and_status(site: FakeSite) -> None:
-    page = site.page("page?x=1", "<p>Tea</p>", "X-Own: a", "Content-Type: text/html")
+    page = site.page("page", "<p>Tea</p>", "X-Own: a", "Content-Type: text/html") + "?x=1"
     moved = site.redirect("moved", "/page?x=1", "301 Moved Permanently")
     async with a_fetcher(site) as fetcher:
         fetched = await fetcher.fetch(moved + "#part")
@@ -29,7 +29,7 @@ async def test_an_error_page_is_a_response_with_its_status(site: FakeSite) -> No
 
 @pytest.mark.parametrize("location", ["a", "/loop", "?x=1"])
 async def test_redirects_without_end_are_refused(site: FakeSite, location: str) -> None:
-    for name in ("loop", "a", "loop?x=1", "?x=1", "a?x=1"):
+    for name in ("loop", "a"):
         site.redirect(name, location)
     async with a_fetcher(site, max_redirects=3) as fetcher:
         with pytest.raises(TooManyRedirects):

@@ -15,7 +15,7 @@ export { type Backend, BackendDetector, type DetectOptions } from "./detection.j
 export { type Embedder, EmbeddingsClient, type EmbeddingsClientOptions, type EmbedOptions } from "./embedder.js";
 export { type CachedEmbedOptions, EmbeddingCache } from "./embedding_cache.js";
 export type { ExpandedPassage } from "./expansion.js";
-export { formatContext, formatPassages, TEXTS, type Texts } from "./formatting.js";
+export { formatContext, formatPassages, formatResults, TEXTS, type Texts } from "./formatting.js";
 export { type Logger, NO_LOGGER } from "./logger.js";
 export {
   type Capabilities,

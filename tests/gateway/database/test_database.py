@@ -1,0 +1,124 @@
+"""Sessions: transactions, concurrency, and errors of the database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+from sqlalchemy import make_url, text
+from sqlalchemy.exc import IntegrityError
+
+from ragstore.kit.settings import SettingsError
+from ragstore_gateway.database import database as database_module
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.errors import DatabaseUnavailable
+from ragstore_gateway.settings import load, shown
+
+PASSWORD = "canary-password"
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """A running database with a table of one row."""
+    database = Database(make_url(database_url))
+    async with database.running():
+        async with database.session() as session:
+            await session.execute(text("CREATE TABLE counter (count INTEGER NOT NULL)"))
+            await session.execute(text("INSERT INTO counter VALUES (0)"))
+        yield database
+
+
+async def count(database: Database) -> int:
+    async with database.reading() as session:
+        return int((await session.execute(text("SELECT count FROM counter"))).scalar_one())
+
+
+async def write(database: Database) -> None:
+    async with database.session() as session:
+        await session.execute(text("DELETE FROM configuration"))
+
+
+async def fail(database: Database) -> None:
+    async with database.session() as session:
+        await session.execute(text("UPDATE counter SET count = 5"))
+        raise ZeroDivisionError
+
+
+async def increment(database: Database) -> None:
+    """Read, and then write, in one transaction."""
+    async with database.session() as session:
+        await session.execute(text("SELECT count FROM counter"))
+        await session.execute(text("UPDATE counter SET count = count + 1"))
+
+
+async def test_a_session_is_committed_at_its_end_and_rolled_back_by_an_exception(database: Database) -> None:
+    await increment(database)
+    with pytest.raises(ZeroDivisionError):
+        await fail(database)
+    assert await count(database) == 1
+
+
+async def test_concurrent_transactions_that_read_and_then_write_all_succeed(database: Database) -> None:
+    await asyncio.gather(*(increment(database) for _ in range(30)))
+    assert await count(database) == 30
+
+
+async def test_a_reader_does_not_wait_for_a_writer(database: Database) -> None:
+    async with database.session() as session:
+        await session.execute(text("UPDATE counter SET count = 5"))
+        assert await asyncio.wait_for(count(database), 5) == 0
+    assert await count(database) == 5
+
+
+async def test_foreign_keys_are_enforced(database: Database) -> None:
+    statement = "INSERT INTO configuration_version VALUES ('none', 1, '{}', '2026-11-22 12:00:00', '')"
+    with pytest.raises(IntegrityError):
+        async with database.session() as session:
+            await session.execute(text(statement))
+
+
+async def test_a_writer_that_waits_too_long_is_503(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_module, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(database_module, "POOL_SIZE", 1)
+    database = Database(make_url(database_url))
+    async with database.running(), AsyncExitStack() as stack:
+        # SQLite has one writer; the pool of PostgreSQL has two connections here.
+        for _ in range(2 if database.is_postgresql else 1):
+            session = await stack.enter_async_context(database.session())
+            await session.execute(text("SELECT 1"))
+        with pytest.raises(DatabaseUnavailable) as raised:
+            await write(database)
+    assert raised.value.retry_after == 1
+
+
+async def test_a_database_that_is_not_running_is_503(database_url: str) -> None:
+    with pytest.raises(DatabaseUnavailable):
+        await Database(make_url(database_url)).ping()
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_each_scheme_of_postgresql_is_used_with_psycopg(scheme: str) -> None:
+    settings = load({"RAGSTORE_GATEWAY_DATABASE_URL": f"{scheme}://user:{PASSWORD}@db.example/gateway"})
+    database = Database.from_settings(settings)
+    assert database.is_postgresql
+    assert database.url.drivername == "postgresql+psycopg"
+    assert PASSWORD not in str(database.url)
+    assert PASSWORD not in str(shown(settings))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"mysql://user:{PASSWORD}@db.example/gateway",
+        f"sqlite:///{PASSWORD}",
+        PASSWORD,
+        f"postgresql://db.example/gateway?password={PASSWORD}",
+        f"postgresql://user:{PASSWORD}@db.example:port/gateway",
+    ],
+)
+def test_another_address_of_a_database_is_rejected_without_its_password(url: str) -> None:
+    with pytest.raises(SettingsError, match="RAGSTORE_GATEWAY_DATABASE_URL is wrong") as raised:
+        load({"RAGSTORE_GATEWAY_DATABASE_URL": url})
+    assert PASSWORD not in str(raised.value)

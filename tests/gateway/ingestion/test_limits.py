@@ -1,0 +1,111 @@
+"""Limits of ingestion that need a gateway of their own, and the state without any."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import make_url
+
+from ragstore_client import AsyncClient
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.ingestion.documents import Documents, NewContent
+from ragstore_gateway.ingestion.leases import Leases
+from ragstore_gateway.ingestion.publication import MAX_ATTEMPTS, Publication
+from ragstore_gateway.ingestion.tables import IngestionRow
+from tests.gateway.ingestion.conftest import ENVIRON, new_base
+from tests.support.gateways import start_gateway
+from tests.support.ingestion import EmbeddingServer, State, until
+from tests.support.knowledge import Knowledge
+from tests.support.servers import running
+
+
+@asynccontextmanager
+async def database(url: str) -> AsyncIterator[Database]:
+    """An open database."""
+    found = Database(make_url(url))
+    async with found.running():
+        yield found
+
+
+@pytest.mark.process
+async def test_a_full_queue_rejects_documents_and_ended_ingestions_are_forgotten(
+    tmp_path: Path, server: EmbeddingServer
+) -> None:
+    environ = {
+        **ENVIRON,
+        "RAGSTORE_GATEWAY_INGESTION_MAX_WAITING": "2",
+        "RAGSTORE_GATEWAY_INGESTION_RETENTION_DAYS": "0.00001",
+    }
+    with running(start_gateway(tmp_path, environ)) as served:
+        async with httpx.AsyncClient(base_url=served.url, timeout=30) as client:
+            base = await new_base(client, server)
+            server.held = "queued"
+            first = await base.ingest("doc", "queued first")
+            second = await base.ingest("doc", "queued second")
+            response = await base.post("doc", "queued third")
+            server.held = "\0"
+            assert (response.status_code, response.json()["code"]) == (503, "queue_full")
+            assert response.headers["Retry-After"]
+            assert (await base.ended(second))["status"] == "completed"
+        state = State.of(tmp_path)
+        jobs = sa.create_engine(f"sqlite:///{tmp_path / 'data' / 'jobs.db'}")
+
+        def ids() -> tuple[set[str], set[str]]:
+            with jobs.connect() as connection:
+                engine = connection.execute(sa.text("SELECT workflow_uuid FROM workflow_status")).scalars()
+                return {row.id for row in state.rows(sa.select(IngestionRow.id))}, set(engine)
+
+        # The last ingestion of a document is kept.
+        await until(lambda: ids() == ({second}, {second}))
+        assert first != second
+        state.close()
+        jobs.dispose()
+
+
+@pytest.mark.process
+async def test_a_document_is_accepted_by_one_commit(tmp_path: Path, server: EmbeddingServer) -> None:
+    with running(start_gateway(tmp_path, ENVIRON)) as served:
+        async with httpx.AsyncClient(base_url=served.url, timeout=30) as client:
+            base = await new_base(client, server)
+            ingestion = await base.ingest("doc", "kept")
+            served.process.kill()
+            served.process.wait(timeout=30)
+        state = State.of(tmp_path)
+        assert [row.id for row in state.rows(sa.select(IngestionRow.id))] == [ingestion]
+        state.close()
+
+
+async def test_an_ingestion_that_is_interrupted_each_time_fails(database_url: str) -> None:
+    async with database(database_url) as opened, AsyncClient("http://127.0.0.1:9") as store:
+        knowledge = Knowledge(opened, store)
+        base = await knowledge.base("poisoned")
+        documents = Documents(opened, 10)
+        accepted = await documents.accept(base.id, NewContent("doc", "text/plain", b"tea", "alias"))
+        publication = Publication(opened, knowledge.collections, knowledge.bases)
+        for _ in range(MAX_ATTEMPTS):
+            await publication.begin(accepted.id)
+            assert (await documents.ingestion(base.id, accepted.id)).state == "processing"
+        await publication.begin(accepted.id)
+        found = await documents.ingestion(base.id, accepted.id)
+    assert (found.state, found.message) == ("failed", f"The ingestion was interrupted {MAX_ATTEMPTS} times")
+
+
+async def test_an_expired_lease_is_taken_by_one_process_only(database_url: str) -> None:
+    async with database(database_url) as opened:
+        ended = Leases(opened, "ended", 0.0)
+        first, second = Leases(opened, "first", 60.0), Leases(opened, "second", 60.0)
+        await ended.renew()
+        await first.renew()
+        assert not ended.is_valid
+        assert first.is_valid
+        assert await second.expired() == ["ended"]
+        assert [await each.take("ended") for each in (first, second)] == [True, False]
+        assert await second.expired() == []
+        assert await second.unknown({"ended", "other"}) == {"other"}
+        await first.remove("ended")
+        assert not await second.take("ended")
