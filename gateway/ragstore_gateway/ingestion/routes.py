@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final
+from urllib.parse import unquote
 
 from litestar import Request, Response, delete, get, post
 from litestar.datastructures import ResponseHeader
@@ -43,8 +45,8 @@ IngestionDependency = SkipValidation[NamedDependency[Ingestion]]
 BasesDependency = SkipValidation[NamedDependency[Configurations[KnowledgeBase]]]
 SettingsDependency = SkipValidation[NamedDependency[Settings]]
 
-NAME: Final = r"^([^\x00/ ]([^\x00]*[^\x00/ ])?)?$"
-"""A document's name: it neither begins nor ends with a space or a slash."""
+NAME: Final = r"^(?!(.*/)?\.{1,2}(/|$))([^\x00-\x1f\x7f-\x9f/ ]([^\x00-\x1f\x7f-\x9f]*[^\x00-\x1f\x7f-\x9f/ ])?)?$"
+"""A document's name: without control characters, without a space or a slash at its ends, and without steps . and .."""
 
 BaseId = Annotated[str, PathParameter(description="Id of the knowledge base.")]
 IngestionId = Annotated[str, PathParameter(description="Id of the ingestion.")]
@@ -77,6 +79,8 @@ DocumentName = Annotated[
 Index = Annotated[int, QueryParameter(description="Number of the page, from 0.", ge=0, le=1_000_000)]
 Limit = Annotated[int, QueryParameter(description="Maximum number of documents on the page.", ge=1, le=1000)]
 
+_ABOVE: Final = re.compile(r"^.*?/(?:documents|texts)/+")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _BINARY: Final = {"schema": {"type": "string", "format": "binary", "minLength": 1}}
 _TEXT: Final = {"schema": {"type": "string", "minLength": 1, "pattern": "\\S"}}
 _FORM: Final = {
@@ -190,11 +194,15 @@ async def list_documents(
     tags=["knowledge bases"],
 )
 async def read_document(
-    id: BaseId, name: str, ingestion: IngestionDependency, knowledge_bases: BasesDependency
+    request: Request[Any, Any, Any],
+    id: BaseId,
+    name: str,
+    ingestion: IngestionDependency,
+    knowledge_bases: BasesDependency,
 ) -> DocumentEntry:
     """A document of a knowledge base."""
     await knowledge_bases.read(id)
-    return entry_of(await ingestion.documents.find(id, name.removeprefix("/")))
+    return entry_of(await ingestion.documents.find(id, _name_in_path(request)))
 
 
 @get(
@@ -205,11 +213,15 @@ async def read_document(
     tags=["knowledge bases"],
 )
 async def read_document_text(
-    id: BaseId, name: str, ingestion: IngestionDependency, knowledge_bases: BasesDependency
+    request: Request[Any, Any, Any],
+    id: BaseId,
+    name: str,
+    ingestion: IngestionDependency,
+    knowledge_bases: BasesDependency,
 ) -> DocumentText:
     """The extracted text of a document that searches find, for an export."""
     await knowledge_bases.read(id)
-    name = name.removeprefix("/")
+    name = _name_in_path(request)
     extracted = await ingestion.documents.text(id, name)
     return DocumentText(name, extracted.media_type, extracted.title, extracted.text)
 
@@ -223,11 +235,15 @@ async def read_document_text(
     tags=["knowledge bases"],
 )
 async def delete_document(
-    id: BaseId, name: str, ingestion: IngestionDependency, knowledge_bases: BasesDependency
+    request: Request[Any, Any, Any],
+    id: BaseId,
+    name: str,
+    ingestion: IngestionDependency,
+    knowledge_bases: BasesDependency,
 ) -> None:
     """Delete a document with its vectors. No search finds it after this response."""
     await knowledge_bases.read(id)
-    await ingestion.delete(id, name.removeprefix("/"))
+    await ingestion.delete(id, _name_in_path(request))
 
 
 ROUTES: Final[list[ControllerRouterHandler]] = [
@@ -242,14 +258,27 @@ ROUTES: Final[list[ControllerRouterHandler]] = [
 """The routes of documents."""
 
 
+def _name_in_path(request: Request[Any, Any, Any]) -> str:
+    """The name of the document in a path, from the path as it was sent.
+
+    Litestar's own parameter has each run of slashes as one: that of another document, and none of a URL's.
+    """
+    raw: str = request.scope["raw_path"].decode("latin-1")
+    return unquote(_ABOVE.sub("", raw, count=1))
+
+
 def _checked_name(name: str) -> str:
     """A document's name.
 
     Raises:
-        InvalidRequest: it is too long, or has characters that no name can have.
+        InvalidRequest: it is too long, or has characters or steps that no name can have.
     """
-    if len(name) > MAX_NAME or "\0" in name or name != name.strip("/ "):
+    if len(name) > MAX_NAME or _CONTROL.search(name) or name != name.strip("/ "):
         raise InvalidRequest(
-            f"A document's name has at most {MAX_NAME} characters, and does not begin or end with a space or a slash"
+            f"A document's name has at most {MAX_NAME} characters, none of them a control character, and does not "
+            "begin or end with a space or a slash"
         )
+    # Clients resolve such steps: DELETE …/documents/.. would be the deletion of the base.
+    if not {".", ".."}.isdisjoint(name.split("/")):
+        raise InvalidRequest("A document's name has no steps . and .. between its slashes")
     return name

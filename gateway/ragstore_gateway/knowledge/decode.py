@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -28,6 +28,7 @@ PATTERN: Final = re.compile(r"Expected `str` matching regex '(.*)'", re.DOTALL)
 ANY_KEY: Final = "[...]"
 """msgspec's sign for a key of an object that has any keys."""
 
+_STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 _any: Final = msgspec.json.Decoder()
 _patterns: Final = {
     # msgspec writes a pattern as Python's repr() does.
@@ -61,9 +62,7 @@ def decode_configuration(kind: type[T], content: bytes) -> T:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
         message, location = _parts(error)
-        path = location
-        while ANY_KEY in path:
-            path = _exact(kind, raw, path, location)
+        path = _rendered(_exact(kind, raw, location))
         raise _invalid(kind, message, path) from None
 
 
@@ -85,19 +84,26 @@ def _parts(error: msgspec.ValidationError) -> tuple[str, str]:
     return message, location.rpartition(" in ")[2].strip("`")
 
 
-def _exact(kind: type[T], raw: Any, path: str, location: str) -> str:
-    """Replace the first `[...]` of a path by the key that is to blame: the first one that alone is wrong, too.
+def _exact(kind: type[T], raw: Any, location: str) -> list[str | int]:
+    """The steps of a path, with each `[...]` replaced by the key that is to blame: the first that alone is wrong, too.
 
     Args:
         kind: the struct.
         raw: the configuration. Other keys are removed from it.
-        path: the path, in which earlier `[...]` are replaced.
         location: the path that msgspec reports.
     """
-    before, _, after = path.partition(ANY_KEY)
+    found: list[str | int] = []
     container = raw
-    for step in _steps(before):
-        container = container[step]
+    for name, index in _STEP.findall(location):
+        step = name or (ANY_KEY if index == "..." else int(index))
+        if step == ANY_KEY and isinstance(container, dict):
+            step = _to_blame(kind, raw, container, location)
+        found.append(step)
+        container = container[step] if _has(container, step) else None
+    return found
+
+
+def _to_blame(kind: type[T], raw: Any, container: dict[str, Any], location: str) -> str:
     entries = dict(container)
     for key in entries:
         container.clear()
@@ -106,13 +112,19 @@ def _exact(kind: type[T], raw: Any, path: str, location: str) -> str:
             msgspec.convert(raw, kind)
         except msgspec.ValidationError as error:
             if _parts(error)[1] == location:
-                return _below(before, key) + after
-    return before + after  # not reached: one of the keys is wrong
+                return key
+    return ANY_KEY  # not reached: one of the keys is wrong
 
 
-def _steps(path: str) -> Iterator[str | int]:
-    for name, index in re.findall(r"\.([^.\[]+)|\[(\d+)\]", path):
-        yield name or int(index)
+def _has(container: Any, step: str | int) -> bool:
+    if isinstance(container, dict):
+        return step in container
+    return isinstance(container, list) and isinstance(step, int) and step < len(container)
+
+
+def _rendered(steps: Iterable[str | int]) -> str:
+    """A path as callers read it. The names of keys are the caller's own, so they are never parsed again."""
+    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
 
 
 def _below(path: str, key: str) -> str:

@@ -217,7 +217,8 @@ def _filename(given: str | None) -> str:
     name = PurePosixPath((given or "").replace("\\", "/")).name.strip()
     if len(name) > MAX_FILENAME or not name.isprintable():
         raise InvalidRequest.at("$.file", f"Its name must have at most {MAX_FILENAME} printable characters")
-    return name or "file"
+    # No path leads to a document of the name "..".
+    return "file" if name in ("", "..") else name
 
 
 def _media_type(declared: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -31,6 +32,9 @@ MAX_DETAIL: Final = 2000
 MAX_PATH: Final = 300
 MAX_MESSAGE: Final = 500
 """Maximum lengths in characters; a longer text ends with an ellipsis."""
+
+_FIELD: Final = re.compile(r"Object (missing required|contains unknown) field `(.*)`", re.DOTALL)
+"""msgspec's messages for a field at the top of a body."""
 
 _log = structlog.get_logger(__name__)
 
@@ -130,14 +134,23 @@ def from_validation_exception(request: Request[Any, Any, Any], error: Validation
     for entry in invalid_parameters(error):
         key = str(entry.get("key", ""))
         message = readable(str(entry.get("message", "is not valid")), _choices(request, key))
+        path = f"$.{key}" if key else "$"
         if key == "data":
-            message = "A body is required"
-        field_errors.append(FieldError(f"$.{key}" if key and key != "data" else "$", message))
+            path, message = _of_body(message)
+        field_errors.append(FieldError(path, message))
     if not field_errors:  # a required parameter is missing; what follows "for" repeats the URL
         missing = error.detail.partition(" for ")[0]
         return from_service_error(request, InvalidRequest(missing or "The request is not valid"))
     detail = "; ".join(f"{error.message}: {error.path}" for error in field_errors)
     return from_service_error(request, InvalidRequest(detail, field_errors))
+
+
+def _of_body(message: str) -> tuple[str, str]:
+    """Path and message of an error in a body, which names a field if one is missing or unknown."""
+    found = _FIELD.fullmatch(message)
+    if found is None:
+        return "$", "A body is required"
+    return f"$.{found[2]}", "Required" if found[1] == "missing required" else "Unknown field"
 
 
 def _choices(request: Request[Any, Any, Any], parameter: str) -> Sequence[object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -116,6 +117,32 @@ async def test_each_chunk_has_its_metadata_and_is_a_span_of_the_text(base: Base)
         assert (metadata["content_hash"], metadata["revision"]) == (listed["hash"], status["ingestionId"])
         assert metadata["token_count"] > 0
         assert metadata["ingested_at"].startswith("20")
+
+
+async def test_a_name_with_several_slashes_is_that_of_its_own_document_only(base: Base) -> None:
+    url = "https://example.org//tea"
+    for name in (url, "https:/example.org/tea"):
+        await base.ended((await base.post(name, name)).json()["ingestionId"])
+    path = f"{base.path}/documents/{quote(url, safe='')}"
+    assert (await base.client.get(path)).json()["name"] == url
+    assert (await base.client.delete(path)).status_code == 204
+    assert [each["name"] for each in await base.documents()] == ["https:/example.org/tea"]
+
+
+@pytest.mark.parametrize("name", [".", "..", "a/../b", "./a", "a%0Ab"])
+async def test_a_name_that_leads_to_another_path_or_has_control_characters_is_rejected(base: Base, name: str) -> None:
+    response = await base.client.post(
+        f"{base.path}/ingest?documentName={name}", content="tea", headers={"Content-Type": "text/plain"}
+    )
+    assert response.status_code == 400
+    assert await base.documents() == []
+
+
+@pytest.mark.parametrize(("body", "path"), [({}, "$.query"), ({"query": "tea", "top_k": 5}, "$.top_k")])
+async def test_a_missing_and_an_unknown_field_of_a_query_are_named(base: Base, body: object, path: str) -> None:
+    response = await base.client.post(f"{base.path}/query", json=body)
+    assert response.status_code == 400
+    assert [error["path"] for error in response.json()["errors"]] == [path]
 
 
 async def test_a_list_of_documents_has_pages(base: Base) -> None:

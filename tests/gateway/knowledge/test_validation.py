@@ -215,6 +215,9 @@ HTTP_CALL = {"url": "https://search.example/?q={userInput}"}
         ({"httpCalls": {"search": {**HTTP_CALL, "headers": {"X-A": "a\r\nb"}}}}, ["$.httpCalls.search.headers.X-A"]),
         ({"httpCalls": {"search": {**HTTP_CALL, "query": {"q": "${vault:x}"}}}}, ["$.httpCalls.search.query.q"]),
         ({"httpCalls": {"search": {**HTTP_CALL, "query": {"q": 5}}}}, ["$.httpCalls.search.query.q"]),
+        # Keys that look like msgspec's own sign for a key, or like steps of a path.
+        ({"httpCalls": {"search": {**HTTP_CALL, "query": {"[...]": 5}}}}, ["$.httpCalls.search.query.[...]"]),
+        ({"httpCalls": {"search": {**HTTP_CALL, "query": {"a.b[0]": 5}}}}, ["$.httpCalls.search.query.a.b[0]"]),
         ({"httpCalls": {"search": {**HTTP_CALL, "timeoutSeconds": 61}}}, ["$.httpCalls.search.timeoutSeconds"]),
         ({"httpCalls": {"search": {**HTTP_CALL, "maxBytes": 0}}}, ["$.httpCalls.search.maxBytes"]),
         ({"httpCalls": {"search": {**HTTP_CALL, "pointer": "results"}}}, ["$.httpCalls.search.pointer"]),
