@@ -134,7 +134,7 @@ def from_validation_exception(request: Request[Any, Any, Any], error: Validation
     for entry in invalid_parameters(error):
         key = str(entry.get("key", ""))
         message = readable(str(entry.get("message", "is not valid")), _choices(request, key))
-        path = f"$.{key}" if key else "$"
+        path = f"$.{_wire_name(request, key)}" if key else "$"
         if key == "data":
             path, message = _of_body(message)
         field_errors.append(FieldError(path, message))
@@ -151,6 +151,12 @@ def _of_body(message: str) -> tuple[str, str]:
     if found is None:
         return "$", "A body is required"
     return f"$.{found[2]}", "Required" if found[1] == "missing required" else "Unknown field"
+
+
+def _wire_name(request: Request[Any, Any, Any], parameter: str) -> str:
+    """The name of a parameter in requests, which may differ from that in the handler."""
+    field = request.route_handler.parsed_fn_signature.parameters.get(parameter)
+    return getattr(field.kwarg_definition, "name", None) or parameter if field is not None else parameter
 
 
 def _choices(request: Request[Any, Any, Any], parameter: str) -> Sequence[object]:

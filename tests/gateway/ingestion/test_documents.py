@@ -49,6 +49,16 @@ async def test_the_alias_is_the_name_of_the_base_by_default(base: Base) -> None:
     assert response.json()["kbId"] == name
 
 
+@pytest.mark.parametrize(("parameter", "length"), [("kbId", 129), ("documentName", 513)])
+async def test_a_parameter_that_is_too_long_is_reported_by_its_name_in_the_request(
+    base: Base, parameter: str, length: int
+) -> None:
+    response = await base.client.post(base.path + "/ingest", params={parameter: "a" * length}, content=b"tea")
+    assert response.status_code == 400
+    assert [error["path"] for error in response.json()["errors"]] == [f"$.{parameter}"]
+    assert await base.documents() == []
+
+
 @pytest.mark.parametrize("content", [b"", b"  \n\t"])
 async def test_empty_content_is_rejected(base: Base, content: bytes) -> None:
     response = await base.post("a", content)
