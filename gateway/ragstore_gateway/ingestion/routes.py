@@ -12,7 +12,7 @@ from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 from litestar.types import ControllerRouterHandler
 
-from ragstore.kit.errors import BodyTimeout, BodyTooLarge, InvalidRequest, UnsupportedMediaType
+from ragstore.kit.errors import BodyTimeout, BodyTooLarge, UnsupportedMediaType
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.errors import (
@@ -25,6 +25,7 @@ from ragstore_gateway.errors import (
 )
 from ragstore_gateway.ingestion.documents import NewContent
 from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.ingestion.names import MAX_NAME, NAME, checked_name
 from ragstore_gateway.ingestion.schemas import (
     AcceptedIngestion,
     DocumentEntry,
@@ -34,7 +35,7 @@ from ragstore_gateway.ingestion.schemas import (
     entry_of,
     status_of,
 )
-from ragstore_gateway.ingestion.uploads import ACCEPTED, MAX_NAME, MULTIPART, read_upload
+from ragstore_gateway.ingestion.uploads import ACCEPTED, MULTIPART, read_upload
 from ragstore_gateway.keys import READER, WRITER
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
@@ -45,7 +46,6 @@ IngestionDependency = SkipValidation[NamedDependency[Ingestion]]
 BasesDependency = SkipValidation[NamedDependency[Configurations[KnowledgeBase]]]
 SettingsDependency = SkipValidation[NamedDependency[Settings]]
 
-NAME: Final = r"^(?!(.*/)?\.{1,2}(/|$))([^\x00-\x1f\x7f-\x9f/ ]([^\x00-\x1f\x7f-\x9f]*[^\x00-\x1f\x7f-\x9f/ ])?)?$"
 """A document's name: without control characters, without a space or a slash at its ends, and without steps . and .."""
 
 BaseId = Annotated[str, PathParameter(description="Id of the knowledge base.")]
@@ -80,7 +80,6 @@ Index = Annotated[int, QueryParameter(description="Number of the page, from 0.",
 Limit = Annotated[int, QueryParameter(description="Maximum number of documents on the page.", ge=1, le=1000)]
 
 _ABOVE: Final = re.compile(r"^.*?/(?:documents|texts)/+")
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _BINARY: Final = {"schema": {"type": "string", "format": "binary", "minLength": 1}}
 _TEXT: Final = {"schema": {"type": "string", "minLength": 1, "pattern": "\\S"}}
 _FORM: Final = {
@@ -132,7 +131,7 @@ async def ingest_document(
     """
     base = await knowledge_bases.read(id, version)
     upload = await read_upload(request, settings.max_document_bytes)
-    name = _checked_name(document_name or upload.name)
+    name = checked_name(document_name or upload.name)
     content = NewContent(name, upload.media_type, upload.content, kb_id or base.body.name)
     accepted = await ingestion.ingest(id, content)
     return Response(
@@ -265,20 +264,3 @@ def _name_in_path(request: Request[Any, Any, Any]) -> str:
     """
     raw: str = request.scope["raw_path"].decode("latin-1")
     return unquote(_ABOVE.sub("", raw, count=1))
-
-
-def _checked_name(name: str) -> str:
-    """A document's name.
-
-    Raises:
-        InvalidRequest: it is too long, or has characters or steps that no name can have.
-    """
-    if len(name) > MAX_NAME or _CONTROL.search(name) or name != name.strip("/ "):
-        raise InvalidRequest(
-            f"A document's name has at most {MAX_NAME} characters, none of them a control character, and does not "
-            "begin or end with a space or a slash"
-        )
-    # Clients resolve such steps: DELETE …/documents/.. would be the deletion of the base.
-    if not {".", ".."}.isdisjoint(name.split("/")):
-        raise InvalidRequest("A document's name has no steps . and .. between its slashes")
-    return name

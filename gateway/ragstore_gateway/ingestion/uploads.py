@@ -18,7 +18,6 @@ ANY: Final = "application/octet-stream"
 
 ACCEPTED: Final = (*MEDIA_TYPES.values(), "text/x-markdown", "application/xhtml+xml", "text/tab-separated-values", ANY)
 EMPTY: Final = "Document content is required"
-MAX_NAME: Final = 512
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-from urllib.parse import unquote, urlsplit
-
 from ragstore_gateway.gateway_connection import GatewayConnection
 from ragstore_gateway.ingestion.index import Indexed, Text
+from ragstore_gateway.ingestion.names import name_of_url
 from ragstore_gateway.ingestion.read import Unreadable
 from ragstore_gateway.kb.client import KnowledgeBases
 from ragstore_gateway.kb.ingest import until_ended
-
-MAX_NAME: Final = 512
 
 
 class RemoteKnowledgeBase:
@@ -45,15 +41,9 @@ class RemoteKnowledgeBase:
             GatewayFailed: the gateway failed.
             Unreadable: the ingestion failed.
         """
-        name = _document_name(text.url)
+        name = name_of_url(text.url)
         ingestion_id = await self._bases.ingest(self._id, name, text.text.encode(), "text/plain")
         state = await until_ended(self._bases, self._id, ingestion_id)
         if state.status != "completed":
             raise Unreadable(state.status.removeprefix("failed: "))
         return Indexed(state.chunks, 0, state.unchanged)
-
-
-def _document_name(url: str) -> str:
-    """The name of a document: without slashes and spaces at its ends, which the gateway does not accept."""
-    parts = urlsplit(url)
-    return (unquote(parts.path) if parts.scheme == "file" else url)[-MAX_NAME:].strip("/ ")
