@@ -190,6 +190,8 @@ async def read_file(request: Request[Any, Any, Any], max_bytes: int) -> NewFile:
         raise InvalidRequest.at("$.purpose", f"Must be one of {', '.join(PURPOSES)}")
     if not isinstance(file, UploadFile):
         raise InvalidRequest.at("$.file", "Must be a file")
+    if sum(isinstance(each, UploadFile) for each in form.values()) > 1:
+        raise InvalidRequest.at("$.file", "The form must have one file")
     content = await file.read()
     if not content:
         raise InvalidRequest.at("$.file", "Must not be empty")

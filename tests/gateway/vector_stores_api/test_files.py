@@ -59,6 +59,22 @@ def test_an_upload_that_is_not_supported_is_400(
     assert (response.status_code, response.json()["error"]["param"]) == (400, param)
 
 
+@pytest.mark.parametrize("second", ["file", "other"])
+def test_an_upload_of_two_files_is_400_and_stores_none(plain: httpx.Client, second: str) -> None:
+    before = plain.get("/v1/files").json()["data"]
+    files = [("file", ("a.txt", b"tea")), (second, ("b.txt", b"coffee"))]
+    response = plain.post("/v1/files", data={"purpose": "assistants"}, files=files)
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "file")
+    assert plain.get("/v1/files").json()["data"] == before
+
+
+def test_an_invalid_state_of_files_is_reported_by_the_name_of_the_parameter(
+    plain: httpx.Client, store: VectorStore
+) -> None:
+    response = plain.get(f"/v1/vector_stores/{store.id}/files", params={"filter": "lost"})
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "filter")
+
+
 def test_an_upload_that_is_no_form_is_400(plain: httpx.Client) -> None:
     assert plain.post("/v1/files", json={"purpose": "assistants"}).status_code == 400
 
