@@ -45,7 +45,7 @@ READING = (
     Call("GET", f"{BATCHES}/{{batch}}"),
     Call("GET", f"{BATCHES}/{{batch}}/files"),
 )
-"""What every role may do."""
+"""Calls of every role."""
 
 WRITING = (
     Call("GET", "/v1/files"),
@@ -58,14 +58,14 @@ WRITING = (
     Call("DELETE", FILE),
     Call("DELETE", "/v1/files/{file}"),
 )
-"""What writers and admins may do."""
+"""Calls of writers and admins."""
 
 ADMINISTRATION = (
     Call("POST", STORES, {}),
     Call("POST", STORE, {"metadata": {"team": "tea"}}),
     Call("DELETE", STORE),
 )
-"""What only admins may do."""
+"""Calls of admins only."""
 
 
 @dataclass(frozen=True)
