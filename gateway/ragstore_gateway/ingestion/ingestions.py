@@ -231,7 +231,8 @@ async def failed_reindexing(
     found: dict[str, FailedReindexing] = {}
     for document_id, finished_on, message in await session.execute(query):
         attempts = found[document_id].attempts if document_id in found else 0
-        found[document_id] = FailedReindexing(attempts + 1, finished_on, message)
+        if finished_on is not None:
+            found[document_id] = FailedReindexing(attempts + 1, finished_on, message)
     return found
 
 
