@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -15,15 +15,23 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_client import AsyncClient
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.ingestion.collections import live_collections
+from ragstore_gateway.errors import StoreUnavailable
+from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.ingestion.collections import Collection, Collections, live_collections
 from ragstore_gateway.ingestion.documents import Documents, NewContent
+from ragstore_gateway.ingestion.errors import IngestionAbandoned
 from ragstore_gateway.ingestion.ingestions import add_reindexing, end_ingestion
+from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.publication import Publication
 from ragstore_gateway.ingestion.reindexing import Reindexing
+from ragstore_gateway.ingestion.removals import Removals
+from ragstore_gateway.ingestion.retries import Retries
 from ragstore_gateway.ingestion.schemas import entry_of
 from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.splitting.split import split
+from ragstore_gateway.vector_stores.in_memory_store import InMemoryStore
 from tests.support.knowledge import Knowledge
 
 
@@ -115,3 +123,71 @@ async def _set_finished(knowledge: Knowledge, base_id: str, finished_on: datetim
     change = sa.update(IngestionRow).where(IngestionRow.base_id == base_id, IngestionRow.state == "failed")
     async with knowledge.database.session() as session:
         await session.execute(change.values(finished_on=finished_on))
+
+
+class Extractor:
+    """Extracts texts that need no extraction."""
+
+    async def extract(self, content: bytes, *, media_type: str = "", name: str = "") -> Extracted:
+        """The text."""
+        return Extracted(content.decode(), media_type)
+
+
+class Store(InMemoryStore):
+    """A store whose `create` runs something first.
+
+    Args:
+        before_create: what it runs.
+    """
+
+    def __init__(self, before_create: Callable[[], Awaitable[None]]) -> None:
+        super().__init__({}, "collection", 256)
+        self.before_create = before_create
+
+    async def create(self) -> None:
+        """Create the collection."""
+        await self.before_create()
+        await super().create()
+
+
+class StoreCollections(Collections):
+    """Collections that are all in one store."""
+
+    store: Store
+
+    def open(self, collection: Collection) -> Store:
+        """The store."""
+        return self.store
+
+
+async def _writing(knowledge: Knowledge, base_id: str, before_create: Callable[[], Awaitable[None]]) -> Pipeline:
+    """Ingest a document up to the creation of its collection, then run something, and continue."""
+    collections = StoreCollections(knowledge.database, knowledge.embeddings, knowledge.vector_stores)
+    collections.store = Store(before_create)
+    publication = Publication(knowledge.database, collections)
+    removals = Removals(knowledge.database, knowledge.vector_stores)
+    retries = Retries(600)
+    pipeline = Pipeline(
+        knowledge.database, collections, publication, removals, Extractor(), split, retries, 10, lambda: True
+    )
+    accepted = await Documents(knowledge.database, 10).accept(base_id, NewContent("doc", "text/plain", b"tea", ""))
+    await publication.begin(accepted.id)
+    for step in (pipeline.extract, pipeline.split, pipeline.embed, pipeline.write):
+        await step(accepted.id)
+    return pipeline
+
+
+@pytest.mark.parametrize("permanent", [False, True])
+async def test_the_deletion_of_a_base_ends_the_retries_of_its_ingestions(knowledge: Knowledge, permanent: bool) -> None:
+    base = await knowledge.base("unavailable")
+    calls = 0
+
+    async def before_create() -> None:
+        nonlocal calls
+        calls += 1
+        assert calls == 1
+        await knowledge.bases.delete(base.id, permanent=permanent)
+        raise StoreUnavailable("The store does not respond")
+
+    with pytest.raises(IngestionAbandoned):
+        await _writing(knowledge, base.id, before_create)
