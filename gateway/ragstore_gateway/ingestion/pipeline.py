@@ -28,7 +28,7 @@ from ragstore_gateway.ingestion.ingestions import FAILED, UNFINISHED, end_ingest
 from ragstore_gateway.ingestion.jobs import Steps, T
 from ragstore_gateway.ingestion.payloads import CHUNKS, CONTENT, VECTORS, Span, payload, put_payload, spans_of
 from ragstore_gateway.ingestion.publication import Publication
-from ragstore_gateway.ingestion.removals import Removals
+from ragstore_gateway.ingestion.removals import Removals, add_removal
 from ragstore_gateway.ingestion.retries import Retries, backoff
 from ragstore_gateway.ingestion.tables import DocumentTextRow, IngestionPayloadRow, IngestionRow
 from ragstore_gateway.splitting.chunk import Chunk, Chunking
@@ -268,7 +268,21 @@ class Pipeline:
         if row is None or extracted is None:
             return
         for collection in await self._collections.load(row.targets):
-            await self._write(row, extracted, collection)
+            try:
+                await self._write(row, extracted, collection)
+            except Exception:
+                await self._remove_if_retired(collection)
+                raise
+            await self._remove_if_retired(collection)
+
+    async def _remove_if_retired(self, collection: Collection) -> None:
+        """Remove a collection that was retired during writes: they may be later than its removal, and create it again.
+
+        A cancellation is not delayed by this, because the database may be closed after it.
+        """
+        if not await self._collections.load([collection.id]):
+            async with self._database.session() as session:
+                add_removal(session, collection)
 
     async def _write(self, row: IngestionRow, extracted: Extracted, collection: Collection) -> None:
         store = self._collections.open(collection)
@@ -285,8 +299,6 @@ class Pipeline:
             records = _records(row, extracted, batch, first, vectors)
             await self._retries.call(partial(store.write, records), is_needed)
         if not await self._collections.load([collection.id]):
-            # Another configuration has replaced it, and its vectors may have been removed before the last batch.
-            await store.drop()
             return
         async with self._database.session() as session:
             locked = await lock_ingestion(session, row.id)

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_client import AsyncClient
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import StoreUnavailable
+from ragstore_gateway.errors import CollectionMissing, StoreUnavailable
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.ingestion.collections import Collection, Collections, live_collections
 from ragstore_gateway.ingestion.documents import Documents, NewContent
@@ -191,3 +191,24 @@ async def test_the_deletion_of_a_base_ends_the_retries_of_its_ingestions(knowled
 
     with pytest.raises(IngestionAbandoned):
         await _writing(knowledge, base.id, before_create)
+
+
+async def test_a_collection_that_is_created_after_its_removal_is_removed_again(knowledge: Knowledge) -> None:
+    base = await knowledge.base("removed", storeType="in-memory")
+    removals = Removals(knowledge.database, knowledge.vector_stores)
+    opened: list[Collection] = []
+
+    async def before_create() -> None:
+        collection = await knowledge.collections.active(base.id)
+        assert collection is not None
+        opened.append(collection)
+        await knowledge.bases.delete(base.id, permanent=True)
+        await removals.run()
+        # The gateway's own store, where the removal was, has the late collection.
+        await knowledge.collections.open(collection).create()
+        await knowledge.collections.open(collection).write([])
+
+    await _writing(knowledge, base.id, before_create)
+    await removals.run()
+    with pytest.raises(CollectionMissing):
+        await knowledge.collections.open(opened[0]).write([])
