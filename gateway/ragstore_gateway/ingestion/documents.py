@@ -33,6 +33,7 @@ from ragstore_gateway.ingestion.ingestions import (
     end_ingestion,
     lock_base,
     lock_ingestion,
+    reindexing_errors,
 )
 from ragstore_gateway.ingestion.payloads import CONTENT
 from ragstore_gateway.ingestion.removals import add_removal
@@ -70,7 +71,10 @@ class NewContent:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document of a knowledge base, with the state of its last ingestion."""
+    """A document of a knowledge base, with the state of its last ingestion.
+
+    `reindexing_error` is the reason why the base's new collection does not have it yet; empty if there is none.
+    """
 
     id: str
     name: str
@@ -84,6 +88,7 @@ class Document:
     message: str
     ingestion_id: str
     is_searchable: bool
+    reindexing_error: str = ""
 
 
 class Documents:
@@ -226,7 +231,8 @@ class Documents:
         async with self._database.reading() as session:
             rows = (await session.execute(query.limit(limit).offset(index * limit))).all()
             total = await session.scalar(count)
-        return [_listed(row, ingestion) for row, ingestion in rows], total or 0
+            errors = await reindexing_errors(session, base_id, [row.id for row, _ in rows])
+        return [_listed(row, ingestion, errors) for row, ingestion in rows], total or 0
 
     async def find(self, base_id: str, name: str) -> Document:
         """A document by its name.
@@ -246,9 +252,10 @@ class Documents:
         )
         async with self._database.reading() as session:
             found = None if "\0" in name else (await session.execute(query)).first()
+            errors = {} if found is None else await reindexing_errors(session, base_id, [found[0].id])
         if found is None:
             raise _no_document(base_id, name)
-        return _listed(*found)
+        return _listed(*found, errors)
 
     async def text(self, base_id: str, name: str) -> Extracted:
         """The extracted text of a document that searches find.
@@ -367,7 +374,7 @@ async def _document(session: AsyncSession, base_id: str, name: str, now: datetim
     return row
 
 
-def _listed(row: DocumentRow, ingestion: IngestionRow | None) -> Document:
+def _listed(row: DocumentRow, ingestion: IngestionRow | None, errors: Mapping[str, str]) -> Document:
     state, message = ("completed", "") if ingestion is None else (ingestion.state, ingestion.message)
     return Document(
         row.id,
@@ -382,6 +389,7 @@ def _listed(row: DocumentRow, ingestion: IngestionRow | None) -> Document:
         message,
         row.last_ingestion,
         row.current_revision is not None,
+        errors.get(row.id, ""),
     )
 
 

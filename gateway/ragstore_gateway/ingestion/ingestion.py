@@ -64,7 +64,7 @@ class Ingestion:
         pipeline = Pipeline(
             database,
             self.collections,
-            Publication(database, self.collections, bases),
+            Publication(database, self.collections),
             self._removals,
             extractor,
             split,

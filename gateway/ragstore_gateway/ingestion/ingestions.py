@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import uuid4
 
 import sqlalchemy as sa
+import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.ingestion import metrics
@@ -34,7 +37,34 @@ REINDEX: Final = "reindex"
 
 BASE_DELETED: Final = "The knowledge base was deleted"
 DOCUMENT_DELETED: Final = "The document was deleted"
+MIN_REPEAT_SECONDS: Final = 30.0
+MAX_REPEAT_SECONDS: Final = 6 * 3600.0
+"""Wait before a document is put into a new collection again: after the first failure, and the longest one."""
+
 SUPERSEDED: Final = "The configuration changed again"
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedReindexing:
+    """The failures to put a document into a new collection.
+
+    Attributes:
+        attempts: their number.
+        failed_on: when the last one failed.
+        message: why.
+    """
+
+    attempts: int
+    failed_on: datetime
+    message: str
+
+    @property
+    def retry_on(self) -> datetime:
+        """When there is a further attempt."""
+        seconds = min(MAX_REPEAT_SECONDS, MIN_REPEAT_SECONDS * 2.0 ** min(self.attempts - 1, 20))
+        return self.failed_on + timedelta(seconds=seconds)
 
 
 async def lock_base(session: AsyncSession, base_id: str) -> ConfigurationRow | None:
@@ -175,8 +205,56 @@ async def retire(session: AsyncSession, collection: CollectionRow) -> None:
     await session.delete(collection)
 
 
+async def failed_reindexing(
+    session: AsyncSession, collection: CollectionRow, document_ids: Sequence[str] | None = None
+) -> dict[str, FailedReindexing]:
+    """The failed jobs of documents that a new collection lacks, by document.
+
+    Args:
+        session: a session.
+        collection: the new collection.
+        document_ids: the documents; None for all.
+    """
+    missing = missing_documents(collection).with_only_columns(DocumentRow.id)
+    if document_ids is not None:
+        missing = missing.where(DocumentRow.id.in_(document_ids))
+    query = (
+        sa.select(IngestionRow.document_id, IngestionRow.finished_on, IngestionRow.message)
+        .where(
+            IngestionRow.document_id.in_(missing),
+            IngestionRow.kind == REINDEX,
+            IngestionRow.state == FAILED,
+            IngestionRow.created_on >= collection.created_on,
+        )
+        .order_by(IngestionRow.finished_on)
+    )
+    found: dict[str, FailedReindexing] = {}
+    for document_id, finished_on, message in await session.execute(query):
+        attempts = found[document_id].attempts if document_id in found else 0
+        if finished_on is not None:
+            found[document_id] = FailedReindexing(attempts + 1, finished_on, message)
+    return found
+
+
+async def reindexing_errors(session: AsyncSession, base_id: str, document_ids: Sequence[str]) -> dict[str, str]:
+    """Why a base's new collection lacks documents, by document. Without failures there is no entry.
+
+    Args:
+        session: a session.
+        base_id: the knowledge base.
+        document_ids: the documents.
+    """
+    building = next((row for row in await live_collections(session, base_id) if row.state == BUILDING), None)
+    if building is None:
+        return {}
+    failed = await failed_reindexing(session, building, document_ids)
+    return {document_id: each.message for document_id, each in failed.items()}
+
+
 async def add_reindexing(session: AsyncSession, base_id: str, kb_id: str, collection: CollectionRow) -> int:
-    """Add a job for each document that a new collection lacks, unless the document has one.
+    """Add a job for each document that a new collection lacks, unless the document has one, or failed recently.
+
+    The wait after a failure doubles with each further one.
 
     Args:
         session: the transaction.
@@ -198,8 +276,22 @@ async def add_reindexing(session: AsyncSession, base_id: str, kb_id: str, collec
         .exists()
     )
     found = (await session.execute(missing_documents(collection).where(~has_job))).all()
+    failed = await failed_reindexing(session, collection)
     now = datetime.now(UTC)
+    added = 0
     for document_id, name, revision in found:
+        before = failed.get(document_id)
+        if before is not None and now < before.retry_on:
+            continue
+        if before is not None:
+            _log.warning(
+                "document is put into the new collection again",
+                base=base_id,
+                collection=collection.id,
+                document=document_id,
+                failed_attempts=before.attempts,
+            )
+        added += 1
         session.add(
             IngestionRow(
                 id=str(uuid4()),
@@ -225,4 +317,4 @@ async def add_reindexing(session: AsyncSession, base_id: str, kb_id: str, collec
                 created_on=now,
             )
         )
-    return len(found)
+    return added

@@ -23,12 +23,12 @@ from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import Collection, Collections
-from ragstore_gateway.ingestion.errors import IngestionLimit
+from ragstore_gateway.ingestion.errors import IngestionAbandoned, IngestionLimit
 from ragstore_gateway.ingestion.ingestions import FAILED, UNFINISHED, end_ingestion, lock_ingestion
 from ragstore_gateway.ingestion.jobs import Steps, T
 from ragstore_gateway.ingestion.payloads import CHUNKS, CONTENT, VECTORS, Span, payload, put_payload, spans_of
 from ragstore_gateway.ingestion.publication import Publication
-from ragstore_gateway.ingestion.removals import Removals
+from ragstore_gateway.ingestion.removals import Removals, add_removal
 from ragstore_gateway.ingestion.retries import Retries, backoff
 from ragstore_gateway.ingestion.tables import DocumentTextRow, IngestionPayloadRow, IngestionRow
 from ragstore_gateway.splitting.chunk import Chunk, Chunking
@@ -141,6 +141,8 @@ class Pipeline:
             raise
         except ServiceError as error:
             await self._fail(name, ingestion_id, error.detail, error.code)
+        except IngestionAbandoned:
+            _log.info("ingestion abandoned", ingestion=ingestion_id, step=name)
         except IngestionLimit as error:
             await self._fail(name, ingestion_id, str(error), "limit")
         except Exception as error:  # noqa: BLE001  # a document must not harm the others, whatever it causes
@@ -171,7 +173,8 @@ class Pipeline:
         if content is None:
             return
         extracted = await self._retries.call(
-            lambda: self._extractor.extract(content, media_type=row.media_type, name=row.document_name)
+            lambda: self._extractor.extract(content, media_type=row.media_type, name=row.document_name),
+            partial(self._is_unfinished, ingestion_id),
         )
         async with self._database.session() as session:
             if await lock_ingestion(session, ingestion_id) is not None:
@@ -246,12 +249,12 @@ class Pipeline:
     async def _embed(
         self, ingestion_id: str, extracted: Extracted, collection: Collection, position: int, batch: Sequence[Span]
     ) -> None:
-        async with self._database.reading() as session:
-            if await _unfinished(session, ingestion_id) is None:
-                return
+        is_needed = partial(self._is_unfinished, ingestion_id)
+        if not await is_needed():
+            return
         texts = [extracted.text[span.start : span.end] for span in batch]
         embedder = self._collections.embedder(collection)
-        vectors = await self._retries.call(partial(embedder.embed, texts, "document"))
+        vectors = await self._retries.call(partial(embedder.embed, texts, "document"), is_needed)
         await self._collections.with_dimension(collection, vectors.shape[1])
         await self._put(ingestion_id, VECTORS, collection.id, position, vectors.tobytes(), len(batch))
 
@@ -265,11 +268,26 @@ class Pipeline:
         if row is None or extracted is None:
             return
         for collection in await self._collections.load(row.targets):
-            await self._write(row, extracted, collection)
+            try:
+                await self._write(row, extracted, collection)
+            except Exception:
+                await self._remove_if_retired(collection)
+                raise
+            await self._remove_if_retired(collection)
+
+    async def _remove_if_retired(self, collection: Collection) -> None:
+        """Remove a collection that was retired during writes: they may be later than its removal, and create it again.
+
+        A cancellation is not delayed by this, because the database may be closed after it.
+        """
+        if not await self._collections.load([collection.id]):
+            async with self._database.session() as session:
+                add_removal(session, collection)
 
     async def _write(self, row: IngestionRow, extracted: Extracted, collection: Collection) -> None:
         store = self._collections.open(collection)
-        await self._retries.call(store.create)
+        is_needed = partial(self._is_unfinished, row.id)
+        await self._retries.call(store.create, is_needed)
         async with self._database.reading() as session:
             spans = await self._spans(session, row.id, collection)
         for position, (first, batch) in enumerate(_batches(extracted, spans)):
@@ -279,10 +297,8 @@ class Pipeline:
                     return
             vectors = np.frombuffer(data, dtype=np.float32).reshape(len(batch), -1)
             records = _records(row, extracted, batch, first, vectors)
-            await self._retries.call(partial(store.write, records))
+            await self._retries.call(partial(store.write, records), is_needed)
         if not await self._collections.load([collection.id]):
-            # Another configuration has replaced it, and its vectors may have been removed before the last batch.
-            await store.drop()
             return
         async with self._database.session() as session:
             locked = await lock_ingestion(session, row.id)
@@ -305,6 +321,10 @@ class Pipeline:
             row = await _unfinished(session, ingestion_id)
             kept = None if row is None else await session.get(DocumentTextRow, row.revision)
         return row, None if kept is None else _text(kept.extracted)
+
+    async def _is_unfinished(self, ingestion_id: str) -> bool:
+        async with self._database.reading() as session:
+            return await _unfinished(session, ingestion_id) is not None
 
     async def _spans(self, session: AsyncSession, ingestion_id: str, collection: Collection) -> list[Span]:
         data = await payload(session, ingestion_id, CHUNKS, collection.id)

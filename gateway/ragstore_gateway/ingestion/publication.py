@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import ConfigurationNotFound
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import ACTIVE, Collections, live_collections
 from ragstore_gateway.ingestion.ingestions import (
@@ -35,8 +35,8 @@ from ragstore_gateway.ingestion.tables import (
     DocumentTextRow,
     IngestionRow,
 )
-from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.knowledge.tables import ConfigurationRow, ConfigurationVersionRow
 
 MAX_ATTEMPTS: Final = 5
 """How often an ingestion begins. One that is interrupted each time may be what ends the process."""
@@ -48,13 +48,11 @@ class Publication:
     Args:
         database: the database.
         collections: the collections of all bases.
-        bases: the configurations of all bases.
     """
 
-    def __init__(self, database: Database, collections: Collections, bases: Configurations[KnowledgeBase]) -> None:
+    def __init__(self, database: Database, collections: Collections) -> None:
         self._database = database
         self._collections = collections
-        self._bases = bases
 
     async def begin(self, ingestion_id: str) -> None:
         """Begin an ingestion, or continue it: choose the collections that it writes to.
@@ -65,9 +63,8 @@ class Publication:
         found = await self._read(ingestion_id)
         if found is None:
             return
-        base = None if found.kind == REINDEX else await self._base(found.base_id)
         async with self._database.session() as session:
-            locked, ingestion, document = await _lock(session, found)
+            base, ingestion, document = await _lock(session, found)
             if ingestion is None:
                 return
             ingestion.attempts += 1
@@ -76,7 +73,7 @@ class Publication:
             if ingestion.attempts > MAX_ATTEMPTS:
                 message = f"The ingestion was interrupted {MAX_ATTEMPTS} times"
                 await end_ingestion(session, ingestion, FAILED, message)
-            elif not locked or (base is None and ingestion.kind == INGEST):
+            elif base is None:
                 await end_ingestion(session, ingestion, FAILED, BASE_DELETED)
             elif document is None:
                 await end_ingestion(session, ingestion, FAILED, DOCUMENT_DELETED)
@@ -90,7 +87,7 @@ class Publication:
         session: AsyncSession,
         ingestion: IngestionRow,
         document: DocumentRow,
-        base: tuple[int, KnowledgeBase] | None,
+        base: ConfigurationRow,
     ) -> None:
         if ingestion.kind == INGEST and _is_unchanged(ingestion, document):
             document.current_sequence = max(document.current_sequence, ingestion.sequence)
@@ -98,9 +95,11 @@ class Publication:
             await end_ingestion(session, ingestion, COMPLETED, unchanged=True)
             return
         live = await live_collections(session, ingestion.base_id)
-        if not live and base is not None:
-            version, body = base
-            live = [self._collections.new_row(ingestion.base_id, version, body, ACTIVE)]
+        if not live and ingestion.kind == INGEST:
+            # A version that was read before the lock may be an old one, which no later change would replace.
+            stored = await session.get_one(ConfigurationVersionRow, (base.id, base.current_version))
+            body = msgspec.convert(stored.body, KnowledgeBase)
+            live = [self._collections.new_row(base.id, stored.version, body, ACTIVE)]
             session.add_all(live)
         ingestion.targets = await _lacking(session, ingestion, live)
 
@@ -117,10 +116,10 @@ class Publication:
         if found is None:
             return False
         async with self._database.session() as session:
-            locked, ingestion, document = await _lock(session, found)
+            base, ingestion, document = await _lock(session, found)
             if ingestion is None:
                 return False
-            if not locked:
+            if base is None:
                 await end_ingestion(session, ingestion, FAILED, BASE_DELETED)
                 return False
             if document is None:
@@ -191,24 +190,19 @@ class Publication:
             row = await session.get(IngestionRow, ingestion_id)
         return row if row is not None and row.state in UNFINISHED else None
 
-    async def _base(self, base_id: str) -> tuple[int, KnowledgeBase] | None:
-        try:
-            found = await self._bases.read(base_id)
-        except ConfigurationNotFound:
-            return None
-        return found.version, found.body
 
-
-async def _lock(session: AsyncSession, found: IngestionRow) -> tuple[bool, IngestionRow | None, DocumentRow | None]:
+async def _lock(
+    session: AsyncSession, found: IngestionRow
+) -> tuple[ConfigurationRow | None, IngestionRow | None, DocumentRow | None]:
     """Lock a base, an ingestion and its document, always in this order.
 
     Returns:
-        Whether the base exists, the ingestion unless it has ended, the document if it exists.
+        The base if it exists, the ingestion unless it has ended, the document if it exists.
     """
     base = await lock_base(session, found.base_id)
     ingestion = await lock_ingestion(session, found.id)
     document = await session.get(DocumentRow, found.document_id, with_for_update=True)
-    return base is not None, ingestion, document
+    return base, ingestion, document
 
 
 def _is_unchanged(ingestion: IngestionRow, document: DocumentRow) -> bool:

@@ -15,6 +15,7 @@ from ragstore.kit.errors import ServiceError
 from ragstore_client import Where
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.ingestion import metrics
+from ragstore_gateway.ingestion.collections import Collection
 from ragstore_gateway.ingestion.tables import CollectionRow, RemovalRow
 from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, REVISION_KEY
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
@@ -26,7 +27,10 @@ _log = structlog.get_logger(__name__)
 
 
 def add_removal(
-    session: AsyncSession, collection: CollectionRow, document_id: str | None = None, revision: str | None = None
+    session: AsyncSession,
+    collection: CollectionRow | Collection,
+    document_id: str | None = None,
+    revision: str | None = None,
 ) -> None:
     """Decide in a transaction that vectors are removed after it.
 
@@ -44,7 +48,7 @@ def add_removal(
             base_id=collection.base_id,
             collection_id=collection.id,
             store_type=collection.store_type,
-            store_parameters=collection.store_parameters,
+            store_parameters=dict(collection.store_parameters),
             dimension=collection.dimension,
             document_id=document_id,
             revision=revision,

@@ -18,6 +18,7 @@ from ragstore_gateway.errors import (
     ExtractionUnavailable,
     StoreUnavailable,
 )
+from ragstore_gateway.ingestion.errors import IngestionAbandoned
 
 TRANSIENT: Final = (EmbeddingRateLimited, EmbeddingTimeout, ExtractionUnavailable, StoreUnavailable)
 """Errors that end by themselves: the call is repeated as long as the settings allow."""
@@ -43,13 +44,15 @@ class Retries:
     def __init__(self, max_seconds: float) -> None:
         self._max_seconds = max_seconds
 
-    async def call(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def call(self, work: Callable[[], Awaitable[T]], is_needed: Callable[[], Awaitable[bool]]) -> T:
         """Make a call, and repeat it after transient errors.
 
         Args:
             work: the call.
+            is_needed: whether the ingestion has not ended; awaited before each retry.
 
         Raises:
+            IngestionAbandoned: a retry is not needed any more.
             ServiceError: it failed permanently, or for too long.
         """
         end = time.monotonic() + self._max_seconds
@@ -65,6 +68,8 @@ class Retries:
                     raise
                 _log.info("call of an ingestion is repeated", error=error.code, attempt=attempt)
             await asyncio.sleep(wait)
+            if not await is_needed():
+                raise IngestionAbandoned
 
 
 def backoff(attempt: int, retry_after: float | None = None) -> float:

@@ -59,6 +59,13 @@ class DocumentEntry(Struct, frozen=True, rename="camel"):
     ingestion_id: Annotated[str, Meta(description="Id of its last ingestion.")]
     created_on: datetime
     last_modified_on: Annotated[datetime, Meta(description="When its content changed.")]
+    reindexing_error: Annotated[
+        str | UnsetType,
+        Meta(
+            description="Why the knowledge base's changed configuration is not used yet: this document could not be "
+            "embedded or stored again. The attempt is repeated, after 30 seconds to 6 hours."
+        ),
+    ] = UNSET
 
 
 class DocumentList(Struct, frozen=True):
@@ -116,6 +123,7 @@ def entry_of(document: Document) -> DocumentEntry:
         document.ingestion_id,
         document.created_on,
         document.modified_on,
+        document.reindexing_error or UNSET,
     )
 
 

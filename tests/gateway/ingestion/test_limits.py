@@ -86,7 +86,7 @@ async def test_an_ingestion_that_is_interrupted_each_time_fails(database_url: st
         base = await knowledge.base("poisoned")
         documents = Documents(opened, 10)
         accepted = await documents.accept(base.id, NewContent("doc", "text/plain", b"tea", "alias"))
-        publication = Publication(opened, knowledge.collections, knowledge.bases)
+        publication = Publication(opened, knowledge.collections)
         for _ in range(MAX_ATTEMPTS):
             await publication.begin(accepted.id)
             assert (await documents.ingestion(base.id, accepted.id)).state == "processing"

@@ -1,0 +1,214 @@
+"""Changes of a knowledge base while one of its documents is ingested, each in a fixed order of the transactions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import make_url
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from ragstore_client import AsyncClient
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.errors import CollectionMissing, StoreUnavailable
+from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.ingestion.collections import Collection, Collections, live_collections
+from ragstore_gateway.ingestion.documents import Documents, NewContent
+from ragstore_gateway.ingestion.errors import IngestionAbandoned
+from ragstore_gateway.ingestion.ingestions import add_reindexing, end_ingestion
+from ragstore_gateway.ingestion.pipeline import Pipeline
+from ragstore_gateway.ingestion.publication import Publication
+from ragstore_gateway.ingestion.reindexing import Reindexing
+from ragstore_gateway.ingestion.removals import Removals
+from ragstore_gateway.ingestion.retries import Retries
+from ragstore_gateway.ingestion.schemas import entry_of
+from ragstore_gateway.ingestion.tables import IngestionRow
+from ragstore_gateway.knowledge.configuration import Configuration
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.splitting.split import split
+from ragstore_gateway.vector_stores.in_memory_store import InMemoryStore
+from tests.support.knowledge import Knowledge
+
+
+@pytest.fixture
+async def knowledge(database_url: str) -> AsyncIterator[Knowledge]:
+    """The state of a gateway, whose collections follow the configurations."""
+    database = Database(make_url(database_url))
+    async with database.running(), AsyncClient("http://127.0.0.1:9") as store:
+        found = Knowledge(database, store)
+        found.bases.add_listener(Reindexing(found.collections, lambda: None))
+        async with found.embeddings.running():
+            yield found
+
+
+@dataclass
+class BeginsDuringChange:
+    """Begins an ingestion in the transaction that changes its base."""
+
+    publication: Publication
+    ingestion_id: str
+    task: asyncio.Task[None] | None = None
+
+    async def changed(
+        self, session: AsyncSession, before: Configuration[KnowledgeBase], after: Configuration[KnowledgeBase]
+    ) -> None:
+        """Begin the ingestion, which waits for the end of the transaction."""
+        self.task = asyncio.create_task(self.publication.begin(self.ingestion_id))
+        await asyncio.wait({self.task}, timeout=0.5)
+        assert not self.task.done()
+
+    async def deleted(self, session: AsyncSession, before: Configuration[KnowledgeBase], *, permanent: bool) -> None:
+        """Nothing."""
+
+    async def committed(self, id: str) -> None:
+        """Nothing."""
+
+
+async def test_an_ingestion_that_begins_during_the_change_of_an_empty_base_uses_the_new_configuration(
+    knowledge: Knowledge,
+) -> None:
+    base = await knowledge.base("changed")
+    documents = Documents(knowledge.database, 10)
+    accepted = await documents.accept(base.id, NewContent("doc", "text/plain", b"tea", "alias"))
+    during = BeginsDuringChange(Publication(knowledge.database, knowledge.collections), accepted.id)
+    knowledge.bases.add_listener(during)
+    body = msgspec.structs.replace(base.body, chunk_size=77)
+    await knowledge.bases.update(base.id, 1, body)
+    assert during.task is not None
+    await during.task
+    active = await knowledge.collections.active(base.id)
+    assert active is not None
+    assert active.chunking == body.chunking
+    assert active.chunking != base.body.chunking
+
+
+async def test_a_document_that_a_new_collection_lacks_is_tried_again_after_a_wait_that_doubles(
+    knowledge: Knowledge,
+) -> None:
+    base = await knowledge.base("failing", ["tea"], storeType="in-memory")
+    await knowledge.bases.update(base.id, 1, msgspec.structs.replace(base.body, chunk_size=77))
+    documents = Documents(knowledge.database, 10)
+    waits = [30, 60, 120]
+    for wait in waits:
+        assert await _repeat(knowledge, base.id) == 0
+        failed_on = datetime.now(UTC)
+        async with knowledge.database.session() as session:
+            # The job that was added last is the only one that has not ended.
+            row = (await session.scalars(sa.select(IngestionRow).where(IngestionRow.state == "pending"))).one()
+            await end_ingestion(session, row, "failed", "Internal error")
+        await _set_finished(knowledge, base.id, failed_on - timedelta(seconds=wait - 20))
+        assert await _repeat(knowledge, base.id) == 0
+        listed = (await documents.documents(base.id, 0, 10))[0][0]
+        assert (listed.state, listed.reindexing_error) == ("completed", "Internal error")
+        assert entry_of(listed).reindexing_error == "Internal error"
+        assert await documents.find(base.id, listed.name) == listed
+        await _set_finished(knowledge, base.id, failed_on - timedelta(seconds=wait))
+        assert await _repeat(knowledge, base.id) == 1
+    await knowledge.bases.update(base.id, 2, base.body)
+    assert (await documents.documents(base.id, 0, 10))[0][0].reindexing_error == ""
+
+
+async def _repeat(knowledge: Knowledge, base_id: str) -> int:
+    async with knowledge.database.session() as session:
+        building = next(row for row in await live_collections(session, base_id) if row.state == "building")
+        return await add_reindexing(session, base_id, "name", building)
+
+
+async def _set_finished(knowledge: Knowledge, base_id: str, finished_on: datetime) -> None:
+    change = sa.update(IngestionRow).where(IngestionRow.base_id == base_id, IngestionRow.state == "failed")
+    async with knowledge.database.session() as session:
+        await session.execute(change.values(finished_on=finished_on))
+
+
+class Extractor:
+    """Extracts texts that need no extraction."""
+
+    async def extract(self, content: bytes, *, media_type: str = "", name: str = "") -> Extracted:
+        """The text."""
+        return Extracted(content.decode(), media_type)
+
+
+class Store(InMemoryStore):
+    """A store whose `create` runs something first.
+
+    Args:
+        before_create: what it runs.
+    """
+
+    def __init__(self, before_create: Callable[[], Awaitable[None]]) -> None:
+        super().__init__({}, "collection", 256)
+        self.before_create = before_create
+
+    async def create(self) -> None:
+        """Create the collection."""
+        await self.before_create()
+        await super().create()
+
+
+class StoreCollections(Collections):
+    """Collections that are all in one store."""
+
+    store: Store
+
+    def open(self, collection: Collection) -> Store:
+        """The store."""
+        return self.store
+
+
+async def _writing(knowledge: Knowledge, base_id: str, before_create: Callable[[], Awaitable[None]]) -> Pipeline:
+    """Ingest a document up to the creation of its collection, then run something, and continue."""
+    collections = StoreCollections(knowledge.database, knowledge.embeddings, knowledge.vector_stores)
+    collections.store = Store(before_create)
+    publication = Publication(knowledge.database, collections)
+    removals = Removals(knowledge.database, knowledge.vector_stores)
+    retries = Retries(600)
+    pipeline = Pipeline(
+        knowledge.database, collections, publication, removals, Extractor(), split, retries, 10, lambda: True
+    )
+    accepted = await Documents(knowledge.database, 10).accept(base_id, NewContent("doc", "text/plain", b"tea", ""))
+    await publication.begin(accepted.id)
+    for step in (pipeline.extract, pipeline.split, pipeline.embed, pipeline.write):
+        await step(accepted.id)
+    return pipeline
+
+
+@pytest.mark.parametrize("permanent", [False, True])
+async def test_the_deletion_of_a_base_ends_the_retries_of_its_ingestions(knowledge: Knowledge, permanent: bool) -> None:
+    base = await knowledge.base("unavailable")
+    calls = 0
+
+    async def before_create() -> None:
+        nonlocal calls
+        calls += 1
+        assert calls == 1
+        await knowledge.bases.delete(base.id, permanent=permanent)
+        raise StoreUnavailable("The store does not respond")
+
+    with pytest.raises(IngestionAbandoned):
+        await _writing(knowledge, base.id, before_create)
+
+
+async def test_a_collection_that_is_created_after_its_removal_is_removed_again(knowledge: Knowledge) -> None:
+    base = await knowledge.base("removed", storeType="in-memory")
+    removals = Removals(knowledge.database, knowledge.vector_stores)
+    opened: list[Collection] = []
+
+    async def before_create() -> None:
+        collection = await knowledge.collections.active(base.id)
+        assert collection is not None
+        opened.append(collection)
+        await knowledge.bases.delete(base.id, permanent=True)
+        await removals.run()
+        # The gateway's own store, where the removal was, has the late collection.
+        await knowledge.collections.open(collection).create()
+        await knowledge.collections.open(collection).write([])
+
+    await _writing(knowledge, base.id, before_create)
+    await removals.run()
+    with pytest.raises(CollectionMissing):
+        await knowledge.collections.open(opened[0]).write([])
