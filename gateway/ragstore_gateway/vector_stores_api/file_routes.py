@@ -249,7 +249,7 @@ async def delete_vector_store_file(
 
 @get(
     f"{STORE_FILES}/{{file_id:str}}/content",
-    opt={**READER, ERRORS: CONTENT_ERRORS},
+    opt={**WRITER, ERRORS: CONTENT_ERRORS},
     operation_id="getVectorStoreFileContent",
     summary="Read the text of a file",
     tags=TAGS,

@@ -41,13 +41,14 @@ READING = (
     Call("POST", f"{STORE}/search", {"query": "tea"}),
     Call("GET", f"{STORE}/files"),
     Call("GET", FILE),
-    Call("GET", f"{FILE}/content"),
     Call("GET", f"{BATCHES}/{{batch}}"),
     Call("GET", f"{BATCHES}/{{batch}}/files"),
 )
 """Calls of every role."""
 
 WRITING = (
+    # As for exports of a knowledge base: whole texts are for writers.
+    Call("GET", f"{FILE}/content"),
     Call("GET", "/v1/files"),
     Call("GET", "/v1/files/{file}"),
     Call("GET", "/v1/files/{file}/content"),
