@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from collections.abc import Iterator
@@ -95,10 +96,12 @@ def test_what_is_not_run_names_what_exists(block: Block) -> None:
         r"(?:^|[ =])((?:k8s|requirements|examples|clients|tests|service|docs)/[\w./-]+)", block.code
     ):
         assert (ROOT / path).exists(), f"{block.place}: {path}"
-    for line in block.code.splitlines():
-        words = shlex.split(line, comments=True)
-        if "-k" in words and words[0] == "kubectl" and kustomize():
-            render(ROOT / words[words.index("-k") + 1])
+    # A command may have several lines: ends with a backslash, or has a quoted text of several.
+    words = shlex.split(block.code.replace("\\\n", " "), comments=True)
+    if "kubectl" in words and kustomize():
+        for option, path in itertools.pairwise(words):
+            if option == "-k":
+                render(ROOT / path)
 
 
 @pytest.mark.parametrize("name", ["NewDocument", "ContextBuilder"])
