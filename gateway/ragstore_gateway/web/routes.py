@@ -16,6 +16,7 @@ from ragstore.kit.context import current_request, record_write, renew_deadline
 from ragstore.kit.decoding import JSON, decoded
 from ragstore.kit.errors import Forbidden, InvalidRequest, ServiceError
 from ragstore.kit.middleware.bodies import LARGE_BODY
+from ragstore.kit.numbers import whole_number
 from ragstore.kit.openapi import ERRORS, without_marks
 from ragstore_client import BadRequest, RagstoreError
 from ragstore_gateway.chat.headers import CREDENTIALS, request_headers
@@ -205,6 +206,7 @@ async def summarize(
     """
     body = decoded(_summarize, await request.body(), JSON)
     _check(body)
+    max_words = whole_number(body.max_words, "$.max_words")
     if body.store:
         _require_writer(request)
     web.summarizer.check()
@@ -217,7 +219,7 @@ async def summarize(
         key = request.scope.get("user")
         summary = await web.summarizer.summarize(
             sources,
-            SummaryTask(body.query.strip(), body.max_words, body.lang),
+            SummaryTask(body.query.strip(), max_words, body.lang),
             _upstream_headers(request, web, settings),
             "" if key is None else key.name,
         )

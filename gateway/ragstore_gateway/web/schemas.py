@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ragstore.kit.schema_marks import whole
 from ragstore_gateway.embeddings.schemas import NOT_BLANK
 
 MAX_URLS: Final = 50
@@ -84,7 +85,7 @@ class SummarizeRequest(Struct, frozen=True):
         UNSET
     )
     query: Annotated[str, Meta(max_length=MAX_QUESTION, description="The subject of the summary; empty for all.")] = ""
-    max_words: Annotated[int, Meta(ge=1, le=MAX_WORDS, description="Maximum number of words.")] = 200
+    max_words: Annotated[float, whole(1, MAX_WORDS, "Maximum number of words.")] = 200
     lang: Annotated[
         Language, Meta(description="The summary's language, such as `sv`; empty for that of the sources.")
     ] = ""
