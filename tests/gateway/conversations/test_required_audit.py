@@ -57,21 +57,22 @@ def test_a_chat_needs_its_entry_only_if_the_audit_is_required(tmp_path: Path, up
     }
     # Two replicas share one database.
     required = start_gateway(tmp_path, {**environ, "RAGSTORE_GATEWAY_AUDIT_REQUIRED": "true"})
-    with running(required), running(start_gateway(tmp_path, {**environ, "RAGSTORE_URL": required.url})) as relaxed:
-        with (
-            httpx.Client(base_url=required.url, timeout=30) as strict,
-            httpx.Client(base_url=relaxed.url, timeout=30) as lenient,
-        ):
-            assert strict.post("/ragstore/assistants", json=assistant).status_code == 201
-            assert [chat(strict).status_code, chat(lenient).status_code] == [200, 200]
-            assert sequences(lenient) == [1, 2]
-            with closing(sqlite3.connect(tmp_path / "data/gateway.db", timeout=10)) as database, database:
-                database.execute("DELETE FROM audit_head")
-            chats = len(upstream.chats())
-            response = chat(strict)
-            assert (response.status_code, response.json()["error"]["code"]) == (503, "audit_unavailable")
-            assert len(upstream.chats()) == chats
-            assert chat(lenient).status_code == 200
-            assert sequences(lenient) == [1, 2]
-            assert samples(lenient)['ragstore_gateway_traced_steps_total{outcome="failed"}'] == 1
-            wait_for_log(relaxed, "steps not written")
+    with (
+        running(required),
+        running(start_gateway(tmp_path, {**environ, "RAGSTORE_URL": required.url})) as relaxed,
+        httpx.Client(base_url=required.url, timeout=30) as strict,
+        httpx.Client(base_url=relaxed.url, timeout=30) as lenient,
+    ):
+        assert strict.post("/ragstore/assistants", json=assistant).status_code == 201
+        assert [chat(strict).status_code, chat(lenient).status_code] == [200, 200]
+        assert sequences(lenient) == [1, 2]
+        with closing(sqlite3.connect(tmp_path / "data/gateway.db", timeout=10)) as database, database:
+            database.execute("DELETE FROM audit_head")
+        chats = len(upstream.chats())
+        response = chat(strict)
+        assert (response.status_code, response.json()["error"]["code"]) == (503, "audit_unavailable")
+        assert len(upstream.chats()) == chats
+        assert chat(lenient).status_code == 200
+        assert sequences(lenient) == [1, 2]
+        assert samples(lenient)['ragstore_gateway_traced_steps_total{outcome="failed"}'] == 1
+        wait_for_log(relaxed, "steps not written")
