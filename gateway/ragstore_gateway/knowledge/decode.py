@@ -19,6 +19,7 @@ from ragstore_gateway.knowledge.assistant import (
     TEMPLATE_URL,
 )
 from ragstore_gateway.knowledge.knowledge_base import NAME
+from ragstore_gateway.knowledge.source import PATH_PREFIX, SOURCE_NAME
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -35,6 +36,8 @@ _patterns: Final = {
     repr(pattern)[1:-1]: text
     for pattern, text in {
         NAME: "Must have no control characters, and no space at either end",
+        SOURCE_NAME: "Must begin with a letter or a digit, and consist of letters, digits, _, . and -",
+        PATH_PREFIX: "Must begin with / and have no query, spaces or control characters",
         SHORT_NAME: "Names must consist of letters, digits, _ and -",
         HEADER_NAME: "Must be names of headers",
         TEMPLATE_URL: "Must be an http:// or https:// address, without a user, and without variables in the host",
