@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias
 from urllib.parse import unquote
 
 from yarl import URL
 
 from ragstore_gateway.knowledge.source import WebSource
-from ragstore_gateway.sources.globs import Glob
+from ragstore_gateway.knowledge.url_patterns import UrlPatterns
 from ragstore_gateway.web.errors import FetchError
 from ragstore_gateway.web.fetching.rules import FetchRules
 from ragstore_gateway.web.fetching.urls import DEFAULT_PORT, Target, read_redirect, read_url
@@ -49,7 +50,7 @@ class Scope:
         self._host = target.host.removeprefix(WWW)
         self._port = _port(target)
         self._prefix = "/" + unquote(web.path_prefix).strip("/")
-        self._excluded = [Glob(pattern) for pattern in web.exclude_patterns]
+        self._excluded = UrlPatterns(web.exclude_patterns)
 
     def resolve(self, link: str, page: str) -> str:
         """The URL of a link, in normal form.
@@ -70,23 +71,34 @@ class Scope:
         except FetchError:
             return ""
 
+    def resolve_all(self, links: Iterable[str], page: str) -> tuple[str, ...]:
+        """The URLs of links, in normal form, each once. Those that may not be fetched are left out.
+
+        A thousand links take about 0.1 s, so that a thread does it.
+
+        Args:
+            links: the links, as they are written.
+            page: the URL that they are relative to.
+        """
+        urls = (self.resolve(link, page) for link in links)
+        return tuple(dict.fromkeys(url for url in urls if url))
+
     def outside(self, url: str) -> Outside | None:
         """Why a URL does not belong to the source; None if it does.
 
         Args:
             url: a URL in normal form.
         """
-        target = read_url(url, self._rules)
+        try:
+            path = read_url(url, self._rules).url.path
+        except FetchError:
+            # A link that is kept since an earlier crawl, when the rules allowed it.
+            return "off_site"
         if self._web.same_site_only and not self.is_same_site(url):
             return "off_site"
-        path = target.url.path
         if self._prefix != "/" and path != self._prefix and not path.startswith(self._prefix + "/"):
             return "path_prefix"
-        query = target.url.query_string
-        forms = (path, f"{path}?{query}") if query else (path,)
-        if any(glob.matches(form) for glob in self._excluded for form in forms):
-            return "excluded"
-        return None
+        return "excluded" if self._excluded.match(url) else None
 
     def is_same_site(self, url: str) -> bool:
         """Whether a URL is one of the start page's site, with or without `www.`.
