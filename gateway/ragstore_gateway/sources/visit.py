@@ -1,4 +1,4 @@
-"""What a crawl of a website reports: its visits of pages, and its end. The crawl itself is in `crawl`."""
+"""The visits of a crawl of a website, and its end. The crawl itself is in `crawl`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Outcome: TypeAlias = Literal["changed", "unchanged", "gone", "failed", "skipped"]
-"""What became of a page:
+"""The result of a visit:
 
 changed      it is new, or its text differs from the known one; `Visit.content` is to be ingested
 unchanged    its text is the known one
