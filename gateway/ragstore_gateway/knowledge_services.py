@@ -74,7 +74,7 @@ class KnowledgeServices:
             self.assistants,
             self.conversations.record,
         )
-        validator = KnowledgeBaseValidator(embeddings.validate, self.vector_stores.validate)
+        validator = KnowledgeBaseValidator(embeddings.check, self.vector_stores.check)
         self.vector_stores_api = VectorStoresApi(
             settings, self.database, self.knowledge_bases, validator, self.ingestion, self.retrieval.retriever
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from ragstore.kit.errors import FieldError, InvalidRequest
+from ragstore_gateway.chat.body import RAG_PREFIX
 from ragstore_gateway.knowledge.assistant import USER_INPUT, Assistant, HttpCall, Task
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
@@ -80,6 +81,9 @@ class AssistantValidator:
     async def validate(self, body: Assistant) -> None:
         """Check an assistant; see `Validator`."""
         errors = [each async for each in self._workflow(body)]
+        if body.model.startswith(RAG_PREFIX):
+            # The gateway would call itself, without end if two assistants name each other.
+            errors.append(FieldError("$.model", "Must be a model of the upstream, not one with retrieval"))
         for name, call in body.http_calls.items():
             errors += self._http_call(call, f"$.httpCalls.{name}")
         names: set[str] = set()
@@ -126,6 +130,11 @@ class AssistantValidator:
                 yield FieldError(f"{path}.rerank.model", "Required for cohere")
             if task.rerank.api_key:
                 yield from _faults(self._secrets.check, task.rerank.api_key, f"{path}.rerank.apiKey")
+                yield from self._unreadable(task.rerank.api_key, f"{path}.rerank.apiKey")
+
+    def _unreadable(self, text: str, path: str) -> list[FieldError]:
+        above, _, field = path.rpartition(".")
+        return _faults(self._secrets.check_readable, {field: text}, above)
 
     def _http_call(self, call: HttpCall, path: str) -> Iterator[FieldError]:
         texts = {
@@ -136,6 +145,7 @@ class AssistantValidator:
         }
         for below, text in texts.items():
             yield from _faults(self._secrets.check_template, text, below)
+            yield from self._unreadable(text, below)
         for kind, values in (("headers", call.headers), ("query", call.query)):
             for name, value in values.items():
                 if CREDENTIAL.search(name) and not (REFERENCE.search(value) or value == USER_INPUT):
