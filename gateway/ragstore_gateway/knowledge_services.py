@@ -63,7 +63,9 @@ class KnowledgeServices:
             settings, self.database, self.knowledge_bases, embeddings, self.vector_stores, extractor
         )
         self._fetching = SourceFetching(settings, extractor)
-        self.sources = Sources(settings, self.database, self.knowledge_bases, self.ingestion, {"web": self._fetching.kind})
+        self.sources = Sources(
+            settings, self.database, self.knowledge_bases, self.ingestion, {"web": self._fetching.kind}
+        )
         self.conversations = Conversations(self.database, settings)
         self.retrieval = RetrievalServices(
             settings,

@@ -94,7 +94,7 @@ class Execution:
             self._task.cancel()
 
     async def execute(self) -> None:
-        """Execute the run, and end it. Whatever happens, no exception but a cancellation leaves this."""
+        """Execute the run, and end it. It raises no exception but a cancellation."""
         work = self._task = asyncio.create_task(self._work())
         heartbeat = asyncio.create_task(self._keep_lease())
         if self._is_lost:
@@ -256,7 +256,7 @@ class Execution:
                     counts.changed += 1
 
     async def _drain(self) -> None:
-        """Wait for the ingestions that are in progress. Those that take too long go on, and the next run finds them."""
+        """Wait for the ingestions that are in progress. The next run records those that take longer."""
         deadline = max(self._deadline, monotonic() + DRAIN_SECONDS)
         await self._settle()
         while self._pending and monotonic() < deadline:

@@ -100,9 +100,7 @@ async def list_source_runs(
     summary="Read a run of a source",
     tags=_TAGS,
 )
-async def get_source_run(
-    id: BaseId, source: SourceParameter, run_id: RunId, sources: SourcesDependency
-) -> SourceRun:
+async def get_source_run(id: BaseId, source: SourceParameter, run_id: RunId, sources: SourcesDependency) -> SourceRun:
     """A run of a source, as far as it is."""
     await sources.check(id, source)
     return run_of(await sources.runs.read(id, source, run_id))
@@ -116,10 +114,8 @@ async def get_source_run(
     summary="Cancel a run of a source",
     tags=_TAGS,
 )
-async def cancel_source_run(
-    id: BaseId, source: SourceParameter, run_id: RunId, sources: SourcesDependency
-) -> None:
-    """Cancel a run. What it has stored stays, and nothing counts as missing."""
+async def cancel_source_run(id: BaseId, source: SourceParameter, run_id: RunId, sources: SourcesDependency) -> None:
+    """Cancel a run. The documents that it has stored stay, and nothing counts as missing."""
     await sources.check(id, source)
     await sources.cancel(id, source, run_id)
 

@@ -48,7 +48,7 @@ class RunLost(Exception):
 
 @dataclass(slots=True)
 class RunCounts:
-    """What a run has done so far; see `SourceRunRow`."""
+    """The numbers of pages of a run so far; see `SourceRunRow`."""
 
     added: int = 0
     changed: int = 0
@@ -189,7 +189,7 @@ class Runs:
         return True
 
     async def cancel(self, base_id: str, source: str, run_id: str) -> None:
-        """Cancel a run. What it has stored already stays.
+        """Cancel a run. The documents that it has stored stay.
 
         Args:
             base_id: the knowledge base.

@@ -27,13 +27,13 @@ _log = structlog.get_logger(__name__)
 
 
 class _Taken(Exception):
-    """Another replica has begun the run of this time, or the schedule has changed."""
+    """Another replica has created the run of this time, or the schedule has changed."""
 
 
 class Schedules:
     """The schedules of sources. They follow the configurations, in the transactions of their changes.
 
-    A time is claimed in the transaction that begins its run, so that of several replicas one runs it. Times that were
+    A time is claimed in the transaction that creates its run, so that of several replicas one runs it. Times that were
     missed, because no replica was running, are run once.
 
     Args:
@@ -100,7 +100,7 @@ class Schedules:
             The run; None if another run of the source has not ended, so that this time is skipped.
 
         Raises:
-            _Taken: another replica has begun it.
+            _Taken: another replica has created it.
         """
         async with self._database.session() as session:
             # Locked in the order of all transactions of runs: the base, the run, the schedule.
@@ -108,9 +108,7 @@ class Schedules:
             run = None
             if base is not None:
                 try:
-                    run = await self._runs.claim_in(
-                        session, base.id, base.current_version, schedule.source, SCHEDULE
-                    )
+                    run = await self._runs.claim_in(session, base.id, base.current_version, schedule.source, SCHEDULE)
                 except SourceRunning:
                     _log.info("scheduled source run skipped", base=schedule.base_id, source=schedule.source)
             own = (

@@ -83,7 +83,7 @@ class PreviewedPage(Struct, frozen=True):
 
 
 class Preview(Struct, frozen=True):
-    """What a run would do. Nothing was embedded or stored."""
+    """The pages of a source, and the effect of a run on each. Nothing was embedded or stored."""
 
     pages: list[PreviewedPage]
     complete: Annotated[bool, Meta(description="Whether the whole source was read.")]

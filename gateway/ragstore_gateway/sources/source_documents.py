@@ -77,7 +77,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What a complete run has found out about documents whose pages it did not find.
+    """The documents whose pages a complete run did not find.
 
     Attributes:
         missing: the number of those that stay for the time being.
@@ -176,7 +176,7 @@ class SourceDocuments:
         return Pending(accepted.id, accepted.document_id, replace(visit, content=b""), is_new, before)
 
     async def ended(self, run_id: str, pending: Sequence[Pending]) -> list[Ended]:
-        """The documents whose ingestions have ended. What is known about their pages is stored with that.
+        """The documents whose ingestions have ended. The state of their pages is stored with that.
 
         Args:
             run_id: the run.

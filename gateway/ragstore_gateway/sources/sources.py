@@ -112,7 +112,7 @@ class Sources:
             execution.lose()
 
     async def preview(self, base_id: str, name: str) -> Preview:
-        """What a run of a source would do; see `Previews.preview`.
+        """The effect that a run of a source would have; see `Previews.preview`.
 
         Raises:
             ConfigurationNotFound: there is no such knowledge base.
