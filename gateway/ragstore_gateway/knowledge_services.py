@@ -31,6 +31,7 @@ from ragstore_gateway.store import Store
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
 from ragstore_gateway.vector_stores_api import file_routes, store_routes
 from ragstore_gateway.vector_stores_api.services import VectorStoresApi
+from ragstore_gateway.web.web import fetch_rules, url_check
 
 
 class KnowledgeServices:
@@ -76,7 +77,7 @@ class KnowledgeServices:
             self.assistants,
             self.conversations.record,
         )
-        validator = KnowledgeBaseValidator(embeddings.check, self.vector_stores.check)
+        validator = KnowledgeBaseValidator(embeddings.check, self.vector_stores.check, url_check(fetch_rules(settings)))
         self.vector_stores_api = VectorStoresApi(
             settings, self.database, self.knowledge_bases, validator, self.ingestion, self.retrieval.retriever
         )

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from ragstore.kit.misfits import described
+from ragstore_gateway.knowledge.source import MAX_SOURCES, Source
 from ragstore_gateway.splitting.chunk import Chunking, ChunkStrategy, ChunkUnit
 
 StoreType: TypeAlias = Literal[
@@ -42,7 +43,7 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     """A version of a knowledge base. Names and defaults are EDDI's, except for the provider and the store.
 
     Vectors belong to a base, its provider and model, its chunking, and its store. When one of these changes, the base
-    is ingested again from the texts that the gateway keeps.
+    is ingested again from the texts that the gateway keeps. A change of its sources alone is none of these.
     """
 
     name: Name
@@ -63,6 +64,9 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     chunk_unit: Annotated[ChunkUnit, Meta(description="Unit of size and overlap.")] = "characters"
     max_results: MaxResults = 5
     min_score: MinScore = 0.6
+    sources: Annotated[
+        list[Source], Meta(max_length=MAX_SOURCES, description="Websites and sets of files that it follows.")
+    ] = []
 
     @property
     def chunking(self) -> Chunking:
