@@ -69,9 +69,7 @@ class KnowledgeServices:
             self.assistants,
             self.conversations.record,
         )
-        validator = KnowledgeBaseValidator(
-            embeddings.validate, self.vector_stores.validate, url_check(fetch_rules(settings))
-        )
+        validator = KnowledgeBaseValidator(embeddings.check, self.vector_stores.check, url_check(fetch_rules(settings)))
         self.vector_stores_api = VectorStoresApi(
             settings, self.database, self.knowledge_bases, validator, self.ingestion, self.retrieval.retriever
         )

@@ -14,6 +14,7 @@ from litestar.types import ControllerRouterHandler
 
 from ragstore.kit.errors import BodyTimeout, BodyTooLarge, UnsupportedMediaType
 from ragstore.kit.middleware.bodies import LARGE_BODY
+from ragstore.kit.misfits import described
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.errors import (
     ConfigurationNotFound,
@@ -63,7 +64,7 @@ KbId = Annotated[
     QueryParameter(
         name="kbId",
         max_length=128,
-        pattern=r"^[^\x00]*$",
+        pattern=described(r"^[^\x00]*$", "Must have no NUL character"),
         description="An alias for the status; the base's name by default.",
     ),
 ]

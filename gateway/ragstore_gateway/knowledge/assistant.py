@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+from ragstore.kit.misfits import described
 from ragstore_gateway.knowledge.knowledge_base import MaxResults, MinScore, Name
 
 USER_INPUT: Final = "{userInput}"
@@ -15,11 +16,18 @@ MAX_WORKFLOW: Final = 100
 MAX_TASKS: Final = 100
 MAX_HTTP_CALLS: Final = 100
 
-SHORT_NAME: Final = r"^[A-Za-z0-9_-]+$"
-HEADER_NAME: Final = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
-TEMPLATE_URL: Final = r"^https?://[^\s/?#@{}$]+([/?][^\s#]*)?$"
-BASE_URL: Final = r"^https?://[^\s/@?#]+(/[^\s?#]*)?$"
-POINTER: Final = r"^(/([^~]|~[01])*)?$"
+SHORT_NAME: Final = described(r"^[A-Za-z0-9_-]+$", "Names must consist of letters, digits, _ and -")
+HEADER_NAME: Final = described(
+    r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", "Names of headers must consist of letters, digits and !#$%&'*+.^_`|~-"
+)
+TEMPLATE_URL: Final = described(
+    r"^https?://[^\s/?#@{}$]+([/?][^\s#]*)?$",
+    "Must be an http:// or https:// address, without a user, and without variables in the host",
+)
+BASE_URL: Final = described(
+    r"^https?://[^\s/@?#]+(/[^\s?#]*)?$", "Must be an http:// or https:// address, without a user and a query"
+)
+POINTER: Final = described(r"^(/([^~]|~[01])*)?$", "Must be a JSON pointer, such as /results/0/text")
 
 HttpMethod: TypeAlias = Literal["GET", "POST", "PUT", "PATCH"]
 RerankProvider: TypeAlias = Literal["tei", "cohere"]

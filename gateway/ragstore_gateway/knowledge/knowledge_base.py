@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+from ragstore.kit.misfits import described
 from ragstore_gateway.knowledge.source import MAX_SOURCES, Source
 from ragstore_gateway.splitting.chunk import Chunking, ChunkStrategy, ChunkUnit
 
@@ -22,8 +23,10 @@ MaxResults: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="Maximum 
 MinScore: TypeAlias = Annotated[
     float, Meta(ge=0, le=1, description="Minimum relevance of a passage, (1 + cosine) / 2: 0.5 is unrelated.")
 ]
-NAME: Final = r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$"
-"""No control characters, and no space at either end."""
+NAME: Final = described(
+    r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$",
+    "Must have no control characters, and no space at either end",
+)
 
 Name: TypeAlias = Annotated[
     str,

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from ragstore.kit.errors import FieldError, InvalidRequest
+from ragstore_gateway.chat.body import RAG_PREFIX
 from ragstore_gateway.knowledge.assistant import USER_INPUT, Assistant, HttpCall, Task
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.cron import next_time
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.source import Source, WebSource
-from ragstore_gateway.knowledge.url_patterns import check_pattern
 from ragstore_gateway.secret_references import REFERENCE, SecretReferences
 
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -88,11 +88,6 @@ class KnowledgeBaseValidator:
         yield from _faults(self._url, web.start_url, f"{path}.startUrl")
         for index, url in enumerate(web.sitemaps):
             yield from _faults(self._url, url, f"{path}.sitemaps[{index}]")
-        for index, pattern in enumerate(web.exclude_patterns):
-            try:
-                check_pattern(pattern)
-            except ValueError as error:
-                yield FieldError(f"{path}.excludePatterns[{index}]", str(error))
 
 
 class AssistantValidator:
@@ -117,6 +112,9 @@ class AssistantValidator:
     async def validate(self, body: Assistant) -> None:
         """Check an assistant; see `Validator`."""
         errors = [each async for each in self._workflow(body)]
+        if body.model.startswith(RAG_PREFIX):
+            # The gateway would call itself, without end if two assistants name each other.
+            errors.append(FieldError("$.model", "Must be a model of the upstream, not one with retrieval"))
         for name, call in body.http_calls.items():
             errors += self._http_call(call, f"$.httpCalls.{name}")
         names: set[str] = set()
@@ -163,6 +161,11 @@ class AssistantValidator:
                 yield FieldError(f"{path}.rerank.model", "Required for cohere")
             if task.rerank.api_key:
                 yield from _faults(self._secrets.check, task.rerank.api_key, f"{path}.rerank.apiKey")
+                yield from self._unreadable(task.rerank.api_key, f"{path}.rerank.apiKey")
+
+    def _unreadable(self, text: str, path: str) -> list[FieldError]:
+        above, _, field = path.rpartition(".")
+        return _faults(self._secrets.check_readable, {field: text}, above)
 
     def _http_call(self, call: HttpCall, path: str) -> Iterator[FieldError]:
         texts = {
@@ -173,6 +176,7 @@ class AssistantValidator:
         }
         for below, text in texts.items():
             yield from _faults(self._secrets.check_template, text, below)
+            yield from self._unreadable(text, below)
         for kind, values in (("headers", call.headers), ("query", call.query)):
             for name, value in values.items():
                 if CREDENTIAL.search(name) and not (REFERENCE.search(value) or value == USER_INPUT):

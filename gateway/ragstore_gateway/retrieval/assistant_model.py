@@ -21,7 +21,7 @@ from ragstore_gateway.knowledge.assistant import Assistant
 from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.retrieval.task_context import TaskContext, TaskRetrieval
 from ragstore_gateway.retrieval.workflow import Workflows
-from ragstore_gateway.settings import Settings
+from ragstore_gateway.settings import Settings, variable
 
 GRACE_SECONDS: Final = 0.5
 """Time beyond the limit of a retrieval, after which it is left even if a part of it does not end."""
@@ -63,6 +63,15 @@ class AssistantModel:
         """The upstream's models that may serve it."""
         model = self._configuration.body.model or self._services.settings.model
         return [model] if model else []
+
+    @property
+    def no_upstream_model(self) -> str:
+        """One sentence for the caller; see `RagModel`."""
+        if model := self._configuration.body.model:
+            return f"The model server has no model '{model}', which the assistant names"
+        if model := self._services.settings.model:
+            return f"The assistant names no model, and the model server has none of {variable('model')}, '{model}'"
+        return f"The assistant names no model, and {variable('model')} is not set"
 
     def is_of(self, configuration: Configuration[Assistant]) -> bool:
         """Whether this is a version of an assistant.

@@ -93,6 +93,20 @@ KNOWLEDGE_BASE_FAULTS: Final[list[tuple[dict[str, object], str]]] = [
     ({"sources": [upload_source(upload={"maxFileBytes": 0})]}, "$.sources[0].upload.maxFileBytes"),
     ({"sources": [upload_source(upload={"maxTotalBytes": -1})]}, "$.sources[0].upload.maxTotalBytes"),
 ]
+UNUSABLE: Final[list[tuple[dict[str, object], str]]] = [
+    ({"embeddingParameters": {"model": "intfloat/multilingual-e5-small"}}, "$.embeddingParameters.model"),
+    (
+        {"embeddingProvider": "openai", "embeddingParameters": {"apiKey": "${env:ABSENT}"}},
+        "$.embeddingParameters.apiKey",
+    ),
+    (
+        {"embeddingProvider": "openai", "embeddingParameters": {"apiKey": "${env:RAGSTORE_GATEWAY_PORT}"}},
+        "$.embeddingParameters.apiKey",
+    ),
+    ({"storeType": "pgvector", "storeParameters": {"password": "${env:ABSENT}"}}, "$.storeParameters.password"),
+    ({"storeType": "qdrant", "storeParameters": {"apiKey": "${env:ABSENT}"}}, "$.storeParameters.apiKey"),
+]
+"""Fields that a gateway elsewhere could use, and the path of what this one does not have."""
 """Fields of a knowledge base with a fault, and its path."""
 
 
@@ -114,6 +128,26 @@ def test_a_knowledge_base_with_a_fault_is_rejected_with_its_path(
 ) -> None:
     assert rejected(plain, "rags", {"name": name, **fields}) == [path]
     assert plain.get("/ragstore/rags/descriptors", params={"filter": name}).json() == []
+
+
+@pytest.mark.parametrize(("fields", "path"), UNUSABLE)
+def test_what_this_gateway_can_never_use_is_rejected_when_it_is_written(
+    plain: httpx.Client, name: str, fields: dict[str, object], path: str
+) -> None:
+    assert rejected(plain, "rags", {"name": name, **fields}) == [path]
+    own = create(plain, "rags", name)
+    response = plain.put(versioned(own, 1), json={"name": name, **fields})
+    assert paths_of(assert_problem(response, 400, "invalid_request")) == [path]
+
+
+def test_a_copy_is_checked_as_a_new_configuration_is(plain: httpx.Client, name: str) -> None:
+    base = create(plain, "rags", name)
+    tasks = [{"id": "a", "enableWorkflowRag": True}]
+    path = create(plain, "assistants", name, workflow=[name], tasks=tasks, httpCalls={})
+    plain.delete(base).raise_for_status()
+    response = plain.post(path)
+    assert paths_of(assert_problem(response, 400, "invalid_request")) == ["$.workflow[0]"]
+    assert plain.get("/ragstore/assistants/descriptors", params={"filter": f"{name}-copy"}).json() == []
 
 
 def test_all_faults_of_parameters_are_named_together(plain: httpx.Client, name: str) -> None:
@@ -217,6 +251,7 @@ def test_the_documented_configuration_of_eddi_is_accepted_as_it_stands(replicas:
 
 
 HTTP_CALL = {"url": "https://search.example/?q={userInput}"}
+TEXT = {"Content-Type": "text/plain"}
 
 
 @pytest.mark.parametrize(
@@ -257,7 +292,7 @@ HTTP_CALL = {"url": "https://search.example/?q={userInput}"}
         ({"httpCalls": {"search": {"url": "https://u:p@x/"}}}, ["$.httpCalls.search.url"]),
         ({"httpCalls": {"search": {"url": "https://{userInput}/"}}}, ["$.httpCalls.search.url"]),
         ({"httpCalls": {"search": {**HTTP_CALL, "body": '"x"'}}}, ["$.httpCalls.search.body"]),
-        ({"httpCalls": {"search": {**HTTP_CALL, "headers": {"a b": "x"}}}}, ["$.httpCalls.search.headers"]),
+        ({"httpCalls": {"search": {**HTTP_CALL, "headers": {"a b": "x"}}}}, ["$.httpCalls.search.headers.a b"]),
         ({"httpCalls": {"search": {**HTTP_CALL, "headers": {"X-A": "a\r\nb"}}}}, ["$.httpCalls.search.headers.X-A"]),
         ({"httpCalls": {"search": {**HTTP_CALL, "query": {"q": "${vault:x}"}}}}, ["$.httpCalls.search.query.q"]),
         ({"httpCalls": {"search": {**HTTP_CALL, "query": {"q": 5}}}}, ["$.httpCalls.search.query.q"]),
@@ -267,7 +302,25 @@ HTTP_CALL = {"url": "https://search.example/?q={userInput}"}
         ({"httpCalls": {"search": {**HTTP_CALL, "timeoutSeconds": 61}}}, ["$.httpCalls.search.timeoutSeconds"]),
         ({"httpCalls": {"search": {**HTTP_CALL, "maxBytes": 0}}}, ["$.httpCalls.search.maxBytes"]),
         ({"httpCalls": {"search": {**HTTP_CALL, "pointer": "results"}}}, ["$.httpCalls.search.pointer"]),
-        ({"httpCalls": {"search": HTTP_CALL, "a b": HTTP_CALL}}, ["$.httpCalls"]),
+        ({"httpCalls": {"search": HTTP_CALL, "a b": HTTP_CALL}}, ["$.httpCalls.a b"]),
+        ({"httpCalls": {"search": {**HTTP_CALL, "query": {"q": "${env:ABSENT}"}}}}, ["$.httpCalls.search.query.q"]),
+        (
+            {"httpCalls": {"search": {**HTTP_CALL, "body": "${env:RAGSTORE_X}", "method": "PUT", "headers": TEXT}}},
+            ["$.httpCalls.search.body"],
+        ),
+        (
+            {
+                "tasks": [
+                    {
+                        "id": "a",
+                        "httpCallRag": "search",
+                        "rerank": {"provider": "tei", "baseUrl": "http://r", "apiKey": "${env:ABSENT}"},
+                    }
+                ]
+            },
+            ["$.tasks[0].rerank.apiKey"],
+        ),
+        ({"model": "rag/other"}, ["$.model"]),
     ],
 )
 def test_an_assistant_that_cannot_retrieve_is_rejected_with_the_path(
