@@ -34,6 +34,7 @@ from ragstore_gateway.ingestion.ingestions import (
     lock_base,
     lock_ingestion,
     reindexing_errors,
+    reset_reindexing,
 )
 from ragstore_gateway.ingestion.payloads import CONTENT
 from ragstore_gateway.ingestion.removals import add_removal
@@ -130,6 +131,7 @@ class Documents:
             row = await _document(session, base_id, name, now)
             row.last_sequence += 1
             row.last_ingestion = ingestion_id
+            await reset_reindexing(session, base_id, row.id)
             if row.current_revision is None:
                 row.media_type, row.bytes, row.content_hash = document.media_type, len(document.content), digest
             ingestion = IngestionRow(

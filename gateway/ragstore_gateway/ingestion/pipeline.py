@@ -30,7 +30,7 @@ from ragstore_gateway.ingestion.payloads import CHUNKS, CONTENT, VECTORS, Span, 
 from ragstore_gateway.ingestion.publication import Publication
 from ragstore_gateway.ingestion.removals import Removals, add_removal
 from ragstore_gateway.ingestion.retries import Retries, backoff
-from ragstore_gateway.ingestion.tables import DocumentTextRow, IngestionPayloadRow, IngestionRow
+from ragstore_gateway.ingestion.tables import CollectionRow, DocumentTextRow, IngestionPayloadRow, IngestionRow
 from ragstore_gateway.splitting.chunk import Chunk, Chunking
 from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, REVISION_KEY, MetadataValue, Record
 
@@ -294,6 +294,8 @@ class Pipeline:
             async with self._database.reading() as session:
                 data = await payload(session, row.id, VECTORS, collection.id, position)
                 if data is None or await _unfinished(session, row.id) is None or not self._may_write():
+                    return
+                if await session.get(CollectionRow, collection.id) is None:
                     return
             vectors = np.frombuffer(data, dtype=np.float32).reshape(len(batch), -1)
             records = _records(row, extracted, batch, first, vectors)

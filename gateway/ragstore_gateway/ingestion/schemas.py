@@ -63,7 +63,9 @@ class DocumentEntry(Struct, frozen=True, rename="camel"):
         str | UnsetType,
         Meta(
             description="Why the knowledge base's changed configuration is not used yet: this document could not be "
-            "embedded or stored again. The attempt is repeated, after 30 seconds to 6 hours."
+            "embedded or stored again. It is repeated after 30 seconds to 6 hours, 20 times in all; the text then "
+            "ends with `given up after 20 attempts`, and an ingestion of the document, or an update of the knowledge "
+            "base, begins further ones."
         ),
     ] = UNSET
 

@@ -9,7 +9,8 @@ from msgspec import Meta, Struct
 from ragstore.kit.misfits import described
 
 SOURCE_NAME: Final = described(
-    r"^[A-Za-z0-9][A-Za-z0-9_.-]*$(?!\n)", "Must begin with a letter or a digit, and consist of letters, digits, _, . and -"
+    r"^[A-Za-z0-9][A-Za-z0-9_.-]*$(?!\n)",
+    "Must begin with a letter or a digit, and consist of letters, digits, _, . and -",
 )
 PATH_PREFIX: Final = described(
     r"^(/[^\s?#\\\x00-\x1f\x7f]*)?$(?!\n)", "Must begin with / and have no query, spaces or control characters"
@@ -17,7 +18,8 @@ PATH_PREFIX: Final = described(
 GLOB: Final = described(
     r"^[^\s\[\]{}\\#\x00-\x1f\x7f]+$(?!\n)", "Must be a glob of *, ** and ?, without spaces and without []{}\\#"
 )
-"""Python's `$` matches before a newline at the end, too. Other programs have globs with further wildcards. No path has these characters, except encoded."""
+"""Other programs have globs with further wildcards. No path has these characters, except encoded. Python's `$` matches
+before a newline at the end, too; so the pattern excludes that."""
 
 MAX_SOURCES: Final = 50
 MAX_PATTERNS: Final = 100
