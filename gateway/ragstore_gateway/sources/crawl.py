@@ -48,7 +48,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Visited:
-    """What a visit has decided.
+    """The decisions of a visit.
 
     Attributes:
         final: the page at the end of all redirects.
@@ -124,7 +124,7 @@ class _Walk:
     """The way of a crawl through a site.
 
     Attributes:
-        incomplete: why it does not cover the whole source, although it went on; empty if it does.
+        incomplete: why it does not cover the whole source, although it continued; empty if it does.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from yarl import URL
 
 from ragstore_gateway.knowledge.source import WebSource
-from ragstore_gateway.knowledge.url_patterns import UrlPatterns
+from ragstore_gateway.sources.globs import Glob
 from ragstore_gateway.web.errors import FetchError
 from ragstore_gateway.web.fetching.rules import FetchRules
 from ragstore_gateway.web.fetching.urls import DEFAULT_PORT, Target, read_redirect, read_url
@@ -50,7 +50,7 @@ class Scope:
         self._host = target.host.removeprefix(WWW)
         self._port = _port(target)
         self._prefix = "/" + unquote(web.path_prefix).strip("/")
-        self._excluded = UrlPatterns(web.exclude_patterns)
+        self._excluded = [Glob(pattern) for pattern in web.exclude_patterns]
 
     def resolve(self, link: str, page: str) -> str:
         """The URL of a link, in normal form.
@@ -90,15 +90,20 @@ class Scope:
             url: a URL in normal form.
         """
         try:
-            path = read_url(url, self._rules).url.path
+            target = read_url(url, self._rules)
         except FetchError:
             # A link that is kept since an earlier crawl, when the rules allowed it.
             return "off_site"
         if self._web.same_site_only and not self.is_same_site(url):
             return "off_site"
+        path = target.url.path
         if self._prefix != "/" and path != self._prefix and not path.startswith(self._prefix + "/"):
             return "path_prefix"
-        return "excluded" if self._excluded.match(url) else None
+        query = target.url.query_string
+        forms = (path, f"{path}?{query}") if query else (path,)
+        if any(glob.matches(form) for glob in self._excluded for form in forms):
+            return "excluded"
+        return None
 
     def is_same_site(self, url: str) -> bool:
         """Whether a URL is one of the start page's site, with or without `www.`.

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ragstore_gateway.knowledge.source import WebSource
+from ragstore_gateway.sources.globs import Glob
 from ragstore_gateway.sources.scope import Scope, may_have_text
 from ragstore_gateway.web.fetching.rules import FetchRules
 from tests.gateway.crawl.conftest import Crawler
@@ -70,6 +71,42 @@ def test_each_url_has_one_form(link: str, url: str) -> None:
 )
 def test_a_source_has_the_pages_of_its_scope(url: str, fields: dict[str, Any], outside: str | None) -> None:
     assert scope(**fields).outside(url) == outside
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "matches"),
+    [
+        ("*.pdf", "/a/b.pdf", True),
+        ("*.pdf", "/a.pdf/b", False),
+        ("archive", "/a/archive", True),
+        ("archive", "/archive/a", False),
+        ("/archive/*", "/archive/a", True),
+        ("/archive/*", "/archive/a/b", False),
+        ("/archive/**", "/archive/a/b", True),
+        ("/archive/", "/archive/a/b", True),
+        ("archive/a", "/archive/a", True),
+        ("**/archive/**", "/x/y/archive/z", True),
+        ("**/archive/**", "/x/archives/z", False),
+        ("/a/**/b", "/a/b", True),
+        ("/a/**/b/**/c", "/a/x/b/y/b/c", True),
+        ("/a/**/b*d", "/a/bc/x/bcd", True),
+        ("/20??/*", "/2026/a", True),
+        ("/20??/*", "/20/a", False),
+        ("/a*b*c", "/axbxbxc", True),
+        ("/a*b*c", "/axcxb", False),
+        ("*.*", "/a.b", True),
+        ("/a+(b)", "/a+(b)", True),
+        ("/a/", "/a", True),
+    ],
+)
+def test_a_glob_matches_within_segments_and_across_them(pattern: str, path: str, matches: bool) -> None:
+    assert Glob(pattern).matches(path) is matches
+
+
+def test_a_hostile_path_does_not_make_a_glob_slow() -> None:
+    # With backtracking, each of these takes longer than the age of the universe.
+    assert not Glob("*a" * 100 + "*b").matches("/" + "a" * 4000)
+    assert not Glob("**/" + "a/**/" * 40 + "b").matches("/a" * 2000)
 
 
 def test_files_without_a_text_are_known_by_their_extensions() -> None:
