@@ -28,7 +28,7 @@ from ragstore_gateway.web.fetching.fetcher import Fetcher
 from ragstore_gateway.web.pages import PageReader
 
 PERMANENT: Final = frozenset({301, 308})
-"""Redirects of pages that have moved for good."""
+"""Redirects of pages that have moved permanently."""
 
 RATE_LIMITED: Final = 429
 MAX_RATE_LIMITED: Final = 3
