@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import httpx
-import pytest
 
 from tests.support.changing_site import ChangingSite
-from tests.support.ingestion import EmbeddingServer, State
+from tests.support.ingestion import EmbeddingServer
 from tests.support.sources import LONG, SourceBase, counts, source_of
 
 
