@@ -109,8 +109,9 @@ class Sources:
         base, source = await self._find(base_id, name)
         if not source.enabled:
             raise SourceDisabled(f"The source {name} is not enabled")
+        kind = self._kinds[source.type]
         run = await self.runs.claim(base_id, base.version, name, MANUAL)
-        self._start(run, base.body, source)
+        self._start(run, base.body, source, kind)
         return run
 
     async def cancel(self, base_id: str, name: str, run_id: str) -> None:
@@ -174,8 +175,8 @@ class Sources:
                 return base, source
         raise SourceNotFound(f"The knowledge base {base_id} has no source {name[:100]!r}")
 
-    def _start(self, run: SourceRunRow, base: KnowledgeBase, source: Source) -> None:
-        execution = Execution(run, base, source, self._kinds[source.type], self.runs, self.documents)
+    def _start(self, run: SourceRunRow, base: KnowledgeBase, source: Source, kind: SourceKind) -> None:
+        execution = Execution(run, base, source, kind, self.runs, self.documents)
         self._executions[run.id] = execution
         task = asyncio.create_task(execution.execute())
         self._tasks.add(task)
@@ -213,4 +214,4 @@ class Sources:
             except (ConfigurationNotFound, SourceNotFound):
                 await self.runs.end(run.id, CANCELLED, SOURCE_REMOVED, RunCounts())
             else:
-                self._start(run, base.body, source)
+                self._start(run, base.body, source, self._kinds[source.type])
