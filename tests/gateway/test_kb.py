@@ -251,7 +251,11 @@ def test_the_text_of_a_document_is_read_by_writers_only(gateway: Served, other: 
         "name": "sub/lift.txt",
         "type": "text/plain",
         "title": "",
+        "language": "",
+        "published": "",
         "text": "The lift is tested every year.",
+        "pages": [],
+        "headings": [],
     }
     assert httpx.get(f"{texts}/nothing").json()["code"] == "document_not_found"
     reader = {"Authorization": f"Bearer {other.reader}"}
