@@ -191,9 +191,11 @@ class _Walk:
                 break
             hops.append(reading.visit)
             target = self._target(reading, hops, is_known=known is not None, is_start=is_start)
-            if isinstance(target, Visit):
-                return self._decided(target, hops[:-1], has_document=target.reason == "redirect")
-            candidate = target
+            if isinstance(target, Candidate):
+                candidate = target
+                continue
+            visit, has_document = target
+            return self._decided(visit, hops[:-1], has_document=has_document)
         visit = reading.visit
         if reading.truncated:
             self._cut("max_links")
@@ -248,22 +250,25 @@ class _Walk:
                 visit = Visit(candidate.url, "failed", "internal_error", candidate.depth, is_new=known is None)
                 return Reading(visit, known.links if known else ())
 
-    def _target(self, reading: Reading, hops: Sequence[Visit], *, is_known: bool, is_start: bool) -> Candidate | Visit:
-        """The page that a redirect leads to, or the decision about the redirect without it."""
+    def _target(
+        self, reading: Reading, hops: Sequence[Visit], *, is_known: bool, is_start: bool
+    ) -> Candidate | tuple[Visit, bool]:
+        """The page that a redirect leads to, or the decision about the redirect, and whether it leads to a document."""
         visit = reading.visit
         target = self._scope.resolve(reading.location, visit.url)
         outside = self._scope.outside(target) if target else "off_site"
         if outside and not (is_start and outside != "off_site"):
             # A known page that leads away for the moment, such as to a page for signing in, has not moved.
             has_moved = not is_known or visit.status in PERMANENT
-            return replace(visit, outcome="skipped" if has_moved else "failed", reason=f"redirect_{outside}")
+            return replace(visit, outcome="skipped" if has_moved else "failed", reason=f"redirect_{outside}"), False
         if len(hops) > self._max_redirects or any(hop.url == target for hop in hops):
-            return replace(visit, outcome="failed", reason=TooManyRedirects.code)
+            return replace(visit, outcome="failed", reason=TooManyRedirects.code), False
         following = self._frontier.take(target, visit.depth)
         if following:
             return following
         outcome = self._outcomes.get(target, "skipped")
-        return replace(visit, outcome=outcome) if outcome in ("failed", "gone") else visit
+        is_lost = outcome in ("failed", "gone")
+        return replace(visit, outcome=outcome) if is_lost else visit, outcome in DOCUMENTS
 
     def _decided(
         self, final: Visit, hops: Sequence[Visit], *, has_document: bool = False, is_later: bool = False

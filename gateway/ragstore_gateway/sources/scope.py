@@ -119,7 +119,9 @@ def host_of(url: str) -> str:
 
 
 def _normal(target: Target) -> str:
-    return str(target.url)
+    url = target.url
+    # An empty path is the root.
+    return str(url if url.raw_path != "/" else url.with_path("/", keep_query=True))
 
 
 def _port(target: Target) -> int:

@@ -54,6 +54,9 @@ class BeginsDuringChange:
     ingestion_id: str
     task: asyncio.Task[None] | None = None
 
+    async def created(self, session: AsyncSession, after: Configuration[KnowledgeBase]) -> None:
+        """Nothing."""
+
     async def changed(
         self, session: AsyncSession, before: Configuration[KnowledgeBase], after: Configuration[KnowledgeBase]
     ) -> None:
