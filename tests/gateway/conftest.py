@@ -15,11 +15,14 @@ __all__ = ["database_url", "gateway", "postgres", "postgres_url"]
 
 HTTP_CALL_HOST = "search.example"
 
+SECRETS = {"OPENAI_API_KEY": "unused", "PGPASSWORD": "unused", "SEARCH_KEY": "unused"}
+"""Variables that configurations refer to."""
+
 
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A gateway without an upstream. Store, embeddings and database are in its process; httpCalls may use one host."""
-    environ = {"RAGSTORE_GATEWAY_HTTP_CALL_HOSTS": HTTP_CALL_HOST}
+    environ = {"RAGSTORE_GATEWAY_HTTP_CALL_HOSTS": HTTP_CALL_HOST, **SECRETS}
     with running(start_gateway(tmp_path_factory.mktemp("gateway"), environ)) as served:
         yield served
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -18,6 +19,7 @@ import msgspec
 import sqlalchemy as sa
 from aiohttp import web
 
+from ragstore_gateway.ingestion.removals import MAX_WAIT
 from ragstore_gateway.ingestion.tables import (
     CollectionRow,
     DocumentRow,
@@ -248,7 +250,10 @@ class State:
                     sa.select(IngestionPayloadRow.ingestion_id).where(IngestionPayloadRow.kind == "chunks")
                 ).scalars()
             )
-            removals = connection.execute(sa.select(sa.func.count()).select_from(RemovalRow)).scalar()
+            soon = datetime.now(UTC) + MAX_WAIT
+            removals = connection.execute(
+                sa.select(sa.func.count()).select_from(RemovalRow).where(RemovalRow.due_on <= soon)
+            ).scalar()
         for row in rows:
             found.append(_step(row, row.revision in texts, row.id in split))
         return found + (["clean up"] if removals else [])

@@ -119,7 +119,7 @@ def decode_documents(
     documents: Sequence[RawDocument],
     size: int,
     format_: str,
-    generate_id: Callable[[int], str] = lambda _: str(uuid4()),
+    generate_id: Callable[[int], str] | None = None,
     subject: str = "body",
     *,
     may_repeat: bool = False,
@@ -130,7 +130,7 @@ def decode_documents(
         documents: one or more documents.
         size: their size in bytes, or more.
         format_: `JSON` or `MSGPACK`.
-        generate_id: generates the id of a document without one, from its index.
+        generate_id: generates the id of a document without one, from its index; None for random UUIDs.
         subject: what contains a document, for error messages.
         may_repeat: whether several documents may have one id.
 
@@ -197,7 +197,9 @@ def _decoded(raw: RawDocument, format_: str, subject: str) -> NewDocument:
     return decoded(decoder, raw, format_, subject)
 
 
-def _receive(received: ReceivedDocuments, document: NewDocument, index: int, generate_id: Callable[[int], str]) -> int:
+def _receive(
+    received: ReceivedDocuments, document: NewDocument, index: int, generate_id: Callable[[int], str] | None
+) -> int:
     """Add a decoded document, or its fault.
 
     Returns:
@@ -210,7 +212,11 @@ def _receive(received: ReceivedDocuments, document: NewDocument, index: int, gen
         field = error.field_errors[0]
         received.reject(Fault(field.path, field.message, type(error)))
         return 0
-    received.add(document.id or generate_id(index), document.text, metadata, embedding)
+    if document.id or generate_id:
+        document_id = document.id or (generate_id(index) if generate_id else "")
+        received.add(document_id, document.text, metadata, embedding)
+    else:
+        received.add(str(uuid4()), document.text, metadata, embedding, has_unique_id=True)
     return count_values(metadata)
 
 

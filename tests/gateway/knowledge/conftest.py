@@ -11,7 +11,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.gateway.conftest import HTTP_CALL_HOST
+from tests.gateway.conftest import HTTP_CALL_HOST, SECRETS
 from tests.support.gateways import start_gateway, write_keys
 from tests.support.postgres import Postgres
 from tests.support.servers import Served, running
@@ -51,6 +51,7 @@ def replicas(gateway: Served, postgres: Postgres, tmp_path_factory: pytest.TempP
         "RAGSTORE_GATEWAY_HTTP_CALL_HOSTS": HTTP_CALL_HOST,
         "RAGSTORE_GATEWAY_VAULT_URL": "http://127.0.0.1:1",
         "RAGSTORE_GATEWAY_VAULT_TOKEN": "unused",
+        **SECRETS,
     }
     folders = [folder / "a", folder / "b"]
     for each in folders:
