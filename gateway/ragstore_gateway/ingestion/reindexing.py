@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.ingestion.collections import ACTIVE, BUILDING, Collections, live_collections
-from ragstore_gateway.ingestion.documents import cancel_all
+from ragstore_gateway.ingestion.deletions import cancel_all
 from ragstore_gateway.ingestion.ingestions import (
     BASE_DELETED,
     activate_if_complete,
@@ -36,6 +36,9 @@ class Reindexing:
     def __init__(self, collections: Collections, wake: Callable[[], None]) -> None:
         self._collections = collections
         self._wake = wake
+
+    async def created(self, session: AsyncSession, after: Configuration[KnowledgeBase]) -> None:
+        """A new base has no vectors."""
 
     async def changed(
         self, session: AsyncSession, before: Configuration[KnowledgeBase], after: Configuration[KnowledgeBase]

@@ -94,7 +94,12 @@ class Configurations(Generic[T]):
             session.add(row)
             await session.flush()
             session.add(_version(row.id, 1, body, now, created_by))
-        return Configuration(row.id, 1, 1, body, now, now, deleted=False)
+            await session.flush()
+            created = Configuration(row.id, 1, 1, body, now, now, deleted=False)
+            for listener in self._listeners:
+                await listener.created(session, created)
+        await self._committed(row.id)
+        return created
 
     async def read(self, id: str, version: int = 0, *, deleted: bool = False) -> Configuration[T]:
         """Read a version.
