@@ -63,7 +63,7 @@ class Sources:
         self.runs = Runs(database, executor_id(), settings.ingestion_lease_seconds)
         self.documents = SourceDocuments(database, ingestion, self.runs)
         self._bases = bases
-        self._kinds = kinds
+        self._kinds = dict(kinds)
         self._previews = Previews(self.documents)
         self._woken = asyncio.Event()
         self._schedules = Schedules(database, self.runs, self._woken.set)
@@ -82,6 +82,15 @@ class Sources:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(loop, *self._tasks, return_exceptions=True)
+
+    def add_kind(self, type_: SourceType, kind: SourceKind) -> None:
+        """Add a type of sources, before the first run.
+
+        Args:
+            type_: the type, as configurations name it.
+            kind: what runs need to know about it.
+        """
+        self._kinds[type_] = kind
 
     async def run(self, base_id: str, name: str) -> SourceRunRow:
         """Begin a run of a source.
@@ -145,6 +154,20 @@ class Sources:
             if not await self.documents.has_any(base_id, name):
                 raise
 
+    async def find(self, base_id: str, name: str) -> Source:
+        """A source of the current version of a knowledge base.
+
+        Args:
+            base_id: the knowledge base.
+            name: name of the source.
+
+        Raises:
+            ConfigurationNotFound: there is no such knowledge base.
+            DatabaseUnavailable: the database cannot be used.
+            SourceNotFound: the base has no such source.
+        """
+        return (await self._find(base_id, name))[1]
+
     async def _find(self, base_id: str, name: str) -> tuple[Configuration[KnowledgeBase], Source]:
         base = await self._bases.read(base_id)
         for source in base.body.sources:
@@ -155,12 +178,14 @@ class Sources:
     def _start(self, run: SourceRunRow, base: KnowledgeBase, source: Source, kind: SourceKind) -> None:
         execution = Execution(run, base, source, kind, self.runs, self.documents)
         self._executions[run.id] = execution
+        self.runs.executed.add(run.id)
         task = asyncio.create_task(execution.execute())
         self._tasks.add(task)
 
         def ended(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
             del self._executions[run.id]
+            self.runs.executed.discard(run.id)
 
         task.add_done_callback(ended)
         _log.info("source run begins", run=run.id, base=run.base_id, source=run.source, trigger=run.trigger)
