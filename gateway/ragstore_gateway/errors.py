@@ -141,6 +141,14 @@ class SourceNotFound(NotFound):
     """The knowledge base has no source of this name."""
 
 
+class SourceFileNotFound(NotFound):
+    """The source has no file of this name."""
+
+
+class NotAnUploadSource(Conflict):
+    """Only a source of type `upload` has files."""
+
+
 class SourceRunNotFound(NotFound):
     """The source has no run of this id, or its entry was removed with the oldest ones."""
 

@@ -37,6 +37,9 @@ EXAMPLES: Final = 20
 MAX_DIFFERENCES: Final = 10
 """Number of seeds with a difference at which a campaign ends."""
 
+TIMEOUT_SECONDS: Final = 600.0
+"""Maximum wait for a response of Chroma. A timeout on a machine under load is no difference."""
+
 KINDS: Final = ("embedded", "remote")
 
 
@@ -73,7 +76,7 @@ def machines(location: StoreLocation, url: str) -> Iterator[type[StoreMachine]]:
         url: address of a Chroma server; empty for embedded Chroma.
     """
     loop = asyncio.new_event_loop()
-    store = stack(location, url)
+    store = stack(location, url, timeout=TIMEOUT_SECONDS)
     loop.run_until_complete(store.start())
 
     class Machine(StoreMachine):

@@ -38,6 +38,9 @@ DIMENSION: Final = 8
 TOLERANCE: Final = 1e-4
 IDS: Final = tuple(f"d{number}" for number in range(120))
 
+CONCURRENCY: Final = 16
+"""Maximum number of reads in flight."""
+
 REACHED: Final = "reached"
 """The kind of queries that look for a stored document by its own embedding."""
 
@@ -111,9 +114,14 @@ class StoreMachine(RuleBasedStateMachine):
 
     def run_all(self, calls: Sequence[Coroutine[Any, Any, object]]) -> None:
         """Run operations concurrently, all to their end."""
+        semaphore = asyncio.Semaphore(CONCURRENCY)
+
+        async def limited(call: Coroutine[Any, Any, object]) -> object:
+            async with semaphore:
+                return await call
 
         async def together() -> list[object]:
-            return await asyncio.gather(*calls, return_exceptions=True)
+            return await asyncio.gather(*map(limited, calls), return_exceptions=True)
 
         for outcome in self.loop.run_until_complete(together()):
             if isinstance(outcome, BaseException):

@@ -7,7 +7,7 @@ import html
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from tests.support.fake_sites import FakeSite
 from tests.support.fake_upstream import Exchange, serving
@@ -66,7 +66,7 @@ class ChangingSite(FakeSite):
         self.failure = ""
         self.is_down = False
 
-    def put(self, path: str, body: str | bytes, media_type: str = HTML, *headers: str, **more: str | bool) -> str:
+    def put(self, path: str, body: str | bytes, media_type: str = HTML, *headers: str, **more: Any) -> str:
         """Serve a page.
 
         Args:
@@ -81,7 +81,7 @@ class ChangingSite(FakeSite):
         """
         content = body.encode() if isinstance(body, str) else body
         page = SitePage(content, media_type, headers=headers)
-        self.pages[path] = replace(page, **more) if more else page  # type: ignore[arg-type]  # names of fields
+        self.pages[path] = replace(page, **more) if more else page
         return self.origin + path
 
     def article(self, path: str, title: str, text: str, links: Iterable[str] = (), head: str = "") -> str:
@@ -135,7 +135,7 @@ class ChangingSite(FakeSite):
         validators = [f"ETag: {page.tag}"] * page.etag + [f"Last-Modified: {page.modified}"] * bool(page.modified)
         tags, dates = exchange.request.header("if-none-match"), exchange.request.header("if-modified-since")
         if page.status == "200 OK" and (page.tag in tags if tags else page.modified and page.modified in dates):
-            await exchange.raw("\r\n".join(["HTTP/1.1 304 Not Modified", *validators, "", ""]).encode())
+            await exchange.raw("\r\n".join(["HTTP/1.1 304 Not Modified", *validators, *page.headers, "", ""]).encode())
             return
         headers = [f"Content-Type: {page.media_type}", *validators, *page.headers]
         await exchange.respond(page.body, status=page.status, headers=headers)
@@ -213,7 +213,7 @@ def _saturday(site: ChangingSite) -> None:
 
 
 def _sunday(site: ChangingSite) -> None:
-    """The page that went on Saturday is there again, and has moved; the one of Friday is back."""
+    """The pages that were removed or forbidden are there again, and another one has moved."""
     site.robots("User-agent: *\nDisallow: /private/")
     site.article("/tea/oolong", "Oolong Tea", f"This page is about oolong tea. {TEA}")
     site.article("/tea/white", "White Tea", f"This page is about white tea. {TEA}")

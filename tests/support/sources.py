@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from typing import Any, Final
+from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
@@ -101,6 +102,29 @@ class SourceBase(Base):
     async def purge(self, name: str = NAME) -> httpx.Response:
         """Delete the documents of a source."""
         return await self.client.delete(self.at("documents", name))
+
+    async def upload(
+        self, *files: tuple[str, bytes] | tuple[str, bytes, str], name: str = "files", status: int = 200
+    ) -> dict[str, Any]:
+        """Upload files of a source: name, content and possibly media type of each.
+
+        Returns:
+            The response.
+        """
+        response = await self.client.post(self.at("files", name), files=[("files", each) for each in files])
+        assert response.status_code == status, response.text
+        found: dict[str, Any] = response.json()
+        return found
+
+    async def files(self, name: str = "files", **params: Any) -> dict[str, str]:
+        """The files of a source, with the status of each."""
+        response = await self.client.get(self.at("files", name), params=params)
+        assert response.status_code == 200, response.text
+        return {each["name"]: each["status"] for each in response.json()["files"]}
+
+    async def delete_file(self, file: str, name: str = "files") -> httpx.Response:
+        """Delete a file."""
+        return await self.client.delete(self.at(f"files/{quote(file, safe='')}", name))
 
     async def names(self) -> set[str]:
         """The names of the documents that searches find."""

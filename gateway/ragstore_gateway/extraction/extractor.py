@@ -19,6 +19,7 @@ from ragstore_gateway.errors import DocumentTooLarge, ExtractionFailed, Extracti
 from ragstore_gateway.extraction import metrics
 from ragstore_gateway.extraction.extracted import Extracted, PageLinks
 from ragstore_gateway.extraction.formats import NAMES
+from ragstore_gateway.extraction.kept_text import read_kept_text
 from ragstore_gateway.extraction.protocol import Failure, Output, Request, Response, Success
 from ragstore_gateway.extraction.worker import Worker, WorkerFailed
 from ragstore_gateway.settings import Settings
@@ -125,6 +126,17 @@ class Extractor:
             UnsupportedMediaType: no text can be extracted from its type.
         """
         return (await self._extract(content, self._request(media_type, name, output, url))).extracted
+
+    async def read_kept(self, content: bytes) -> Extracted:
+        """Read an extracted text that was exported; see `read_kept_text`.
+
+        Args:
+            content: the document.
+
+        Raises:
+            ServiceError: see `read_kept_text`.
+        """
+        return await asyncio.to_thread(read_kept_text, content, self.limits.max_characters)
 
     async def extract_page(
         self, content: bytes, *, media_type: str = "", name: str = "", url: str = ""

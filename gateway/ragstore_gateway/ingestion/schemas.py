@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ragstore_gateway.extraction.kept_text import KeptText
 from ragstore_gateway.ingestion.documents import Document
 from ragstore_gateway.ingestion.ingestions import COMPLETED, UNFINISHED
 from ragstore_gateway.ingestion.tables import IngestionRow
@@ -77,13 +78,10 @@ class DocumentList(Struct, frozen=True):
     total: Annotated[int, Meta(ge=0, description="Number of documents of the knowledge base.")]
 
 
-class DocumentText(Struct, frozen=True, rename="camel"):
+class DocumentText(KeptText, frozen=True, kw_only=True):
     """The extracted text of a document. The metadata `char_start` and `char_end` of a chunk are indexes of it."""
 
     name: str
-    type: Annotated[str, Meta(description="Media type, as recognised.")]
-    title: Annotated[str, Meta(description="Title, if known.")]
-    text: str
 
 
 def status_of(row: IngestionRow) -> IngestionStatus:

@@ -9,11 +9,17 @@ from msgspec import Meta, Struct
 from ragstore.kit.misfits import described
 
 SOURCE_NAME: Final = described(
-    r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", "Must begin with a letter or a digit, and consist of letters, digits, _, . and -"
+    r"^[A-Za-z0-9][A-Za-z0-9_.-]*$(?!\n)",
+    "Must begin with a letter or a digit, and consist of letters, digits, _, . and -",
 )
 PATH_PREFIX: Final = described(
-    r"^(/[^\s?#\\\x00-\x1f\x7f]*)?$", "Must begin with / and have no query, spaces or control characters"
+    r"^(/[^\s?#\\\x00-\x1f\x7f]*)?$(?!\n)", "Must begin with / and have no query, spaces or control characters"
 )
+GLOB: Final = described(
+    r"^[^\s\[\]{}\\#\x00-\x1f\x7f]+$(?!\n)", "Must be a glob of *, ** and ?, without spaces and without []{}\\#"
+)
+"""Other programs have globs with further wildcards. No path has these characters, except encoded. Python's `$` matches
+before a newline at the end, too; so the pattern excludes that."""
 
 MAX_SOURCES: Final = 50
 MAX_PATTERNS: Final = 100
@@ -52,7 +58,7 @@ class WebSource(_Part, frozen=True, kw_only=True):
     max_depth: Annotated[int, Meta(ge=0, le=20, description="Maximum number of links from the start page.")] = 3
     max_pages: Annotated[int, Meta(ge=1, le=50_000, description="Maximum number of pages of a run.")] = 200
     exclude_patterns: Annotated[
-        list[Annotated[str, Meta(min_length=1, max_length=256)]],
+        list[Annotated[str, Meta(min_length=1, max_length=256, pattern=GLOB)]],
         Meta(
             max_length=MAX_PATTERNS,
             description="Globs of paths that are ignored: `*` matches within a segment, `**` across segments.",

@@ -14,7 +14,6 @@ from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.cron import next_time
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.source import Source, WebSource
-from ragstore_gateway.knowledge.url_patterns import check_pattern
 from ragstore_gateway.secret_references import REFERENCE, SecretReferences
 
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -89,11 +88,6 @@ class KnowledgeBaseValidator:
         yield from _faults(self._url, web.start_url, f"{path}.startUrl")
         for index, url in enumerate(web.sitemaps):
             yield from _faults(self._url, url, f"{path}.sitemaps[{index}]")
-        for index, pattern in enumerate(web.exclude_patterns):
-            try:
-                check_pattern(pattern)
-            except ValueError as error:
-                yield FieldError(f"{path}.excludePatterns[{index}]", str(error))
 
 
 class AssistantValidator:

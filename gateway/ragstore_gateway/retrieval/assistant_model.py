@@ -84,7 +84,7 @@ class AssistantModel:
 
     def without_question(self, messages: Raw | None) -> Augmentation:
         """The messages after the assistant's own system message; see `RagModel`."""
-        system = self._configuration.body.system_message
+        system = self._configuration.body.own_system_message
         return no_question(with_system(messages, system) if system else None)
 
     async def augment(self, conversation: Conversation, caller: Caller) -> Augmentation:
@@ -140,7 +140,7 @@ class AssistantModel:
         failed: bool,
         seconds: float,
     ) -> Augmentation:
-        system = self._configuration.body.system_message + "".join(context.text for context in contexts)
+        system = self._configuration.body.own_system_message + "".join(context.text for context in contexts)
         keep_history = self._services.settings.history == "keep"
         messages = conversation.with_system(system, keep_history=keep_history) if system else None
         passages = _numbered(contexts)

@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 import structlog
 
+from ragstore_gateway.errors import ExtractionTimeout, ExtractionUnavailable
 from ragstore_gateway.knowledge.source import SourceSettings, WebSource
 from ragstore_gateway.sources.frontier import Candidate, Frontier
 from ragstore_gateway.sources.pace import Clock, SystemClock
@@ -27,7 +28,7 @@ from ragstore_gateway.web.fetching.fetcher import Fetcher
 from ragstore_gateway.web.pages import PageReader
 
 PERMANENT: Final = frozenset({301, 308})
-"""Redirects of pages that have moved for good."""
+"""Redirects of pages that have moved permanently."""
 
 RATE_LIMITED: Final = 429
 MAX_RATE_LIMITED: Final = 3
@@ -38,7 +39,7 @@ PAUSE_EVERY: Final = 50
 
 DOCUMENTS: Final = frozenset[Outcome]({"changed", "unchanged"})
 
-_TRANSIENT: Final = frozenset({FetchTimeout.code, Unreachable.code, ResponseInvalid.code})
+_TRANSIENT: Final = frozenset({FetchTimeout.code, Unreachable.code, ResponseInvalid.code, ExtractionUnavailable.code})
 
 _Canonical: TypeAlias = Literal["own", "copy", "later"]
 
@@ -47,7 +48,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Visited:
-    """What a visit has decided.
+    """The decisions of a visit.
 
     Attributes:
         final: the page at the end of all redirects.
@@ -123,7 +124,7 @@ class _Walk:
     """The way of a crawl through a site.
 
     Attributes:
-        incomplete: why it does not cover the whole source, although it went on; empty if it does.
+        incomplete: why it does not cover the whole source, although it continued; empty if it does.
     """
 
     def __init__(
@@ -191,9 +192,11 @@ class _Walk:
                 break
             hops.append(reading.visit)
             target = self._target(reading, hops, is_known=known is not None, is_start=is_start)
-            if isinstance(target, Visit):
-                return self._decided(target, hops[:-1], has_document=target.reason == "redirect")
-            candidate = target
+            if isinstance(target, Candidate):
+                candidate = target
+                continue
+            visit, has_document = target
+            return self._decided(visit, hops[:-1], has_document=has_document)
         visit = reading.visit
         if reading.truncated:
             self._cut("max_links")
@@ -248,22 +251,25 @@ class _Walk:
                 visit = Visit(candidate.url, "failed", "internal_error", candidate.depth, is_new=known is None)
                 return Reading(visit, known.links if known else ())
 
-    def _target(self, reading: Reading, hops: Sequence[Visit], *, is_known: bool, is_start: bool) -> Candidate | Visit:
-        """The page that a redirect leads to, or the decision about the redirect without it."""
+    def _target(
+        self, reading: Reading, hops: Sequence[Visit], *, is_known: bool, is_start: bool
+    ) -> Candidate | tuple[Visit, bool]:
+        """The page that a redirect leads to, or the decision about the redirect, and whether it leads to a document."""
         visit = reading.visit
         target = self._scope.resolve(reading.location, visit.url)
         outside = self._scope.outside(target) if target else "off_site"
         if outside and not (is_start and outside != "off_site"):
             # A known page that leads away for the moment, such as to a page for signing in, has not moved.
             has_moved = not is_known or visit.status in PERMANENT
-            return replace(visit, outcome="skipped" if has_moved else "failed", reason=f"redirect_{outside}")
+            return replace(visit, outcome="skipped" if has_moved else "failed", reason=f"redirect_{outside}"), False
         if len(hops) > self._max_redirects or any(hop.url == target for hop in hops):
-            return replace(visit, outcome="failed", reason=TooManyRedirects.code)
+            return replace(visit, outcome="failed", reason=TooManyRedirects.code), False
         following = self._frontier.take(target, visit.depth)
         if following:
             return following
         outcome = self._outcomes.get(target, "skipped")
-        return replace(visit, outcome=outcome) if outcome in ("failed", "gone") else visit
+        is_lost = outcome in ("failed", "gone")
+        return replace(visit, outcome=outcome) if is_lost else visit, outcome in DOCUMENTS
 
     def _decided(
         self, final: Visit, hops: Sequence[Visit], *, has_document: bool = False, is_later: bool = False
@@ -327,7 +333,8 @@ class _Walk:
 
     def _may_lead_further(self, visit: Visit) -> bool:
         """Whether a page that failed for the moment may be the only way to others."""
-        is_transient = visit.reason in _TRANSIENT or visit.status == RATE_LIMITED or visit.status >= 500
+        is_slow = visit.reason == ExtractionTimeout.code and "html" in visit.media_type
+        is_transient = visit.reason in _TRANSIENT or visit.status == RATE_LIMITED or visit.status >= 500 or is_slow
         is_above = visit.depth < self._web.max_depth
         return visit.outcome == "failed" and is_transient and is_above and self._scope.is_same_site(visit.url)
 

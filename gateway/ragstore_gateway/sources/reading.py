@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from dataclasses import dataclass, replace
@@ -48,7 +49,12 @@ ERROR_TEXT: Final = re.compile(
 )
 """Words of pages that stand for an error although their status is 200."""
 
-_DIGEST_BYTES: Final = 16
+_FORM: Final = 1
+"""Part of the mark of every known page. Another number lets each page be read again."""
+
+_MARK_BYTES: Final = 4
+_BODY_BYTES: Final = 12
+_TEXT_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,9 @@ class PageVisitor:
         self._scope = scope
         self._web = web
         self._settings = settings
+        # A page that was read with other settings is read again, although it has not changed.
+        settings_read = f"{_FORM} {web.respect_robots} {settings.max_content_length}"
+        self._mark = _digest(settings_read.encode(), _MARK_BYTES)
 
     async def visit(self, url: str, depth: int, known: KnownPage | None, former: KnownPage | None) -> Reading:
         """Request a page.
@@ -102,13 +111,14 @@ class PageVisitor:
             former: the page that redirects to it, or else `known`: what it is compared with to recognise errors.
         """
         visit = Visit(url, "failed", depth=depth, is_new=known is None)
+        same = known if known and known.content_hash.startswith(self._mark) else None
         try:
             response = await self._fetcher.fetch(
                 url,
                 timeout_seconds=self._web.timeout_seconds,
                 max_bytes=self._settings.max_bytes_per_page,
-                etag=known.etag if known else "",
-                last_modified=known.last_modified if known else "",
+                etag=same.etag if same else "",
+                last_modified=same.last_modified if same else "",
                 # The crawl has checked it.
                 robots=False,
                 redirects=False,
@@ -120,15 +130,15 @@ class PageVisitor:
             return Reading(replace(visit, outcome="skipped", reason="redirect"), location=response.location)
         if response.status in GONE:
             return Reading(replace(visit, outcome="gone", reason=f"status_{response.status}"))
-        if response.not_modified and known:
-            return self._unchanged(visit, known, response)
+        if response.not_modified and same:
+            return self._unchanged(visit, same, response)
         if response.status not in WITH_DOCUMENT:
             failed = _failed(visit, f"status_{response.status}", known)
             busy = response.status in BUSY
             header = response.headers.get("Retry-After", "")
             return replace(failed, retry_after=retry_after_seconds(header)) if busy else failed
-        if known and known.content_hash[: 2 * _DIGEST_BYTES] == _digest(response.body):
-            return self._unchanged(visit, known, response)
+        if same and same.content_hash.startswith(self._mark + _digest(response.body, _BODY_BYTES)):
+            return self._unchanged(visit, same, response)
         return await self._document(visit, response, known, former or known)
 
     def _unchanged(self, visit: Visit, known: KnownPage, response: Fetched) -> Reading:
@@ -168,20 +178,20 @@ class PageVisitor:
             return _failed(visit, "soft_failure", former)
         robots = self._web.respect_robots
         directives = directives_of(response.headers, found.directives) if robots else frozenset[str]()
-        links = () if "nofollow" in directives else self._links(found, response.url)
+        links = () if "nofollow" in directives else await asyncio.to_thread(self._links, found, response.url)
         reading = Reading(visit, links, found.truncated)
         if "noindex" in directives:
             return replace(reading, visit=replace(visit, outcome="skipped", reason="noindex"))
         if not text.strip():
             return replace(_unusable(visit, NoText.code, known), links=links, truncated=found.truncated)
         is_whole = len(text) == len(extracted.text)
-        content_hash = _digest(response.body) + _digest(text.encode("utf-8", "replace"))
-        is_same = known is not None and known.content_hash[2 * _DIGEST_BYTES :] == content_hash[2 * _DIGEST_BYTES :]
+        text_digest = _digest(text.encode("utf-8", "replace"), _TEXT_BYTES)
+        is_same = known is not None and known.content_hash.endswith(text_digest)
         outcome: Outcome = "unchanged" if is_same else "changed"
         document = replace(
             visit,
             outcome=outcome,
-            content_hash=content_hash,
+            content_hash=self._mark + _digest(response.body, _BODY_BYTES) + text_digest,
             links=links,
             title=extracted.title,
             media_type=visit.media_type if is_whole else "text/plain; charset=utf-8",
@@ -195,8 +205,7 @@ class PageVisitor:
         """The URLs of the links of a page, in normal form."""
         base = (self._scope.resolve(found.base, page) if found.base else "") or page
         ignored = set(found.nofollow) if self._web.respect_robots else set[str]()
-        urls = (self._scope.resolve(link, base) for link in found.links if link not in ignored)
-        return tuple(dict.fromkeys(url for url in urls if url))
+        return self._scope.resolve_all((link for link in found.links if link not in ignored), base)
 
 
 def _failed(visit: Visit, reason: str, known: KnownPage | None) -> Reading:
@@ -236,5 +245,5 @@ def _is_soft_failure(former: KnownPage, text: str, title: str) -> bool:
     return not text.strip() or ERROR_TEXT.search(f"{title}\n{text}") is not None
 
 
-def _digest(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
+def _digest(content: bytes, size: int) -> str:
+    return hashlib.blake2b(content, digest_size=size).hexdigest()

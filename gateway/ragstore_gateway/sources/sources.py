@@ -63,7 +63,7 @@ class Sources:
         self.runs = Runs(database, executor_id(), settings.ingestion_lease_seconds)
         self.documents = SourceDocuments(database, ingestion, self.runs)
         self._bases = bases
-        self._kinds = kinds
+        self._kinds = dict(kinds)
         self._previews = Previews(self.documents)
         self._woken = asyncio.Event()
         self._schedules = Schedules(database, self.runs, self._woken.set)
@@ -82,6 +82,15 @@ class Sources:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(loop, *self._tasks, return_exceptions=True)
+
+    def add_kind(self, type_: SourceType, kind: SourceKind) -> None:
+        """Add a type of sources, before the first run.
+
+        Args:
+            type_: the type, as configurations name it.
+            kind: what runs need to know about it.
+        """
+        self._kinds[type_] = kind
 
     async def run(self, base_id: str, name: str) -> SourceRunRow:
         """Begin a run of a source.
@@ -144,6 +153,20 @@ class Sources:
         except SourceNotFound:
             if not await self.documents.has_any(base_id, name):
                 raise
+
+    async def find(self, base_id: str, name: str) -> Source:
+        """A source of the current version of a knowledge base.
+
+        Args:
+            base_id: the knowledge base.
+            name: name of the source.
+
+        Raises:
+            ConfigurationNotFound: there is no such knowledge base.
+            DatabaseUnavailable: the database cannot be used.
+            SourceNotFound: the base has no such source.
+        """
+        return (await self._find(base_id, name))[1]
 
     async def _find(self, base_id: str, name: str) -> tuple[Configuration[KnowledgeBase], Source]:
         base = await self._bases.read(base_id)

@@ -26,7 +26,7 @@ class KnownPage:
         url: its URL, as in `Visit.url`.
         etag: its `ETag`; may be empty.
         last_modified: its `Last-Modified`; may be empty.
-        content_hash: 64 characters, made by the crawl; they identify its content and its text.
+        content_hash: 64 characters of the crawl: how the page was read, its content, and its text.
         links: the URLs that it links to. A response 304 has no body, and the links are followed nevertheless.
         characters: the length of its text.
         title: its title.

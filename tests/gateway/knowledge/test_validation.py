@@ -7,7 +7,8 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from tests.gateway.knowledge.conftest import Replicas, body_of, create, versioned
+from tests.gateway.conftest import Replicas
+from tests.gateway.knowledge.conftest import body_of, create, versioned
 from tests.support.problems import assert_problem, paths_of
 from tests.support.servers import Served
 
@@ -264,7 +265,9 @@ TEXT = {"Content-Type": "text/plain"}
         ({"workflow": [{"name": "BASE", "vers": 1}]}, ["$.workflow[0].vers"]),
         ({"tasks": []}, ["$.tasks"]),
         ({"tasks": None}, ["$.tasks"]),
-        ({"tasks": [{}]}, ["$.tasks[0].id"]),
+        ({"tasks": [{}]}, ["$.tasks[0]"]),
+        ({"tasks": [{"httpCallRag": "search", "parameters": {"apiKey": "x"}}]}, ["$.tasks[0].parameters.apiKey"]),
+        ({"tasks": [{"id": "task-2", "httpCallRag": "search"}, {"httpCallRag": "search"}]}, ["$.tasks[1].id"]),
         ({"tasks": [{"id": "a"}]}, ["$.tasks[0]"]),
         ({"tasks": [{"id": "a", "enableWorkflowRag": True}]}, ["$.tasks[0].enableWorkflowRag"]),
         ({"tasks": [{"id": "a", "httpCallRag": "no-such-call"}]}, ["$.tasks[0].httpCallRag"]),
@@ -364,6 +367,36 @@ def test_an_assistant_may_use_bases_by_name_and_version_and_httpcalls_together(h
     assert stored["tasks"][0]["maxRagContextChars"] == 20_000
     assert stored["workflow"] == body["workflow"]
     assert stored["httpCalls"]["search-api"]["headers"] == {"Authorization": "Bearer ${env:SEARCH_KEY}"}
+
+
+def test_the_documented_tasks_of_eddi_are_accepted_as_they_stand(plain: httpx.Client, name: str) -> None:
+    for base in ("product-docs", "faq"):
+        # Other tests may have them.
+        assert plain.post("/ragstore/rags", json={"name": base}).status_code in (201, 409)
+    explicit = {
+        "actions": ["*"],
+        "type": "openai",
+        "knowledgeBases": [
+            {"name": "product-docs", "maxResults": 5, "minScore": 0.7},
+            {"name": "faq", "maxResults": 3},
+        ],
+        "parameters": {"systemMessage": "You are a helpful assistant."},
+    }
+    discovered = {"enableWorkflowRag": True, "ragDefaults": {"maxResults": 5, "minScore": 0.7}}
+    called = {"httpCallRag": "search-api"}
+    body = {
+        "name": name,
+        "workflow": ["product-docs", "faq"],
+        "httpCalls": {"search-api": {"url": "https://search.example/"}},
+        "tasks": [explicit, discovered, called],
+    }
+    response = plain.post("/ragstore/assistants", json=body)
+    assert response.status_code == 201, response.text
+    stored = response.json()["tasks"]
+    assert [task["id"] for task in stored] == ["task-1", "task-2", "task-3"]
+    assert {key: stored[0][key] for key in ("actions", "type", "parameters")} == {
+        key: explicit[key] for key in ("actions", "type", "parameters")
+    }
 
 
 def _named(value: Any, name: str) -> Any:

@@ -61,6 +61,19 @@ def test_the_system_message_gains_the_context_and_the_question_is_unchanged(assi
     assert sent["messages"][1:] == [{"role": "user", "content": "kettle warranty"}]
 
 
+def test_the_system_message_of_a_task_of_eddi_is_used(assistant_gateway: Assisted) -> None:
+    task = {
+        "actions": ["*"],
+        "type": "openai",
+        "enableWorkflowRag": True,
+        "parameters": {"systemMessage": "You guide."},
+    }
+    assistant_gateway.assistant("guide", workflow=["faq"], tasks=[task])
+    assistant_gateway.ask("guide", conversation="of-guide")
+    assert assistant_gateway.system.startswith("You guide.\n\n## Relevant Context:")
+    assert "rag:trace:task-1" in assistant_gateway.data("of-guide")
+
+
 def test_earlier_messages_and_the_callers_system_message_follow_ours(assistant_gateway: Assisted) -> None:
     before = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
     messages = [*before, {"role": "user", "content": [{"type": "text", "text": "kettle warranty"}], "name": "ann"}]
