@@ -66,7 +66,6 @@ _DOCUMENT: Final = b'{"documents":[{"text":"","embedding":[1],'
 _MSGPACK_DOCUMENT: Final = b"\x81\xa9documents\x91\x83\xa4text\xa0\xa9embedding\x91\x01\xa1x"
 _LARGE: Final = 64 * MIB
 _MEDIUM: Final = 16 * MIB
-_LEGAL: Final = 8 * MIB
 _BELOW: Final = 1023 * 1024
 """Just below the limit of a body that stores no documents."""
 
@@ -122,32 +121,28 @@ BOMBS: Final = [
 
 
 def whole_numbers(size: int) -> bytes:
-    """Documents whose embeddings are whole numbers of one byte in MessagePack: as float32 they take four times as much."""
+    """Documents whose embeddings are whole numbers of one byte in MessagePack, and of four bytes in memory."""
     embedding = b"\xdd" + struct.pack(">I", 65_536) + b"\x01\x02" * 32_768
     count = size // len(embedding)
     document = b"\x82\xa4text\xa0\xa9embedding" + embedding
     return b"\x81\xa9documents\xdc" + struct.pack(">H", count) + document * count
 
 
-def wide_texts(size: int, *, media_type: str = JSON) -> bytes:
+def wide_texts(size: int, *, json: bool = False) -> bytes:
     """Documents whose texts are ASCII and one emoji: in memory each character takes four bytes."""
     text = "a passage of plain text, " * (MIB // 25) + "\N{SMILING FACE WITH OPEN MOUTH}"
     documents = [{"text": text, "embedding": [1]}] * (size // MIB)
-    encode = msgspec.json.encode if media_type == JSON else msgspec.msgpack.encode
+    encode = msgspec.json.encode if json else msgspec.msgpack.encode
     return encode({"documents": documents})
 
 
-LEGAL: Final = [
-    Bomb("whole numbers of one byte", "PUT", DOCUMENTS, MSGPACK, lambda: whole_numbers(_LEGAL), 200),
-    Bomb("texts with one emoji", "PUT", DOCUMENTS, JSON, lambda: wide_texts(_LEGAL), 200),
-    Bomb(
-        "texts with one emoji in MessagePack",
-        *("PUT", DOCUMENTS, MSGPACK),
-        lambda: wide_texts(_LEGAL, media_type=MSGPACK),
-        200,
-    ),
-]
-"""Bodies that are stored, and take the most memory for their size."""
+def legal(size: int) -> list[Bomb]:
+    """Bodies of a size that are stored, and take the most memory for their size."""
+    return [
+        Bomb("whole numbers of one byte", "PUT", DOCUMENTS, MSGPACK, lambda: whole_numbers(size), 200),
+        Bomb("texts with one emoji", "PUT", DOCUMENTS, JSON, lambda: wide_texts(size, json=True), 200),
+        Bomb("texts with one emoji in MessagePack", "PUT", DOCUMENTS, MSGPACK, lambda: wide_texts(size), 200),
+    ]
 
 
 def random_bomb(seed: int) -> Bomb:

@@ -9,13 +9,14 @@ import argparse
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 
-from tests.hostile.bombs import BOMBS, LEGAL, MIB, Bomb, random_bomb
+from tests.hostile.bombs import BOMBS, MIB, Bomb, legal, random_bomb
 from tests.hostile.watchdog import start_watched, watched
-from tests.support.servers import running
+from tests.support.servers import running, start_chroma
 
 SETTINGS = {
     "RAGSTORE_LOG_LEVEL": "warning",
@@ -51,16 +52,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure the bodies, and print a row for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--random", type=int, default=16, help="number of random bodies")
+    parser.add_argument("--store", choices=["embedded", "remote"], default="embedded")
     parser.add_argument("--only", default="", help="part of the names of the bodies to send")
     options = parser.parse_args(arguments)
-    bombs = [*BOMBS, *LEGAL, *map(random_bomb, range(options.random))]
+    bombs = [*BOMBS, *legal(16 * MIB), *map(random_bomb, range(options.random))]
     print(HEAD)
     print("|" + " --- |" * (HEAD.count("|") - 1))
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        running(start_watched(Path(folder), SETTINGS)) as served,
-        httpx.Client(base_url=served.url, timeout=300) as client,
-    ):
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        settings = dict(SETTINGS)
+        if options.store == "remote":
+            settings["RAGSTORE_CHROMA_URL"] = stack.enter_context(running(start_chroma(folder))).url
+        served = stack.enter_context(running(start_watched(folder, settings)))
+        client = stack.enter_context(httpx.Client(base_url=served.url, timeout=300))
         for bomb in bombs:
             if options.only in bomb.name:
                 print(measure(client, bomb), flush=True)

@@ -213,7 +213,7 @@ def _saturday(site: ChangingSite) -> None:
 
 
 def _sunday(site: ChangingSite) -> None:
-    """The page that went on Saturday is there again, and has moved; the one of Friday is back."""
+    """The pages that were removed or forbidden are there again, and another one has moved."""
     site.robots("User-agent: *\nDisallow: /private/")
     site.article("/tea/oolong", "Oolong Tea", f"This page is about oolong tea. {TEA}")
     site.article("/tea/white", "White Tea", f"This page is about white tea. {TEA}")

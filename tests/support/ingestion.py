@@ -226,6 +226,11 @@ class State:
         with self.engine.connect() as connection:
             return connection.execute(query).all()
 
+    def write(self, statement: str, **values: object) -> None:
+        """Change rows."""
+        with self.engine.begin() as connection:
+            connection.execute(sa.text(statement), values)
+
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()

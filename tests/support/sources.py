@@ -162,3 +162,10 @@ def documents_of(state: State, base_id: str) -> list[Any]:
     """The documents of a base's sources."""
     table = SourceDocumentRow.__table__
     return list(state.rows(sa.select(table).where(table.c.base_id == base_id)))
+
+
+def put_pages(site: ChangingSite, *names: str) -> None:
+    """Serve pages, and a start page with links to them."""
+    for name in names:
+        site.article(f"/{name}", name.title(), f"The page {name} is here. {LONG * 3}")
+    site.article("/", "Start", f"The start page has links. {LONG * 3}", [f"/{name}" for name in names])

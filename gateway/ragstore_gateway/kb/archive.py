@@ -30,7 +30,7 @@ class Header(msgspec.Struct, frozen=True, tag_field="kind", tag="knowledge base"
     format: Literal[1, 2] = 2
 
 
-class Document(KeptText, frozen=True, kw_only=True, tag_field="kind", tag="document"):
+class Document(KeptText, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="document"):
     """A document with its extracted text.
 
     Attributes:

@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 import structlog
 
+from ragstore_gateway.errors import ExtractionTimeout, ExtractionUnavailable
 from ragstore_gateway.knowledge.source import SourceSettings, WebSource
 from ragstore_gateway.sources.frontier import Candidate, Frontier
 from ragstore_gateway.sources.pace import Clock, SystemClock
@@ -27,7 +28,7 @@ from ragstore_gateway.web.fetching.fetcher import Fetcher
 from ragstore_gateway.web.pages import PageReader
 
 PERMANENT: Final = frozenset({301, 308})
-"""Redirects of pages that have moved for good."""
+"""Redirects of pages that have moved permanently."""
 
 RATE_LIMITED: Final = 429
 MAX_RATE_LIMITED: Final = 3
@@ -38,7 +39,7 @@ PAUSE_EVERY: Final = 50
 
 DOCUMENTS: Final = frozenset[Outcome]({"changed", "unchanged"})
 
-_TRANSIENT: Final = frozenset({FetchTimeout.code, Unreachable.code, ResponseInvalid.code})
+_TRANSIENT: Final = frozenset({FetchTimeout.code, Unreachable.code, ResponseInvalid.code, ExtractionUnavailable.code})
 
 _Canonical: TypeAlias = Literal["own", "copy", "later"]
 
@@ -47,7 +48,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Visited:
-    """What a visit has decided.
+    """The decisions of a visit.
 
     Attributes:
         final: the page at the end of all redirects.
@@ -123,7 +124,7 @@ class _Walk:
     """The way of a crawl through a site.
 
     Attributes:
-        incomplete: why it does not cover the whole source, although it went on; empty if it does.
+        incomplete: why it does not cover the whole source, although it continued; empty if it does.
     """
 
     def __init__(
@@ -332,7 +333,8 @@ class _Walk:
 
     def _may_lead_further(self, visit: Visit) -> bool:
         """Whether a page that failed for the moment may be the only way to others."""
-        is_transient = visit.reason in _TRANSIENT or visit.status == RATE_LIMITED or visit.status >= 500
+        is_slow = visit.reason == ExtractionTimeout.code and "html" in visit.media_type
+        is_transient = visit.reason in _TRANSIENT or visit.status == RATE_LIMITED or visit.status >= 500 or is_slow
         is_above = visit.depth < self._web.max_depth
         return visit.outcome == "failed" and is_transient and is_above and self._scope.is_same_site(visit.url)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from dataclasses import dataclass, replace
@@ -177,7 +178,7 @@ class PageVisitor:
             return _failed(visit, "soft_failure", former)
         robots = self._web.respect_robots
         directives = directives_of(response.headers, found.directives) if robots else frozenset[str]()
-        links = () if "nofollow" in directives else self._links(found, response.url)
+        links = () if "nofollow" in directives else await asyncio.to_thread(self._links, found, response.url)
         reading = Reading(visit, links, found.truncated)
         if "noindex" in directives:
             return replace(reading, visit=replace(visit, outcome="skipped", reason="noindex"))
@@ -204,8 +205,7 @@ class PageVisitor:
         """The URLs of the links of a page, in normal form."""
         base = (self._scope.resolve(found.base, page) if found.base else "") or page
         ignored = set(found.nofollow) if self._web.respect_robots else set[str]()
-        urls = (self._scope.resolve(link, base) for link in found.links if link not in ignored)
-        return tuple(dict.fromkeys(url for url in urls if url))
+        return self._scope.resolve_all((link for link in found.links if link not in ignored), base)
 
 
 def _failed(visit: Visit, reason: str, known: KnownPage | None) -> Reading:

@@ -71,10 +71,14 @@ class Runs:
         database: the database.
         owner: the id of this process.
         lease_seconds: how long a lease lasts after it was renewed.
+
+    Attributes:
+        executed: the runs that this process executes. It does not end them itself when it is late.
     """
 
     def __init__(self, database: Database, owner: str, lease_seconds: float) -> None:
         self.lease_seconds = lease_seconds
+        self.executed: set[str] = set()
         self._database = database
         self._owner = owner
 
@@ -139,7 +143,7 @@ class Runs:
         running = await session.scalar(_running(base_id, source).with_for_update())
         if running is None:
             return
-        if running.lease_until >= await database_now(session):
+        if running.id in self.executed or running.lease_until >= await database_now(session):
             raise _conflict(base_id, source, running.id)
         await end_run(session, running, INTERRUPTED, LEASE_EXPIRED)
         await session.flush()
@@ -221,7 +225,7 @@ class Runs:
         async with self._database.reading() as session:
             expired = SourceRunRow.lease_until < await database_now(session)
             ids = list(await session.scalars(sa.select(SourceRunRow.id).where(SourceRunRow.state == RUNNING, expired)))
-        for run_id in ids:
+        for run_id in set(ids) - self.executed:
             async with self._database.session() as session:
                 row = await session.scalar(_by_id(run_id).with_for_update())
                 if row is not None and row.state == RUNNING and row.lease_until < await database_now(session):

@@ -28,7 +28,7 @@ NO_SITEMAP: Final = frozenset({404, 410})
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What a sitemap lists.
+    """The pages of a sitemap.
 
     Attributes:
         pages: the URLs of its pages in normal form.
@@ -62,7 +62,7 @@ class SitemapReader:
             page: a page of the site.
 
         Yields:
-            What each of them lists.
+            The pages of each of them.
 
         Raises:
             Stopped: the time or the number of requests is used up.
@@ -78,12 +78,8 @@ class SitemapReader:
             sitemap, problem = await self._sitemap(waiting.popleft(), is_named=is_named)
             # A sitemap of an index is named by it.
             is_named = True
-            pages = []
-            for number, url in enumerate(sitemap.pages):
-                pages.append(self._scope.resolve(url, page))
-                if number % 500 == 0:
-                    await asyncio.sleep(0)
-            yield Listed(tuple(filter(None, pages)), problem or ("max_links" if sitemap.truncated else ""))
+            pages = await asyncio.to_thread(self._scope.resolve_all, sitemap.pages, page)
+            yield Listed(pages, problem or ("max_links" if sitemap.truncated else ""))
             for url in sitemap.sitemaps:
                 child = self._scope.resolve(url, page)
                 if child and child not in seen and len(seen) <= MAX_SITEMAPS:

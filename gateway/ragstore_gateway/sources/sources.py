@@ -178,12 +178,14 @@ class Sources:
     def _start(self, run: SourceRunRow, base: KnowledgeBase, source: Source, kind: SourceKind) -> None:
         execution = Execution(run, base, source, kind, self.runs, self.documents)
         self._executions[run.id] = execution
+        self.runs.executed.add(run.id)
         task = asyncio.create_task(execution.execute())
         self._tasks.add(task)
 
         def ended(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
             del self._executions[run.id]
+            self.runs.executed.discard(run.id)
 
         task.add_done_callback(ended)
         _log.info("source run begins", run=run.id, base=run.base_id, source=run.source, trigger=run.trigger)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -57,7 +58,7 @@ async def test_a_page_whose_text_is_the_same_is_unchanged(crawler: Crawler) -> N
     crawler.site.article("/a", "A", "Text a")
     again = await crawler.crawl()
     assert again.outcomes == {"/": "unchanged", "/a": "changed"}
-    # What it costs is not paid again: the validators and links are those of the new response.
+    # The kept validators and links are those of the new response.
     assert again.visit("/").etag == crawler.site.pages["/"].tag
     assert again.visit("/").links == (f"{crawler.site.origin}/a",)
 
@@ -79,6 +80,16 @@ async def test_a_page_that_is_not_new_and_not_known_to_have_validators_is_sent_a
     again = await crawler.crawl()
     assert [visit.status for visit in again.visits] == [200] * 3
     assert not any(request.header("if-none-match") for request in crawler.site.requests)
+
+
+async def test_kept_links_that_may_not_be_fetched_any_more_are_ignored(crawler: Crawler) -> None:
+    chain(crawler.site)
+    await crawler.crawl()
+    start = crawler.known[f"{crawler.site.origin}/"]
+    crawler.known[start.url] = replace(start, links=("http://10.0.0.1/", "http://tea.test:22/", *start.links))
+    again = await crawler.crawl(same_site_only=False)
+    assert again.outcomes == dict.fromkeys(("/", "/a", "/b"), "unchanged")
+    assert again.end.complete
 
 
 async def test_a_304_without_a_condition_is_a_failure(crawler: Crawler) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 import structlog
 
+from ragstore_gateway.errors import ExtractionUnavailable
+from ragstore_gateway.extraction.extracted import Extracted, PageLinks
 from ragstore_gateway.sources.pace import DEFAULT_RETRY_SECONDS, retry_after_seconds
+from ragstore_gateway.web.fetching.fetched import Fetched
 from ragstore_gateway.web.pages import PageReader
 from tests.gateway.crawl.conftest import Crawler
 from tests.support.changing_site import TEA, ChangingSite
-from tests.support.fake_upstream import Exchange
+from tests.support.fake_upstream import Behaviour, Exchange
 
 
 def three_pages(site: ChangingSite) -> None:
@@ -60,10 +63,10 @@ async def _break_off(exchange: Exchange) -> None:
 @pytest.mark.parametrize(
     ("behaviour", "reason"), [(_drop, "response_invalid"), (_hang, "fetch_timeout"), (_break_off, "response_invalid")]
 )
-async def test_a_page_whose_connection_fails_is_not_gone(crawler: Crawler, behaviour: object, reason: str) -> None:
+async def test_a_page_whose_connection_fails_is_not_gone(crawler: Crawler, behaviour: Behaviour, reason: str) -> None:
     three_pages(crawler.site)
     await crawler.crawl()
-    crawler.site.behave("a", behaviour)  # type: ignore[arg-type]  # one of the functions above
+    crawler.site.behave("a", behaviour)
     crawler.rules = {"timeout_seconds": 0.3}
     crawled = await crawler.crawl()
     assert crawled.outcomes["/a"] == f"failed {reason}"
@@ -83,6 +86,27 @@ async def test_an_unknown_page_that_fails_may_be_the_only_way_to_others(
     assert (crawled.end.complete, crawled.end.reason) == (complete, "" if complete else "pages_failed")
     # Without links that would be followed, nothing can be missed.
     assert (await crawler.crawl(max_depth=1)).end.complete
+
+
+@pytest.mark.parametrize(("known", "complete"), [(False, False), (True, True)])
+async def test_a_page_whose_text_cannot_be_extracted_at_present_is_not_gone(
+    crawler: Crawler, monkeypatch: pytest.MonkeyPatch, known: bool, complete: bool
+) -> None:
+    three_pages(crawler.site)
+    if known:
+        await crawler.crawl()
+    document = PageReader.document
+
+    async def unavailable(self: PageReader, response: Fetched) -> tuple[Extracted, PageLinks]:
+        if response.url.endswith("/a"):
+            raise ExtractionUnavailable("The gateway is shutting down")
+        return await document(self, response)
+
+    monkeypatch.setattr(PageReader, "document", unavailable)
+    crawler.site.article("/a", "A", f"Another text a {TEA * 2}", ["/b"])
+    crawled = await crawler.crawl()
+    assert crawled.outcomes["/a"] == "failed extraction_unavailable"
+    assert ("/b" in crawled.outcomes, crawled.end.complete) == (known, complete)
 
 
 @pytest.mark.parametrize(
@@ -231,10 +255,10 @@ async def test_an_unforeseen_error_of_one_page_does_not_end_the_crawl(
     three_pages(crawler.site)
     document = PageReader.document
 
-    async def broken(self: PageReader, response: object) -> object:
-        if response.url.endswith("/a"):  # type: ignore[attr-defined]  # a response
+    async def broken(self: PageReader, response: Fetched) -> tuple[Extracted, PageLinks]:
+        if response.url.endswith("/a"):
             raise ValueError("canary")
-        return await document(self, response)  # type: ignore[arg-type]  # a response
+        return await document(self, response)
 
     monkeypatch.setattr(PageReader, "document", broken)
     with structlog.testing.capture_logs() as logs:

@@ -36,6 +36,14 @@ async def test_robots_are_ignored_if_the_source_does_not_respect_them(crawler: C
     assert crawler.clock.waits == []
 
 
+async def test_robots_are_ignored_if_the_rules_of_fetching_say_so(crawler: Crawler) -> None:
+    three_pages(crawler.site)
+    crawler.site.robots("User-agent: *\nDisallow: /")
+    crawler.rules = {"robots": False}
+    assert set((await crawler.crawl()).outcomes.values()) == {"changed"}
+    assert "/robots.txt" not in crawler.site.paths()
+
+
 async def test_robots_are_read_again_by_each_crawl(crawler: Crawler) -> None:
     three_pages(crawler.site)
     for text, outcome in (("", "changed"), ("User-agent: *\nDisallow: /private/", "skipped robots_disallowed")):

@@ -57,10 +57,13 @@ async def test_an_index_leads_to_sitemaps_also_compressed(crawler: Crawler, nest
     pages(site)
     site.sitemap("/plain.xml", [f"{site.origin}/b"])
     site.put("/inner.xml.gz", gzip.compress(site.pages["/plain.xml"].body), "application/gzip")
-    index = "<sitemapindex><sitemap><loc>{0}/inner.xml.gz</loc></sitemap><sitemap><loc>{0}{1}</loc></sitemap></sitemapindex>"
-    site.put("/sitemap.xml", index.format(site.origin, "/index.xml" if nested else "/sitemap.xml"), XML)
     # An index may list itself.
-    site.put("/index.xml", index.format(site.origin, "/sitemap.xml"), XML)
+    index = "".join(
+        f"<sitemap><loc>{site.origin}{path}</loc></sitemap>" for path in ("/inner.xml.gz", "/sitemap.xml", "/index.xml")
+    )
+    site.put("/index.xml", f"<sitemapindex>{index}</sitemapindex>", XML)
+    nested_index = f"<sitemapindex><sitemap><loc>{site.origin}/index.xml</loc></sitemap></sitemapindex>"
+    site.put("/sitemap.xml", nested_index if nested else site.pages["/index.xml"].body, XML)
     crawled = await crawler.crawl()
     assert crawled.outcomes == {"/": "changed", "/b": "changed"}
     assert crawled.end.complete
@@ -130,7 +133,8 @@ async def test_the_number_of_sitemaps_is_bounded(crawler: Crawler) -> None:
         ('\ufeff<?xml version="1.0"?><urlset><url><loc> https://a.test/?a&amp;b </loc></url></urlset>', ("https://a.test/?a&b",)),
         ("<s:urlset xmlns:s='x'><s:url><s:loc><![CDATA[https://a.test/]]></s:loc></s:url></s:urlset>", ("https://a.test/",)),
         ("<urlset><!-- <url><loc>https://a.test/</loc></url> --></urlset>", ()),
-        ("<urlset><url><loc>https://a.test/1</loc></url><url><loc>https://a.test/?a&b</url><url><loc>x</loc>", ("https://a.test/1", "x")),
+        ("<urlset><url><loc>https://a.test/1</loc></url><url><loc>https://a.test/?a&b</url><url><loc>x</loc>",
+         ("https://a.test/1", "x")),
         ("<urlset><url><loc>a</loc><image:image><image:loc>b</image:loc></image:image></url></urlset>", ("a",)),
     ],
 )  # fmt: skip

@@ -15,21 +15,20 @@ async def test_a_week_of_a_site(crawler: Crawler) -> None:
             {path.removeprefix("/tea/"): outcome for path, outcome in crawled.outcomes.items()},
             crawled.end.reason,
         )
-    same = {name: "unchanged" for name in PAGES}
+    same = dict.fromkeys(PAGES, "unchanged")
     start = {"/": "changed"}
+    forbidden = {"rooibos": "skipped robots_disallowed"}
     assert days == {
-        "Monday": (start | {name: "changed" for name in PAGES}, ""),
+        "Monday": (start | dict.fromkeys(PAGES, "changed"), ""),
         "Tuesday": (start | same | {"green": "changed", "mate": "changed"}, ""),
         "Wednesday": ({"/": "failed robots_unavailable"}, "robots_unavailable"),
         "Thursday": ({"/": "failed robots_unavailable"}, "robots_unavailable"),
         "Friday": (
-            start | {name: "unchanged" for name in ("green", "black", "oolong", "mate")}
-            | {"rooibos": "skipped robots_disallowed"},
-            "",
+            start | dict.fromkeys(("green", "black", "oolong", "mate"), "unchanged")
+            | forbidden, "",
         ),
         "Saturday": (
-            start | {name: "unchanged" for name in ("green", "black", "mate")} | {"rooibos": "skipped robots_disallowed"},
-            "",
+            start | dict.fromkeys(("green", "black", "mate"), "unchanged") | forbidden, "",
         ),
         "Sunday": (start | same | {"mate": "skipped redirect", "yerba-mate": "changed"}, ""),
     }  # fmt: skip

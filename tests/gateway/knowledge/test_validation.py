@@ -7,7 +7,8 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from tests.gateway.knowledge.conftest import Replicas, body_of, create, versioned
+from tests.gateway.conftest import Replicas
+from tests.gateway.knowledge.conftest import body_of, create, versioned
 from tests.support.problems import assert_problem, paths_of
 from tests.support.servers import Served
 

@@ -12,10 +12,12 @@ from ragstore_gateway.extraction.charset import decode
 from ragstore_gateway.extraction.extracted import PageLinks
 from ragstore_gateway.extraction.text_builder import clean
 
-MAX_LINKS: Final = 2000
+MAX_LINKS: Final = 10_000
 """Maximum number of links of a page that are read."""
 
 MAX_LINK_CHARACTERS: Final = 4096
+MAX_CHARACTERS: Final = 2_000_000
+"""Maximum number of characters of all links of a page that are read."""
 
 ROBOTS: Final = ("robots", "ragstore-gateway")
 """The names of `meta` elements whose directives apply."""
@@ -43,12 +45,15 @@ def page_links(content: bytes, media_type: str) -> PageLinks:
     tree = html.document_fromstring(source.encode("utf-8", "replace"), parser=parser)
     found: dict[str, bool] = {}
     truncated = False
+    characters = 0
     for target, follow in _targets(tree):
         link = _link(target)
         if not link:
             continue
-        if link not in found and len(found) == MAX_LINKS:
-            truncated = True
+        if link not in found:
+            characters += len(link)
+            truncated = len(found) == MAX_LINKS or characters > MAX_CHARACTERS
+        if truncated:
             break
         found[link] = found.get(link, False) or follow
     return PageLinks(
