@@ -389,6 +389,8 @@ export interface components {
              * @enum {unknown}
              */
             distance: "cosine" | "ip" | "l2";
+            /** @description Parameters of Chroma's index; absent if all have Chroma's default. */
+            hnsw?: components["schemas"]["HnswParameters"];
         };
         /**
          * CollectionCreated

@@ -124,7 +124,12 @@ class RankingOptions(Struct, frozen=True):
 class VectorStoreSearch(Struct, frozen=True):
     """A search."""
 
-    query: Query | Annotated[list[Query], Meta(min_length=1, max_length=16)]
+    # No pattern on the string: msgspec 0.22.0 frees the pattern of a string beside a list as if it were a type, which
+    # crashes the process at its exit. `StoreSearch` checks the string.
+    query: (
+        Annotated[str, Meta(min_length=1, extra_json_schema={"pattern": NOT_BLANK})]
+        | Annotated[list[Query], Meta(min_length=1, max_length=16)]
+    )
     filters: (
         Annotated[dict[str, Any], Meta(description="A comparison or a combination, as in OpenAI's API.")] | None
     ) = None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import sqlalchemy as sa
 
+from ragstore.kit.errors import InvalidRequest
 from ragstore_client import Where
 from ragstore_gateway.database.database import Database
+from ragstore_gateway.embeddings.schemas import NOT_BLANK
 from ragstore_gateway.errors import RetrievalFailed
 from ragstore_gateway.ingestion.tables import DocumentRow
 from ragstore_gateway.knowledge.configurations import Configurations
@@ -29,6 +32,8 @@ from ragstore_gateway.vector_stores_api.tables import VectorStoreFileRow
 DEFAULT_RESULTS: Final = 10
 MAX_IDS: Final = 2000
 """Maximum number of documents in the filter of one search. More are searched with several."""
+
+_not_blank: Final = re.compile(NOT_BLANK).search
 
 
 class StoreSearch:
@@ -62,11 +67,11 @@ class StoreSearch:
 
         Raises:
             ConfigurationNotFound: there is no such vector store.
-            InvalidRequest: the filter is not valid.
+            InvalidRequest: the query is blank, or the filter is not valid.
             RetrievalFailed: the search did not complete in time.
             ServiceError: the store or the provider of embeddings failed.
         """
-        questions = [body.query] if isinstance(body.query, str) else list(body.query)
+        questions = _questions(body.query)
         filter_ = parse_filter(body.filters) if body.filters else None
         base = await self._bases.read(base_id)
         limit = body.max_num_results or DEFAULT_RESULTS
@@ -129,3 +134,16 @@ class StoreSearch:
                 )
             )
         return results
+
+
+def _questions(query: str | Sequence[str]) -> list[str]:
+    """The queries of a search.
+
+    Raises:
+        InvalidRequest: the query is blank.
+    """
+    if not isinstance(query, str):
+        return list(query)
+    if not _not_blank(query):
+        raise InvalidRequest.at("$.query", "Must not be blank")
+    return [query]

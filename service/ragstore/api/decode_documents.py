@@ -17,6 +17,7 @@ from ragstore.api.split_documents import MAX_DOCUMENT_BYTES, missing_documents, 
 from ragstore.errors import BatchTooLarge, InvalidDocuments, InvalidMetadata
 from ragstore.kit.decoding import JSON, Decoder, decoded, decoders
 from ragstore.kit.errors import InvalidRequest
+from ragstore.kit.releasable_bytes import ReleasableBytes
 from ragstore.kit.time_slices import TimeSlices, run_whole
 from ragstore.kit.value_count import MAX_VALUES, has_too_many_values
 from ragstore.model.metadata import MAX_REQUEST_VALUES, count_values, validate_document_metadata
@@ -50,16 +51,21 @@ _DOCUMENT: Final = decoders(NewDocument)
 _EMBEDDING_ONLY: Final = decoders(_EmbeddingOnly)
 
 
-class DocumentsBody(msgspec.Struct, frozen=True):
+class DocumentsBody(msgspec.Struct):
     """A body of documents that is not decoded yet.
 
     Attributes:
-        content: its bytes.
+        content: its bytes; none after they were taken.
         format_: `JSON` or `MSGPACK`.
     """
 
     content: bytes
     format_: str
+
+    def take(self) -> bytes:
+        """Get the bytes, and keep no reference to them."""
+        content, self.content = self.content, b""
+        return content
 
 
 class DocumentsDecoder:
@@ -81,16 +87,20 @@ class DocumentsDecoder:
             InvalidDocuments: there are none.
             InvalidRequest: the body is no object with documents.
         """
-        content, format_ = body.content, body.format_
-        if len(content) <= SMALL_BYTES:
+        content, format_ = body.take(), body.format_
+        size = len(content)
+        if size <= SMALL_BYTES:
             documents: Sequence[RawDocument] = _small_envelope(content, format_)
             if len(documents) > self._max_documents:
                 raise BatchTooLarge(self._max_documents, len(documents))
-        else:
-            documents = await self._slices.run(split_documents(content, format_, self._max_documents))
-        steps = decode_documents(documents, len(content), format_)
-        is_short = len(content) <= SMALL_BYTES and len(documents) <= FEW_DOCUMENTS
-        return run_whole(steps) if is_short else await self._slices.run(steps)
+            steps = decode_documents(documents, size, format_)
+            return run_whole(steps) if len(documents) <= FEW_DOCUMENTS else await self._slices.run(steps)
+        held = ReleasableBytes(size)
+        copying = held.fill(content)
+        del content
+        await self._slices.run(copying)
+        views = await self._slices.run(split_documents(held.view, format_, self._max_documents))
+        return await self._slices.run(_release_while(decode_documents(views, size, format_), held, views))
 
     async def decode_lines(self, lines: Sequence[bytes], generate_id: Callable[[int], str]) -> ReceivedDocuments:
         """Decode the lines of a stream's batch, good and bad.
@@ -146,6 +156,21 @@ def decode_documents(
             raise BatchTooLarge.by_values(MAX_REQUEST_VALUES)
         yield
     return received
+
+
+def _release_while(
+    steps: Generator[None, None, ReceivedDocuments], held: ReleasableBytes, documents: Sequence[memoryview]
+) -> Generator[None, None, ReceivedDocuments]:
+    """Decode the documents of a large body, and release its memory up to the last one decoded.
+
+    So embeddings and texts that take four times their bytes are never in memory beside the whole body.
+    """
+    decoded_bytes = 0
+    for document in documents:
+        yield next(steps)
+        decoded_bytes += len(document)
+        held.release(decoded_bytes)
+    return run_whole(steps)
 
 
 def _small_envelope(content: bytes, format_: str) -> list[msgspec.Raw]:
