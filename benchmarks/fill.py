@@ -13,7 +13,10 @@ BATCH = 1000
 WRITES = 4
 """Number of collections for the rows that write."""
 
-_PATH = "/api/v2/tenants/default_tenant/databases/default_database/collections"
+LONE_WRITES = 2
+"""Number of collections for lone writes."""
+
+CHROMA_COLLECTIONS = "/api/v2/tenants/default_tenant/databases/default_database/collections"
 
 
 def slices(corpus: Corpus) -> Iterator[tuple[str, range]]:
@@ -24,6 +27,8 @@ def slices(corpus: Corpus) -> Iterator[tuple[str, range]]:
         yield f"part-{number}", range(number * count // COLLECTIONS, (number + 1) * count // COLLECTIONS)
     for number in range(WRITES):
         yield f"writes-{number}", range(0)
+    for number in range(LONE_WRITES):
+        yield f"lone-{number}", range(0)
 
 
 def load_chroma(url: str, corpus: Corpus) -> dict[str, str]:
@@ -40,9 +45,9 @@ def load_chroma(url: str, corpus: Corpus) -> dict[str, str]:
     with httpx.Client(base_url=url, timeout=120) as client:
         for name, records in slices(corpus):
             created = client.post(
-                _PATH, json={"name": f"direct-{name}", "configuration": {"hnsw": {"space": "cosine"}}}
+                CHROMA_COLLECTIONS, json={"name": f"direct-{name}", "configuration": {"hnsw": {"space": "cosine"}}}
             )
-            path = f"{_PATH}/{created.raise_for_status().json()['id']}"
+            path = f"{CHROMA_COLLECTIONS}/{created.raise_for_status().json()['id']}"
             for batch in _batches(records):
                 body = {
                     "ids": [f"record-{index}" for index in batch],

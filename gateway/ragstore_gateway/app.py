@@ -15,6 +15,7 @@ from ragstore.kit.auth.keys import KeyRing
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
+from ragstore.kit.query_parameters import QueryGuard
 from ragstore.kit.service import Service
 from ragstore.kit.settings import SettingsError
 from ragstore_gateway import __version__, openapi
@@ -164,6 +165,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
             **{name: provided(value) for name, value in dependencies.items()},
         },
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
+        guards=[QueryGuard(openapi.OPENAI_PATHS, "/health", "/metrics")],
         plugins=[openapi.RecordedStructs()],
         openapi_config=openapi.config(),
     )

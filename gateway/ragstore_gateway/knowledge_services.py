@@ -24,10 +24,17 @@ from ragstore_gateway.knowledge.validate import AssistantValidator, KnowledgeBas
 from ragstore_gateway.retrieval.routes import query_knowledge_base
 from ragstore_gateway.retrieval.services import RetrievalServices
 from ragstore_gateway.settings import Settings
+from ragstore_gateway.sources import file_routes as source_file_routes
+from ragstore_gateway.sources import routes as source_routes
+from ragstore_gateway.sources.fetching import SourceFetching
+from ragstore_gateway.sources.files import SourceFiles
+from ragstore_gateway.sources.sources import Sources
+from ragstore_gateway.sources.uploads import upload_kind
 from ragstore_gateway.store import Store
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
 from ragstore_gateway.vector_stores_api import file_routes, store_routes
 from ragstore_gateway.vector_stores_api.services import VectorStoresApi
+from ragstore_gateway.web.web import fetch_rules, url_check
 
 
 class KnowledgeServices:
@@ -45,6 +52,8 @@ class KnowledgeServices:
         assistants: the assistants.
         vector_stores: opens collections of vector stores.
         ingestion: ingests documents.
+        sources: keeps knowledge bases in step with websites and uploaded files.
+        source_files: the uploaded files.
         conversations: what was retrieved for which conversation.
         retrieval: searches of knowledge bases, and assistants as models.
         vector_stores_api: OpenAI's Vector Stores and Files API.
@@ -58,6 +67,12 @@ class KnowledgeServices:
         self.ingestion = Ingestion(
             settings, self.database, self.knowledge_bases, embeddings, self.vector_stores, extractor
         )
+        self._fetching = SourceFetching(settings, extractor)
+        self.sources = Sources(
+            settings, self.database, self.knowledge_bases, self.ingestion, {"web": self._fetching.kind}
+        )
+        self.source_files = SourceFiles(self.database, self.ingestion, self.sources.runs, settings.max_document_bytes)
+        self.sources.add_kind("upload", upload_kind(self.source_files, extractor))
         self.conversations = Conversations(self.database, settings)
         self.retrieval = RetrievalServices(
             settings,
@@ -68,7 +83,7 @@ class KnowledgeServices:
             self.assistants,
             self.conversations.record,
         )
-        validator = KnowledgeBaseValidator(embeddings.validate, self.vector_stores.validate)
+        validator = KnowledgeBaseValidator(embeddings.check, self.vector_stores.check, url_check(fetch_rules(settings)))
         self.vector_stores_api = VectorStoresApi(
             settings, self.database, self.knowledge_bases, validator, self.ingestion, self.retrieval.retriever
         )
@@ -89,6 +104,8 @@ class KnowledgeServices:
             *self._base_routes.handlers(),
             *self._assistant_routes.handlers(),
             *ingestion_routes.ROUTES,
+            *source_routes.ROUTES,
+            *source_file_routes.ROUTES,
             *store_routes.ROUTES,
             *file_routes.ROUTES,
             query_knowledge_base,
@@ -105,6 +122,8 @@ class KnowledgeServices:
             "knowledge_bases": self.knowledge_bases,
             "assistants": self.assistants,
             "ingestion": self.ingestion,
+            "sources": self.sources,
+            "source_files": self.source_files,
             "conversations": self.conversations,
             "vector_stores_api": self.vector_stores_api,
             "retriever": self.retrieval.retriever,
@@ -121,6 +140,8 @@ class KnowledgeServices:
             self.database.running(),
             self.vector_stores.running(),
             self.ingestion.running(),
+            self._fetching.running(),
+            self.sources.running(),
             self.conversations.running(),
             self.retrieval.running(),
         ):

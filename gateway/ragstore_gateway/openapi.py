@@ -117,6 +117,17 @@ def config() -> OpenAPIConfig:
     return openapi_config("ragstore-gateway", __version__, DESCRIPTION, TAGS)
 
 
+def body_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The option of a route whose body is read by hand.
+
+    Args:
+        kind: the struct of the body.
+    """
+    _, components = msgspec.json.schema_components([kind])
+    schema = without_marks(_inlined(components[kind.__name__], components))
+    return {OPERATION: {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}}
+
+
 @get("/openapi.json", opt=PUBLIC, include_in_schema=False, media_type="application/json", sync_to_thread=False)
 def openapi_document(request: Request[Any, Any, Any]) -> bytes:
     """The OpenAPI document."""
@@ -210,3 +221,14 @@ def _written(route: HTTPRouteHandler) -> JsonSchema:
     """The hand-written parts of a route's operation."""
     written: JsonSchema = route.opt.get(OPERATION, {})
     return written
+
+
+def _inlined(schema: Any, components: dict[str, Any]) -> Any:
+    """A schema whose references are replaced by the schemas that they refer to."""
+    if isinstance(schema, list):
+        return [_inlined(each, components) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inlined(components[schema["$ref"].rpartition("/")[2]], components)
+    return {name: _inlined(value, components) for name, value in schema.items() if name != "discriminator"}

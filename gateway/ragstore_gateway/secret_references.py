@@ -12,10 +12,10 @@ import re
 import stat
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
-from ragstore.kit.errors import InvalidRequest
+from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore_gateway.errors import SecretUnavailable
 
 REFERENCE: Final = re.compile(r"\$\{([a-z]+):([^{}]{1,512})\}")
@@ -60,6 +60,16 @@ class SecretSource(Protocol):
             SecretUnavailable: there is none, or it cannot be read.
         """
 
+    def never_readable(self, name: str) -> str:
+        """Why no later change can make a secret readable by this process.
+
+        Args:
+            name: what follows the colon of a reference.
+
+        Returns:
+            One sentence; empty if the secret may be readable, now or later.
+        """
+
 
 class EnvironmentSource:
     """Secrets in the environment of the process.
@@ -75,12 +85,16 @@ class EnvironmentSource:
 
     async def read(self, name: str) -> str:
         """Read a variable; see `SecretSource`."""
+        if reason := self.never_readable(name):
+            raise SecretUnavailable(reason)
+        return self._environ[name]
+
+    def never_readable(self, name: str) -> str:
+        """Whether the variable is not allowed, or not set; see `SecretSource`."""
         permitted = not name.startswith(OWN_VARIABLES) and any(fnmatchcase(name, each) for each in self._allowed)
-        value = self._environ.get(name, "") if permitted else ""
-        if not value:
-            reason = "is not set" if permitted else "may not be used"
-            raise SecretUnavailable(f"The variable of ${{env:{name}}} {reason}")
-        return value
+        if permitted and self._environ.get(name):
+            return ""
+        return f"The variable of ${{env:{name}}} {'is not set' if permitted else 'may not be used'}"
 
 
 class FileSource:
@@ -96,6 +110,11 @@ class FileSource:
     async def read(self, name: str) -> str:
         """Read a file; see `SecretSource`."""
         return await asyncio.to_thread(self._read, name)
+
+    def never_readable(self, name: str) -> str:
+        """Whether the path leads out of the folder; see `SecretSource`. The file may be mounted later."""
+        path = PurePosixPath(name)
+        return f"The file of ${{file:{name}}} is not in the folder of secrets" if _leads_out(path) else ""
 
     def _read(self, name: str) -> str:
         error = SecretUnavailable(f"The file of ${{file:{name}}} cannot be read, or is not in the folder of secrets")
@@ -118,6 +137,10 @@ class FileSource:
         return text
 
 
+def _leads_out(path: PurePosixPath) -> bool:
+    return path.is_absolute() or ".." in path.parts or "\0" in str(path)
+
+
 class SecretReferences:
     """Checks and resolves references.
 
@@ -131,7 +154,7 @@ class SecretReferences:
         self._allow_literals = allow_literals
 
     def check(self, text: str, path: str) -> None:
-        """Check a secret of a configuration. Whether it exists is not checked: it may be set later.
+        """Check a secret of a configuration. Whether it exists is not checked; see `check_readable`.
 
         Args:
             text: a reference.
@@ -159,6 +182,28 @@ class SecretReferences:
         """
         for found in REFERENCE.finditer(text):
             self._check_scheme(found[1], path)
+
+    def check_readable(self, texts: Mapping[str, object], path: str) -> None:
+        """Check the references within texts of a configuration that is written.
+
+        A secret that may exist later is accepted. A variable that is not set stays so until this process ends.
+
+        Args:
+            texts: the texts by field, and other values.
+            path: path of the object that has the fields, for errors.
+
+        Raises:
+            InvalidRequest: this process can never read a secret; the error names each path.
+        """
+        errors = [
+            FieldError(f"{path}.{name}", reason)
+            for name, text in texts.items()
+            if isinstance(text, str)
+            for scheme, secret in REFERENCE.findall(text)
+            if scheme in self._sources and (reason := self._sources[scheme].never_readable(secret))
+        ]
+        if errors:
+            raise InvalidRequest("; ".join(f"{each.message}: {each.path}" for each in errors), errors)
 
     async def resolve(self, text: str) -> Secret:
         """Replace the references in a text by their secrets.

@@ -61,16 +61,21 @@ class VaultSource:
         kept = self._cached.get(name)
         if kept is not None and kept[0] > time.monotonic():
             return kept[1]
-        path, hash_, field = name.partition("#")
-        if not hash_:
-            path, _, field = name.rpartition("/")
-        if not _PATH.fullmatch(path) or ".." in path.split("/") or not field:
-            raise SecretUnavailable(f"The reference ${{vault:{name}}} needs a path and a field: PATH#FIELD")
+        if reason := self.never_readable(name):
+            raise SecretUnavailable(reason)
+        path, field = _path_and_field(name)
         value = await self._fetch(path, field, name)
         if len(self._cached) >= MAX_CACHED:
             self._cached.clear()
         self._cached[name] = (time.monotonic() + CACHE_SECONDS, value)
         return value
+
+    def never_readable(self, name: str) -> str:
+        """Whether there can be no such secret; see `SecretSource`."""
+        path, field = _path_and_field(name)
+        if _PATH.fullmatch(path) and ".." not in path.split("/") and field:
+            return ""
+        return f"The reference ${{vault:{name}}} needs a path and a field: PATH#FIELD"
 
     async def _fetch(self, path: str, field: str, name: str) -> str:
         headers = {"X-Vault-Token": self._token, "X-Vault-Request": "true"}
@@ -95,3 +100,10 @@ class VaultSource:
         if not isinstance(value, str) or not value:
             raise SecretUnavailable(f"Vault has no such field: ${{vault:{name}}}")
         return value
+
+
+def _path_and_field(name: str) -> tuple[str, str]:
+    path, hash_, field = name.partition("#")
+    if not hash_:
+        path, _, field = name.rpartition("/")
+    return path, field

@@ -33,7 +33,8 @@
     │   └── ChromaQuotaExceeded         413
     └── ChromaError
         ├── ChromaFailed                502
-        │   └── ChromaOutOfFiles        502
+        │   ├── ChromaOutOfFiles        502
+        │   └── CollectionDamaged       502
         ├── ChromaUnavailable           503, with Retry-After
         └── ChromaTimeout               504
 
@@ -280,6 +281,18 @@ class ChromaOutOfFiles(ChromaFailed):
     """Chroma's process has as many open files as it may have. Each collection in use takes four."""
 
     title = "Chroma out of files"
+
+
+class CollectionDamaged(ChromaFailed):
+    """Chroma can neither read nor write a collection, whatever the request is. It can delete it."""
+
+    title = "Collection damaged"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Chroma cannot apply its log to this collection, or cannot load its index. If that persists, delete the "
+            "collection, or stop Chroma and run chroma-repair on its data"
+        )
 
 
 class ChromaUnavailable(ChromaError):

@@ -24,8 +24,8 @@ from tests.chroma_quirks.quirk import Quirk, shows
             "and reads it back to learn which documents it wrote."
         ),
         works_around=(
-            "ragstore.chroma.chroma_store:_add",
-            "ragstore.chroma.chroma_store:_existing",
+            "ragstore.chroma.adding:add",
+            "ragstore.chroma.adding:_existing",
             "ragstore.chroma.http.backend:_add_records",
         ),
         upstream="#1062: ValueError is not raised when adding a document with an existing id (closed)",

@@ -343,6 +343,20 @@ def test_a_collection_may_be_created_with_parameters_of_its_index(http: httpx.Cl
     assert http.delete(f"/collections/{name}").status_code == 200
 
 
+def test_a_collection_has_the_parameters_of_its_index_that_are_not_chromas_defaults(
+    http: httpx.Client, new_name: str
+) -> None:
+    http.post("/collections", json={"name": new_name, "hnsw": {"ef_construction": 100, "max_neighbors": 32}})
+    listed = {each["name"]: each for each in http.get("/collections?limit=1000").json()["collections"]}
+    assert http.get(f"/collections/{new_name}").json()["hnsw"] == {"max_neighbors": 32}
+    assert listed[new_name]["hnsw"] == {"max_neighbors": 32}
+
+
+def test_a_collection_whose_index_has_chromas_defaults_has_no_parameters(http: httpx.Client, new_name: str) -> None:
+    create(http, new_name)
+    assert "hnsw" not in http.get(f"/collections/{new_name}").json()
+
+
 @pytest.mark.parametrize(
     "hnsw", [{"max_neighbors": 1}, {"max_neighbors": 257}, {"ef_search": 0}, {"ef_construction": "many"}, [1]], ids=str
 )

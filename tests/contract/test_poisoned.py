@@ -13,6 +13,7 @@ from ragstore.chroma.backend import Backend
 from tests.support.documents import add, document
 from tests.support.factories import add_documents, batch
 from tests.support.poisoning import POISON, poison
+from tests.support.problems import problem_of
 from tests.support.servers import running, start_chroma, start_service
 from tests.support.stores import TENANT, embedded_backend, exact, http_backend
 
@@ -63,6 +64,26 @@ def test_others_are_read_and_written(beside_poison: httpx.Client) -> None:
     add(beside_poison, GOOD[0], document("three"))
     assert beside_poison.get(f"/collections/{GOOD[0]}/documents").json()["total"] == 3
     beside_poison.delete(f"/collections/{GOOD[0]}/documents", params={"ids": "three"}).raise_for_status()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("DELETE", "/documents/all", None),
+        ("DELETE", "/documents?ids=one", None),
+        ("POST", "/documents/delete", {"where": {"page": 1}}),
+        ("PUT", "/documents", {"documents": [document("one")]}),
+        ("GET", "/documents", None),
+        ("POST", "/query", {"query_embedding": [1, 0]}),
+    ],
+)
+def test_what_it_cannot_do_is_an_error_with_the_remedy(
+    beside_poison: httpx.Client, method: str, path: str, body: object
+) -> None:
+    problem = problem_of(beside_poison.request(method, f"/collections/{BAD}{path}", json=body), 502)
+    assert problem["code"] == "collection_damaged"
+    assert "delete the collection" in problem["detail"]
+    assert "chroma-repair" in problem["detail"]
 
 
 def test_its_name_is_free_after_its_deletion(beside_poison: httpx.Client) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -163,9 +164,13 @@ def test_an_export_is_imported_by_another_gateway_which_finds_the_same_passages(
     assert [(hit["text"], round(hit["score"], 4)) for hit in there] == [
         (hit["text"], round(hit["score"], 4)) for hit in here
     ]
+    places = ("document_name", "page_number", "section_heading", "char_start")
+    assert [[hit["metadata"].get(key) for key in places] for hit in there] == [
+        [hit["metadata"].get(key) for key in places] for hit in here
+    ]
+    assert "page_number" in {key for hit in there for key in hit["metadata"]}
     copy = done(other.url, "export", name, "-", key=other.key)
-    texts = [{line["name"]: line["text"] for line in lines(each)[1:-1]} for each in (copy, archive.read_text())]
-    assert texts[0] == texts[1]
+    assert lines(copy)[1:] == lines(archive.read_text())[1:]
 
 
 def test_an_incomplete_archive_creates_nothing(gateway: Served, name: str, folder: Path) -> None:
@@ -247,7 +252,11 @@ def test_the_text_of_a_document_is_read_by_writers_only(gateway: Served, other: 
         "name": "sub/lift.txt",
         "type": "text/plain",
         "title": "",
+        "language": "",
+        "published": "",
         "text": "The lift is tested every year.",
+        "pages": [],
+        "headings": [],
     }
     assert httpx.get(f"{texts}/nothing").json()["code"] == "document_not_found"
     reader = {"Authorization": f"Bearer {other.reader}"}
@@ -278,6 +287,41 @@ async def test_a_full_queue_and_a_gateway_that_restarts_end_no_ingestion(folder:
     assert not any(failures.values())
     sent = [received.body for received in fake.received if received.method == "POST"]
     assert sent == [(folder / "kettle.md").read_bytes()] * 3
+
+
+@pytest.mark.parametrize("command", ["export", "ingest"])
+async def test_an_interrupted_command_ends_without_a_traceback_and_leaves_no_archive(
+    folder: Path, tmp_path: Path, command: str
+) -> None:
+    held = asyncio.Event()
+
+    async def respond(received: Received) -> web.StreamResponse:
+        path = received.path.partition("?")[0]
+        if path.endswith("/descriptors"):
+            return json_response([{"resource": "/ragstore/rags/1?version=1", "name": "b", "description": ""}])
+        if path == "/ragstore/rags/1":
+            return json_response({}, headers={"X-Resource-URI": "/ragstore/rags/1?version=1"})
+        if path.endswith("/documents"):
+            return json_response({"documents": [{"name": "a", "status": "completed", "chunks": 1}], "total": 1})
+        held.set()
+        await asyncio.sleep(60)
+        return json_response({})
+
+    words = {"export": ["b", str(tmp_path / "archive")], "ingest": ["b", str(folder / "kettle.md")]}[command]
+    async with fake_provider(respond) as fake:
+        run = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "ragstore_gateway", "kb", command, *words),
+            env={**inherited_environ(), "RAGSTORE_GATEWAY_URL": fake.url},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        async with asyncio.timeout(60):
+            await held.wait()
+            run.send_signal(signal.SIGINT)
+            _, stderr = await run.communicate()
+    assert run.returncode not in (0, None)
+    assert b"Traceback" not in stderr
+    assert not any(name.startswith("archive") for name in os.listdir(tmp_path))
 
 
 def _read(terminal: int) -> bytes:

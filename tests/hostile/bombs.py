@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 JSON: Final = "application/json"
 MSGPACK: Final = "application/msgpack"
 MIB: Final = 1024 * 1024
@@ -116,6 +118,31 @@ BOMBS: Final = [
     _documents("whitespace", JSON, text(b'{"documents":[', b" ", b"]}", _MEDIUM)),
     _documents("levels", JSON, text(b'{"documents":[', b"[", b"", _MEDIUM)),
 ]
+
+
+def whole_numbers(size: int) -> bytes:
+    """Documents whose embeddings are whole numbers of one byte in MessagePack, and of four bytes in memory."""
+    embedding = b"\xdd" + struct.pack(">I", 65_536) + b"\x01\x02" * 32_768
+    count = size // len(embedding)
+    document = b"\x82\xa4text\xa0\xa9embedding" + embedding
+    return b"\x81\xa9documents\xdc" + struct.pack(">H", count) + document * count
+
+
+def wide_texts(size: int, *, json: bool = False) -> bytes:
+    """Documents whose texts are ASCII and one emoji: in memory each character takes four bytes."""
+    text = "a passage of plain text, " * (MIB // 25) + "\N{SMILING FACE WITH OPEN MOUTH}"
+    documents = [{"text": text, "embedding": [1]}] * (size // MIB)
+    encode = msgspec.json.encode if json else msgspec.msgpack.encode
+    return encode({"documents": documents})
+
+
+def legal(size: int) -> list[Bomb]:
+    """Bodies of a size that are stored, and take the most memory for their size."""
+    return [
+        Bomb("whole numbers of one byte", "PUT", DOCUMENTS, MSGPACK, lambda: whole_numbers(size), 200),
+        Bomb("texts with one emoji", "PUT", DOCUMENTS, JSON, lambda: wide_texts(size, json=True), 200),
+        Bomb("texts with one emoji in MessagePack", "PUT", DOCUMENTS, MSGPACK, lambda: wide_texts(size), 200),
+    ]
 
 
 def random_bomb(seed: int) -> Bomb:

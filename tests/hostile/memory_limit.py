@@ -37,6 +37,13 @@ class MemoryLimit:
         self._ended = threading.Event()
 
     @property
+    def was_exceeded(self) -> bool:
+        """Whether a process was killed for its memory, or, without a control group, had more than the limit."""
+        if self._group is None:
+            return self.peak_bytes > self.limit_bytes
+        return any(_field(self._group / name, "oom_kill") for name in ("memory.oom_control", "memory.events"))
+
+    @property
     def prefix(self) -> Sequence[str]:
         """A command that becomes the service, which it is followed by."""
         if self._group is None:
@@ -66,10 +73,26 @@ class MemoryLimit:
 
     def _watch(self, service: Served) -> None:
         while not self._ended.wait(WATCH_SECONDS):
-            used = sum(map(_resident_bytes, _with_children(service.process.pid)))
+            used = self._used_bytes(service)
             self.peak_bytes = max(self.peak_bytes, used)
             if self._group is None and used > self.limit_bytes:
                 service.process.kill()
+
+    def _used_bytes(self, service: Served) -> int:
+        """Memory in use. A control group counts each page once, and here without the cache of files."""
+        if self._group is None:
+            return sum(map(_resident_bytes, _with_children(service.process.pid)))
+        stat = self._group / "memory.stat"
+        return _field(stat, "total_rss") or _field(stat, "anon")
+
+
+def _field(file: Path, name: str) -> int:
+    """A number of a file of a control group; 0 if there is none."""
+    with suppress(OSError):
+        for line in file.read_text().splitlines():
+            if line.startswith(f"{name} "):
+                return int(line.split()[1])
+    return 0
 
 
 def _made_group(limit_bytes: int) -> Path | None:

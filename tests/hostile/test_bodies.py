@@ -12,7 +12,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.hostile.bombs import BOMBS, DOCUMENTS, MIB, MSGPACK, Bomb, random_bomb
+from tests.hostile.bombs import BOMBS, DOCUMENTS, MIB, MSGPACK, Bomb, legal, random_bomb
 from tests.hostile.watchdog import start_watched, watched
 from tests.support.documents import count_of, document, documents_path
 from tests.support.problems import Problem, paths_of, problem_of
@@ -77,6 +77,19 @@ def test_a_random_bomb_is_harmless(caller: httpx.Client, seed: int) -> None:
     bomb = random_bomb(seed)
 
     assert_harmless(caller, bomb, 413 if bomb.path != DOCUMENTS and len(bomb.body()) > MIB else 400)
+
+
+@pytest.mark.parametrize("bomb", legal(4 * MIB), ids=lambda bomb: bomb.name)
+def test_a_body_that_grows_four_times_when_it_is_decoded_takes_no_more(caller: httpx.Client, bomb: Bomb) -> None:
+    body = bomb.body()
+    caller.post("/collections", json={"name": "grown"}).raise_for_status()
+    watched(caller)
+
+    response = caller.put(documents_path("grown"), content=body, headers={"Content-Type": bomb.media_type})
+
+    assert response.status_code == bomb.status
+    assert watched(caller).grown_bytes < MEMORY_RATIO * len(body) + FREE_MEMORY_BYTES
+    caller.delete("/collections/grown").raise_for_status()
 
 
 def test_large_legal_bodies_are_stored_in_slices(caller: httpx.Client) -> None:

@@ -341,6 +341,15 @@ describe("lists", () => {
     });
   });
 
+  test("after a cursor there is no offset, and no limit beyond a page", async () => {
+    await withDocuments(async (client, queries) => {
+      await rejection(client.listDocuments("abc", { after: "x", offset: 0 }), InvalidInput);
+      await rejection(client.listDocuments("abc", { after: "x", limit: 1001 }), InvalidInput);
+      await rejection(client.listDocuments("abc", { after: 1 as unknown as string }), InvalidInput);
+      assert.equal(queries.length, 0);
+    });
+  });
+
   test("with a limit beyond a page return that many", async () => {
     await withDocuments(async (client) => {
       const { count, total, documents } = await client.listDocuments("abc", { limit: 5000 });

@@ -114,12 +114,36 @@ describe("5,000 documents", () => {
     assert.deepEqual(byIds.documents.map(({ id }) => id).sort(), ["handbook:chunk:1", "handbook:chunk:2"]);
   });
 
+  test("a page after a cursor follows the previous page, and has its total", async () => {
+    for (const where of [undefined, { draft: true }]) {
+      const first = await client.listDocuments(name, { where, limit: 10 });
+      const second = await client.listDocuments(name, { where, limit: 10, after: first.next });
+      const both = await client.listDocuments(name, { where, limit: 20 });
+      assert.deepEqual([...first.documents, ...second.documents], both.documents);
+      assert.equal(second.total, both.total);
+      assert.equal(second.next, both.next);
+    }
+  });
+
+  test("the page that follows a list of several requests begins after its last document", async () => {
+    const { next } = await client.listDocuments(name, { limit: 1500, includeTexts: false });
+    const { documents } = await client.listDocuments(name, { limit: 1, after: next });
+    assert.equal(documents[0]?.id, "handbook:chunk:1500");
+  });
+
+  test("the last page has no cursor, and a cursor of another list is refused", async () => {
+    assert.equal("next" in (await client.listDocuments(name, { limit: 10, offset: COUNT - 10 })), false);
+    const error = await rejection(client.listDocuments(name, { after: "none" }), BadRequest);
+    assert.equal(error.code, "invalid_cursor");
+  });
+
   test("pages, with and without totals", async () => {
     const second = await client.listDocuments(name, { limit: 10, offset: 10 });
     assert.deepEqual([second.count, second.total], [10, COUNT]);
     assert.equal(second.documents[0]?.id, "handbook:chunk:10");
     const uncounted = await client.listDocuments(name, { limit: 1, total: false, includeEmbeddings: true });
     assert.equal(uncounted.total, null);
+    assert.equal(typeof uncounted.next, "string");
     assert.equal(uncounted.documents[0]?.embedding?.length, DIMENSION);
     const all = await collect(client.iterDocuments(name, { where: { draft: true }, pageSize: 700, offset: 1 }));
     assert.deepEqual([all.length, all[0]?.id, all.at(-1)?.id], [2499, "handbook:chunk:2", "handbook:chunk:4998"]);
@@ -216,6 +240,9 @@ test("a collection's handle has its calls", async () => {
   const handle = client.collection(`node-${randomUUID()}`);
   assert.equal(await handle.exists(), false);
   const created = await handle.create({ distance: "l2", hnsw: { efSearch: 200 } });
+    assert.deepEqual((await handle.get()).hnsw, { efSearch: 200 });
+    const listed = await collect(client.iterCollections());
+    assert.deepEqual(listed.find((each) => each.name === handle.name)?.hnsw, { efSearch: 200 });
   assert.deepEqual([created.name, created.distance], [handle.name, "l2"]);
   try {
     assert.equal(await handle.exists(), true);

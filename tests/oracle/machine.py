@@ -1,15 +1,17 @@
 """A state machine that runs each operation on a store and on numpy arrays, and compares the results.
 
 Each example has a new collection of one distance. Embeddings vary in length and are often equal, which Chroma's index
-handles badly. Ids, texts, metadata, totals, pages, distances and the order up to ties are compared. A query returns the
-number of documents that match, up to `top_k`, each at the distance that numpy computes. Exact queries find the nearest.
+handles badly. Ids, texts, metadata, totals, pages, distances, scores and the order up to ties are compared. A query
+returns the number of documents that match, up to `top_k`, each at the distance that numpy computes. Exact queries find
+the nearest. Reads of one step are independent of each other and run concurrently; writes and deletions run alone.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
-from typing import Any, ClassVar, Final, TypeVar
+from collections import Counter
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -24,6 +26,7 @@ from ragstore.model.metadata import Metadata
 from ragstore.model.queries import Query
 from ragstore.model.vectors import Matrix, Vector
 from ragstore.operations.list_documents import Cursor, Page, list_page
+from ragstore.operations.search import search
 from ragstore.store.filter_planning import MAX_SMALL_COLLECTION
 from ragstore.store.protocol import Store
 from tests.support.filter_oracle import Json, Value, selects
@@ -35,8 +38,13 @@ DIMENSION: Final = 8
 TOLERANCE: Final = 1e-4
 IDS: Final = tuple(f"d{number}" for number in range(120))
 
+CONCURRENCY: Final = 16
+"""Maximum number of reads in flight."""
+
+REACHED: Final = "reached"
+"""The kind of queries that look for a stored document by its own embedding."""
+
 seeds: Final = st.integers(0, 2**16)
-where: Final = st.none() | filters
 sizes: Final = st.sampled_from((1, 2, 5, 40))
 
 
@@ -59,34 +67,81 @@ def distances_of(rows: Matrix, query: Vector, distance: Distance) -> list[float]
     return [float(value) for value in 1 - products]
 
 
+class Look(NamedTuple):
+    """Reads of the documents that one filter selects.
+
+    Attributes:
+        where: the filter.
+        limit: limit of the pages.
+        offset: offset of the first page.
+        seed: seed of the query's embedding.
+        top_k: maximum number of results of the query.
+    """
+
+    where: Json | None
+    limit: int
+    offset: int
+    seed: int
+    top_k: int
+
+
+looks: Final = st.builds(
+    Look,
+    where=st.none() | filters,
+    limit=st.sampled_from((1, 7, 50)),
+    offset=st.sampled_from((0, 1, 10)),
+    seed=seeds,
+    top_k=st.sampled_from((1, 3, 10, 200)),
+)
+
+
 class StoreMachine(RuleBasedStateMachine):
     """Documents in a collection of a store, and in a dictionary.
 
     Attributes:
         store: the store.
         loop: the event loop that it runs in.
-        operations: number of operations so far, of all examples.
+        done: number of operations by kind, of all examples.
     """
 
     store: ClassVar[Store]
     loop: ClassVar[asyncio.AbstractEventLoop]
-    operations: ClassVar[int] = 0
+    done: ClassVar[Counter[str]] = Counter()
 
-    def run(self, call: Coroutine[Any, Any, T]) -> T:
+    def run(self, kind: str, call: Coroutine[Any, Any, T]) -> T:
         """Run an operation to its end."""
-        type(self).operations += 1
-        return self.loop.run_until_complete(call)
+        return self.loop.run_until_complete(self.counted(kind, call))
+
+    def run_all(self, calls: Sequence[Coroutine[Any, Any, object]]) -> None:
+        """Run operations concurrently, all to their end."""
+        semaphore = asyncio.Semaphore(CONCURRENCY)
+
+        async def limited(call: Coroutine[Any, Any, object]) -> object:
+            async with semaphore:
+                return await call
+
+        async def together() -> list[object]:
+            return await asyncio.gather(*map(limited, calls), return_exceptions=True)
+
+        for outcome in self.loop.run_until_complete(together()):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def counted(self, kind: str, call: Coroutine[Any, Any, T]) -> T:
+        """The result of an operation, which is counted."""
+        type(self).done[kind] += 1
+        return await call
 
     @initialize(distance=st.sampled_from(("cosine", "l2", "ip")))
     def create(self, distance: Distance) -> None:
         self.name = f"oracle-{uuid4().hex}"
         self.distance: Distance = distance
         self.documents: dict[str, tuple[str, dict[str, Value], Vector]] = {}
-        self.run(self.store.create_collection(self.name, {}, distance))
+        self.run("creations", self.store.create_collection(self.name, {}, distance))
 
     def teardown(self) -> None:
         if hasattr(self, "name"):
-            self.run(self.store.delete_collection(self.name))
+            self.run("deletions", self.store.delete_collection(self.name))
 
     # -- writes -------------------------------------------------------------------------------
 
@@ -97,7 +152,7 @@ class StoreMachine(RuleBasedStateMachine):
         texts = [f"text {seed} of {key}" for key in ids]
         own: list[Metadata] = [{**metadata, "one": key, "n": index % 7} for index, key in enumerate(ids)]
         rows = embeddings_of(seed, count)
-        (outcome,) = self.run(self.store.write(self.name, [Write(kind, Batch(ids, texts, own, rows))]))
+        (outcome,) = self.run("writes", self.store.write(self.name, [Write(kind, Batch(ids, texts, own, rows))]))
         taken = [key for key in ids if key in self.documents]
         if kind == "add" and taken:
             assert isinstance(outcome, DocumentsExist)
@@ -114,7 +169,7 @@ class StoreMachine(RuleBasedStateMachine):
         selection = Selection(condition=Condition.parse(where_given))
         if selection.is_everything:
             return
-        assert self.run(self.store.delete(self.name, selection)) == len(matching)
+        assert self.run("deletions", self.store.delete(self.name, selection)) == len(matching)
         for key in matching:
             del self.documents[key]
 
@@ -122,7 +177,7 @@ class StoreMachine(RuleBasedStateMachine):
     def delete_ids(self, seed: int, count: int) -> None:
         ids = [IDS[index] for index in np.random.default_rng(seed).permutation(len(IDS))[:count]]
         present = [key for key in ids if key in self.documents]
-        assert self.run(self.store.delete(self.name, Selection(ids=tuple(ids)))) == len(present)
+        assert self.run("deletions", self.store.delete(self.name, Selection(ids=tuple(ids)))) == len(present)
         for key in present:
             del self.documents[key]
 
@@ -132,31 +187,48 @@ class StoreMachine(RuleBasedStateMachine):
         """Ids of the documents that a filter selects, in insertion order."""
         return [key for key, (_, metadata, _) in self.documents.items() if selects(where_given or {}, metadata)]
 
-    @rule(where_given=where)
-    def count(self, where_given: Json | None) -> None:
-        selection = Selection(condition=Condition.parse(where_given))
-        assert self.run(self.store.count(self.name, selection)) == len(self.matching(where_given))
+    @rule(given=st.lists(looks, min_size=4, max_size=6), seed=seeds)
+    def read_much(self, given: list[Look], seed: int) -> None:
+        self.read(given, seed)
 
-    @rule(where_given=where, limit=st.sampled_from((1, 7, 50)), offset=st.sampled_from((0, 1, 10)))
-    def list_pages(self, where_given: Json | None, limit: int, offset: int) -> None:
-        expected = self.matching(where_given)
-        selection = Selection(condition=Condition.parse(where_given))
-        page = self.run(list_page(self.store, self.name, selection, Page(limit, offset, False, True)))
-        seen = [document.id for document in page.documents]
-        for _ in range(3):
-            assert page.total == len(expected)
-            if not isinstance(page.next, str):
+    @rule(given=st.lists(looks, min_size=1, max_size=2), seed=seeds)
+    def read_little(self, given: list[Look], seed: int) -> None:
+        self.read(given, seed)
+
+    def read(self, given: list[Look], seed: int) -> None:
+        keys = [IDS[index] for index in np.random.default_rng(seed).permutation(len(IDS))[:2]]
+        self.run_all(
+            [
+                *(check(look) for look in given for check in (self.count, self.list_pages, self.query)),
+                *(self.read_one(key) for key in keys),
+            ]
+        )
+
+    async def count(self, look: Look) -> None:
+        selection = Selection(condition=Condition.parse(look.where))
+        count = await self.counted("counts", self.store.count(self.name, selection))
+        assert count == len(self.matching(look.where))
+
+    async def list_pages(self, look: Look) -> None:
+        expected = self.matching(look.where)
+        selection = Selection(condition=Condition.parse(look.where))
+        seen: list[str] = []
+        page = Page(look.limit, look.offset, False, True)
+        for _ in range(4):
+            listed = await self.counted("pages", list_page(self.store, self.name, selection, page))
+            assert listed.total == len(expected)
+            for document in listed.documents:
+                assert (document.text, document.metadata) == self.documents[document.id][:2]
+            seen += [document.id for document in listed.documents]
+            if not isinstance(listed.next, str):
                 break
-            after = Cursor.decode(page.next)
-            page = self.run(list_page(self.store, self.name, selection, Page(limit, 0, False, True, after=after)))
-            seen += [document.id for document in page.documents]
-        assert seen == expected[offset : offset + len(seen)]
-        assert len(seen) >= min(limit, max(0, len(expected) - offset))
+            page = Page(look.limit, 0, False, True, after=Cursor.decode(listed.next))
+        assert seen == expected[look.offset : look.offset + len(seen)]
+        assert len(seen) >= min(look.limit, max(0, len(expected) - look.offset))
 
-    @rule(seed=seeds)
-    def read_one(self, seed: int) -> None:
-        key = IDS[seed % len(IDS)]
-        found = self.run(self.store.get(self.name, Selection(ids=(key,)), with_embeddings=True))
+    async def read_one(self, key: str) -> None:
+        selection = Selection(ids=(key,))
+        found = await self.counted("gets", self.store.get(self.name, selection, with_embeddings=True))
         assert found.ids == ([key] if key in self.documents else [])
         if found.ids:
             text, metadata, embedding = self.documents[key]
@@ -167,28 +239,35 @@ class StoreMachine(RuleBasedStateMachine):
                 read, embedding = read / np.linalg.norm(read), embedding / np.linalg.norm(embedding)
             np.testing.assert_allclose(read, embedding, rtol=1e-5, atol=1e-6)
 
-    @rule(where_given=where, seed=seeds, top_k=st.sampled_from((1, 3, 10, 200)))
-    def query(self, where_given: Json | None, seed: int, top_k: int) -> None:
+    async def query(self, look: Look) -> None:
         if not self.documents:
             return
-        condition = Condition.parse(where_given)
-        embedding = embeddings_of(seed, 1)[0]
-        hits = self.run(self.store.query(self.name, [Query(embedding, top_k, condition)])).matches[0]
-        matching = self.matching(where_given)
-        assert len(hits.ids) == len(set(hits.ids)) == min(top_k, len(matching))
+        condition = Condition.parse(look.where)
+        embedding = embeddings_of(look.seed, 1)[0]
+        query = Query(embedding, look.top_k, condition)
+        _, hits = await self.counted("queries", search(self.store, self.name, query))
+        ids, found = [hit.id for hit in hits], [hit.distance for hit in hits]
+        matching = self.matching(look.where)
+        assert len(ids) == len(set(ids)) == min(look.top_k, len(matching))
         if not matching:
             return
         rows = np.stack([self.documents[key][2] for key in matching])
         distances = dict(zip(matching, distances_of(rows, embedding, self.distance), strict=True))
-        np.testing.assert_allclose(hits.distances, [distances[key] for key in hits.ids], TOLERANCE, TOLERANCE)
-        assert hits.distances == sorted(hits.distances)
-        for key, text, metadata in zip(hits.ids, hits.texts, hits.metadatas, strict=True):
-            assert (text, metadata) == self.documents[key][:2]
-        if not condition.is_none or len(matching) <= MAX_SMALL_COLLECTION or top_k >= len(matching):
-            np.testing.assert_allclose(hits.distances, sorted(distances.values())[:top_k], TOLERANCE, TOLERANCE)
+        np.testing.assert_allclose(found, [distances[key] for key in ids], TOLERANCE, TOLERANCE)
+        assert found == sorted(found)
+        for hit in hits:
+            assert (hit.text, hit.metadata) == self.documents[hit.id][:2]
+            expected = 1 / (1 + hit.distance) if self.distance == "l2" else 1 - hit.distance
+            assert hit.score == expected
+        if not condition.is_none or len(matching) <= MAX_SMALL_COLLECTION or look.top_k >= len(matching):
+            np.testing.assert_allclose(found, sorted(distances.values())[: look.top_k], TOLERANCE, TOLERANCE)
 
-    @rule(seed=seeds)
-    def reach(self, seed: int) -> None:
-        for key in list(self.documents)[seed % 5 :: 5]:
-            query = Query(self.documents[key][2], 1, Condition.parse({"one": key}))
-            assert self.run(self.store.query(self.name, [query])).matches[0].ids == [key]
+    @rule()
+    def reach(self) -> None:
+        """Every document is found by its own embedding, with a filter that selects only it."""
+        self.run_all([self.reach_one(key) for key in self.documents])
+
+    async def reach_one(self, key: str) -> None:
+        query = Query(self.documents[key][2], 1, Condition.parse({"one": key}))
+        found = await self.counted(REACHED, self.store.query(self.name, [query]))
+        assert found.matches[0].ids == [key]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,8 @@ from ragstore.model.vectors import Matrix
 from ragstore.store.index_check import PAGE, IndexSamplingStore, check_index
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, upsert_documents
-from tests.support.stores import embedded_backend, exact
+from tests.support.servers import running, start_chroma
+from tests.support.stores import embedded_backend, exact, http_backend
 
 DIMENSION = 256
 
@@ -55,21 +58,41 @@ async def test_a_check_looks_for_no_more_documents_than_wanted(store: Store, sto
     assert (await check_index(store, store_collection, PAGE)).sampled == PAGE
 
 
-@pytest.mark.process
-async def test_a_rebuild_lowers_the_share(tmp_path: Path) -> None:
-    """The documents are replaced again and again, which loses some of them. Embedded: the folder must be free."""
-    store = exact(embedded_backend(tmp_path))
-    await store.start()
+async def write_replaced(store: Store) -> None:
+    """Replace the documents of a collection again and again, which loses some of them."""
     await store.create_collection("replaced", {}, "l2")
     for seed in range(8):
         await upsert_documents(store, "replaced", documents_of(directions(500, seed, spread=0.1)))
-    before = await check_index(store, "replaced", 500)
-    await store.close()
-    assert [found.problem for found in repair(tmp_path, ["replaced"])] == [""]
-    store = exact(embedded_backend(tmp_path))
-    await store.start()
-    after = await check_index(store, "replaced", 500)
-    await store.close()
+
+
+@contextmanager
+def embedded_in(folder: Path) -> Iterator[Store]:
+    """A store over embedded Chroma, whose folder is free afterwards."""
+    yield exact(embedded_backend(folder / "chroma"))
+
+
+@contextmanager
+def served_from(folder: Path) -> Iterator[Store]:
+    """A store over a Chroma server, whose folder is free afterwards."""
+    with running(start_chroma(folder)) as chroma:
+        yield exact(http_backend(chroma.url, "default_database"))
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("over", [embedded_in, served_from], ids=["embedded", "server"])
+async def test_a_rebuild_lowers_the_share(
+    tmp_path: Path, over: Callable[[Path], AbstractContextManager[Store]]
+) -> None:
+    with over(tmp_path) as store:
+        await store.start()
+        await write_replaced(store)
+        before = await check_index(store, "replaced", 500)
+        await store.close()
+    assert [found.problem for found in repair(tmp_path / "chroma", ["replaced"])] == [""]
+    with over(tmp_path) as store:
+        await store.start()
+        after = await check_index(store, "replaced", 500)
+        await store.close()
     assert before.sampled == after.sampled == 500
     assert after.lost < before.lost
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -18,6 +19,7 @@ import msgspec
 import sqlalchemy as sa
 from aiohttp import web
 
+from ragstore_gateway.ingestion.removals import MAX_WAIT
 from ragstore_gateway.ingestion.tables import (
     CollectionRow,
     DocumentRow,
@@ -224,6 +226,11 @@ class State:
         with self.engine.connect() as connection:
             return connection.execute(query).all()
 
+    def write(self, statement: str, **values: object) -> None:
+        """Change rows."""
+        with self.engine.begin() as connection:
+            connection.execute(sa.text(statement), values)
+
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
@@ -248,7 +255,10 @@ class State:
                     sa.select(IngestionPayloadRow.ingestion_id).where(IngestionPayloadRow.kind == "chunks")
                 ).scalars()
             )
-            removals = connection.execute(sa.select(sa.func.count()).select_from(RemovalRow)).scalar()
+            soon = datetime.now(UTC) + MAX_WAIT
+            removals = connection.execute(
+                sa.select(sa.func.count()).select_from(RemovalRow).where(RemovalRow.due_on <= soon)
+            ).scalar()
         for row in rows:
             found.append(_step(row, row.revision in texts, row.id in split))
         return found + (["clean up"] if removals else [])

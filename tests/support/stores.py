@@ -58,7 +58,7 @@ def with_retries(backend: Backend) -> LayeredBackend:
     return LayeredBackend(backend, [RetryLayer(30)])
 
 
-def stack(location: StoreLocation, url: str, connections: int = 64) -> Store:
+def stack(location: StoreLocation, url: str, connections: int = 64, timeout: float = 30.0) -> Store:
     """The store with all its layers."""
     return create_store(
         Settings(
@@ -67,6 +67,7 @@ def stack(location: StoreLocation, url: str, connections: int = 64) -> Store:
             chroma_tenant=TENANT,
             chroma_database=location.database,
             chroma_connections=connections,
+            chroma_timeout_seconds=timeout,
             max_batch_size=MAX_BATCH_SIZE,
         )
     )

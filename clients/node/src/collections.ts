@@ -1,6 +1,7 @@
 /** The calls on collections. */
 
 import { checkOptions, collectionPath, integer, type Names, parseCallOptions, parseOptions } from "./arguments.js";
+import { camelKeys } from "./casing.js";
 import { type Core, wireBody } from "./core.js";
 import { checkMetadata } from "./encoding.js";
 import { CollectionMismatch, InvalidInput, NotFound } from "./errors.js";
@@ -108,7 +109,12 @@ export async function listCollections(
     counts: true,
   });
   const params = { query: wireBody<object>(own) };
-  return await core.send((api, init) => api.GET("/collections", { ...init, params }), call);
+  const page = await core.send((api, init) => api.GET("/collections", { ...init, params }), call);
+  return { ...page, collections: page.collections.map(asCollection) };
+}
+
+function asCollection({ hnsw, ...collection }: Schemas["Collection"]): Collection {
+  return hnsw === undefined ? collection : { ...collection, hnsw: camelKeys(hnsw) };
 }
 
 export async function* iterCollections(
@@ -130,10 +136,11 @@ export async function* iterCollections(
 
 export async function getCollection(core: Core, name: string, options?: CallOptions): Promise<Collection> {
   const params = { path: collectionPath(name) };
-  return await core.send(
+  const found = await core.send(
     (api, init) => api.GET("/collections/{collection_name}", { ...init, params }),
     parseCallOptions("getCollection", options),
   );
+  return asCollection(found);
 }
 
 export async function collectionExists(core: Core, name: string, options?: CallOptions): Promise<boolean> {

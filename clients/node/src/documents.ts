@@ -84,18 +84,42 @@ export async function listDocuments(
   collection: string,
   options?: DocumentFilter & CallOptions,
 ): Promise<DocumentPage> {
-  const names = { ...SELECTION, ...INCLUDE, limit: true, offset: true, total: true } as const;
+  const names = { ...SELECTION, ...INCLUDE, limit: true, offset: true, total: true, after: true } as const;
   const { call, own } = parseOptions<DocumentFilter>("listDocuments", options, names);
-  const filter = withIdArray(own);
+  const { after, ...filter } = withIdArray(own);
   const limit = integer("limit", filter.limit ?? (filter.ids ? Math.max(filter.ids.length, 1) : DEFAULT_PAGE), 1);
   const start = integer("offset", filter.offset ?? 0, 0);
+  if (after !== undefined) {
+    return await pageAfter(core, collection, { ...filter, limit }, after, call);
+  }
   const documents: Document[] = [];
   let total: number | null = null;
+  let next: string | undefined;
   for await (const page of pages(core, collection, filter, { size: MAX_PAGE, limit, offset: start, total: filter.total !== false }, call)) {
     documents.push(...page.documents);
     total ??= page.total;
+    next = page.next;
   }
-  return { documents, count: documents.length, total };
+  return { documents, count: documents.length, total, ...(next === undefined ? {} : { next }) };
+}
+
+async function pageAfter(
+  core: Core,
+  collection: string,
+  filter: DocumentFilter & { limit: number },
+  after: string,
+  call: CallOptions,
+): Promise<DocumentPage> {
+  if (typeof after !== "string") {
+    throw new InvalidInput("after must be a string: `next` of the previous page");
+  }
+  if (filter.offset !== undefined) {
+    throw new InvalidInput("after and offset exclude each other");
+  }
+  if (filter.limit > MAX_PAGE) {
+    throw new InvalidInput(`with after, limit must be at most ${MAX_PAGE}`);
+  }
+  return await listPage(core, collection, { ...filter, total: filter.total !== false }, { after }, call);
 }
 
 /** Pages by their cursors, and by offset where there is none or its document was deleted. */

@@ -9,12 +9,15 @@ export type { Embedding } from "./embeddings.js";
 /** The types of the OpenAPI document, with the names of the contract. */
 export type Schemas = components["schemas"];
 
-export type Collection = Schemas["Collection"];
+export type Collection = Omit<Schemas["Collection"], "hnsw"> & {
+  /** Parameters of Chroma's index; absent if all have Chroma's default. */
+  hnsw?: HnswParameters;
+};
 export type CollectionCreated = Schemas["CollectionCreated"];
 export type CollectionDeleted = Schemas["CollectionDeleted"];
 export type CollectionError = Schemas["CollectionError"];
 export type CollectionMetadata = Schemas["CollectionMetadata"];
-export type CollectionPage = Schemas["CollectionPage"];
+export type CollectionPage = Omit<Schemas["CollectionPage"], "collections"> & { collections: Collection[] };
 export type DeleteAllResult = CamelKeys<Schemas["DeleteAllResult"]>;
 export type DeleteResult = Schemas["DeleteResult"];
 export type Distance = Collection["distance"];
@@ -96,6 +99,8 @@ type CamelFilter = Options<CamelKeys<Schemas["DocumentFilter"]>>;
 
 /** The documents to list, and how. */
 export type DocumentFilter = Selection & IncludeOptions & Pick<CamelFilter, "offset" | "total"> & {
+  /** `next` of the previous page, to list the one that follows; without `offset`, and with a `limit` of up to 1,000. */
+  after?: string | undefined;
   /**
    * Maximum number of documents: 100 by default, or with `ids` all of them. More than 1,000 are fetched in several
    * requests.

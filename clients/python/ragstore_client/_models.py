@@ -80,6 +80,7 @@ class Collection(msgspec.Struct, frozen=True):
         count: number of documents; None when Chroma fails to count them, as it does in a damaged collection.
         dimension: length of its vectors; None until the first document is stored.
         distance: the distance function: `cosine`, `l2` or `ip`.
+        hnsw: parameters of Chroma's index; None if all have Chroma's default.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Collection(msgspec.Struct, frozen=True):
     count: int | None = 0
     dimension: int | None = None
     distance: Distance = "cosine"
+    hnsw: HnswParameters | None = None
 
 
 class HnswParameters(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

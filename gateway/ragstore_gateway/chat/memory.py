@@ -114,6 +114,12 @@ class MemoryModel:
     upstream_models: Sequence[str]
     memory: Memory
 
+    @property
+    def no_upstream_model(self) -> str:
+        """One sentence for the caller; see `RagModel`."""
+        tried = ", ".join(map(repr, self.upstream_models))
+        return f"There is no such assistant, and the model server has none of the models {tried}"
+
     async def augment(self, conversation: Conversation, caller: Caller) -> Augmentation:
         """Add numbered sources; see `RagModel`."""
         return await self.memory.augment(conversation)

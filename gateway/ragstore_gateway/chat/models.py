@@ -34,6 +34,7 @@ MAX_LISTS: Final = 256
 """Maximum number of lists kept: with forwarded keys, each caller has its own."""
 
 LOCAL_PREFIX: Final = "local/"
+MAX_DETAIL: Final = 400
 
 _log = structlog.get_logger(__name__)
 
@@ -126,7 +127,7 @@ class Models:
             model = MemoryModel([candidate for candidate in names if candidate], self._memory)
         found = await self._first(model.upstream_models, headers)
         if found is None:
-            raise ModelNotFound(f"The model server has no model for '{RAG_PREFIX}{name}'"[:300])
+            raise ModelNotFound(f"{model.no_upstream_model}: '{RAG_PREFIX}{name}'"[:MAX_DETAIL])
         return model, found
 
     async def default(self, headers: CIMultiDict[str]) -> str:
@@ -162,13 +163,16 @@ class Models:
         return own.renamed(RAG_PREFIX + name)
 
     async def with_rag(self, entries: Sequence[ModelEntry]) -> list[msgspec.Raw]:
-        """The entries of the `rag/` models beside those of the upstream.
+        """The entries of the `rag/` models beside those of the upstream, without assistants that it has no model for.
 
         Args:
             entries: the upstream's models.
         """
         known = {entry.id for entry in entries}
-        assistants = [RAG_PREFIX + name for name in await self._assistants.names()]
+        usable = (
+            name for name, model in (await self._assistants.upstream_models()).items() if _first_of([model], entries)
+        )
+        assistants = [RAG_PREFIX + name for name in usable]
         plain = {RAG_PREFIX + entry.id: entry for entry in entries if not entry.id.startswith(RAG_PREFIX)}
         added = [ModelEntry(name, _minimal()).renamed(name) for name in assistants if name not in known]
         taken = known | set(assistants)

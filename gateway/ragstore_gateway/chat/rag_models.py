@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -53,6 +53,10 @@ class RagModel(Protocol):
     def upstream_models(self) -> Sequence[str]:
         """The upstream's models that may serve it, best first."""
 
+    @property
+    def no_upstream_model(self) -> str:
+        """One sentence for the caller of a model that the upstream has no model for."""
+
     async def augment(self, conversation: Conversation, caller: Caller) -> Augmentation:
         """Retrieve passages for a conversation, and add them.
 
@@ -77,8 +81,8 @@ class RagModel(Protocol):
 class RagModels(Protocol):
     """A set of named models with retrieval: the assistants."""
 
-    async def names(self) -> Sequence[str]:
-        """The names, without the prefix."""
+    async def upstream_models(self) -> Mapping[str, str]:
+        """The upstream's model of each one, by name without the prefix; empty for one that has none."""
 
     async def find(self, name: str) -> RagModel | None:
         """Look a model up.
@@ -103,9 +107,9 @@ def no_question(messages: Raw | None = None) -> Augmentation:
 class NoRagModels:
     """An empty set."""
 
-    async def names(self) -> Sequence[str]:
-        """No names."""
-        return ()
+    async def upstream_models(self) -> Mapping[str, str]:
+        """No models."""
+        return {}
 
     async def find(self, name: str) -> RagModel | None:
         """No model."""

@@ -11,14 +11,16 @@ import msgspec
 from msgspec import Meta
 
 from ragstore.kit.errors import InvalidRequest
+from ragstore.kit.extras import MissingExtra, require_extra
 from ragstore_gateway.connections import Connections
 from ragstore_gateway.embeddings import builtin
 from ragstore_gateway.embeddings.builtin import BuiltinEmbedder, ModelDamaged, TruncatedEmbedder
 from ragstore_gateway.embeddings.cache import CachingEmbedder, VectorCache
 from ragstore_gateway.embeddings.embedder import Embedder
-from ragstore_gateway.embeddings.local import LocalEmbedder
+from ragstore_gateway.embeddings.local import LocalEmbedder, require_local_models
 from ragstore_gateway.embeddings.prefixes import prefixes_of
 from ragstore_gateway.embeddings.provider_embedder import ProviderEmbedder
+from ragstore_gateway.embeddings.providers import bedrock, google
 from ragstore_gateway.embeddings.providers.bedrock import BedrockParameters, BedrockProvider
 from ragstore_gateway.embeddings.providers.cohere import CohereParameters, CohereProvider
 from ragstore_gateway.embeddings.providers.google import (
@@ -90,6 +92,9 @@ PROVIDERS: Final[dict[str, tuple[type[ProviderParameters], Callable[[Any, Secret
     "ragproxy": (RagproxyParameters, RagproxyProvider),
 }
 """The providers: the struct of their parameters, and their class."""
+
+EXTRAS: Final = {"bedrock": bedrock.EXTRA, "vertex": google.EXTRA}
+"""The providers that need an extra: arguments of `require_extra`."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +172,30 @@ class Embeddings:
     def validate(self, provider: str, parameters: Mapping[str, object], path: str = "$") -> ProviderParameters:
         """Check a configuration; see `validate`."""
         return validate(provider, parameters, self.secrets, path)
+
+    def check(self, provider: str, parameters: Mapping[str, object], path: str = "$") -> None:
+        """Check a configuration that is written: also what a later installation or another environment may change.
+
+        Args:
+            provider: the provider.
+            parameters: its parameters.
+            path: JSON path of the configuration, for errors.
+
+        Raises:
+            InvalidRequest: it cannot be used; see `validate`. Or it needs an extra that is not installed, or a secret
+                that this process can never read.
+        """
+        converted = self.validate(provider, parameters, path)
+        try:
+            if isinstance(converted, LocalParameters):
+                if converted.model != builtin.NAME:
+                    require_local_models(converted.model)
+            elif provider in EXTRAS:
+                require_extra(*EXTRAS[provider])
+        except MissingExtra as error:
+            field = "embeddingParameters.model" if provider == LOCAL else "embeddingProvider"
+            raise InvalidRequest.at(f"{path}.{field}", str(error)) from None
+        self.secrets.check_readable(parameters, f"{path}.embeddingParameters")
 
     def of(self, provider: str, parameters: Mapping[str, object]) -> Embedder:
         """The embedder of a configuration: the same one for the same configuration.

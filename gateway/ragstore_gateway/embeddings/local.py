@@ -18,6 +18,18 @@ from ragstore_gateway.errors import EmbeddingFailed, ModelUnavailable
 _log = structlog.get_logger(__name__)
 
 
+def require_local_models(model: str) -> None:
+    """Check that models other than the built-in one can be loaded.
+
+    Args:
+        model: name of the model, for the error.
+
+    Raises:
+        MissingExtra: the extra is not installed.
+    """
+    require_extra("ragstore-gateway[sentence-transformers]", f"The model {model}", "sentence_transformers")
+
+
 class LocalEmbedder:
     """An `Embedder` over a model of sentence-transformers. The model is loaded once, when it is first used.
 
@@ -48,11 +60,7 @@ class LocalEmbedder:
         with self._lock:
             if self._model is None:
                 try:
-                    require_extra(
-                        "ragstore-gateway[sentence-transformers]",
-                        f"The model {self._model_name}",
-                        "sentence_transformers",
-                    )
+                    require_local_models(self._model_name)
                 except MissingExtra as error:
                     raise ModelUnavailable(str(error)) from None
                 from sentence_transformers import SentenceTransformer

@@ -6,10 +6,11 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
+from ragstore.kit.misfits import described
 from ragstore.kit.schema_marks import EXACTLY
 from ragstore_gateway.embeddings.embedder import Kind
 
-NOT_BLANK: Final = "[^\\s\\x1c-\\x1f\\x85\\ufeff]"
+NOT_BLANK: Final = described("[^\\s\\x1c-\\x1f\\x85\\ufeff]", "Must not be blank")
 """A character that is not whitespace, as a pattern. Python, ECMAScript and Unicode differ about the listed ones."""
 
 _TEXT: Final = {"type": "string", "pattern": NOT_BLANK}

@@ -8,6 +8,8 @@ from typing import Final
 
 from charset_normalizer import from_bytes
 
+from ragstore_gateway.extraction.charsets import CHARSETS
+
 SAMPLE_BYTES: Final = 64 * 1024
 """The first bytes of a text, from which its charset is guessed."""
 
@@ -85,17 +87,11 @@ def _wide(content: bytes) -> str:
 
 
 def _declared(content: bytes, media_type: str) -> list[str]:
-    """The charsets that the media type and an HTML page declare, if Python has them."""
+    """The charsets that the media type and an HTML page declare, without those that no page may name.
+
+    A text that is not UTF-8 is not of the charset that it declares as such.
+    """
     declared = [found[1] for found in [_PARAMETER.search(media_type)] if found]
     declared += [found[1].decode("ascii") for found in [_META.search(content[:4096])] if found]
-    names = []
-    for name in declared:
-        try:
-            found_name = codecs.lookup(name).name
-            # Some codecs are no charsets, such as `zip`; a text that is not UTF-8 is not ASCII, either.
-            "".encode(found_name)
-        except LookupError:
-            continue
-        if found_name not in ("utf-8", "ascii"):
-            names.append("cp1252" if found_name == "iso8859-1" else found_name)
-    return names
+    codecs_ = (CHARSETS.get(name.lower(), "utf-8") for name in declared)
+    return [codec for codec in codecs_ if codec != "utf-8"]

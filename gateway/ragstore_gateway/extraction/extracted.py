@@ -56,3 +56,23 @@ class Extracted(msgspec.Struct, frozen=True):
     published: str = ""
     pages: tuple[Page, ...] = ()
     headings: tuple[Heading, ...] = ()
+
+
+class PageLinks(msgspec.Struct, frozen=True):
+    """The links of a page, and its directives for crawlers.
+
+    Attributes:
+        links: the targets of its links in order, each once, as they are written.
+        nofollow: those of them that crawlers are requested not to follow.
+        base: the URL that they are relative to, as it is written; empty for that of the page.
+        canonical: the URL that the page names as its canonical one, as it is written.
+        directives: the words of its `robots` elements, such as `noindex`, in lower case.
+        truncated: whether there are more links than are read.
+    """
+
+    links: tuple[str, ...] = ()
+    nofollow: tuple[str, ...] = ()
+    base: str = ""
+    canonical: str = ""
+    directives: tuple[str, ...] = ()
+    truncated: bool = False

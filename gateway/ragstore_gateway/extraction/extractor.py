@@ -12,13 +12,15 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, Self
 
+import msgspec
 import structlog
 
 from ragstore_gateway.errors import DocumentTooLarge, ExtractionFailed, ExtractionTimeout, ExtractionUnavailable
 from ragstore_gateway.extraction import metrics
-from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.extraction.extracted import Extracted, PageLinks
 from ragstore_gateway.extraction.formats import NAMES
-from ragstore_gateway.extraction.protocol import Failure, Output, Request, Response
+from ragstore_gateway.extraction.kept_text import read_kept_text
+from ragstore_gateway.extraction.protocol import Failure, Output, Request, Response, Success
 from ragstore_gateway.extraction.worker import Worker, WorkerFailed
 from ragstore_gateway.settings import Settings
 
@@ -123,19 +125,56 @@ class Extractor:
             NoText: it has no text.
             UnsupportedMediaType: no text can be extracted from its type.
         """
+        return (await self._extract(content, self._request(media_type, name, output, url))).extracted
+
+    async def read_kept(self, content: bytes) -> Extracted:
+        """Read an extracted text that was exported; see `read_kept_text`.
+
+        Args:
+            content: the document.
+
+        Raises:
+            ServiceError: see `read_kept_text`.
+        """
+        return await asyncio.to_thread(read_kept_text, content, self.limits.max_characters)
+
+    async def extract_page(
+        self, content: bytes, *, media_type: str = "", name: str = "", url: str = ""
+    ) -> tuple[Extracted, PageLinks]:
+        """Extract the text of a page of a website, and its links. An HTML page may have no text.
+
+        Args:
+            content: the page.
+            media_type: its declared media type. Its content decides first.
+            name: its file name.
+            url: its URL.
+
+        Returns:
+            The text, which is empty if an HTML page has none, and the links of an HTML page.
+
+        Raises:
+            ServiceError: see `extract`.
+        """
+        request = msgspec.structs.replace(self._request(media_type, name, "text", url), links=True)
+        success = await self._extract(content, request)
+        return success.extracted, success.links or PageLinks()
+
+    def _request(self, media_type: str, name: str, output: Output, url: str) -> Request:
+        return Request(
+            media_type[:MAX_NAME_CHARACTERS],
+            name[-MAX_NAME_CHARACTERS:],
+            output,
+            url,
+            self.limits.max_characters,
+            self.limits.timeout_seconds,
+        )
+
+    async def _extract(self, content: bytes, request: Request) -> Success:
         limits = self.limits
         if len(content) > limits.max_document_bytes:
             too_large = DocumentTooLarge(f"The document has more than {limits.max_document_bytes} bytes")
             metrics.extraction("", too_large.code, 0)
             raise too_large
-        request = Request(
-            media_type[:MAX_NAME_CHARACTERS],
-            name[-MAX_NAME_CHARACTERS:],
-            output,
-            url,
-            limits.max_characters,
-            limits.timeout_seconds,
-        )
         if not self._running:
             raise RuntimeError("the extractor is not running")
         async with self._slots:
@@ -151,7 +190,7 @@ class Extractor:
             metrics.extraction(kind, failure.code, seconds)
             raise failure(response.detail)
         metrics.extraction(kind, metrics.EXTRACTED, seconds)
-        return response.extracted
+        return response
 
     async def _response(self, request: Request, content: bytes) -> tuple[Response, str]:
         """The response of a process, and the format that it recognised.

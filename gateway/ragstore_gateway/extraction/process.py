@@ -18,9 +18,11 @@ from typing import BinaryIO, Final
 import msgspec
 
 from ragstore.kit.errors import ServiceError
-from ragstore_gateway.errors import DocumentTooLarge, ExtractionFailed
+from ragstore_gateway.errors import DocumentTooLarge, ExtractionFailed, NoText
 from ragstore_gateway.extraction.dispatch import extract
-from ragstore_gateway.extraction.formats import NAMES, Format
+from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.extraction.formats import MEDIA_TYPES, NAMES, Format
+from ragstore_gateway.extraction.parsers.links import page_links
 from ragstore_gateway.extraction.protocol import LENGTH, READY, Failure, Request, Response, Success
 from ragstore_gateway.extraction.recognition import recognise
 
@@ -63,7 +65,7 @@ def _response(request: Request, content: bytes, memory_bytes: int, responses: Bi
             kind = recognise(content, request.media_type, request.name)
         finally:
             _write(responses, (kind or "").encode())
-        return Success(extract(kind, content, request, memory_bytes))
+        return _success(kind, content, request, memory_bytes)
     except ServiceError as error:
         return Failure(error.code, error.detail)
     except MemoryError:
@@ -76,6 +78,17 @@ def _response(request: Request, content: bytes, memory_bytes: int, responses: Bi
         if isinstance(error, RecursionError):
             return Failure(ExtractionFailed.code, f"The {name} document is nested too deeply")
         return Failure(ExtractionFailed.code, f"The {name} document is damaged")
+
+
+def _success(kind: Format, content: bytes, request: Request, memory_bytes: int) -> Success:
+    if not (request.links and kind == "html"):
+        return Success(extract(kind, content, request, memory_bytes))
+    links = page_links(content, request.media_type)
+    try:
+        return Success(extract(kind, content, request, memory_bytes), links)
+    except NoText:
+        # A page without a text may lead to others.
+        return Success(Extracted("", MEDIA_TYPES[kind]), links)
 
 
 def _out_of_memory(memory_bytes: int) -> Failure:

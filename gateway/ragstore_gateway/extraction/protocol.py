@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.extraction.extracted import Extracted, PageLinks
 
 Output: TypeAlias = Literal["text", "markdown", "html"]
 
@@ -34,6 +34,7 @@ class Request(msgspec.Struct, frozen=True):
         url: the URL that it came from, if known.
         max_characters: maximum number of characters of its text.
         timeout_seconds: the gateway's time limit.
+        links: whether the links of an HTML page are read, too.
     """
 
     media_type: str
@@ -42,12 +43,19 @@ class Request(msgspec.Struct, frozen=True):
     url: str
     max_characters: int
     timeout_seconds: float
+    links: bool = False
 
 
 class Success(msgspec.Struct, frozen=True, tag="success"):
-    """The text of a document."""
+    """The text of a document.
+
+    Attributes:
+        extracted: the text.
+        links: the links of an HTML page, if they were requested.
+    """
 
     extracted: Extracted
+    links: PageLinks | None = None
 
 
 class Failure(msgspec.Struct, frozen=True, tag="failure"):

@@ -22,21 +22,19 @@ from ragstore_gateway.errors import (
     QueueFull,
 )
 from ragstore_gateway.extraction.extracted import Extracted
-from ragstore_gateway.ingestion.collections import live_collections
+from ragstore_gateway.ingestion.deletions import delete_documents
 from ragstore_gateway.ingestion.ingestions import (
     CANCELLED,
-    DOCUMENT_DELETED,
     INGEST,
     PENDING,
     UNFINISHED,
-    activate_if_complete,
     end_ingestion,
     lock_base,
     lock_ingestion,
     reindexing_errors,
+    reset_reindexing,
 )
 from ragstore_gateway.ingestion.payloads import CONTENT
-from ragstore_gateway.ingestion.removals import add_removal
 from ragstore_gateway.ingestion.tables import (
     DocumentRow,
     DocumentTextRow,
@@ -50,6 +48,9 @@ _decode: Final = msgspec.msgpack.Decoder(Extracted).decode
 
 AlsoStore: TypeAlias = Callable[[AsyncSession, IngestionRow], Awaitable[None]]
 """Writes in the transaction that accepts a document."""
+
+Choice: TypeAlias = Callable[[AsyncSession], Awaitable[Sequence[str]]]
+"""Chooses documents in a transaction, by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,7 @@ class Documents:
             row = await _document(session, base_id, name, now)
             row.last_sequence += 1
             row.last_ingestion = ingestion_id
+            await reset_reindexing(session, base_id, row.id)
             if row.current_revision is None:
                 row.media_type, row.bytes, row.content_hash = document.media_type, len(document.content), digest
             ingestion = IngestionRow(
@@ -295,19 +297,33 @@ class Documents:
         """
         if "\0" in name:
             raise _no_document(base_id, name)
+
+        async def choose(session: AsyncSession) -> Sequence[str]:
+            query = sa.select(DocumentRow.id).where(DocumentRow.base_id == base_id, DocumentRow.name == name)
+            found = await session.scalar(query)
+            if found is None:
+                raise _no_document(base_id, name)
+            return [found]
+
+        return await self.delete_chosen(base_id, choose)
+
+    async def delete_chosen(self, base_id: str, choose: Choice) -> Sequence[str]:
+        """Delete documents in one transaction; see `delete`.
+
+        Args:
+            base_id: the knowledge base.
+            choose: chooses documents of the base in the transaction, which has locked the base. If it raises, nothing
+                is deleted.
+
+        Returns:
+            The ingestions of the documents that this cancelled.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
         async with self._database.session() as session:
             await lock_base(session, base_id)
-            query = sa.select(DocumentRow).where(DocumentRow.base_id == base_id, DocumentRow.name == name)
-            document = await session.scalar(query)
-            if document is None:
-                raise _no_document(base_id, name)
-            cancelled = await _cancel_all(session, IngestionRow.document_id == document.id, DOCUMENT_DELETED)
-            for collection in await live_collections(session, base_id):
-                add_removal(session, collection, document.id)
-            await session.delete(document)
-            await session.flush()
-            await activate_if_complete(session, base_id)
-        return cancelled
+            return await delete_documents(session, base_id, await choose(session))
 
     async def current_revisions(self, document_ids: Sequence[str]) -> Mapping[str, str]:
         """The revisions whose chunks searches may find, by document. A chunk of another revision is dropped.
@@ -326,28 +342,6 @@ class Documents:
         query = sa.select(sa.func.count()).select_from(IngestionRow).where(IngestionRow.state.in_(UNFINISHED))
         if (await session.scalar(query) or 0) >= self._max_waiting:
             raise QueueFull(f"{self._max_waiting} ingestions have not ended yet; try again later")
-
-
-async def cancel_all(session: AsyncSession, base_id: str, message: str) -> list[str]:
-    """End all ingestions of a knowledge base that have not ended.
-
-    Args:
-        session: the transaction.
-        base_id: the knowledge base.
-        message: why.
-
-    Returns:
-        Their ids.
-    """
-    return await _cancel_all(session, IngestionRow.base_id == base_id, message)
-
-
-async def _cancel_all(session: AsyncSession, chosen: sa.ColumnElement[bool], message: str) -> list[str]:
-    query = sa.select(IngestionRow).where(chosen, IngestionRow.state.in_(UNFINISHED)).with_for_update()
-    rows = list(await session.scalars(query))
-    for row in rows:
-        await end_ingestion(session, row, CANCELLED, message)
-    return [row.id for row in rows]
 
 
 async def _document(session: AsyncSession, base_id: str, name: str, now: datetime) -> DocumentRow:

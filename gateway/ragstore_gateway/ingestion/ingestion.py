@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
@@ -13,7 +13,7 @@ from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
-from ragstore_gateway.ingestion.documents import AlsoStore, Documents, NewContent
+from ragstore_gateway.ingestion.documents import AlsoStore, Choice, Documents, NewContent
 from ragstore_gateway.ingestion.leases import Leases, executor_id
 from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.publication import Publication
@@ -98,7 +98,14 @@ class Ingestion:
 
     async def delete(self, base_id: str, name: str) -> None:
         """Delete a document and its vectors; see `Documents.delete`."""
-        for ingestion_id in await self.documents.delete(base_id, name):
+        await self._deleted(base_id, await self.documents.delete(base_id, name))
+
+    async def delete_chosen(self, base_id: str, choose: Choice) -> None:
+        """Delete documents and their vectors; see `Documents.delete_chosen`."""
+        await self._deleted(base_id, await self.documents.delete_chosen(base_id, choose))
+
+    async def _deleted(self, base_id: str, cancelled: Sequence[str]) -> None:
+        for ingestion_id in cancelled:
             self._jobs.cancel(ingestion_id)
         # No search finds the document any more. The supervisor removes vectors that take longer.
         with contextlib.suppress(TimeoutError):

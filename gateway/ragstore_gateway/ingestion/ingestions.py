@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import ACTIVE, BUILDING, live_collections
-from ragstore_gateway.ingestion.removals import add_removal
+from ragstore_gateway.ingestion.removals import LATE_REMOVAL, add_removal
 from ragstore_gateway.ingestion.tables import (
     CollectionDocumentRow,
     CollectionRow,
@@ -41,6 +41,9 @@ MIN_REPEAT_SECONDS: Final = 30.0
 MAX_REPEAT_SECONDS: Final = 6 * 3600.0
 """Wait before a document is put into a new collection again: after the first failure, and the longest one."""
 
+MAX_REINDEXINGS: Final = 20
+"""How often a document is put into a new collection: with the waits, for about three days."""
+
 SUPERSEDED: Final = "The configuration changed again"
 
 _log = structlog.get_logger(__name__)
@@ -59,6 +62,16 @@ class FailedReindexing:
     attempts: int
     failed_on: datetime
     message: str
+
+    @property
+    def is_final(self) -> bool:
+        """Whether there is no further attempt, until the document is ingested or the base is written again."""
+        return self.attempts >= MAX_REINDEXINGS
+
+    @property
+    def report(self) -> str:
+        """Why, and whether there is no further attempt."""
+        return f"{self.message}; given up after {self.attempts} attempts" if self.is_final else self.message
 
     @property
     def retry_on(self) -> datetime:
@@ -202,6 +215,8 @@ async def retire(session: AsyncSession, collection: CollectionRow) -> None:
         collection: the collection.
     """
     add_removal(session, collection)
+    # A write in flight may create it again. Its process removes it then, unless it is killed before.
+    add_removal(session, collection, wait=LATE_REMOVAL)
     await session.delete(collection)
 
 
@@ -248,13 +263,29 @@ async def reindexing_errors(session: AsyncSession, base_id: str, document_ids: S
     if building is None:
         return {}
     failed = await failed_reindexing(session, building, document_ids)
-    return {document_id: each.message for document_id, each in failed.items()}
+    return {document_id: each.report for document_id, each in failed.items()}
+
+
+async def reset_reindexing(session: AsyncSession, base_id: str, document_id: str = "") -> None:
+    """Forget the failures to put documents of a base into its new collection, so that there are further attempts.
+
+    Args:
+        session: the transaction.
+        base_id: the knowledge base.
+        document_id: the document; empty for all.
+    """
+    failed = sa.update(IngestionRow).where(
+        IngestionRow.base_id == base_id, IngestionRow.kind == REINDEX, IngestionRow.state == FAILED
+    )
+    if document_id:
+        failed = failed.where(IngestionRow.document_id == document_id)
+    await session.execute(failed.values(state=CANCELLED))
 
 
 async def add_reindexing(session: AsyncSession, base_id: str, kb_id: str, collection: CollectionRow) -> int:
     """Add a job for each document that a new collection lacks, unless the document has one, or failed recently.
 
-    The wait after a failure doubles with each further one.
+    The wait after a failure doubles with each further one, and after `MAX_REINDEXINGS` there is no further job.
 
     Args:
         session: the transaction.
@@ -281,7 +312,7 @@ async def add_reindexing(session: AsyncSession, base_id: str, kb_id: str, collec
     added = 0
     for document_id, name, revision in found:
         before = failed.get(document_id)
-        if before is not None and now < before.retry_on:
+        if before is not None and (before.is_final or now < before.retry_on):
             continue
         if before is not None:
             _log.warning(

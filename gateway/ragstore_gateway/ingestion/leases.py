@@ -9,8 +9,8 @@ from typing import Final
 from uuid import uuid4
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore_gateway.database.clock import database_now
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.ingestion.tables import ExecutorRow
 
@@ -50,7 +50,7 @@ class Leases:
         """
         before = time.monotonic()
         async with self._database.session() as session:
-            until = await self._now(session) + self.seconds
+            until = await database_now(session) + self.seconds
             changed = sa.update(ExecutorRow).where(ExecutorRow.id == self.owner).values(lease_until=until)
             taken = (await session.execute(changed.returning(ExecutorRow.id))).first()
             if taken is None:
@@ -60,7 +60,7 @@ class Leases:
     async def expired(self) -> list[str]:
         """The processes whose leases have expired."""
         async with self._database.reading() as session:
-            now = await self._now(session)
+            now = await database_now(session)
             found = await session.scalars(sa.select(ExecutorRow.id).where(ExecutorRow.lease_until < now))
             return list(found)
 
@@ -83,7 +83,7 @@ class Leases:
             Whether it was taken. Another process may have been faster.
         """
         async with self._database.session() as session:
-            now = await self._now(session)
+            now = await database_now(session)
             taken = (
                 sa.update(ExecutorRow)
                 .where(ExecutorRow.id == owner, ExecutorRow.lease_until < now)
@@ -101,11 +101,3 @@ class Leases:
             await session.execute(sa.delete(ExecutorRow).where(ExecutorRow.id == owner))
         if owner == self.owner:
             self._renewed = -float("inf")
-
-    async def _now(self, session: AsyncSession) -> float:
-        clock = (
-            "extract(epoch from clock_timestamp())"
-            if self._database.is_postgresql
-            else "(julianday('now') - 2440587.5) * 86400.0"
-        )
-        return float(await session.scalar(sa.text(f"SELECT {clock}")) or 0)

@@ -8,10 +8,14 @@ from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
 from ragstore.kit.errors import InvalidRequest
+from ragstore.kit.misfits import described
 
 MAX_NAME: Final = 512
 
-NAME: Final = r"^(?!(.*/)?\.{1,2}(/|$))([^\x00-\x1f\x7f-\x9f/ ]([^\x00-\x1f\x7f-\x9f]*[^\x00-\x1f\x7f-\x9f/ ])?)?$"
+NAME: Final = described(
+    r"^(?!(.*/)?\.{1,2}(/|$))([^\x00-\x1f\x7f-\x9f/ ]([^\x00-\x1f\x7f-\x9f]*[^\x00-\x1f\x7f-\x9f/ ])?)?$",
+    "Must have no control characters, no space or slash at either end, and no steps . and .. between its slashes",
+)
 """The names that documents have; also the empty one, for the name of the file."""
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")

@@ -21,6 +21,7 @@ from ragstore_gateway.embeddings.batches import batches
 from ragstore_gateway.embeddings.embedder import Vectors
 from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.extraction.kept_text import KEPT_TEXT
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import Collection, Collections
 from ragstore_gateway.ingestion.errors import IngestionAbandoned, IngestionLimit
@@ -30,7 +31,7 @@ from ragstore_gateway.ingestion.payloads import CHUNKS, CONTENT, VECTORS, Span, 
 from ragstore_gateway.ingestion.publication import Publication
 from ragstore_gateway.ingestion.removals import Removals, add_removal
 from ragstore_gateway.ingestion.retries import Retries, backoff
-from ragstore_gateway.ingestion.tables import DocumentTextRow, IngestionPayloadRow, IngestionRow
+from ragstore_gateway.ingestion.tables import CollectionRow, DocumentTextRow, IngestionPayloadRow, IngestionRow
 from ragstore_gateway.splitting.chunk import Chunk, Chunking
 from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, REVISION_KEY, MetadataValue, Record
 
@@ -58,6 +59,13 @@ class TextExtractor(Protocol):
             content: the document.
             media_type: its media type, as declared.
             name: its name.
+        """
+
+    async def read_kept(self, content: bytes) -> Extracted:
+        """Read an extracted text that was exported.
+
+        Args:
+            content: the document.
         """
 
 
@@ -173,13 +181,17 @@ class Pipeline:
         if content is None:
             return
         extracted = await self._retries.call(
-            lambda: self._extractor.extract(content, media_type=row.media_type, name=row.document_name),
-            partial(self._is_unfinished, ingestion_id),
+            partial(self._extract, row, content), partial(self._is_unfinished, ingestion_id)
         )
         async with self._database.session() as session:
             if await lock_ingestion(session, ingestion_id) is not None:
                 kept = DocumentTextRow(revision=row.revision, document_id=row.document_id, extracted=_encode(extracted))
                 await session.merge(kept)
+
+    async def _extract(self, row: IngestionRow, content: bytes) -> Extracted:
+        if row.media_type == KEPT_TEXT:
+            return await self._extractor.read_kept(content)
+        return await self._extractor.extract(content, media_type=row.media_type, name=row.document_name)
 
     async def split(self, ingestion_id: str) -> None:
         """Split the text for each collection.
@@ -294,6 +306,8 @@ class Pipeline:
             async with self._database.reading() as session:
                 data = await payload(session, row.id, VECTORS, collection.id, position)
                 if data is None or await _unfinished(session, row.id) is None or not self._may_write():
+                    return
+                if await session.get(CollectionRow, collection.id) is None:
                     return
             vectors = np.frombuffer(data, dtype=np.float32).reshape(len(batch), -1)
             records = _records(row, extracted, batch, first, vectors)

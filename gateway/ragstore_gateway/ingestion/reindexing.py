@@ -8,8 +8,14 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.ingestion.collections import ACTIVE, BUILDING, Collections, live_collections
-from ragstore_gateway.ingestion.documents import cancel_all
-from ragstore_gateway.ingestion.ingestions import BASE_DELETED, activate_if_complete, add_reindexing, retire
+from ragstore_gateway.ingestion.deletions import cancel_all
+from ragstore_gateway.ingestion.ingestions import (
+    BASE_DELETED,
+    activate_if_complete,
+    add_reindexing,
+    reset_reindexing,
+    retire,
+)
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow
 from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
@@ -31,11 +37,15 @@ class Reindexing:
         self._collections = collections
         self._wake = wake
 
+    async def created(self, session: AsyncSession, after: Configuration[KnowledgeBase]) -> None:
+        """A new base has no vectors."""
+
     async def changed(
         self, session: AsyncSession, before: Configuration[KnowledgeBase], after: Configuration[KnowledgeBase]
     ) -> None:
         """Build a new collection if the vectors depend on what has changed."""
         fingerprint = self._collections.fingerprint(after.body)
+        await reset_reindexing(session, after.id)
         live = await live_collections(session, after.id)
         active = next((row for row in live if row.state == ACTIVE), None)
         building = next((row for row in live if row.state == BUILDING), None)
@@ -48,11 +58,12 @@ class Reindexing:
             await retire(session, building)
             await session.flush()
             building = None
-        if active.fingerprint == fingerprint or building is not None:
+        if active.fingerprint == fingerprint:
             return
-        building = self._collections.new_row(after.id, after.version, after.body, BUILDING)
-        session.add(building)
-        await session.flush()
+        if building is None:
+            building = self._collections.new_row(after.id, after.version, after.body, BUILDING)
+            session.add(building)
+            await session.flush()
         await add_reindexing(session, after.id, after.body.name, building)
         await session.flush()
         await activate_if_complete(session, after.id)

@@ -21,6 +21,9 @@ from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, REVISION_K
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
 MAX_WAIT: Final = timedelta(minutes=10)
+LATE_REMOVAL: Final = timedelta(hours=1)
+"""When a collection that is not needed any more is removed again: longer than any call that may still create it."""
+
 BATCH: Final = 100
 
 _log = structlog.get_logger(__name__)
@@ -31,6 +34,8 @@ def add_removal(
     collection: CollectionRow | Collection,
     document_id: str | None = None,
     revision: str | None = None,
+    *,
+    wait: timedelta = timedelta(0),
 ) -> None:
     """Decide in a transaction that vectors are removed after it.
 
@@ -39,6 +44,7 @@ def add_removal(
         collection: their collection.
         document_id: their document; None for the whole collection.
         revision: their revision; None for all of the document.
+        wait: how long after now.
     """
     if collection.dimension is None:
         return
@@ -53,7 +59,7 @@ def add_removal(
             document_id=document_id,
             revision=revision,
             attempts=0,
-            due_on=datetime.now(UTC),
+            due_on=datetime.now(UTC) + wait,
         )
     )
 

@@ -14,6 +14,7 @@ from litestar.types import ControllerRouterHandler
 
 from ragstore.kit.errors import BodyTimeout, BodyTooLarge, UnsupportedMediaType
 from ragstore.kit.middleware.bodies import LARGE_BODY
+from ragstore.kit.misfits import described
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.errors import (
     ConfigurationNotFound,
@@ -23,6 +24,7 @@ from ragstore_gateway.errors import (
     IngestionNotFound,
     QueueFull,
 )
+from ragstore_gateway.extraction.kept_text import headings_of, pages_of
 from ragstore_gateway.ingestion.documents import NewContent
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.names import MAX_NAME, NAME, checked_name
@@ -63,7 +65,7 @@ KbId = Annotated[
     QueryParameter(
         name="kbId",
         max_length=128,
-        pattern=r"^[^\x00]*$",
+        pattern=described(r"^[^\x00]*$", "Must have no NUL character"),
         description="An alias for the status; the base's name by default.",
     ),
 ]
@@ -222,7 +224,16 @@ async def read_document_text(
     await knowledge_bases.read(id)
     name = _name_in_path(request)
     extracted = await ingestion.documents.text(id, name)
-    return DocumentText(name, extracted.media_type, extracted.title, extracted.text)
+    return DocumentText(
+        name=name,
+        type=extracted.media_type,
+        title=extracted.title,
+        language=extracted.language,
+        published=extracted.published,
+        text=extracted.text,
+        pages=pages_of(extracted),
+        headings=headings_of(extracted),
+    )
 
 
 @delete(

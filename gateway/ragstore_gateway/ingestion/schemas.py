@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ragstore_gateway.extraction.kept_text import KeptText
 from ragstore_gateway.ingestion.documents import Document
 from ragstore_gateway.ingestion.ingestions import COMPLETED, UNFINISHED
 from ragstore_gateway.ingestion.tables import IngestionRow
@@ -63,7 +64,9 @@ class DocumentEntry(Struct, frozen=True, rename="camel"):
         str | UnsetType,
         Meta(
             description="Why the knowledge base's changed configuration is not used yet: this document could not be "
-            "embedded or stored again. The attempt is repeated, after 30 seconds to 6 hours."
+            "embedded or stored again. It is repeated after 30 seconds to 6 hours, 20 times in all; the text then "
+            "ends with `given up after 20 attempts`, and an ingestion of the document, or an update of the knowledge "
+            "base, begins further ones."
         ),
     ] = UNSET
 
@@ -75,13 +78,10 @@ class DocumentList(Struct, frozen=True):
     total: Annotated[int, Meta(ge=0, description="Number of documents of the knowledge base.")]
 
 
-class DocumentText(Struct, frozen=True, rename="camel"):
+class DocumentText(KeptText, frozen=True, kw_only=True):
     """The extracted text of a document. The metadata `char_start` and `char_end` of a chunk are indexes of it."""
 
     name: str
-    type: Annotated[str, Meta(description="Media type, as recognised.")]
-    title: Annotated[str, Meta(description="Title, if known.")]
-    text: str
 
 
 def status_of(row: IngestionRow) -> IngestionStatus:

@@ -17,7 +17,7 @@ from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import BUILDING
 from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
-from ragstore_gateway.ingestion.ingestions import UNFINISHED, add_reindexing, lock_base
+from ragstore_gateway.ingestion.ingestions import FAILED, REINDEX, UNFINISHED, add_reindexing, lock_base
 from ragstore_gateway.ingestion.removals import Removals
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow, IngestionRow
 from ragstore_gateway.knowledge.tables import ConfigurationRow
@@ -156,11 +156,22 @@ class Supervisor:
                     self.wake()
 
     async def _forget(self) -> None:
-        """Remove ingestions that ended long ago, except for each document's last one."""
+        """Remove ingestions that ended long ago, except for each document's last one, and failures that are counted."""
+        counted = (
+            sa.select(CollectionRow.id)
+            .where(
+                CollectionRow.base_id == IngestionRow.base_id,
+                CollectionRow.state == BUILDING,
+                CollectionRow.created_on <= IngestionRow.created_on,
+                IngestionRow.kind == REINDEX,
+                IngestionRow.state == FAILED,
+            )
+            .exists()
+        )
         last = sa.select(DocumentRow.id).where(DocumentRow.last_ingestion == IngestionRow.id).exists()
         query = (
             sa.select(IngestionRow.id)
-            .where(IngestionRow.finished_on < datetime.now(UTC) - self._retention, ~last)
+            .where(IngestionRow.finished_on < datetime.now(UTC) - self._retention, ~last, ~counted)
             .limit(BATCH)
         )
         async with self._database.reading() as session:

@@ -11,12 +11,20 @@ from litestar.exceptions import SerializationException
 
 from ragstore.kit.errors import BodyTooLarge, InvalidRequest, ServiceError, UnsupportedMediaType
 from ragstore_gateway.extraction.formats import MEDIA_TYPES
+from ragstore_gateway.extraction.kept_text import KEPT_TEXT
 
 MULTIPART: Final = "multipart/form-data"
 ANY: Final = "application/octet-stream"
 """The media type of content whose format is recognised by its bytes or its name."""
 
-ACCEPTED: Final = (*MEDIA_TYPES.values(), "text/x-markdown", "application/xhtml+xml", "text/tab-separated-values", ANY)
+ACCEPTED: Final = (
+    *MEDIA_TYPES.values(),
+    "text/x-markdown",
+    "application/xhtml+xml",
+    "text/tab-separated-values",
+    KEPT_TEXT,
+    ANY,
+)
 EMPTY: Final = "Document content is required"
 
 

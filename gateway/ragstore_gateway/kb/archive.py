@@ -11,8 +11,12 @@ from typing import IO, Any, Final, Literal
 
 import msgspec
 
-FORMAT: Final = 1
-MARKDOWN: Final = "text/markdown"
+from ragstore_gateway.extraction.formats import MEDIA_TYPES
+from ragstore_gateway.extraction.kept_text import KEPT_TEXT, KeptText
+
+MARKDOWN: Final = MEDIA_TYPES["markdown"]
+FORMAT: Final = 2
+"""Documents of format 1 have no pages and headings."""
 
 
 class BadArchive(Exception):
@@ -23,30 +27,34 @@ class Header(msgspec.Struct, frozen=True, tag_field="kind", tag="knowledge base"
     """The first line."""
 
     configuration: dict[str, Any]
-    format: Literal[1] = 1
+    format: Literal[1, 2] = 2
 
 
-class Document(msgspec.Struct, frozen=True, tag_field="kind", tag="document"):
+class Document(KeptText, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="document"):
     """A document with its extracted text.
 
     Attributes:
         name: its name.
-        type: its media type; the text of a Markdown document is Markdown.
-        text: its text.
     """
 
     name: str
-    type: str
-    text: str
 
     @property
     def media_type(self) -> str:
         """The media type that its text is ingested with."""
-        return MARKDOWN if self.type == MARKDOWN else "text/plain"
+        return MARKDOWN if self._is_markdown else KEPT_TEXT
 
     def read(self) -> bytes:
         """Its content."""
-        return self.text.encode()
+        if self._is_markdown:
+            return self.text.encode()
+        fields = {name: getattr(self, name) for name in KeptText.__struct_fields__}
+        return msgspec.json.encode(KeptText(**fields))
+
+    @property
+    def _is_markdown(self) -> bool:
+        # Its headings are in its text.
+        return self.type == MARKDOWN
 
 
 class End(msgspec.Struct, frozen=True, tag_field="kind", tag="end"):
@@ -120,7 +128,7 @@ def _entries(file: IO[bytes]) -> Iterator[Entry]:
         try:
             yield _decode(content)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise BadArchive(f"Line {number} is no line of an archive of format {FORMAT}") from None
+            raise BadArchive(f"Line {number} is no line of an archive of format 1 to {FORMAT}") from None
 
 
 @contextmanager

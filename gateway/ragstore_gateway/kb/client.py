@@ -10,6 +10,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
+from ragstore_gateway.extraction.kept_text import KeptText
 from ragstore_gateway.gateway_connection import GatewayConnection, GatewayFailed, checked, decoded, problem
 
 PAGE: Final = 200
@@ -80,12 +81,10 @@ class DocumentState(msgspec.Struct, frozen=True):
     chunks: int
 
 
-class Text(msgspec.Struct, frozen=True):
+class Text(KeptText, frozen=True, kw_only=True):
     """The text of a document."""
 
     name: str
-    type: str
-    text: str
 
 
 class Hit(msgspec.Struct, frozen=True):

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import msgspec
+
 from ragstore_gateway.gateway_connection import GatewayFailed
 from ragstore_gateway.ingestion.read import STDIN
 from ragstore_gateway.kb import archive
@@ -50,7 +52,7 @@ async def _export(bases: KnowledgeBases, base: Base, file: IO[bytes]) -> tuple[i
                     raise
                 left_out.append(state.name)
             else:
-                file.write(archive.line(archive.Document(text.name, text.type, text.text)))
+                file.write(archive.line(archive.Document(**msgspec.structs.asdict(text))))
                 exported += 1
             progress.done(state.name)
     file.write(archive.line(archive.End(exported)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
+from ragstore.kit.misfits import described
 from ragstore_gateway.knowledge.knowledge_base import MaxResults, MinScore, Name
 
 USER_INPUT: Final = "{userInput}"
@@ -15,11 +16,18 @@ MAX_WORKFLOW: Final = 100
 MAX_TASKS: Final = 100
 MAX_HTTP_CALLS: Final = 100
 
-SHORT_NAME: Final = r"^[A-Za-z0-9_-]+$"
-HEADER_NAME: Final = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
-TEMPLATE_URL: Final = r"^https?://[^\s/?#@{}$]+([/?][^\s#]*)?$"
-BASE_URL: Final = r"^https?://[^\s/@?#]+(/[^\s?#]*)?$"
-POINTER: Final = r"^(/([^~]|~[01])*)?$"
+SHORT_NAME: Final = described(r"^[A-Za-z0-9_-]+$", "Names must consist of letters, digits, _ and -")
+HEADER_NAME: Final = described(
+    r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", "Names of headers must consist of letters, digits and !#$%&'*+.^_`|~-"
+)
+TEMPLATE_URL: Final = described(
+    r"^https?://[^\s/?#@{}$]+([/?][^\s#]*)?$",
+    "Must be an http:// or https:// address, without a user, and without variables in the host",
+)
+BASE_URL: Final = described(
+    r"^https?://[^\s/@?#]+(/[^\s?#]*)?$", "Must be an http:// or https:// address, without a user and a query"
+)
+POINTER: Final = described(r"^(/([^~]|~[01])*)?$", "Must be a JSON pointer, such as /results/0/text")
 
 HttpMethod: TypeAlias = Literal["GET", "POST", "PUT", "PATCH"]
 RerankProvider: TypeAlias = Literal["tei", "cohere"]
@@ -104,10 +112,31 @@ class Rerank(_Configuration, frozen=True, kw_only=True):
     api_key: Annotated[str, Meta(max_length=1024, description="Reference to the key, such as `${env:NAME}`.")] = ""
 
 
-class Task(_Configuration, frozen=True, kw_only=True):
-    """How an assistant retrieves."""
+class TaskParameters(_Configuration, frozen=True, kw_only=True):
+    """EDDI's `parameters` of a task."""
 
-    id: ShortName
+    system_message: Annotated[
+        str, Meta(max_length=100_000, description="Begins the system message, if the assistant's own is empty.")
+    ] = ""
+
+
+class Task(_Configuration, frozen=True, kw_only=True):
+    """How an assistant retrieves. `actions`, `type` and `parameters` are EDDI's."""
+
+    id: Annotated[
+        str,
+        Meta(
+            max_length=128,
+            pattern=described(r"^[A-Za-z0-9_-]*$", "Names must consist of letters, digits, _ and -"),
+            description="Letters, digits, `_` and `-`; empty for `task-1` and so on, by its index.",
+        ),
+    ] = ""
+    actions: Annotated[
+        list[Annotated[str, Meta(max_length=128)]],
+        Meta(max_length=100, description="Ignored: each chat runs all tasks."),
+    ] = []
+    type: Annotated[str, Meta(max_length=128, description="Ignored: the assistant names the model.")] = ""
+    parameters: TaskParameters = TaskParameters()
     knowledge_bases: Annotated[
         list[KnowledgeBaseReference],
         Meta(max_length=MAX_WORKFLOW, description="The bases of the workflow to search, with parameters."),
@@ -143,6 +172,18 @@ class Assistant(_Configuration, frozen=True, kw_only=True):
         dict[ShortName, HttpCall], Meta(max_length=MAX_HTTP_CALLS, description="Its httpCalls by name.")
     ] = {}
     tasks: Annotated[list[Task], Meta(min_length=1, max_length=MAX_TASKS, description="Its tasks, in order.")]
+
+    def __post_init__(self) -> None:
+        """Name the tasks that have no id."""
+        if not all(task.id for task in self.tasks):
+            named = [structs.replace(task, id=task.id or f"task-{n}") for n, task in enumerate(self.tasks, 1)]
+            structs.force_setattr(self, "tasks", named)
+
+    @property
+    def own_system_message(self) -> str:
+        """The beginning of the system message: the assistant's own text, or else those of its tasks."""
+        given = (task.parameters.system_message for task in self.tasks)
+        return self.system_message or "\n\n".join(dict.fromkeys(filter(None, given)))
 
     @property
     def bases(self) -> list[WorkflowBase]:

@@ -50,6 +50,14 @@ class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
 class ConfigurationListener(Protocol[T]):
     """Acts on changes of configurations. Its methods run in the transaction of the change, and may write to it."""
 
+    async def created(self, session: AsyncSession, after: Configuration[T]) -> None:
+        """A configuration is created.
+
+        Args:
+            session: the transaction.
+            after: its first version.
+        """
+
     async def changed(self, session: AsyncSession, before: Configuration[T], after: Configuration[T]) -> None:
         """A new version is written.
 

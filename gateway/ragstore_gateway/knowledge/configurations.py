@@ -94,7 +94,12 @@ class Configurations(Generic[T]):
             session.add(row)
             await session.flush()
             session.add(_version(row.id, 1, body, now, created_by))
-        return Configuration(row.id, 1, 1, body, now, now, deleted=False)
+            await session.flush()
+            created = Configuration(row.id, 1, 1, body, now, now, deleted=False)
+            for listener in self._listeners:
+                await listener.created(session, created)
+        await self._committed(row.id)
+        return created
 
     async def read(self, id: str, version: int = 0, *, deleted: bool = False) -> Configuration[T]:
         """Read a version.
@@ -264,6 +269,20 @@ class Configurations(Generic[T]):
         )
         async with self._database.reading() as session:
             return sorted((await session.execute(query)).scalars())
+
+    async def field(self, field: str) -> dict[str, str]:
+        """A text field of the configurations that are not deleted, by their names in order.
+
+        Args:
+            field: the field. The text is empty for a configuration without it.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        text = ConfigurationVersionRow.body[field].as_string()
+        query = self._select().with_only_columns(ConfigurationRow.name, text).where(ConfigurationRow.deleted.is_(False))
+        async with self._database.reading() as session:
+            return {name: value or "" for name, value in sorted((await session.execute(query)).tuples())}
 
     def _select(self) -> Select[ConfigurationRow, ConfigurationVersionRow]:
         """Configurations of this kind, each with its current version."""

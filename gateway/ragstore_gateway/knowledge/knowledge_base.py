@@ -6,6 +6,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+from ragstore.kit.misfits import described
+from ragstore_gateway.knowledge.source import MAX_SOURCES, Source
 from ragstore_gateway.splitting.chunk import Chunking, ChunkStrategy, ChunkUnit
 
 StoreType: TypeAlias = Literal[
@@ -21,8 +23,10 @@ MaxResults: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="Maximum 
 MinScore: TypeAlias = Annotated[
     float, Meta(ge=0, le=1, description="Minimum relevance of a passage, (1 + cosine) / 2: 0.5 is unrelated.")
 ]
-NAME: Final = r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$"
-"""No control characters, and no space at either end."""
+NAME: Final = described(
+    r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$",
+    "Must have no control characters, and no space at either end",
+)
 
 Name: TypeAlias = Annotated[
     str,
@@ -39,7 +43,7 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     """A version of a knowledge base. Names and defaults are EDDI's, except for the provider and the store.
 
     Vectors belong to a base, its provider and model, its chunking, and its store. When one of these changes, the base
-    is ingested again from the texts that the gateway keeps.
+    is ingested again from the texts that the gateway keeps. A change of its sources alone is none of these.
     """
 
     name: Name
@@ -60,6 +64,9 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     chunk_unit: Annotated[ChunkUnit, Meta(description="Unit of size and overlap.")] = "characters"
     max_results: MaxResults = 5
     min_score: MinScore = 0.6
+    sources: Annotated[
+        list[Source], Meta(max_length=MAX_SOURCES, description="Websites and sets of files that it follows.")
+    ] = []
 
     @property
     def chunking(self) -> Chunking:

@@ -166,7 +166,11 @@ class ConfigurationRoutes(Generic[T]):
             return self._written(await configurations.create(body, _caller(request)))
 
         async def duplicate(request: Request[Any, Any, Any], id: Id, version: Version = 0) -> Response[T]:
-            """Copy a version to a new configuration. The name of the copy has a suffix; documents are not copied."""
+            """Copy a version to a new configuration. The name of the copy has a suffix; documents are not copied.
+
+            The version is checked as a new configuration is: an assistant whose knowledge base is deleted is rejected.
+            """
+            await validator.validate((await configurations.read(id, version, deleted=version > 0)).body)
             return self._written(await configurations.duplicate(id, version, _caller(request)))
 
         async def update(request: Request[Any, Any, Any], id: Id, version: BaseVersion) -> Response[T]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from ragstore.kit.errors import FieldError, InvalidRequest
+from ragstore_gateway.chat.body import RAG_PREFIX
 from ragstore_gateway.knowledge.assistant import USER_INPUT, Assistant, HttpCall, Task
 from ragstore_gateway.knowledge.configurations import Configurations
+from ragstore_gateway.knowledge.cron import next_time
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.knowledge.source import Source, WebSource
 from ragstore_gateway.secret_references import REFERENCE, SecretReferences
 
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -41,11 +45,13 @@ class KnowledgeBaseValidator:
     Args:
         provider: checks the parameters of a provider of embeddings.
         store: checks the parameters of a vector store.
+        url: checks a URL that the gateway is to fetch, at a path; it raises `InvalidRequest`.
     """
 
-    def __init__(self, provider: ParametersCheck, store: ParametersCheck) -> None:
+    def __init__(self, provider: ParametersCheck, store: ParametersCheck, url: Callable[[str, str], None]) -> None:
         self._provider = provider
         self._store = store
+        self._url = url
 
     async def validate(self, body: KnowledgeBase) -> None:
         """Check a knowledge base; see `Validator`."""
@@ -55,7 +61,33 @@ class KnowledgeBaseValidator:
         ]
         if body.chunk_overlap >= body.chunk_size:
             errors.append(FieldError("$.chunkOverlap", "Must be less than chunkSize"))
+        names: set[str] = set()
+        for index, source in enumerate(body.sources):
+            path = f"$.sources[{index}]"
+            if source.name in names:
+                errors.append(FieldError(f"{path}.name", "Another source has this name"))
+            names.add(source.name)
+            errors += self._source(source, path)
         _raise(errors)
+
+    def _source(self, source: Source, path: str) -> Iterator[FieldError]:
+        if source.cron:
+            try:
+                next_time(source.cron, datetime.now(UTC))
+            except ValueError:
+                yield FieldError(f"{path}.cron", "Must be five fields of crontab, with a time that comes")
+        other, part = ("upload", source.upload) if source.type == "web" else ("web", source.web)
+        if part is not None:
+            yield FieldError(f"{path}.{other}", f"A source of type {source.type} has none")
+        if source.type == "web" and source.web is None:
+            yield FieldError(f"{path}.web", "Required for a source of type web")
+        if source.type == "web" and source.web is not None:
+            yield from self._web(source.web, f"{path}.web")
+
+    def _web(self, web: WebSource, path: str) -> Iterator[FieldError]:
+        yield from _faults(self._url, web.start_url, f"{path}.startUrl")
+        for index, url in enumerate(web.sitemaps):
+            yield from _faults(self._url, url, f"{path}.sitemaps[{index}]")
 
 
 class AssistantValidator:
@@ -80,6 +112,9 @@ class AssistantValidator:
     async def validate(self, body: Assistant) -> None:
         """Check an assistant; see `Validator`."""
         errors = [each async for each in self._workflow(body)]
+        if body.model.startswith(RAG_PREFIX):
+            # The gateway would call itself, without end if two assistants name each other.
+            errors.append(FieldError("$.model", "Must be a model of the upstream, not one with retrieval"))
         for name, call in body.http_calls.items():
             errors += self._http_call(call, f"$.httpCalls.{name}")
         names: set[str] = set()
@@ -126,6 +161,11 @@ class AssistantValidator:
                 yield FieldError(f"{path}.rerank.model", "Required for cohere")
             if task.rerank.api_key:
                 yield from _faults(self._secrets.check, task.rerank.api_key, f"{path}.rerank.apiKey")
+                yield from self._unreadable(task.rerank.api_key, f"{path}.rerank.apiKey")
+
+    def _unreadable(self, text: str, path: str) -> list[FieldError]:
+        above, _, field = path.rpartition(".")
+        return _faults(self._secrets.check_readable, {field: text}, above)
 
     def _http_call(self, call: HttpCall, path: str) -> Iterator[FieldError]:
         texts = {
@@ -136,6 +176,7 @@ class AssistantValidator:
         }
         for below, text in texts.items():
             yield from _faults(self._secrets.check_template, text, below)
+            yield from self._unreadable(text, below)
         for kind, values in (("headers", call.headers), ("query", call.query)):
             for name, value in values.items():
                 if CREDENTIAL.search(name) and not (REFERENCE.search(value) or value == USER_INPUT):

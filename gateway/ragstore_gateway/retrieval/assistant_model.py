@@ -21,7 +21,7 @@ from ragstore_gateway.knowledge.assistant import Assistant
 from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.retrieval.task_context import TaskContext, TaskRetrieval
 from ragstore_gateway.retrieval.workflow import Workflows
-from ragstore_gateway.settings import Settings
+from ragstore_gateway.settings import Settings, variable
 
 GRACE_SECONDS: Final = 0.5
 """Time beyond the limit of a retrieval, after which it is left even if a part of it does not end."""
@@ -64,6 +64,15 @@ class AssistantModel:
         model = self._configuration.body.model or self._services.settings.model
         return [model] if model else []
 
+    @property
+    def no_upstream_model(self) -> str:
+        """One sentence for the caller; see `RagModel`."""
+        if model := self._configuration.body.model:
+            return f"The model server has no model '{model}', which the assistant names"
+        if model := self._services.settings.model:
+            return f"The assistant names no model, and the model server has none of {variable('model')}, '{model}'"
+        return f"The assistant names no model, and {variable('model')} is not set"
+
     def is_of(self, configuration: Configuration[Assistant]) -> bool:
         """Whether this is a version of an assistant.
 
@@ -75,7 +84,7 @@ class AssistantModel:
 
     def without_question(self, messages: Raw | None) -> Augmentation:
         """The messages after the assistant's own system message; see `RagModel`."""
-        system = self._configuration.body.system_message
+        system = self._configuration.body.own_system_message
         return no_question(with_system(messages, system) if system else None)
 
     async def augment(self, conversation: Conversation, caller: Caller) -> Augmentation:
@@ -131,7 +140,7 @@ class AssistantModel:
         failed: bool,
         seconds: float,
     ) -> Augmentation:
-        system = self._configuration.body.system_message + "".join(context.text for context in contexts)
+        system = self._configuration.body.own_system_message + "".join(context.text for context in contexts)
         keep_history = self._services.settings.history == "keep"
         messages = conversation.with_system(system, keep_history=keep_history) if system else None
         passages = _numbered(contexts)

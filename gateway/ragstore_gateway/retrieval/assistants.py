@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping
 from typing import Final, TypeVar
 
 import structlog
@@ -40,15 +40,17 @@ class Assistants:
         self._configurations = configurations
         self._services = services
         self._known: dict[str, AssistantModel] = {}
-        self._names: Sequence[str] = ()
+        self._models: Mapping[str, str] = {}
 
-    async def names(self) -> Sequence[str]:
-        """The names of all assistants."""
+    async def upstream_models(self) -> Mapping[str, str]:
+        """The upstream's model of each assistant, by its name; see `RagModels`."""
         try:
-            self._names = await _bounded(self._configurations.names())
+            found = await _bounded(self._configurations.field("model"))
         except (ServiceError, TimeoutError) as error:
             _log.warning("assistants not listed", error=type(error).__name__)
-        return self._names
+        else:
+            self._models = {name: model or self._services.settings.model for name, model in found.items()}
+        return self._models
 
     async def find(self, name: str) -> RagModel | None:
         """Look an assistant up.

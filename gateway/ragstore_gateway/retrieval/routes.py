@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-from litestar import post
+from litestar import Request, post
 from litestar.di import NamedDependency
 from litestar.params import PathParameter, SkipValidation
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragstore.kit.openapi import ERRORS
+from ragstore_gateway.embeddings.schemas import NOT_BLANK
 from ragstore_gateway.errors import (
     ConfigurationNotFound,
     DatabaseUnavailable,
@@ -25,7 +26,9 @@ from ragstore_gateway.errors import (
 )
 from ragstore_gateway.keys import READER
 from ragstore_gateway.knowledge.configurations import Configurations
+from ragstore_gateway.knowledge.decode import decode_configuration
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase, MaxResults, MinScore
+from ragstore_gateway.openapi import body_of
 from ragstore_gateway.retrieval.retriever import BaseQuery, KnowledgeRetriever
 from ragstore_gateway.settings import Settings
 
@@ -50,7 +53,7 @@ QUERY_ERRORS = (
 class KnowledgeBaseQuery(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """A question to a knowledge base."""
 
-    query: Annotated[str, Meta(min_length=1, max_length=32_768, pattern=r"\S", description="The question.")]
+    query: Annotated[str, Meta(min_length=1, max_length=32_768, pattern=NOT_BLANK, description="The question.")]
     max_results: MaxResults | UnsetType = UNSET
     min_score: MinScore | UnsetType = UNSET
     where: Annotated[dict[str, Any], Meta(description="Filter by the metadata of chunks.")] = {}
@@ -74,19 +77,20 @@ class KnowledgeBaseHits(Struct, frozen=True):
 @post(
     "/ragstore/rags/{id:str}/query",
     status_code=200,
-    opt={**READER, ERRORS: QUERY_ERRORS},
+    opt={**READER, ERRORS: QUERY_ERRORS, **body_of(KnowledgeBaseQuery)},
     operation_id="queryKnowledgeBase",
     summary="Search a knowledge base",
     tags=["knowledge bases"],
 )
 async def query_knowledge_base(
+    request: Request[Any, Any, Any],
     id: Annotated[str, PathParameter(description="Id of the knowledge base.")],
-    data: KnowledgeBaseQuery,
     knowledge_bases: BasesDependency,
     retriever: RetrieverDependency,
     settings: SettingsDependency,
 ) -> KnowledgeBaseHits:
     """The passages that are nearest to a question. `maxResults` and `minScore` are the base's own by default."""
+    data = decode_configuration(KnowledgeBaseQuery, await request.body())
     base = await knowledge_bases.read(id)
     query = BaseQuery(
         base,

@@ -75,7 +75,13 @@ class ElasticsearchParameters(Parameters, frozen=True, kw_only=True, rename="cam
 
     server_url: Url = "http://localhost:9200"
     api_key: SecretReference | None = None
-    user_name: Annotated[str, Meta(min_length=1, max_length=1024, pattern=r"^[^\s:]+$")] | None = None
+    user_name: (
+        Annotated[
+            str,
+            Meta(min_length=1, max_length=1024, pattern=r"^[^\s:]+$", description="a name without spaces and colons"),
+        ]
+        | None
+    ) = None
     password: SecretReference | None = None
     index_name: Prefix = DEFAULT_PREFIX
 

@@ -126,6 +126,20 @@ class VectorStores:
         """Check a configuration; see `validate`."""
         return validate(store_type, parameters, self._secrets, path)
 
+    def check(self, store_type: str, parameters: Mapping[str, object], path: str = "$") -> None:
+        """Check a configuration that is written.
+
+        Args:
+            store_type: the store.
+            parameters: its parameters.
+            path: JSON path of the configuration, for errors.
+
+        Raises:
+            InvalidRequest: it cannot be used; see `validate`. Or a secret can never be read by this process.
+        """
+        self.validate(store_type, parameters, path)
+        self._secrets.check_readable(parameters, f"{path}.storeParameters")
+
     def open(self, store_type: str, parameters: Mapping[str, object], collection: str, dimension: int) -> VectorStore:
         """Open a collection. Nothing is sent, and the collection need not exist.
 

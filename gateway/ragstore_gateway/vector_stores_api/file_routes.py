@@ -15,7 +15,7 @@ from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.errors import DatabaseUnavailable, DocumentNotFound, FileNotFound, QueueFull
 from ragstore_gateway.ingestion.uploads import MULTIPART
 from ragstore_gateway.keys import READER, WRITER
-from ragstore_gateway.openapi import OPERATION
+from ragstore_gateway.openapi import OPERATION, body_of
 from ragstore_gateway.vector_stores_api.files import PURPOSES, file_object, read_file
 from ragstore_gateway.vector_stores_api.operations import (
     CONTENT_ERRORS,
@@ -25,7 +25,6 @@ from ragstore_gateway.vector_stores_api.operations import (
     FileId,
     StateFilter,
     StoreId,
-    body_of,
     read_body,
 )
 from ragstore_gateway.vector_stores_api.pages import (

@@ -9,7 +9,6 @@ from litestar import Request
 from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 
-from ragstore.kit.openapi import without_marks
 from ragstore_gateway.errors import (
     CollectionMissing,
     ConfigurationNotFound,
@@ -26,7 +25,6 @@ from ragstore_gateway.errors import (
     StoreUnavailable,
 )
 from ragstore_gateway.knowledge.decode import decode_configuration
-from ragstore_gateway.openapi import OPERATION
 from ragstore_gateway.vector_stores_api.schemas import State
 from ragstore_gateway.vector_stores_api.services import VectorStoresApi
 
@@ -55,17 +53,6 @@ SEARCH_ERRORS: Final = (
 )
 
 
-def body_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The option of a route whose body is read by hand.
-
-    Args:
-        kind: the struct of the body.
-    """
-    _, components = msgspec.json.schema_components([kind])
-    schema = without_marks(_inlined(components[kind.__name__], components))
-    return {OPERATION: {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}}
-
-
 async def read_body(request: Request[Any, Any, Any], kind: type[T]) -> T:
     """The body of a request.
 
@@ -83,14 +70,3 @@ def caller(request: Request[Any, Any, Any]) -> str:
     """Name of the key of a request; empty without keys."""
     key = request.scope.get("user")
     return "" if key is None else str(key.name)
-
-
-def _inlined(schema: Any, components: dict[str, Any]) -> Any:
-    """A schema whose references are replaced by the schemas that they refer to."""
-    if isinstance(schema, list):
-        return [_inlined(each, components) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if "$ref" in schema:
-        return _inlined(components[schema["$ref"].rpartition("/")[2]], components)
-    return {name: _inlined(value, components) for name, value in schema.items() if name != "discriminator"}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ragstore.kit.byte_budget import hold, shrink
 from ragstore.kit.errors import ServiceError
 from ragstore_gateway.errors import ExtractionTimeout
-from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.extraction.extracted import Extracted, PageLinks
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.extraction.protocol import Output
 from ragstore_gateway.web.errors import PageUnavailable
@@ -101,6 +102,27 @@ class PageReader:
             raise page.error or PageUnavailable("The page has no text")
         return page.extracted.text
 
+    async def document(self, response: Fetched) -> tuple[Extracted, PageLinks]:
+        """The text of a page that was fetched, and its links.
+
+        Args:
+            response: the page.
+
+        Returns:
+            The text, which is empty if an HTML page has none, and the links of an HTML page.
+
+        Raises:
+            ServiceError: its text cannot be extracted.
+        """
+        with _timely():
+            async with asyncio.timeout(self._extraction_seconds):
+                return await self._extractor.extract_page(
+                    response.body,
+                    media_type=response.headers.get("Content-Type", ""),
+                    name=file_name(response.final_url),
+                    url=response.final_url,
+                )
+
     async def _read(self, url: str, output: Output, held: _Held) -> Page:
         fetched: Fetched | None = None
         try:
@@ -119,17 +141,32 @@ class PageReader:
         return Page(url, fetched, forms[0], html)
 
     async def _extract(self, response: Fetched, output: Output) -> Extracted:
-        try:
+        with _timely():
             async with asyncio.timeout(self._extraction_seconds):
                 return await self._extractor.extract(
                     response.body,
                     media_type=response.headers.get("Content-Type", ""),
-                    name=urlsplit(response.final_url).path.rpartition("/")[2],
+                    name=file_name(response.final_url),
                     output=output,
                     url=response.final_url,
                 )
-        except TimeoutError:
-            raise ExtractionTimeout("The text of the page was not extracted in time") from None
+
+
+def file_name(url: str) -> str:
+    """The file name of a page: the last segment of its path.
+
+    Args:
+        url: its URL.
+    """
+    return urlsplit(url).path.rpartition("/")[2]
+
+
+@contextmanager
+def _timely() -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError:
+        raise ExtractionTimeout("The text of the page was not extracted in time") from None
 
 
 def _forms(output: Output) -> Iterable[Output]:

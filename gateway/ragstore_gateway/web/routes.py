@@ -261,7 +261,7 @@ def _extracted(page: Page) -> ExtractedPage:
 def _check(body: SummarizeRequest) -> None:
     """Check what the type of one field cannot express."""
     if (body.urls is UNSET) == (body.text is UNSET):
-        raise InvalidRequest("The body must have either urls or text")
+        raise InvalidRequest.at("$", "Must have either urls or text")
 
 
 def _require_writer(request: Request[Any, Any, Any]) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ragstore.kit.misfits import described
 from ragstore.kit.schema_marks import whole
 from ragstore_gateway.embeddings.schemas import NOT_BLANK
 
@@ -14,7 +15,9 @@ MAX_URLS: Final = 50
 
 MAX_QUESTION: Final = 2000
 MAX_WORDS: Final = 2000
-LANGUAGE: Final = r"^([A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*)?$"
+LANGUAGE: Final = described(
+    r"^([A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*)?$", "Must be a language tag such as sv or pt-BR, or empty"
+)
 """A language tag such as `sv` or `pt-BR`; empty for none."""
 
 Urls = Annotated[list[str], Meta(min_length=1, max_length=MAX_URLS, description="The URLs of the pages.")]
@@ -22,7 +25,7 @@ PageFormat = Literal["text", "markdown", "html"]
 Language = Annotated[str, Meta(pattern=LANGUAGE)]
 
 
-class ExtractRequest(Struct, frozen=True):
+class ExtractRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """The body of `POST /extract`."""
 
     urls: Urls
@@ -77,7 +80,7 @@ class SearchResponse(Struct, frozen=True):
     results: Annotated[list[SearchResult], Meta(description="The results, best first.")]
 
 
-class SummarizeRequest(Struct, frozen=True):
+class SummarizeRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """The body of `POST /summarize`: `urls` or `text`."""
 
     urls: Annotated[Urls | UnsetType, Meta(description="The pages to summarize.")] = UNSET

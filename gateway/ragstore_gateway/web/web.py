@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
+from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.settings import SettingsError
 from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.settings import Settings, variable
+from ragstore_gateway.web.errors import FetchError
 from ragstore_gateway.web.fetching.fetcher import Fetcher
 from ragstore_gateway.web.fetching.rules import AllowedHosts, FetchRules
+from ragstore_gateway.web.fetching.urls import read_url
 from ragstore_gateway.web.pages import PageReader
 from ragstore_gateway.web.search import WebSearch
 from ragstore_gateway.web.summaries import Summarizer
@@ -48,6 +51,25 @@ def fetch_rules(settings: Settings) -> FetchRules:
         allowed=allowed,
         robots=settings.fetch_robots,
     )
+
+
+def url_check(rules: FetchRules) -> Callable[[str, str], None]:
+    """A check of URLs in configurations, as far as it is possible without a lookup of their hosts.
+
+    Args:
+        rules: the rules of fetching.
+
+    Returns:
+        A function of a URL and of its JSON path, which raises `InvalidRequest` for a URL that is never fetched.
+    """
+
+    def check(url: str, path: str) -> None:
+        try:
+            read_url(url, rules)
+        except FetchError as error:
+            raise InvalidRequest.at(path, error.detail) from None
+
+    return check
 
 
 class Web:

@@ -17,6 +17,7 @@ from ragstore.api.split_documents import MAX_DOCUMENT_BYTES, missing_documents, 
 from ragstore.errors import BatchTooLarge, InvalidDocuments, InvalidMetadata
 from ragstore.kit.decoding import JSON, Decoder, decoded, decoders
 from ragstore.kit.errors import InvalidRequest
+from ragstore.kit.releasable_bytes import ReleasableBytes
 from ragstore.kit.time_slices import TimeSlices, run_whole
 from ragstore.kit.value_count import MAX_VALUES, has_too_many_values
 from ragstore.model.metadata import MAX_REQUEST_VALUES, count_values, validate_document_metadata
@@ -50,16 +51,21 @@ _DOCUMENT: Final = decoders(NewDocument)
 _EMBEDDING_ONLY: Final = decoders(_EmbeddingOnly)
 
 
-class DocumentsBody(msgspec.Struct, frozen=True):
+class DocumentsBody(msgspec.Struct):
     """A body of documents that is not decoded yet.
 
     Attributes:
-        content: its bytes.
+        content: its bytes; none after they were taken.
         format_: `JSON` or `MSGPACK`.
     """
 
     content: bytes
     format_: str
+
+    def take(self) -> bytes:
+        """Get the bytes, and keep no reference to them."""
+        content, self.content = self.content, b""
+        return content
 
 
 class DocumentsDecoder:
@@ -81,16 +87,20 @@ class DocumentsDecoder:
             InvalidDocuments: there are none.
             InvalidRequest: the body is no object with documents.
         """
-        content, format_ = body.content, body.format_
-        if len(content) <= SMALL_BYTES:
+        content, format_ = body.take(), body.format_
+        size = len(content)
+        if size <= SMALL_BYTES:
             documents: Sequence[RawDocument] = _small_envelope(content, format_)
             if len(documents) > self._max_documents:
                 raise BatchTooLarge(self._max_documents, len(documents))
-        else:
-            documents = await self._slices.run(split_documents(content, format_, self._max_documents))
-        steps = decode_documents(documents, len(content), format_)
-        is_short = len(content) <= SMALL_BYTES and len(documents) <= FEW_DOCUMENTS
-        return run_whole(steps) if is_short else await self._slices.run(steps)
+            steps = decode_documents(documents, size, format_)
+            return run_whole(steps) if len(documents) <= FEW_DOCUMENTS else await self._slices.run(steps)
+        held = ReleasableBytes(size)
+        copying = held.fill(content)
+        del content
+        await self._slices.run(copying)
+        views = await self._slices.run(split_documents(held.view, format_, self._max_documents))
+        return await self._slices.run(_release_while(decode_documents(views, size, format_), held, views))
 
     async def decode_lines(self, lines: Sequence[bytes], generate_id: Callable[[int], str]) -> ReceivedDocuments:
         """Decode the lines of a stream's batch, good and bad.
@@ -109,7 +119,7 @@ def decode_documents(
     documents: Sequence[RawDocument],
     size: int,
     format_: str,
-    generate_id: Callable[[int], str] = lambda _: str(uuid4()),
+    generate_id: Callable[[int], str] | None = None,
     subject: str = "body",
     *,
     may_repeat: bool = False,
@@ -120,7 +130,7 @@ def decode_documents(
         documents: one or more documents.
         size: their size in bytes, or more.
         format_: `JSON` or `MSGPACK`.
-        generate_id: generates the id of a document without one, from its index.
+        generate_id: generates the id of a document without one, from its index; None for random UUIDs.
         subject: what contains a document, for error messages.
         may_repeat: whether several documents may have one id.
 
@@ -148,6 +158,21 @@ def decode_documents(
     return received
 
 
+def _release_while(
+    steps: Generator[None, None, ReceivedDocuments], held: ReleasableBytes, documents: Sequence[memoryview]
+) -> Generator[None, None, ReceivedDocuments]:
+    """Decode the documents of a large body, and release its memory up to the last one decoded.
+
+    So embeddings and texts that take four times their bytes are never in memory beside the whole body.
+    """
+    decoded_bytes = 0
+    for document in documents:
+        yield next(steps)
+        decoded_bytes += len(document)
+        held.release(decoded_bytes)
+    return run_whole(steps)
+
+
 def _small_envelope(content: bytes, format_: str) -> list[msgspec.Raw]:
     try:
         documents = decoded(_ENVELOPE[format_], content, format_).documents
@@ -172,7 +197,9 @@ def _decoded(raw: RawDocument, format_: str, subject: str) -> NewDocument:
     return decoded(decoder, raw, format_, subject)
 
 
-def _receive(received: ReceivedDocuments, document: NewDocument, index: int, generate_id: Callable[[int], str]) -> int:
+def _receive(
+    received: ReceivedDocuments, document: NewDocument, index: int, generate_id: Callable[[int], str] | None
+) -> int:
     """Add a decoded document, or its fault.
 
     Returns:
@@ -185,7 +212,11 @@ def _receive(received: ReceivedDocuments, document: NewDocument, index: int, gen
         field = error.field_errors[0]
         received.reject(Fault(field.path, field.message, type(error)))
         return 0
-    received.add(document.id or generate_id(index), document.text, metadata, embedding)
+    if document.id or generate_id:
+        document_id = document.id or (generate_id(index) if generate_id else "")
+        received.add(document_id, document.text, metadata, embedding)
+    else:
+        received.add(str(uuid4()), document.text, metadata, embedding, has_unique_id=True)
     return count_values(metadata)
 
 
@@ -194,10 +225,10 @@ def _fault_of_fields(error: InvalidRequest, raw: RawDocument, index: int, format
 
     A missing embedding takes precedence: it is the most frequent mistake, and the contract defines a message for it.
     """
+    if not error.field_errors:  # too large, or malformed
+        return Fault(f"$.documents[{index}]", error.detail, InvalidDocuments)
     if _lacks_embedding(raw, format_):
         return Fault(embedding_path(index), WITHOUT_EMBEDDING, InvalidDocuments)
-    if not error.field_errors:
-        return Fault(f"$.documents[{index}]", error.detail, InvalidDocuments)
     field = error.field_errors[0]
     path = f"$.documents[{index}]{field.path.removeprefix('$')}"
     is_embedding = path.startswith(embedding_path(index))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, TypeAlias
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragstore.kit.numbers import MAX_WHOLE, whole_number
@@ -57,7 +58,7 @@ Excluded: TypeAlias = Literal["text"]
 # -- collections ------------------------------------------------------------------------------
 
 
-class HnswParameters(Struct, frozen=True):
+class HnswParameters(Struct, frozen=True, omit_defaults=True):
     """Parameters of Chroma's index. Those that are left out have Chroma's default."""
 
     ef_construction: (
@@ -72,6 +73,11 @@ class HnswParameters(Struct, frozen=True):
     ef_search: (
         Annotated[float, whole(1, 10_000, "Candidates that are compared in a query. Chroma's default is 100.")] | None
     ) = None
+
+    @classmethod
+    def of(cls, parameters: collections.HnswParameters) -> HnswParameters | UnsetType:
+        """The parameters of a collection; unset if all have Chroma's default."""
+        return UNSET if parameters == collections.DEFAULT_HNSW else cls(**msgspec.to_builtins(parameters))
 
     def to_parameters(self) -> collections.HnswParameters:
         """The parameters as integers.
@@ -129,6 +135,10 @@ class Collection(Struct, frozen=True):
         int | None, Meta(description="Dimension of its embeddings; null until the first document is stored.")
     ]
     distance: Annotated[Distance, Meta(description="Its distance function.")]
+    hnsw: Annotated[
+        HnswParameters | UnsetType,
+        Meta(description="Parameters of Chroma's index; absent if all have Chroma's default."),
+    ] = UNSET
 
 
 class CollectionCreated(Struct, frozen=True):

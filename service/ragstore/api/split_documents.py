@@ -98,7 +98,7 @@ class _Reader:
         max_documents: maximum number of documents.
     """
 
-    def __init__(self, content: bytes, format_: str, max_documents: int) -> None:
+    def __init__(self, content: bytes | memoryview, format_: str, max_documents: int) -> None:
         self._content = memoryview(content)
         self._format = format_
         self._max_documents = max_documents
@@ -284,7 +284,7 @@ class _MsgpackReader(_Reader):
         return size
 
 
-def split_documents(content: bytes, format_: str, max_documents: int) -> Steps:
+def split_documents(content: bytes | memoryview, format_: str, max_documents: int) -> Steps:
     """Find the documents of a large body.
 
     Args:

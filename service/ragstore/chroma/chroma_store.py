@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
 
+from ragstore.chroma.adding import add
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.collection_cache import CollectionCache
 from ragstore.chroma.errors import StaleCollectionId
@@ -32,7 +33,6 @@ from ragstore.chroma.first_write import LOCK_PREFIX, first_write
 from ragstore.chroma.merging import ids_of, merge
 from ragstore.chroma.metadata_merging import update_metadatas
 from ragstore.chroma.operations import (
-    AddRecords,
     CountCollections,
     CountRecords,
     CreateCollection,
@@ -41,10 +41,8 @@ from ragstore.chroma.operations import (
     GetMaxBatchSize,
     GetRecords,
     GetStatus,
-    GetWriteTokens,
     ListCollections,
     ReplaceMetadata,
-    UndoAdd,
     UpsertRecords,
 )
 from ragstore.chroma.records import Column, Records
@@ -63,7 +61,6 @@ from ragstore.errors import (
     ChromaFailed,
     CollectionNotFound,
     DimensionMismatch,
-    DocumentsExist,
     InvalidMetadata,
     InvalidName,
     TooLargeForChroma,
@@ -75,7 +72,6 @@ from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
 from ragstore.model.metadata import (
     MAX_COLLECTION_KEYS,
     CollectionMetadata,
-    Metadata,
     Scalar,
     items_as_json,
     too_many_collection_keys,
@@ -295,7 +291,7 @@ class ChromaStore:
     ) -> list[ServiceError | None]:
         """Execute adds, or upserts, as one; each by itself where they are too large together."""
         try:
-            return await (self._add if kind == "add" else self._upsert)(collection, writes)
+            return await (add(self.backend, collection, writes) if kind == "add" else self._upsert(collection, writes))
         except TooLargeForChroma as error:
             if len(writes) == 1:
                 count, limit = len(writes[0].batch), await self.max_batch_size()
@@ -312,47 +308,6 @@ class ChromaStore:
             for records in replacement_steps(merged.records, len(before), self.backend):
                 await self.backend.call(UpsertRecords(collection.id, records, may_split=len(writes) == 1))
         return merged.outcomes
-
-    async def _add(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
-        """Execute adds as one. An add that loses one of its ids to another replica is undone."""
-        merged = merge(collection.name, writes, await self._existing(collection, writes))
-        outcomes = list(merged.outcomes)
-        accepted = [write for write, error in zip(writes, outcomes, strict=True) if error is None]
-        if not accepted:
-            return outcomes
-        token_of = {key: write.write_token for write in accepted for key in write.batch.ids}
-        tokens = [token_of[key] for key in merged.records.ids]
-        await self.backend.call(AddRecords(collection.id, merged.records, tokens, may_split=len(writes) == 1))
-        added = await self._added(collection, merged.records.ids, tokens)
-        for index, write in enumerate(writes):
-            ids = write.batch.ids
-            lost = [] if outcomes[index] else [row for row, key in enumerate(ids) if key not in added]
-            if lost:
-                outcomes[index] = DocumentsExist(collection.name, [ids[row] for row in lost], lost)
-                if won := [key for key in ids if key in added]:
-                    await self.backend.call(UndoAdd(collection.id, won, write.write_token))
-        return outcomes
-
-    async def _existing(self, collection: Collection, writes: list[Write]) -> dict[str, Metadata]:
-        """Get the ids of some adds that exist, as far as that must be known before they are written.
-
-        An add of one document needs no lookup where Chroma ignores an id that exists: it is written or it is not, and
-        its write token shows which. One of several documents must not be written in part, not even for a moment.
-        """
-        looked_up = [write for write in writes if len(write.batch) > 1 or not self.backend.has_conditional_add]
-        if not looked_up:
-            return {}
-        present = await self.backend.call(GetWriteTokens(collection.id, ids_of(looked_up)))
-        # A record with a token of these writes is from an earlier attempt whose response was lost.
-        own = {write.write_token for write in writes}
-        return {key: {} for key, token in present.items() if token not in own}
-
-    async def _added(self, collection: Collection, ids: list[str], tokens: list[str]) -> set[str]:
-        """Get the ids that an add with these tokens wrote."""
-        if not self.backend.has_conditional_add:
-            return set(ids)
-        stored = await self.backend.call(GetWriteTokens(collection.id, ids))
-        return {key for key, token in zip(ids, tokens, strict=True) if stored.get(key) == token}
 
     async def _delete_lists(self, collection: Collection) -> None:
         """Delete the documents whose metadata holds lists, before their collection is deleted."""

@@ -67,6 +67,27 @@ DEFAULT_INDEX: Final[Mapping[object, object]] = {
 The number of threads is not listed: it depends on the machine."""
 
 
+def hnsw_of(configuration: Mapping[str, object]) -> HnswParameters:
+    """Read the parameters of a collection's index from its configuration.
+
+    Args:
+        configuration: Chroma's `configuration_json`. Distributed Chroma has a `spann` index, which has no `hnsw` ones.
+
+    Returns:
+        Those that are not Chroma's defaults.
+    """
+    index = configuration.get("hnsw")
+    return hnsw_parameters(index) if isinstance(index, Mapping) else DEFAULT_HNSW
+
+
+def hnsw_parameters(index: Mapping[str, object]) -> HnswParameters:
+    """The parameters of an index that are not Chroma's defaults."""
+    given = {name: index.get(name) for name in HnswParameters.__struct_fields__}
+    return HnswParameters(
+        **{name: value for name, value in given.items() if isinstance(value, int) and value != DEFAULT_INDEX[name]}
+    )
+
+
 def legacy_distance(configuration: Mapping[str, object], metadata: CollectionMetadata) -> Distance | None:
     """The distance of a collection that Chroma 0.5 or 0.6 created, if its metadata alone names it.
 

@@ -15,6 +15,7 @@ from ragstore.errors import (
     ChromaFailed,
     ChromaOutOfFiles,
     ChromaUnavailable,
+    CollectionDamaged,
     CollectionExists,
     CollectionNotFound,
     DimensionMismatch,
@@ -32,6 +33,9 @@ HALF_DELETED: Final = "Missing metadata segment"
 OUT_OF_FILES: Final = ("os error 24", "(code: 14)", "Too many open files")
 """Parts of Chroma's messages when its process has as many open files as it may have: of the operating system, and of
 SQLite. Code 14 has the same cause unless Chroma's database was removed."""
+
+DAMAGED: Final = ("Failed to apply logs to the", "Error loading hnsw index")
+"""Parts of Chroma's messages for a collection whose log it cannot apply, or whose index it cannot load."""
 
 FOLDER_UNUSABLE: Final = "FolderUnusableError"
 """Kind of the error when embedded Chroma's folder is gone or read-only, or its disk is full."""
@@ -76,6 +80,8 @@ def translate_error(kind: str, text: str, *, collection_name: str = "") -> Servi
         return ChromaOutOfFiles(
             "Chroma cannot open another file: raise its limit of open files and restart it, or check its data folder"
         )
+    if any(sign in text for sign in DAMAGED):
+        return CollectionDamaged()
     if kind == FOLDER_UNUSABLE:
         return ChromaUnavailable(text)
     if "hnsw parameters" in text:

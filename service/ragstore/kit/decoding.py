@@ -7,7 +7,17 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from ragstore.kit.errors import InvalidRequest, UnsupportedMediaType
-from ragstore.kit.misfits import ANY_KEY, INVALID_CHOICE, choices, named_keys, readable
+from ragstore.kit.misfits import (
+    ANY_KEY,
+    INVALID_CHOICE,
+    OUT_OF_RANGE,
+    choices,
+    exact_path,
+    field_of,
+    message_and_path,
+    path_out_of_range,
+    readable,
+)
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -103,9 +113,22 @@ def decoded(decoder: Decoder[T], content: bytes | memoryview | msgspec.Raw, form
 
 def _misfit(text: str, decoder: Decoder[T], content: bytes | memoryview | msgspec.Raw, format_: str) -> InvalidRequest:
     """The error for a message of msgspec, which ends with a path: "Expected `int`, got `str` - at `$.top_k`"."""
-    message, _, location = text.rpartition(" - at ") if " - at " in text else (text, "", "")
-    path = location.rpartition(" in ")[2].strip("`") or "$"
+    message, path = message_and_path(text)
+    kind = getattr(decoder, "type", None)
+    if message == OUT_OF_RANGE and format_ == JSON:
+        return InvalidRequest.at(path_out_of_range(content), message)
     if ANY_KEY in path:
-        path = named_keys(path, message, content, format_)
-    values = choices(getattr(decoder, "type", None), path) if message.startswith(INVALID_CHOICE) else ()
-    return InvalidRequest.at(path, readable(message, values))
+        path = _exact(kind, content, format_, path)
+    field = field_of(message)
+    if field is not None:
+        return InvalidRequest.at(f"{path}.{field[0]}", field[1])
+    return InvalidRequest.at(path, readable(message, choices(kind, path) if message.startswith(INVALID_CHOICE) else ()))
+
+
+def _exact(kind: object, content: bytes | memoryview | msgspec.Raw, format_: str, path: str) -> str:
+    """A path with the keys that msgspec leaves out."""
+    try:
+        value: object = (msgspec.json if format_ == JSON else msgspec.msgpack).decode(content)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError):
+        return path.partition(ANY_KEY)[0]
+    return exact_path(kind, value, path)

@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from ragstore.kit import errors
 from ragstore.kit.context import record_error
 from ragstore.kit.errors import FieldError, InvalidRequest, ServiceError
-from ragstore.kit.misfits import choices, readable
+from ragstore.kit.misfits import choices, field_of, readable
 from ragstore.kit.schema_marks import PROBLEM_CODE, schema
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -33,8 +33,8 @@ MAX_PATH: Final = 300
 MAX_MESSAGE: Final = 500
 """Maximum lengths in characters; a longer text ends with an ellipsis."""
 
-_FIELD: Final = re.compile(r"Object (missing required|contains unknown) field `(.*)`", re.DOTALL)
-"""msgspec's messages for a field at the top of a body."""
+_MISSING: Final = re.compile(r"Missing required (query|header|cookie|path) parameter '([^']*)'")
+"""Litestar's message for a parameter."""
 
 _log = structlog.get_logger(__name__)
 
@@ -138,19 +138,21 @@ def from_validation_exception(request: Request[Any, Any, Any], error: Validation
         if key == "data":
             path, message = _of_body(message)
         field_errors.append(FieldError(path, message))
-    if not field_errors:  # a required parameter is missing; what follows "for" repeats the URL
-        missing = error.detail.partition(" for ")[0]
-        return from_service_error(request, InvalidRequest(missing or "The request is not valid"))
+    if not field_errors:
+        # What follows "for" repeats the URL.
+        missing = _MISSING.match(error.detail)
+        if missing is None:
+            detail = error.detail.partition(" for ")[0]
+            return from_service_error(request, InvalidRequest(detail or "The request is not valid"))
+        field_errors.append(FieldError(f"$.{missing[2]}", f"The {missing[1]} parameter is required"))
     detail = "; ".join(f"{error.message}: {error.path}" for error in field_errors)
     return from_service_error(request, InvalidRequest(detail, field_errors))
 
 
 def _of_body(message: str) -> tuple[str, str]:
     """Path and message of an error in a body, which names a field if one is missing or unknown."""
-    found = _FIELD.fullmatch(message)
-    if found is None:
-        return "$", "A body is required"
-    return f"$.{found[2]}", "Required" if found[1] == "missing required" else "Unknown field"
+    field = field_of(message)
+    return ("$", "A body is required") if field is None else (f"$.{field[0]}", field[1])
 
 
 def _wire_name(request: Request[Any, Any, Any], parameter: str) -> str:

@@ -55,6 +55,10 @@ class WholeBodyRequest(Request[Any, Any, Any]):
             self._whole = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         return self._whole
 
+    def forget_body(self) -> None:
+        """Drop the body, which is otherwise kept until the response was sent."""
+        self._whole = b""
+
 
 class UntracedLitestar(Litestar):
     """Litestar without its OpenTelemetry plugin, whose import it would try, and which loads OpenTelemetry."""

@@ -44,6 +44,7 @@ class Collection(msgspec.Struct, frozen=True):
         dimension: dimension of its embeddings; None until the first document is stored.
         distance: its distance function, which never changes.
         is_legacy: whether Chroma 0.5 or 0.6 created it, so that only its metadata key `hnsw:space` holds the distance.
+        hnsw: parameters of its index that are not Chroma's defaults; they never change.
     """
 
     id: str
@@ -52,6 +53,7 @@ class Collection(msgspec.Struct, frozen=True):
     dimension: int | None
     distance: Distance
     is_legacy: bool = False
+    hnsw: HnswParameters = DEFAULT_HNSW
 
 
 class StoreStatus(msgspec.Struct, frozen=True):

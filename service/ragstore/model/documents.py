@@ -23,12 +23,14 @@ class Batch:
         texts: n texts.
         metadatas: n metadatas; an empty one is allowed.
         embeddings: matrix of shape (n, dimension), float32, finite.
+        unique_ids: those of the ids that are random UUIDs of the service. No other document has one of them.
     """
 
     ids: list[str]
     texts: list[str]
     metadatas: list[Metadata]
     embeddings: Matrix
+    unique_ids: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.ids)

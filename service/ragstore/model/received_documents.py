@@ -72,6 +72,7 @@ class ReceivedDocuments:
         self._ids: list[str] = []
         self._texts: list[str] = []
         self._metadatas: list[Metadata] = []
+        self._unique_ids: list[str] = []
         self._faults: dict[int, Fault] = {}
         self._matrix: Matrix = np.empty((0, 0), dtype=np.float32)
         self._rows: list[int] = []
@@ -79,8 +80,18 @@ class ReceivedDocuments:
         self._misfits: dict[int, Vector] = {}
         """Embeddings of another dimension than the first one's, by the index of their document."""
 
-    def add(self, document_id: str, text: str, metadata: Metadata, embedding: Vector) -> None:
-        """Add the next document, whose fields are valid."""
+    def add(
+        self, document_id: str, text: str, metadata: Metadata, embedding: Vector, *, has_unique_id: bool = False
+    ) -> None:
+        """Add the next document, whose fields are valid.
+
+        Args:
+            document_id: its id.
+            text: its text.
+            metadata: its metadata.
+            embedding: its embedding.
+            has_unique_id: whether the id is a random UUID of the service.
+        """
         index = len(self._ids)
         if not self._rows:
             rows = min(self._count, self._max_numbers // len(embedding) + 1)
@@ -91,6 +102,8 @@ class ReceivedDocuments:
         else:
             self._misfits[index] = embedding
         self._ids.append(document_id)
+        if has_unique_id:
+            self._unique_ids.append(document_id)
         self._texts.append(text)
         self._metadatas.append(metadata)
 
@@ -109,7 +122,7 @@ class ReceivedDocuments:
 
     def batch(self) -> Batch:
         """The documents as a batch, if they are consistent."""
-        return Batch(self._ids, self._texts, self._metadatas, self._matrix)
+        return Batch(self._ids, self._texts, self._metadatas, self._matrix, frozenset(self._unique_ids))
 
     @property
     def known_faults(self) -> bool:

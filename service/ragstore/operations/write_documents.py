@@ -20,14 +20,15 @@ def split_at_repeated_ids(batch: Batch) -> Iterator[tuple[int, Batch]]:
     seen: set[str] = set()
     for index, document_id in enumerate(batch.ids):
         if document_id in seen:
-            yield first, _chunk(batch, first, index)
+            yield first, chunk_of(batch, first, index)
             first = index
             seen.clear()
         seen.add(document_id)
-    yield first, _chunk(batch, first, len(batch))
+    yield first, chunk_of(batch, first, len(batch))
 
 
-def _chunk(batch: Batch, first: int, end: int) -> Batch:
+def chunk_of(batch: Batch, first: int, end: int) -> Batch:
+    """The documents of a batch from an index to another."""
     if end - first == len(batch):
         return batch
     rows = slice(first, end)

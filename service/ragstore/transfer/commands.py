@@ -77,6 +77,18 @@ _verify = click.option(
 )
 
 
+def _hnsw(command: Callable[..., None]) -> Callable[..., None]:
+    """Options for the parameters of the index of the new collection."""
+    for name, low, high, of in (
+        ("--ef-search", 1, 10_000, "candidates that are compared in a query"),
+        ("--max-neighbors", 2, 256, "neighbours of each document"),
+        ("--ef-construction", 10, 2000, "candidates that are compared for each new document"),
+    ):
+        help_text = f"Index of the new collection: {of}; as in the source by default."
+        command = click.option(name, type=click.IntRange(low, high), help=help_text)(command)
+    return command
+
+
 @click.command("export", cls=_TransferCommand)
 @click.argument("names", nargs=-1, required=True, metavar="COLLECTION FILE")
 @_url
@@ -151,10 +163,19 @@ def _export_all(names: tuple[str, ...], url: str, *, force: bool, batch: int, pa
 @_into
 @_resume
 @_verify
+@_hnsw
 @_batch
 @_patience
 def import_command(
-    file: str, url: str, into: str | None, *, merge: bool, verify: bool, batch: int, patience: float
+    file: str,
+    url: str,
+    into: str | None,
+    *,
+    merge: bool,
+    verify: bool,
+    batch: int,
+    patience: float,
+    **hnsw: int | None,
 ) -> None:
     """Read FILE, which `ragstore export` wrote, into a new collection; or each file of a folder into one of its own.
 
@@ -172,7 +193,7 @@ def import_command(
     if file != STREAM and Path(file).is_dir():
         if into is not None:
             raise click.UsageError("--into is for a single file.")
-        _import_all(Path(file), url, merge=merge, verify=verify, batch=batch, patience=patience)
+        _import_all(Path(file), url, merge=merge, verify=verify, batch=batch, patience=patience, hnsw=hnsw)
         return
 
     async def work() -> ImportResult:
@@ -182,6 +203,7 @@ def import_command(
         with open_export(file) as lines:
             reader = ExportReader(lines)
             collection = msgspec.structs.replace(reader.collection, name=into or reader.collection.name)
+            collection = collection.with_hnsw(**hnsw)
             async with connect(url, os.environ.get(KEY_VARIABLE, ""), patience) as service:
                 importer = Importer(service, collection, merge=merge, verify=verify)
                 return await import_from(reader, importer, batch, progress)
@@ -191,13 +213,15 @@ def import_command(
     _say_imported("imported", done, verified=verify)
 
 
-def _import_all(folder: Path, url: str, *, merge: bool, verify: bool, batch: int, patience: float) -> None:
+def _import_all(
+    folder: Path, url: str, *, merge: bool, verify: bool, batch: int, patience: float, hnsw: dict[str, int | None]
+) -> None:
     from ragstore.transfer.everything import Outcome, import_all
     from ragstore.transfer.service import connect
 
     async def work() -> Outcome:
         async with connect(url, os.environ.get(KEY_VARIABLE, ""), patience) as service:
-            outcome = await import_all(service, folder, batch, _say, merge=merge, verify=verify)
+            outcome = await import_all(service, folder, batch, _say, hnsw, merge=merge, verify=verify)
             outcome.check()
             return outcome
 
@@ -212,6 +236,7 @@ def _import_all(folder: Path, url: str, *, merge: bool, verify: bool, batch: int
 @_into
 @_resume
 @_verify
+@_hnsw
 @_batch
 @_patience
 def copy_command(
@@ -224,6 +249,7 @@ def copy_command(
     verify: bool,
     batch: int,
     patience: float,
+    **hnsw: int | None,
 ) -> None:
     """Copy COLLECTION from one service to another, or to another name.
 
@@ -245,7 +271,7 @@ def copy_command(
             connect(target_url, os.environ.get(TARGET_KEY_VARIABLE, ""), patience) as target,
         ):
             found = await source.collection(collection)
-            wanted = msgspec.structs.replace(found, name=into or collection)
+            wanted = msgspec.structs.replace(found, name=into or collection).with_hnsw(**hnsw)
             importer = Importer(target, wanted, merge=merge, verify=verify)
             return await copy_collection(source, found, importer, batch, progress)
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
-
-import msgspec
 
 from ragstore.transfer.exporting import export_to_file
 from ragstore.transfer.failures import TransferFailed
@@ -88,7 +86,14 @@ async def export_all(service: Service, folder: Path, size: int, report: Report, 
 
 
 async def import_all(
-    service: Service, folder: Path, size: int, report: Report, *, merge: bool, verify: bool
+    service: Service,
+    folder: Path,
+    size: int,
+    report: Report,
+    hnsw: Mapping[str, int | None],
+    *,
+    merge: bool,
+    verify: bool,
 ) -> Outcome:
     """Import each file of a folder. One that fails does not prevent the others.
 
@@ -99,6 +104,7 @@ async def import_all(
         folder: the folder.
         size: maximum number of documents in a batch.
         report: shows the result of each file.
+        hnsw: parameters of the index of each collection; None for those of the file.
         merge: whether the collections may exist.
         verify: whether each batch is read back and compared.
 
@@ -112,7 +118,7 @@ async def import_all(
         try:
             with open_export(str(file)) as lines, TransferProgress(f"import {file.name}") as progress:
                 reader = ExportReader(lines)
-                importer = Importer(service, msgspec.structs.replace(reader.collection), merge=merge, verify=verify)
+                importer = Importer(service, reader.collection.with_hnsw(**hnsw), merge=merge, verify=verify)
                 result = await import_from(reader, importer, size, progress)
         except TransferFailed as failure:
             failures.append((file.name, failure))

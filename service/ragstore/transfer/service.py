@@ -65,7 +65,7 @@ class Service:
         """Create a collection.
 
         Args:
-            wanted: its name, metadata and distance.
+            wanted: its name, metadata and distance, and the parameters of its index.
 
         Returns:
             False when a collection of that name exists.
@@ -74,7 +74,12 @@ class Service:
             try:
                 # With `get_or_create` the call is idempotent, so it is retried like any other.
                 created = await self._client.create_collection(
-                    wanted.name, metadata=wanted.metadata, distance=wanted.distance, get_or_create=True, if_exists="use"
+                    wanted.name,
+                    metadata=wanted.metadata,
+                    distance=wanted.distance,
+                    hnsw=wanted.hnsw,
+                    get_or_create=True,
+                    if_exists="use",
                 )
             except client.Conflict:
                 return False

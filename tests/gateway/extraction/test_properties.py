@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragstore.kit.errors import ServiceError, UnsupportedMediaType
-from ragstore_gateway.errors import DocumentTooLarge, ExtractionFailed
+from ragstore_gateway.errors import DocumentTooLarge, ExtractionFailed, NoText
 from ragstore_gateway.extraction.charset import decode, is_binary
 from ragstore_gateway.extraction.formats import FORMATS
+from ragstore_gateway.extraction.kept_text import KeptText, headings_of, pages_of, read_kept_text
 from ragstore_gateway.extraction.parsers.plain import markdown_headings
 from ragstore_gateway.extraction.recognition import recognise
 from ragstore_gateway.extraction.text_builder import TextBuilder, clean
@@ -108,3 +111,52 @@ def test_spans_of_a_built_text_are_in_order_and_reproduce_it(pieces: list[tuple[
     assert [built.text[each.start : each.end] for each in built.headings] == [each.text for each in built.headings]
     assert " ".join(built.text[page.start : page.end] for page in built.pages).split() == built.text.split()
     assert [page.number for page in built.pages] == list(range(1, len(built.pages) + 1))
+
+
+@pytest.mark.parametrize("name", ["punycode", "idna", "unicode_escape", "raw_unicode_escape", "cp037", "utf-7", "zip"])
+def test_a_declared_encoding_that_no_page_may_name_is_not_used(name: str) -> None:
+    content = "Käse und Brot, größer als früher".encode("cp1252")
+    assert decode(content, f"text/plain; charset={name}") == decode(content)
+
+
+def test_a_kept_text_has_the_pages_and_headings_of_the_text_that_it_was_made_of() -> None:
+    builder = TextBuilder(1000)
+    for number in (1, 2):
+        builder.begin_page()
+        builder.heading(1, f"Chapter {number}")
+        builder.paragraph("Some text.")
+        builder.end_page()
+    extracted = builder.built("application/pdf", "Title")
+    kept = KeptText(
+        text=extracted.text,
+        type=extracted.media_type,
+        title=extracted.title,
+        pages=pages_of(extracted),
+        headings=headings_of(extracted),
+    )
+    assert read_kept_text(msgspec.json.encode(kept), 1000) == extracted
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"type": "image/png"},
+        {"text": "a\r\nb"},
+        {"pages": [{"number": 1, "start": 0, "end": 10}]},
+        {"pages": [{"number": 1, "start": 2, "end": 1}]},
+        {"pages": [{"number": 1, "start": 0, "end": 2}, {"number": 2, "start": 1, "end": 3}]},
+        {"pages": [{"number": 2, "start": 0, "end": 1}, {"number": 1, "start": 1, "end": 3}]},
+        {"headings": [{"level": 7, "text": "x", "start": 0, "end": 1}]},
+        {"headings": [{"level": 1, "text": "x", "start": -1, "end": 1}]},
+        {"title": 5},
+    ],
+)
+def test_a_damaged_kept_text_is_rejected(fields: dict[str, object]) -> None:
+    with pytest.raises(ExtractionFailed):
+        read_kept_text(msgspec.json.encode({"text": "tea", "type": "text/plain", **fields}), 100)
+
+
+@pytest.mark.parametrize(("text", "error"), [(" ", NoText), ("x" * 101, DocumentTooLarge)])
+def test_a_kept_text_is_neither_blank_nor_too_long(text: str, error: type[ServiceError]) -> None:
+    with pytest.raises(error):
+        read_kept_text(msgspec.json.encode({"text": text, "type": "text/plain"}), 100)

@@ -24,10 +24,10 @@ from ragstore_gateway.ingestion.ingestions import add_reindexing, end_ingestion
 from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.publication import Publication
 from ragstore_gateway.ingestion.reindexing import Reindexing
-from ragstore_gateway.ingestion.removals import Removals
+from ragstore_gateway.ingestion.removals import LATE_REMOVAL, Removals
 from ragstore_gateway.ingestion.retries import Retries
 from ragstore_gateway.ingestion.schemas import entry_of
-from ragstore_gateway.ingestion.tables import IngestionRow
+from ragstore_gateway.ingestion.tables import IngestionRow, RemovalRow
 from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.splitting.split import split
@@ -53,6 +53,9 @@ class BeginsDuringChange:
     publication: Publication
     ingestion_id: str
     task: asyncio.Task[None] | None = None
+
+    async def created(self, session: AsyncSession, after: Configuration[KnowledgeBase]) -> None:
+        """Nothing."""
 
     async def changed(
         self, session: AsyncSession, before: Configuration[KnowledgeBase], after: Configuration[KnowledgeBase]
@@ -113,6 +116,37 @@ async def test_a_document_that_a_new_collection_lacks_is_tried_again_after_a_wai
     assert (await documents.documents(base.id, 0, 10))[0][0].reindexing_error == ""
 
 
+@pytest.mark.parametrize("reset", ["update", "ingestion"])
+async def test_a_document_is_given_up_after_20_attempts_until_it_or_the_base_is_written_again(
+    knowledge: Knowledge, reset: str
+) -> None:
+    base = await knowledge.base(f"given up {reset}", ["tea"], storeType="in-memory")
+    changed = msgspec.structs.replace(base.body, chunk_size=77)
+    await knowledge.bases.update(base.id, 1, changed)
+    documents = Documents(knowledge.database, 10)
+    long_ago = datetime.now(UTC) - timedelta(days=1)
+    added = 1
+    for _ in range(20):
+        async with knowledge.database.session() as session:
+            row = (await session.scalars(sa.select(IngestionRow).where(IngestionRow.state == "pending"))).one()
+            await end_ingestion(session, row, "failed", "The text is too long")
+        await _set_finished(knowledge, base.id, long_ago)
+        added = await _repeat(knowledge, base.id)
+    assert added == 0
+    listed = (await documents.documents(base.id, 0, 10))[0][0]
+    assert listed.reindexing_error == "The text is too long; given up after 20 attempts"
+    if reset == "update":
+        await knowledge.bases.update(base.id, 2, msgspec.structs.replace(changed, max_results=7))
+        async with knowledge.database.reading() as session:
+            assert (
+                len((await session.scalars(sa.select(IngestionRow).where(IngestionRow.state == "pending"))).all()) == 1
+            )
+    else:
+        await documents.accept(base.id, NewContent(listed.name, "text/plain", b"other", ""))
+        assert await _repeat(knowledge, base.id) == 1
+    assert (await documents.documents(base.id, 0, 10))[0][0].reindexing_error == ""
+
+
 async def _repeat(knowledge: Knowledge, base_id: str) -> int:
     async with knowledge.database.session() as session:
         building = next(row for row in await live_collections(session, base_id) if row.state == "building")
@@ -131,6 +165,10 @@ class Extractor:
     async def extract(self, content: bytes, *, media_type: str = "", name: str = "") -> Extracted:
         """The text."""
         return Extracted(content.decode(), media_type)
+
+    async def read_kept(self, content: bytes) -> Extracted:
+        """The text."""
+        return Extracted(content.decode(), "text/plain")
 
 
 class Store(InMemoryStore):
@@ -209,6 +247,34 @@ async def test_a_collection_that_is_created_after_its_removal_is_removed_again(k
         await knowledge.collections.open(collection).write([])
 
     await _writing(knowledge, base.id, before_create)
+    await removals.run()
+    with pytest.raises(CollectionMissing):
+        await knowledge.collections.open(opened[0]).write([])
+
+
+async def test_a_collection_that_a_killed_process_created_after_its_removal_is_removed_later(
+    knowledge: Knowledge,
+) -> None:
+    base = await knowledge.base("killed", storeType="in-memory")
+    removals = Removals(knowledge.database, knowledge.vector_stores)
+    opened: list[Collection] = []
+
+    async def before_create() -> None:
+        collection = await knowledge.collections.active(base.id)
+        assert collection is not None
+        opened.append(collection)
+        await knowledge.bases.delete(base.id, permanent=True)
+        await removals.run()
+        await knowledge.collections.open(collection).create()
+        raise asyncio.CancelledError  # nothing of the process runs after this
+
+    with pytest.raises(asyncio.CancelledError):
+        await _writing(knowledge, base.id, before_create)
+    await removals.run()
+    await knowledge.collections.open(opened[0]).write([])
+    async with knowledge.database.session() as session:
+        late = (await session.scalars(sa.select(RemovalRow))).one()
+        late.due_on -= LATE_REMOVAL
     await removals.run()
     with pytest.raises(CollectionMissing):
         await knowledge.collections.open(opened[0]).write([])

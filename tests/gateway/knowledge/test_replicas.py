@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import psycopg
 
-from tests.gateway.knowledge.conftest import Replicas, body_of, create, versioned
+from tests.gateway.conftest import Replicas
+from tests.gateway.knowledge.conftest import body_of, create, versioned
 from tests.support.problems import assert_problem
 
 WRITERS = 8

@@ -7,12 +7,23 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from tests.gateway.knowledge.conftest import Replicas, body_of, create, versioned
+from tests.gateway.conftest import Replicas
+from tests.gateway.knowledge.conftest import body_of, create, versioned
 from tests.support.problems import assert_problem, paths_of
 from tests.support.servers import Served
 
 LITERAL = "sk-canary-0123456789"
 """A secret that must appear nowhere."""
+
+
+def web_source(**web: object) -> dict[str, object]:
+    """A source that reads a website, with fields of its `web`."""
+    return {"name": "site", "type": "web", "web": {"startUrl": "https://docs.example/", **web}}
+
+
+def upload_source(**fields: object) -> dict[str, object]:
+    """A source of uploaded files, with fields."""
+    return {"name": "files", "type": "upload", **fields}
 
 
 KNOWLEDGE_BASE_FAULTS: Final[list[tuple[dict[str, object], str]]] = [
@@ -46,7 +57,57 @@ KNOWLEDGE_BASE_FAULTS: Final[list[tuple[dict[str, object], str]]] = [
     ({"storeType": "pgvector"}, "$.storeParameters.password"),
     ({"storeType": "in-memory", "storeParameters": {"host": "x"}}, "$.storeParameters.host"),
     ({"storeType": "qdrant", "storeParameters": {"port": 0}}, "$.storeParameters.port"),
+    ({"sources": {}}, "$.sources"),
+    ({"sources": [{"name": f"s{number}", "type": "upload"} for number in range(51)]}, "$.sources"),
+    ({"sources": [{"type": "upload"}]}, "$.sources[0].name"),
+    ({"sources": [{"name": "a/b", "type": "upload"}]}, "$.sources[0].name"),
+    ({"sources": [{"name": "..", "type": "upload"}]}, "$.sources[0].name"),
+    ({"sources": [{"name": "a", "type": "ftp"}]}, "$.sources[0].type"),
+    ({"sources": [{"name": "a", "type": "upload", "colour": 1}]}, "$.sources[0].colour"),
+    ({"sources": [{"name": "a"}]}, "$.sources[0].web"),
+    ({"sources": [{"name": "a", "type": "upload", "web": {"startUrl": "https://a.example/"}}]}, "$.sources[0].web"),
+    ({"sources": [web_source() | {"upload": {}}]}, "$.sources[0].upload"),
+    ({"sources": [{"name": "a", "type": "web", "web": {}}]}, "$.sources[0].web.startUrl"),
+    ({"sources": [web_source(pathPrefix="docs/")]}, "$.sources[0].web.pathPrefix"),
+    ({"sources": [web_source(pathPrefix="/docs?")]}, "$.sources[0].web.pathPrefix"),
+    ({"sources": [web_source(maxDepth=-1)]}, "$.sources[0].web.maxDepth"),
+    ({"sources": [web_source(maxDepth=21)]}, "$.sources[0].web.maxDepth"),
+    ({"sources": [web_source(maxPages=0)]}, "$.sources[0].web.maxPages"),
+    ({"sources": [web_source(maxPages=50_001)]}, "$.sources[0].web.maxPages"),
+    ({"sources": [web_source(maxPages=10.5)]}, "$.sources[0].web.maxPages"),
+    ({"sources": [web_source(requestDelayMs=60_001)]}, "$.sources[0].web.requestDelayMs"),
+    ({"sources": [web_source(timeoutSeconds=0)]}, "$.sources[0].web.timeoutSeconds"),
+    ({"sources": [web_source(timeoutSeconds=301)]}, "$.sources[0].web.timeoutSeconds"),
+    ({"sources": [web_source(excludePatterns=[""])]}, "$.sources[0].web.excludePatterns[0]"),
+    ({"sources": [web_source(excludePatterns=["a", "b" * 257])]}, "$.sources[0].web.excludePatterns[1]"),
+    ({"sources": [web_source(excludePatterns=["*"] * 101)]}, "$.sources[0].web.excludePatterns"),
+    ({"sources": [web_source(sitemaps=["https://a.example/s.xml"] * 51)]}, "$.sources[0].web.sitemaps"),
+    ({"sources": [upload_source(settings={"maxContentLength": 0})]}, "$.sources[0].settings.maxContentLength"),
+    ({"sources": [upload_source(settings={"maxBytesPerPage": 0})]}, "$.sources[0].settings.maxBytesPerPage"),
+    ({"sources": [upload_source(settings={"maxSegmentsPerRun": 0})]}, "$.sources[0].settings.maxSegmentsPerRun"),
+    (
+        {"sources": [upload_source(settings={"tombstoneAfterMissedRuns": 0})]},
+        "$.sources[0].settings.tombstoneAfterMissedRuns",
+    ),
+    ({"sources": [upload_source(settings={"timeBudgetMinutes": 1441})]}, "$.sources[0].settings.timeBudgetMinutes"),
+    ({"sources": [upload_source(upload={"maxFiles": 0})]}, "$.sources[0].upload.maxFiles"),
+    ({"sources": [upload_source(upload={"maxFileBytes": 0})]}, "$.sources[0].upload.maxFileBytes"),
+    ({"sources": [upload_source(upload={"maxTotalBytes": -1})]}, "$.sources[0].upload.maxTotalBytes"),
 ]
+UNUSABLE: Final[list[tuple[dict[str, object], str]]] = [
+    ({"embeddingParameters": {"model": "intfloat/multilingual-e5-small"}}, "$.embeddingParameters.model"),
+    (
+        {"embeddingProvider": "openai", "embeddingParameters": {"apiKey": "${env:ABSENT}"}},
+        "$.embeddingParameters.apiKey",
+    ),
+    (
+        {"embeddingProvider": "openai", "embeddingParameters": {"apiKey": "${env:RAGSTORE_GATEWAY_PORT}"}},
+        "$.embeddingParameters.apiKey",
+    ),
+    ({"storeType": "pgvector", "storeParameters": {"password": "${env:ABSENT}"}}, "$.storeParameters.password"),
+    ({"storeType": "qdrant", "storeParameters": {"apiKey": "${env:ABSENT}"}}, "$.storeParameters.apiKey"),
+]
+"""Fields that a gateway elsewhere could use, and the path of what this one does not have."""
 """Fields of a knowledge base with a fault, and its path."""
 
 
@@ -68,6 +129,26 @@ def test_a_knowledge_base_with_a_fault_is_rejected_with_its_path(
 ) -> None:
     assert rejected(plain, "rags", {"name": name, **fields}) == [path]
     assert plain.get("/ragstore/rags/descriptors", params={"filter": name}).json() == []
+
+
+@pytest.mark.parametrize(("fields", "path"), UNUSABLE)
+def test_what_this_gateway_can_never_use_is_rejected_when_it_is_written(
+    plain: httpx.Client, name: str, fields: dict[str, object], path: str
+) -> None:
+    assert rejected(plain, "rags", {"name": name, **fields}) == [path]
+    own = create(plain, "rags", name)
+    response = plain.put(versioned(own, 1), json={"name": name, **fields})
+    assert paths_of(assert_problem(response, 400, "invalid_request")) == [path]
+
+
+def test_a_copy_is_checked_as_a_new_configuration_is(plain: httpx.Client, name: str) -> None:
+    base = create(plain, "rags", name)
+    tasks = [{"id": "a", "enableWorkflowRag": True}]
+    path = create(plain, "assistants", name, workflow=[name], tasks=tasks, httpCalls={})
+    plain.delete(base).raise_for_status()
+    response = plain.post(path)
+    assert paths_of(assert_problem(response, 400, "invalid_request")) == ["$.workflow[0]"]
+    assert plain.get("/ragstore/assistants/descriptors", params={"filter": f"{name}-copy"}).json() == []
 
 
 def test_all_faults_of_parameters_are_named_together(plain: httpx.Client, name: str) -> None:
@@ -171,6 +252,7 @@ def test_the_documented_configuration_of_eddi_is_accepted_as_it_stands(replicas:
 
 
 HTTP_CALL = {"url": "https://search.example/?q={userInput}"}
+TEXT = {"Content-Type": "text/plain"}
 
 
 @pytest.mark.parametrize(
@@ -183,7 +265,9 @@ HTTP_CALL = {"url": "https://search.example/?q={userInput}"}
         ({"workflow": [{"name": "BASE", "vers": 1}]}, ["$.workflow[0].vers"]),
         ({"tasks": []}, ["$.tasks"]),
         ({"tasks": None}, ["$.tasks"]),
-        ({"tasks": [{}]}, ["$.tasks[0].id"]),
+        ({"tasks": [{}]}, ["$.tasks[0]"]),
+        ({"tasks": [{"httpCallRag": "search", "parameters": {"apiKey": "x"}}]}, ["$.tasks[0].parameters.apiKey"]),
+        ({"tasks": [{"id": "task-2", "httpCallRag": "search"}, {"httpCallRag": "search"}]}, ["$.tasks[1].id"]),
         ({"tasks": [{"id": "a"}]}, ["$.tasks[0]"]),
         ({"tasks": [{"id": "a", "enableWorkflowRag": True}]}, ["$.tasks[0].enableWorkflowRag"]),
         ({"tasks": [{"id": "a", "httpCallRag": "no-such-call"}]}, ["$.tasks[0].httpCallRag"]),
@@ -211,7 +295,7 @@ HTTP_CALL = {"url": "https://search.example/?q={userInput}"}
         ({"httpCalls": {"search": {"url": "https://u:p@x/"}}}, ["$.httpCalls.search.url"]),
         ({"httpCalls": {"search": {"url": "https://{userInput}/"}}}, ["$.httpCalls.search.url"]),
         ({"httpCalls": {"search": {**HTTP_CALL, "body": '"x"'}}}, ["$.httpCalls.search.body"]),
-        ({"httpCalls": {"search": {**HTTP_CALL, "headers": {"a b": "x"}}}}, ["$.httpCalls.search.headers"]),
+        ({"httpCalls": {"search": {**HTTP_CALL, "headers": {"a b": "x"}}}}, ["$.httpCalls.search.headers.a b"]),
         ({"httpCalls": {"search": {**HTTP_CALL, "headers": {"X-A": "a\r\nb"}}}}, ["$.httpCalls.search.headers.X-A"]),
         ({"httpCalls": {"search": {**HTTP_CALL, "query": {"q": "${vault:x}"}}}}, ["$.httpCalls.search.query.q"]),
         ({"httpCalls": {"search": {**HTTP_CALL, "query": {"q": 5}}}}, ["$.httpCalls.search.query.q"]),
@@ -221,7 +305,25 @@ HTTP_CALL = {"url": "https://search.example/?q={userInput}"}
         ({"httpCalls": {"search": {**HTTP_CALL, "timeoutSeconds": 61}}}, ["$.httpCalls.search.timeoutSeconds"]),
         ({"httpCalls": {"search": {**HTTP_CALL, "maxBytes": 0}}}, ["$.httpCalls.search.maxBytes"]),
         ({"httpCalls": {"search": {**HTTP_CALL, "pointer": "results"}}}, ["$.httpCalls.search.pointer"]),
-        ({"httpCalls": {"search": HTTP_CALL, "a b": HTTP_CALL}}, ["$.httpCalls"]),
+        ({"httpCalls": {"search": HTTP_CALL, "a b": HTTP_CALL}}, ["$.httpCalls.a b"]),
+        ({"httpCalls": {"search": {**HTTP_CALL, "query": {"q": "${env:ABSENT}"}}}}, ["$.httpCalls.search.query.q"]),
+        (
+            {"httpCalls": {"search": {**HTTP_CALL, "body": "${env:RAGSTORE_X}", "method": "PUT", "headers": TEXT}}},
+            ["$.httpCalls.search.body"],
+        ),
+        (
+            {
+                "tasks": [
+                    {
+                        "id": "a",
+                        "httpCallRag": "search",
+                        "rerank": {"provider": "tei", "baseUrl": "http://r", "apiKey": "${env:ABSENT}"},
+                    }
+                ]
+            },
+            ["$.tasks[0].rerank.apiKey"],
+        ),
+        ({"model": "rag/other"}, ["$.model"]),
     ],
 )
 def test_an_assistant_that_cannot_retrieve_is_rejected_with_the_path(
@@ -265,6 +367,36 @@ def test_an_assistant_may_use_bases_by_name_and_version_and_httpcalls_together(h
     assert stored["tasks"][0]["maxRagContextChars"] == 20_000
     assert stored["workflow"] == body["workflow"]
     assert stored["httpCalls"]["search-api"]["headers"] == {"Authorization": "Bearer ${env:SEARCH_KEY}"}
+
+
+def test_the_documented_tasks_of_eddi_are_accepted_as_they_stand(plain: httpx.Client, name: str) -> None:
+    for base in ("product-docs", "faq"):
+        # Other tests may have them.
+        assert plain.post("/ragstore/rags", json={"name": base}).status_code in (201, 409)
+    explicit = {
+        "actions": ["*"],
+        "type": "openai",
+        "knowledgeBases": [
+            {"name": "product-docs", "maxResults": 5, "minScore": 0.7},
+            {"name": "faq", "maxResults": 3},
+        ],
+        "parameters": {"systemMessage": "You are a helpful assistant."},
+    }
+    discovered = {"enableWorkflowRag": True, "ragDefaults": {"maxResults": 5, "minScore": 0.7}}
+    called = {"httpCallRag": "search-api"}
+    body = {
+        "name": name,
+        "workflow": ["product-docs", "faq"],
+        "httpCalls": {"search-api": {"url": "https://search.example/"}},
+        "tasks": [explicit, discovered, called],
+    }
+    response = plain.post("/ragstore/assistants", json=body)
+    assert response.status_code == 201, response.text
+    stored = response.json()["tasks"]
+    assert [task["id"] for task in stored] == ["task-1", "task-2", "task-3"]
+    assert {key: stored[0][key] for key in ("actions", "type", "parameters")} == {
+        key: explicit[key] for key in ("actions", "type", "parameters")
+    }
 
 
 def _named(value: Any, name: str) -> Any:

@@ -26,6 +26,25 @@ def test_an_assistant_is_a_model(assistant_gateway: Assisted) -> None:
     assert assistant_gateway.call("ann", "GET", "/v1/models/rag/support").json()["id"] == "rag/support"
 
 
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        ("no-such-model", "The model server has no model 'no-such-model', which the assistant names"),
+        ("", "The assistant names no model, and RAGSTORE_GATEWAY_MODEL is not set"),
+    ],
+)
+def test_an_assistant_without_a_model_of_the_upstream_is_not_listed_and_a_chat_says_why(
+    assistant_gateway: Assisted, model: str, reason: str
+) -> None:
+    name = f"lost {model}"
+    assistant_gateway.assistant(name.strip(), model=model, workflow=["docs"])
+    listed = assistant_gateway.call("ann", "GET", "/v1/models").json()["data"]
+    assert f"rag/{name.strip()}" not in [each["id"] for each in listed]
+    response = assistant_gateway.ask(name.strip())
+    assert response.status_code == 404
+    assert response.json()["error"]["message"] == f"{reason}: 'rag/{name.strip()}'"
+
+
 def test_the_system_message_gains_the_context_and_the_question_is_unchanged(assistant_gateway: Assisted) -> None:
     response = assistant_gateway.ask("support")
     assert response.status_code == 200
@@ -40,6 +59,19 @@ def test_the_system_message_gains_the_context_and_the_question_is_unchanged(assi
     sent = assistant_gateway.upstream.chats()[-1].json
     assert sent["model"] == "m"
     assert sent["messages"][1:] == [{"role": "user", "content": "kettle warranty"}]
+
+
+def test_the_system_message_of_a_task_of_eddi_is_used(assistant_gateway: Assisted) -> None:
+    task = {
+        "actions": ["*"],
+        "type": "openai",
+        "enableWorkflowRag": True,
+        "parameters": {"systemMessage": "You guide."},
+    }
+    assistant_gateway.assistant("guide", workflow=["faq"], tasks=[task])
+    assistant_gateway.ask("guide", conversation="of-guide")
+    assert assistant_gateway.system.startswith("You guide.\n\n## Relevant Context:")
+    assert "rag:trace:task-1" in assistant_gateway.data("of-guide")
 
 
 def test_earlier_messages_and_the_callers_system_message_follow_ours(assistant_gateway: Assisted) -> None:

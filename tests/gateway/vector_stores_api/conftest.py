@@ -32,17 +32,31 @@ class Handbook:
     files: dict[str, FileObject]
 
 
+@dataclass(frozen=True)
+class Api:
+    """A gateway, and a key of it."""
+
+    url: str
+    key: str = "sk-caller"
+
+
 @pytest.fixture(scope="session")
-def sdk(gateway: Served) -> Iterator[OpenAI]:
+def api(gateway: Served) -> Api:
+    """The shared gateway, which has no keys. A file of tests may replace it."""
+    return Api(gateway.url)
+
+
+@pytest.fixture(scope="session")
+def sdk(api: Api) -> Iterator[OpenAI]:
     """OpenAI's SDK."""
-    with OpenAI(base_url=gateway.url + "/v1", api_key="sk-caller", max_retries=0, timeout=SECONDS) as client:
+    with OpenAI(base_url=api.url + "/v1", api_key=api.key, max_retries=0, timeout=SECONDS) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
-def plain(gateway: Served) -> Iterator[httpx.Client]:
+def plain(api: Api) -> Iterator[httpx.Client]:
     """A plain HTTP client on the same gateway."""
-    with httpx.Client(base_url=gateway.url, timeout=SECONDS) as client:
+    with httpx.Client(base_url=api.url, headers={"X-API-Key": api.key}, timeout=SECONDS) as client:
         yield client
 
 

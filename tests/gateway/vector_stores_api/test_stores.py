@@ -1,4 +1,4 @@
-"""Vector stores: created, read, listed, changed, deleted."""
+"""Vector stores: created, read, listed, changed, deleted; on both databases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,19 @@ import pytest
 from openai import OpenAI
 from openai.types import VectorStore
 
-from tests.gateway.vector_stores_api.conftest import BOILER, KEYS, Handbook, upload
+from tests.gateway.conftest import Replicas
+from tests.gateway.vector_stores_api.conftest import BOILER, KEYS, Api, Handbook, upload
+from tests.support.servers import Served
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def api(request: pytest.FixtureRequest) -> Api:
+    """A gateway over SQLite, and one of two replicas over PostgreSQL."""
+    if request.param == "sqlite":
+        gateway: Served = request.getfixturevalue("gateway")
+        return Api(gateway.url)
+    replicas: Replicas = request.getfixturevalue("replicas")
+    return Api(replicas.gateways[0].url, replicas.keys["admin"])
 
 
 def test_a_vector_store_shows_its_files_and_its_metadata(sdk: OpenAI, handbook: Handbook) -> None:

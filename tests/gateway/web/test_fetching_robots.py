@@ -82,6 +82,19 @@ async def test_robots_are_read_once_for_concurrent_fetches(site: FakeSite) -> No
     assert site.paths().count("/robots.txt") == 1
 
 
+async def test_a_caller_may_want_robots_that_were_read_just_now(site: FakeSite) -> None:
+    site.page("robots.txt", "", TEXT)
+    async with a_fetcher(site, robots=True) as fetcher:
+        url = site.page("private", "private")
+        assert (await fetcher.robots(url)).allows(url)
+        site.page("robots.txt", RULES, TEXT)
+        assert (await fetcher.robots(url)).allows(url)
+        assert not (await fetcher.robots(url, max_age_seconds=0)).allows(url)
+        # The newer one is the one of all fetches.
+        with pytest.raises(RobotsDisallowed):
+            await fetcher.fetch(url)
+
+
 async def test_the_cache_of_robots_is_bounded(site: FakeSite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragstore_gateway.web.fetching.robots.MAX_SITES", 2)
     names = {f"{name}.test": [[site.address]] for name in "abc"}

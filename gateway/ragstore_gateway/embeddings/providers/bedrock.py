@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -27,6 +27,9 @@ from ragstore_gateway.embeddings.providers.provider import (
 from ragstore_gateway.errors import ModelUnavailable
 from ragstore_gateway.parameters import Token, Url
 from ragstore_gateway.secret_references import SecretReferences
+
+EXTRA: Final = ("ragstore-gateway[bedrock]", "The provider bedrock", "botocore")
+"""Arguments of `require_extra`."""
 
 
 class BedrockParameters(Parameters, frozen=True, kw_only=True):
@@ -99,7 +102,7 @@ class BedrockProvider:
 
     def _signature(self, request: ProviderRequest) -> Mapping[str, str]:
         try:
-            require_extra("ragstore-gateway[bedrock]", "The provider bedrock", "botocore")
+            require_extra(*EXTRA)
         except MissingExtra as error:
             raise ModelUnavailable(str(error)) from None
         # botocore has no types, and is loaded only where this provider is used.

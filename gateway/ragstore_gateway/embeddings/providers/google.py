@@ -29,6 +29,9 @@ from ragstore_gateway.parameters import SecretReference, Token, Url
 from ragstore_gateway.secret_references import SecretReferences
 
 TASK_TYPES: Final = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
+EXTRA: Final = ("ragstore-gateway[vertex]", "The provider vertex", "google.auth", "requests")
+"""Arguments of `require_extra`."""
+
 SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 
 
@@ -180,7 +183,7 @@ class VertexProvider:
 
     def _token(self) -> str:
         try:
-            require_extra("ragstore-gateway[vertex]", "The provider vertex", "google.auth", "requests")
+            require_extra(*EXTRA)
         except MissingExtra as error:
             raise ModelUnavailable(str(error)) from None
         # google-auth has no types, and is loaded only where this provider is used.

@@ -21,6 +21,7 @@ class Fetched:
         media_type: the type of the body in lower case, without parameters: that of the header unless the body shows
             that it is another one. Empty without a body.
         charset: the encoding of a body of text, as Python names it; empty for other bodies.
+        location: the absolute URL that a redirect leads to that was not followed; empty for other responses.
     """
 
     url: str
@@ -30,6 +31,7 @@ class Fetched:
     body: bytes
     media_type: str
     charset: str
+    location: str = ""
 
     @property
     def ok(self) -> bool:

@@ -29,7 +29,7 @@ from ragstore_gateway.web.fetching.connections import REFUSED, ThreadResolver, o
 from ragstore_gateway.web.fetching.content import content_type
 from ragstore_gateway.web.fetching.fetched import Fetched
 from ragstore_gateway.web.fetching.headers import check_request, request_headers
-from ragstore_gateway.web.fetching.robots import MAX_ROBOTS_BYTES, Robots, RobotsCache
+from ragstore_gateway.web.fetching.robots import FRESH_SECONDS, MAX_ROBOTS_BYTES, Robots, RobotsCache
 from ragstore_gateway.web.fetching.rules import FetchRules
 from ragstore_gateway.web.fetching.slots import Slots
 from ragstore_gateway.web.fetching.urls import Target, address_refused, read_redirect, read_url
@@ -97,10 +97,12 @@ class Fetcher:
         etag: str = "",
         last_modified: str = "",
         robots: bool = True,
+        redirects: bool = True,
     ) -> Fetched:
         """Send a request and read the whole response, whatever its status.
 
-        Redirects are followed. A redirect to another origin gets none of `headers`, and never the body.
+        Redirects are followed, unless the caller does so. A redirect to another origin gets none of `headers`,
+        and never the body.
 
         Args:
             url: an absolute URL, http or https.
@@ -112,6 +114,7 @@ class Fetcher:
             etag: the `ETag` of the version that the caller has, for a conditional request.
             last_modified: its `Last-Modified`.
             robots: whether robots.txt is honoured, if the rules honour it.
+            redirects: whether redirects are followed. Otherwise a redirect is returned, without its body.
 
         Returns:
             The response. A conditional request for a page that has not changed has status 304 and no body.
@@ -137,7 +140,9 @@ class Fetcher:
         try:
             request = _Request(read_url(url, rules), method, headers or {}, body)
             async with asyncio.timeout(seconds):
-                fetched = await self._follow(request, size, conditions, robots=robots and rules.robots)
+                fetched = await self._follow(
+                    request, size, conditions, robots=robots and rules.robots, redirects=redirects
+                )
             outcome = metrics.FETCHED if fetched.status < 400 else metrics.ERROR_STATUS
         except TimeoutError:
             outcome = FetchTimeout.code
@@ -149,11 +154,12 @@ class Fetcher:
             metrics.fetch(outcome, time.perf_counter() - started)
         return replace(fetched, url=url)
 
-    async def robots(self, url: str) -> Robots:
+    async def robots(self, url: str, *, max_age_seconds: float = FRESH_SECONDS) -> Robots:
         """The rules of a site's robots.txt.
 
         Args:
             url: the URL of any of its pages.
+            max_age_seconds: how long ago it may have been read.
 
         Raises:
             FetchError: the file cannot be read.
@@ -161,7 +167,7 @@ class Fetcher:
         target = read_url(url, self.rules)
         try:
             async with asyncio.timeout(self.rules.timeout_seconds):
-                return await self._robots.of(_site(target))
+                return await self._robots.of(_site(target), max_age_seconds)
         except TimeoutError:
             raise FetchTimeout("The site's robots.txt was not complete in time") from None
 
@@ -181,6 +187,7 @@ class Fetcher:
         *,
         robots: bool,
         truncate: bool = False,
+        redirects: bool = True,
     ) -> Fetched:
         """Send a request, and follow its redirects."""
         for _ in range(self.rules.max_redirects + 1):
@@ -193,11 +200,20 @@ class Fetcher:
                     location = response.headers.get("Location")
                     if response.status not in REDIRECTS or location is None:
                         return await _read(response, target, max_bytes, truncate=truncate)
+                    if not redirects:
+                        return self._redirect(response, target, location)
                 finally:
                     # The rest of a body that was not read to its end is not worth the connection.
                     response.close()
             request = self._redirected(request, response.status, location)
         raise TooManyRedirects(f"There are more than {self.rules.max_redirects} redirects")
+
+    def _redirect(self, response: aiohttp.ClientResponse, target: Target, location: str) -> Fetched:
+        """A redirect that is not followed."""
+        url = str(target.url)
+        headers = CIMultiDictProxy(CIMultiDict(response.headers))
+        leads_to = str(read_redirect(target, location, self.rules).url)
+        return Fetched(url, url, response.status, headers, b"", "", "", leads_to)
 
     def _redirected(self, request: _Request, status: int, location: str) -> _Request:
         """The request that a redirect leads to."""

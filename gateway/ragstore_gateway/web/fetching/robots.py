@@ -64,7 +64,7 @@ class Robots:
 @dataclass(slots=True)
 class _Cached:
     robots: Robots
-    until: float
+    since: float
 
 
 class RobotsCache:
@@ -81,18 +81,19 @@ class RobotsCache:
         self._sites: OrderedDict[str, _Cached] = OrderedDict()
         self._reading: dict[str, asyncio.Task[Robots]] = {}
 
-    async def of(self, site: str) -> Robots:
+    async def of(self, site: str, max_age_seconds: float = FRESH_SECONDS) -> Robots:
         """The rules of a site.
 
         Args:
             site: its origin, such as `https://example.org`.
+            max_age_seconds: how long ago they may have been read.
 
         Raises:
             RobotsDisallowed: its server failed: RFC 9309 has that nothing may be fetched then.
             FetchError: it cannot be reached.
         """
         cached = self._sites.get(site)
-        if cached is not None and cached.until > asyncio.get_running_loop().time():
+        if cached is not None and asyncio.get_running_loop().time() - cached.since < max_age_seconds:
             self._sites.move_to_end(site)
             return cached.robots
         reading = self._reading.get(site)
@@ -123,7 +124,7 @@ class RobotsCache:
         # Without a robots.txt there are no rules.
         text = fetched.body.decode("utf-8", "replace") if fetched.ok else ""
         robots = await asyncio.to_thread(Robots, text, self._user_agent)
-        self._sites[site] = _Cached(robots, asyncio.get_running_loop().time() + FRESH_SECONDS)
+        self._sites[site] = _Cached(robots, asyncio.get_running_loop().time())
         self._sites.move_to_end(site)
         while len(self._sites) > MAX_SITES:
             self._sites.popitem(last=False)

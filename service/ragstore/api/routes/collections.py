@@ -21,6 +21,7 @@ from ragstore.api.schemas import (
     CollectionCreated,
     CollectionDeleted,
     CollectionPage,
+    HnswParameters,
     MetadataUpdate,
     MetadataUpdated,
     MetadataValues,
@@ -226,7 +227,14 @@ async def _count(store: Store, name: str) -> int | None:
 
 
 def _with_count(collection: model.Collection, count: int | None) -> Collection:
-    return Collection(collection.name, collection.metadata, count, collection.dimension, collection.distance)
+    return Collection(
+        collection.name,
+        collection.metadata,
+        count,
+        collection.dimension,
+        collection.distance,
+        HnswParameters.of(collection.hnsw),
+    )
 
 
 async def _counted(store: Store, collection: model.Collection, semaphore: asyncio.Semaphore) -> Collection | None:

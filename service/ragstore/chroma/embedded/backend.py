@@ -15,6 +15,7 @@ import structlog
 from chroma_repair.data_lock import DataInUse
 from ragstore.chroma.collection_config import SYNC_THRESHOLD
 from ragstore.chroma.embedded import process as chroma_process
+from ragstore.chroma.embedded.large_writes import receive, split_write
 from ragstore.chroma.embedded.pool import processes_of
 from ragstore.chroma.embedded.process_memory import MemoryWatch
 from ragstore.chroma.embedded.process_metrics import release_folder, watch_folder
@@ -176,6 +177,9 @@ class EmbeddedBackend:
     def _submit(self, pool: ProcessPoolExecutor, operation: Operation[T]) -> Future[T]:
         """Send an operation to Chroma's process. Its slot is held until it ends there, also without a caller."""
         loop = asyncio.get_running_loop()
+        chunks, operation = split_write(operation)
+        for chunk in chunks:
+            pool.submit(receive, chunk)
         submitted = pool.submit(chroma_process.execute, operation)
         call = cast("Future[object]", submitted)
 

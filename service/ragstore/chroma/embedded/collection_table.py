@@ -15,7 +15,8 @@ from typing import Final
 import msgspec
 
 from chroma_repair.data_lock import DATABASE
-from ragstore.model.collections import DISTANCES, Collection, Distance
+from ragstore.chroma.collection_config import hnsw_parameters
+from ragstore.model.collections import DEFAULT_HNSW, DISTANCES, Collection, Distance
 from ragstore.model.metadata import CollectionMetadata
 
 _COUNT: Final = """
@@ -33,8 +34,13 @@ _METADATA: Final = """
 """
 
 
+class _Config(msgspec.Struct):
+    space: str
+    hnsw: dict[str, object] | None = None
+
+
 class _VectorIndex(msgspec.Struct):
-    config: dict[str, object]
+    config: _Config
 
 
 class _FloatList(msgspec.Struct):
@@ -50,7 +56,7 @@ class _Keys(msgspec.Struct):
 
 
 class _Schema(msgspec.Struct):
-    """The part of a collection's schema that holds its distance."""
+    """The part of a collection's schema that holds its distance and the parameters of its index."""
 
     keys: _Keys
 
@@ -101,11 +107,13 @@ def list_collections(
     listed: list[Collection] = []
     for collection_id, name, dimension, schema in rows:
         legacy = legacy_distances.get(collection_id)
-        distance = legacy or _distance(schema)
+        config = _config(schema)
+        distance = legacy or (DISTANCES.get(config.space) if config else None)
         if distance is None:
             return None
         metadata = metadata_of.get(collection_id, {})
-        listed.append(Collection(collection_id, name, metadata, dimension, distance, legacy is not None))
+        hnsw = hnsw_parameters(config.hnsw) if config and config.hnsw else DEFAULT_HNSW
+        listed.append(Collection(collection_id, name, metadata, dimension, distance, legacy is not None, hnsw))
     return listed
 
 
@@ -113,10 +121,9 @@ def _opened(folder: Path) -> closing[sqlite3.Connection]:
     return closing(sqlite3.connect(f"{(folder / DATABASE).resolve().as_uri()}?mode=ro", uri=True))
 
 
-def _distance(schema: str | None) -> Distance | None:
-    """The distance in a collection's schema; None if it is not there."""
+def _config(schema: str | None) -> _Config | None:
+    """The configuration of the index in a collection's schema; None if it is not there."""
     try:
-        config = _schema.decode(schema or "").keys.embedding.float_list.vector_index.config
+        return _schema.decode(schema or "").keys.embedding.float_list.vector_index.config
     except msgspec.MsgspecError:
         return None
-    return DISTANCES.get(config.get("space"))

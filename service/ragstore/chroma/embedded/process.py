@@ -24,7 +24,7 @@ from uuid import UUID
 from chroma_repair.data_lock import lock_data
 from chroma_repair.orphans import remove_orphans
 from chroma_repair.unclean_shutdown import DirtyMarker
-from ragstore.chroma.collection_config import EMPTY_METADATA, distance_of, index_configuration
+from ragstore.chroma.collection_config import EMPTY_METADATA, distance_of, hnsw_of, index_configuration
 from ragstore.chroma.embedded import collection_table, legacy_collections
 from ragstore.chroma.embedded.api import ChromaApi, ChromaCollection, GetResult, Scope, open_api
 from ragstore.chroma.embedded.data_folder import usable_bytes
@@ -229,7 +229,9 @@ def _execute(operation: Operation[object], chroma: _Chroma) -> object:
 def _collection(found: ChromaCollection, chroma: _Chroma) -> Collection:
     legacy = chroma.legacy_distances.get(str(found.id))
     distance = legacy or distance_of(found.configuration_json)
-    return Collection(str(found.id), found.name, found.metadata or {}, found.dimension, distance, legacy is not None)
+    hnsw = hnsw_of(found.configuration_json)
+    metadata = found.metadata or {}
+    return Collection(str(found.id), found.name, metadata, found.dimension, distance, legacy is not None, hnsw)
 
 
 @_execute.register(GetStatus)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final, TypeVar, cast
 
 from ragstore.chroma.collection_config import EMPTY_METADATA, SYNC_THRESHOLD, index_configuration
-from ragstore.chroma.http.bodies import split_columns
+from ragstore.chroma.http.bodies import LARGE_BODY_BYTES, EmbeddingRows
 from ragstore.chroma.http.connection import ChromaConnection
 from ragstore.chroma.http.responses import (
     CollectionResponse,
@@ -26,6 +26,7 @@ from ragstore.chroma.http.responses import (
     require_columns,
     require_query_columns,
 )
+from ragstore.chroma.http.streamed_body import streamed_bodies
 from ragstore.chroma.operations import (
     AddRecords,
     CountCollections,
@@ -50,7 +51,6 @@ from ragstore.chroma.records import QueryResult, RecordBatch, Records, query_res
 from ragstore.errors import ChromaFailed, TooLargeForChroma
 from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import Collection, StoreStatus
-from ragstore.model.vectors import to_bytes
 
 T = TypeVar("T")
 
@@ -185,11 +185,9 @@ async def _post(backend: HttpBackend, kind: type[T], collection_id: str, verb: s
 
 
 async def _record_columns(backend: HttpBackend, records: RecordBatch) -> dict[str, Sequence[object]]:
-    """The body of a write."""
-    # msgspec encodes bytes as base64, which Chroma reads unless its preflight says otherwise.
+    """The columns of a write."""
     preflight = await backend.connection.preflight()
-    embeddings = records.embeddings
-    rows = [to_bytes(row) for row in embeddings] if preflight.supports_base64_encoding else embeddings.tolist()
+    rows = EmbeddingRows(records.embeddings, as_base64=preflight.supports_base64_encoding)
     return {"ids": records.ids, "embeddings": rows, "documents": records.texts, "metadatas": records.metadatas}
 
 
@@ -201,23 +199,23 @@ async def _write(
     Nothing is sent if one record is too large by itself. An add that fails after its first request is undone, as far as
     the server responds; an upsert remains in part.
     """
-    try:
-        await _post(backend, EmptyResponse, operation.collection_id, operation.name, columns)
-        return
-    except TooLargeForChroma:
-        if not operation.may_split:
-            raise
+    records = operation.records
+    if records.embeddings.nbytes + sum(map(len, records.texts)) <= LARGE_BODY_BYTES:
+        with suppress(TooLargeForChroma):  # metadata is not counted
+            whole = {name: values[:] for name, values in columns.items()}
+            await _post(backend, EmptyResponse, operation.collection_id, operation.name, whole)
+            return
     sent = 0
-    for chunk in split_columns(columns):
+    for body in await streamed_bodies(columns, may_split=operation.may_split):
         try:
-            await _post(backend, EmptyResponse, operation.collection_id, operation.name, chunk)
+            await _post(backend, EmptyResponse, operation.collection_id, operation.name, body)
         except ServiceError:
             if sent and isinstance(operation, AddRecords):
-                undo = UndoAdd(operation.collection_id, operation.records.ids[:sent], operation.write_tokens[0])
+                undo = UndoAdd(operation.collection_id, records.ids[:sent], operation.write_tokens[0])
                 with suppress(ServiceError):
                     await backend.call(undo)
             raise
-        sent += len(chunk["ids"])
+        sent += body.row_count
 
 
 @_execute.register(AddRecords)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, overload
 
 import msgspec
 
 from ragstore.errors import TooLargeForChroma
+from ragstore.model.vectors import Matrix, to_bytes
 
 MAX_BODY_BYTES: Final = 40 * 2**20
 """Default limit of a Chroma server (1.5.9). It responds to a larger body with 413, and closes the connection on the
@@ -17,9 +18,6 @@ applied."""
 
 LARGE_BODY_BYTES: Final = 2**20
 """Bodies above this are sent in chunks."""
-
-ENVELOPE_BYTES: Final = 1024
-"""Room in a body for what is not the rows of its columns: the columns' names and brackets."""
 
 OVERSIZED: Final = "The request to the Chroma server is too large; send less in one request"
 
@@ -54,27 +52,31 @@ def payload(data: bytes) -> bytes | io.BytesIO:
     return io.BytesIO(data) if len(data) > LARGE_BODY_BYTES else data
 
 
-def split_columns(columns: dict[str, Sequence[object]]) -> Iterator[dict[str, Sequence[object]]]:
-    """Split the columns of a write whose body is too large into bodies that a Chroma server accepts.
+class EmbeddingRows(Sequence[object]):
+    """The rows of a matrix as a request has them, made when they are read: as bytes or lists they need more memory.
 
     Args:
-        columns: columns of n rows.
-
-    Yields:
-        The columns of consecutive rows.
-
-    Raises:
-        TooLargeForChroma: a row is too large by itself. It is raised before the first chunk is yielded.
+        embeddings: the matrix.
+        as_base64: whether Chroma reads base64, which msgspec encodes bytes as.
     """
-    rows = zip(*columns.values(), strict=True)
-    sizes = [len(msgspec.json.encode(row)) for row in rows]
-    room = MAX_BODY_BYTES - ENVELOPE_BYTES
-    if max(sizes) > room:
-        raise TooLargeForChroma(OVERSIZED)
-    start = filled = 0
-    for row, size in enumerate(sizes):
-        if filled + size > room:
-            yield {name: values[start:row] for name, values in columns.items()}
-            start, filled = row, 0
-        filled += size
-    yield {name: values[start:] for name, values in columns.items()}
+
+    def __init__(self, embeddings: Matrix, *, as_base64: bool) -> None:
+        self._embeddings = embeddings
+        self._as_base64 = as_base64
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self._embeddings)
+
+    @overload
+    def __getitem__(self, index: int) -> object: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[object]: ...
+
+    def __getitem__(self, index: int | slice) -> object:
+        """A row, or a list of rows."""
+        if isinstance(index, slice):
+            return [self[row] for row in range(*index.indices(len(self)))]
+        row = self._embeddings[index]
+        return to_bytes(row) if self._as_base64 else row.tolist()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from io import BytesIO
 from typing import Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
@@ -21,6 +22,7 @@ from ragstore.chroma.errors import ConnectionLost, translate_error
 from ragstore.chroma.http.bodies import OVERSIZED, encode_body, payload
 from ragstore.chroma.http.causes import connection_cause, response_cause
 from ragstore.chroma.http.responses import UNREADABLE, ErrorResponse, PreflightResponse
+from ragstore.chroma.http.streamed_body import StreamedBody
 from ragstore.errors import ChromaFailed, ChromaTimeout, ChromaUnavailable, TooLargeForChroma
 from ragstore.kit.context import backend_timing
 
@@ -216,15 +218,18 @@ class ChromaConnection:
         """
         if self._session is None:
             raise ChromaUnavailable("The store was not started")
-        data = None if body is None else encode_body(body)
         headers = {} if self._headers_of_call is None else self._headers_of_call()
+        data: bytes | BytesIO | AsyncIterator[bytes] | None
+        if isinstance(body, StreamedBody):
+            data = body.blocks()
+            headers["Content-Length"] = str(body.size)
+        else:
+            data = None if body is None else payload(encode_body(body))
         if data is not None:
             headers["Content-Type"] = "application/json"
         # encoded=True: the path is quoted already, and a second quoting would change names.
         url = URL(self._api + path, encoded=True)
-        request = self._session.request(
-            method, url, data=None if data is None else payload(data), headers=headers, allow_redirects=False
-        )
+        request = self._session.request(method, url, data=data, headers=headers, allow_redirects=False)
         try:
             with backend_timing():
                 async with request as response:

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from ragstore.chroma.collection_config import distance_of, legacy_distance
+from ragstore.chroma.collection_config import distance_of, hnsw_of, legacy_distance
 from ragstore.errors import ChromaFailed
 from ragstore.model.collections import Collection
 from ragstore.model.metadata import CollectionMetadata, Metadata
@@ -44,7 +44,8 @@ class CollectionResponse(msgspec.Struct):
         metadata = self.metadata or {}
         legacy = legacy_distance(self.configuration_json, metadata)
         distance = legacy or distance_of(self.configuration_json)
-        return Collection(self.id, self.name, metadata, self.dimension, distance, legacy is not None)
+        hnsw = hnsw_of(self.configuration_json)
+        return Collection(self.id, self.name, metadata, self.dimension, distance, legacy is not None, hnsw)
 
 
 class RecordsResponse(msgspec.Struct):

@@ -131,7 +131,9 @@ class QuotaLayer(BackendLayer):
         rank: dict[str, int] = {}
         offset = 0
         while len(rank) < len(wanted):
-            page = await next_call(GetRecords(operation.collection_id, limit=self.quotas.read, offset=offset))
+            # An operation of its own: the quota of this read may be unknown, and then it learns it.
+            limit = None if self.quotas.read == UNLIMITED else self.quotas.read
+            page = await self.call(next_call, GetRecords(operation.collection_id, limit=limit, offset=offset))
             rank |= {key: offset + index for index, key in enumerate(page.ids) if key in wanted}
             offset += len(page.ids)
             if len(page.ids) < self.quotas.read:

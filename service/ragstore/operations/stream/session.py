@@ -17,6 +17,7 @@ import msgspec
 import structlog
 from litestar.types import HTTPReceiveMessage, HTTPResponseBodyEvent, HTTPResponseStartEvent, Receive, Scope, Send
 
+from ragstore.errors import BatchTooLarge
 from ragstore.kit import context
 from ragstore.kit.byte_budget import hold, shrink
 from ragstore.kit.context import renew_deadline
@@ -30,7 +31,7 @@ from ragstore.operations.check_documents import checked_batch
 from ragstore.operations.stream.events import StreamDone, StreamFailed, StreamStored
 from ragstore.operations.stream.line_errors import with_line_numbers
 from ragstore.operations.stream.ndjson import Line, LineSplitter
-from ragstore.operations.write_documents import split_at_repeated_ids
+from ragstore.operations.write_documents import chunk_of, split_at_repeated_ids
 from ragstore.store.protocol import Store, write_batch
 
 Mode: TypeAlias = Literal["add", "upsert"]
@@ -272,22 +273,31 @@ class DocumentStream:
     async def _write(self, numbered: NumberedBatch) -> None:
         """Store and acknowledge a batch. A repeated id is written again by a later chunk, so its last line wins."""
         for first, chunk in split_at_repeated_ids(numbered.batch):
-            numbers = numbered.line_numbers[first : first + len(chunk)]
-            renew_deadline()
-            try:
-                await write_batch(self._store, self._collection, Write(self._mode, chunk))
-            except ServiceError as error:
-                raise with_line_numbers(error, numbers) from None
-            self._last_line = numbers[-1]
-            self._count += len(chunk)
-            self._batches += 1
-            generated = any(document_id.startswith(self._id_prefix) for document_id in chunk.ids)
-            id_prefix = self._id_prefix if generated else msgspec.UNSET
-            await self._send_line(StreamStored("stored", numbers[0], numbers[-1], len(chunk), id_prefix), more=True)
-            renew_deadline()  # the client may have waited for the line before it sends more
-
+            await self._write_chunk(chunk, numbered.line_numbers[first : first + len(chunk)])
         self._gathered_bytes -= numbered.size
         shrink(self._held_bytes())
+
+    async def _write_chunk(self, chunk: Batch, numbers: list[int]) -> None:
+        """Store and acknowledge a chunk; in parts, if Chroma's rejection shows that its quota is lower than known."""
+        renew_deadline()
+        try:
+            await write_batch(self._store, self._collection, Write(self._mode, chunk))
+        except ServiceError as error:
+            size = await self._store.max_batch_size() if isinstance(error, BatchTooLarge) else len(chunk)
+            if size >= len(chunk):
+                raise with_line_numbers(error, numbers) from None
+            self._max_batch_documents = min(self._max_batch_documents, size)
+            for start in range(0, len(chunk), size):
+                end = min(start + size, len(chunk))
+                await self._write_chunk(chunk_of(chunk, start, end), numbers[start:end])
+            return
+        self._last_line = numbers[-1]
+        self._count += len(chunk)
+        self._batches += 1
+        generated = any(document_id.startswith(self._id_prefix) for document_id in chunk.ids)
+        id_prefix = self._id_prefix if generated else msgspec.UNSET
+        await self._send_line(StreamStored("stored", numbers[0], numbers[-1], len(chunk), id_prefix), more=True)
+        renew_deadline()  # the client may have waited for the line before it sends more
 
     async def _send_line(self, line: StreamStored | StreamDone | StreamFailed, *, more: bool) -> None:
         """Send a line of the response. The first line starts the response."""

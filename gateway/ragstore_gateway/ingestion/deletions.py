@@ -1,0 +1,71 @@
+"""Parts of transactions that delete documents, or cancel their ingestions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from ragstore_gateway.ingestion.collections import live_collections
+from ragstore_gateway.ingestion.ingestions import (
+    CANCELLED,
+    DOCUMENT_DELETED,
+    UNFINISHED,
+    activate_if_complete,
+    end_ingestion,
+)
+from ragstore_gateway.ingestion.removals import add_removal
+from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
+
+BATCH: Final = 500
+"""Maximum number of ids in a statement."""
+
+
+async def delete_documents(session: AsyncSession, base_id: str, document_ids: Sequence[str]) -> list[str]:
+    """Delete documents of a knowledge base, their vectors after the transaction.
+
+    Args:
+        session: the transaction, with the base locked.
+        base_id: the knowledge base.
+        document_ids: the documents.
+
+    Returns:
+        The ingestions of the documents that this cancelled.
+    """
+    cancelled: list[str] = []
+    live = await live_collections(session, base_id) if document_ids else []
+    for start in range(0, len(document_ids), BATCH):
+        ids = document_ids[start : start + BATCH]
+        cancelled += await _cancel(session, IngestionRow.document_id.in_(ids), DOCUMENT_DELETED)
+        for collection in live:
+            for document_id in ids:
+                add_removal(session, collection, document_id)
+        await session.execute(sa.delete(DocumentRow).where(DocumentRow.id.in_(ids)))
+    if document_ids:
+        await session.flush()
+        await activate_if_complete(session, base_id)
+    return cancelled
+
+
+async def cancel_all(session: AsyncSession, base_id: str, message: str) -> list[str]:
+    """End all ingestions of a knowledge base that have not ended.
+
+    Args:
+        session: the transaction.
+        base_id: the knowledge base.
+        message: why.
+
+    Returns:
+        Their ids.
+    """
+    return await _cancel(session, IngestionRow.base_id == base_id, message)
+
+
+async def _cancel(session: AsyncSession, chosen: sa.ColumnElement[bool], message: str) -> list[str]:
+    query = sa.select(IngestionRow).where(chosen, IngestionRow.state.in_(UNFINISHED)).with_for_update()
+    rows = list(await session.scalars(query))
+    for row in rows:
+        await end_ingestion(session, row, CANCELLED, message)
+    return [row.id for row in rows]

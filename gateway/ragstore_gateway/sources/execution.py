@@ -1,0 +1,268 @@
+"""`Execution`: what a run of a source does, from the first visit to the removal of what has disappeared."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, suppress
+from time import monotonic
+from typing import Final
+
+import structlog
+
+from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, QueueFull
+from ragstore_gateway.ingestion.retries import backoff
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.knowledge.source import Source
+from ragstore_gateway.sources.kinds import SourceKind
+from ragstore_gateway.sources.runs import (
+    CANCELLED,
+    COMPLETED,
+    FAILED,
+    INCOMPLETE,
+    INTERRUPTED,
+    RunCounts,
+    RunLost,
+    Runs,
+    RunState,
+)
+from ragstore_gateway.sources.source_documents import DocumentTaken, KnownDocument, Pending, SourceDocuments
+from ragstore_gateway.sources.tables import SourceRunRow
+from ragstore_gateway.sources.visit import CrawlEnd, KnownPage, Visit
+
+MAX_PENDING: Final = 8
+"""Maximum number of documents of a run whose ingestions have not ended."""
+
+SEEN_BATCH: Final = 50
+"""Maximum number of unchanged pages that are recorded with one transaction."""
+
+POLL_SECONDS: Final = 0.2
+DRAIN_SECONDS: Final = 60.0
+"""Minimum time for the ingestions that are in progress when the visits have ended."""
+
+MAX_SEGMENTS: Final = "max_segments"
+TIME_BUDGET: Final = "time_budget"
+NOTHING_STORED: Final = "nothing_stored"
+BASE_DELETED: Final = "base_deleted"
+INTERNAL: Final = "internal_error"
+DATABASE: Final = "database_unavailable"
+STOPPED: Final = "gateway_stopped"
+
+_log = structlog.get_logger(__name__)
+
+
+class Execution:
+    """Executes one run.
+
+    Args:
+        run: the run, which this process has claimed.
+        base: the knowledge base.
+        source: the source, as the run's version of the base has it.
+        kind: its type.
+        runs: the runs.
+        documents: the documents of sources.
+    """
+
+    def __init__(
+        self,
+        run: SourceRunRow,
+        base: KnowledgeBase,
+        source: Source,
+        kind: SourceKind,
+        runs: Runs,
+        documents: SourceDocuments,
+    ) -> None:
+        self.run = run
+        self._base = base
+        self._source = source
+        self._kind = kind
+        self._runs = runs
+        self._documents = documents
+        self._counts = RunCounts()
+        self._known: dict[str, KnownDocument] = {}
+        self._found: set[str] = set()
+        """Locations of the pages that are not missing."""
+        self._pending: list[Pending] = []
+        self._seen: dict[str, Visit] = {}
+        self._deadline = monotonic() + source.settings.time_budget_minutes * 60
+        self._is_lost = False
+        self._task: asyncio.Task[tuple[RunState, str]] | None = None
+
+    def lose(self) -> None:
+        """Stop: the run has ended meanwhile."""
+        self._is_lost = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def execute(self) -> None:
+        """Execute the run, and end it. It raises no exception but a cancellation."""
+        work = self._task = asyncio.create_task(self._work())
+        heartbeat = asyncio.create_task(self._keep_lease())
+        if self._is_lost:
+            work.cancel()
+        try:
+            state, reason = await work
+        except asyncio.CancelledError:
+            if not self._is_lost:
+                await self._stop(work)
+                raise
+            state, reason = CANCELLED, ""
+        finally:
+            heartbeat.cancel()
+        if not self._is_lost:
+            await self._end(state, reason)
+        _log.info("source run ended", **self._names, state=state, reason=reason)
+
+    @property
+    def _names(self) -> dict[str, str]:
+        return {"run": self.run.id, "base": self.run.base_id, "source": self.run.source}
+
+    async def _stop(self, work: asyncio.Task[tuple[RunState, str]]) -> None:
+        """Hand the source over: this process stops."""
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        await self._end(INTERRUPTED, STOPPED)
+
+    async def _end(self, state: RunState, reason: str) -> None:
+        # If the database cannot be used, the lease expires.
+        with suppress(DatabaseUnavailable):
+            await self._runs.end(self.run.id, state, reason, self._counts)
+
+    async def _keep_lease(self) -> None:
+        while True:
+            await asyncio.sleep(self._runs.lease_seconds / 3)
+            try:
+                if not await self._runs.renew(self.run.id, self._counts):
+                    self.lose()
+                    return
+            except DatabaseUnavailable as error:
+                _log.warning("lease of a source run not renewed", **self._names, error=error.cause)
+
+    async def _work(self) -> tuple[RunState, str]:
+        try:
+            return await self._reconcile()
+        except RunLost:
+            self._is_lost = True
+            return CANCELLED, ""
+        except ConfigurationNotFound:
+            return CANCELLED, BASE_DELETED
+        except DatabaseUnavailable as error:
+            _log.warning("source run interrupted", **self._names, error=error.cause)
+            return INTERRUPTED, DATABASE
+        except Exception as error:  # noqa: BLE001  # whatever a site causes, the run must end
+            _log.error("source run failed", **self._names, error=type(error).__name__, exc_info=False)
+            return FAILED, INTERNAL
+
+    async def _reconcile(self) -> tuple[RunState, str]:
+        """Visit all that the source has, and ingest what changed. If nothing was left out, the rest is missing."""
+        self._known = await self._documents.load(self.run.base_id, self.run.source)
+        end = await self._visit_all()
+        await self._drain()
+        await self._flush()
+        if self._pending:
+            return INCOMPLETE, TIME_BUDGET
+        counts = self._counts
+        if end.complete:
+            max_missed = self._kind.max_missed(self._source.settings)
+            missing = await self._documents.miss(self.run, self._found, max_missed)
+            counts.missing, counts.removed = missing.missing, missing.removed
+        if counts.failed and not counts.added + counts.changed + counts.unchanged:
+            return FAILED, end.reason or NOTHING_STORED
+        return (COMPLETED, "") if end.complete else (INCOMPLETE, end.reason)
+
+    async def _visit_all(self) -> CrawlEnd:
+        crawl = self._kind.open(self.run.base_id, self._source, self._find)
+        async with aclosing(crawl.visits()) as visits:
+            async for visit in visits:
+                await self._take(visit)
+                await self._settle()
+                if self._counts.chunks >= self._max_chunks:
+                    return CrawlEnd(complete=False, reason=MAX_SEGMENTS)
+        return crawl.end
+
+    async def _find(self, url: str) -> KnownPage | None:
+        known = self._known.get(url)
+        return None if known is None else known.page
+
+    async def _take(self, visit: Visit) -> None:
+        if visit.outcome in ("changed", "unchanged", "failed"):
+            self._found.add(visit.url)
+        known = self._known.get(visit.url)
+        if visit.outcome == "changed":
+            await self._ingest(visit, None if known is None else known.page)
+        elif visit.outcome == "unchanged" and known is not None:
+            self._counts.unchanged += 1
+            self._seen[known.document_id] = visit
+            if len(self._seen) >= SEEN_BATCH:
+                await self._flush()
+        elif visit.outcome == "failed":
+            self._counts.failed += 1
+        elif visit.outcome != "gone":
+            self._counts.skipped += 1
+
+    async def _ingest(self, visit: Visit, before: KnownPage | None) -> None:
+        attempt = 0
+        while True:
+            while self._pending and (len(self._pending) >= MAX_PENDING or self._may_exceed(visit)):
+                await asyncio.sleep(POLL_SECONDS)
+                await self._settle()
+            if self._counts.chunks >= self._max_chunks:
+                return
+            name = self._kind.document_name(visit.url)
+            try:
+                pending = await self._documents.ingest(self.run, self._base.name, name, visit, before)
+            except DocumentTaken:
+                self._counts.skipped += 1
+                return
+            except QueueFull:
+                if monotonic() >= self._deadline:
+                    self._counts.failed += 1
+                    return
+                attempt += 1
+                await asyncio.sleep(backoff(attempt))
+                continue
+            self._pending.append(pending)
+            return
+
+    @property
+    def _max_chunks(self) -> int:
+        return self._source.settings.max_segments_per_run
+
+    def _may_exceed(self, visit: Visit) -> bool:
+        """Whether a page together with those in progress may have more chunks than the run has left.
+
+        The number of chunks is known when a text is split. An estimate that is too high costs time only.
+        """
+        characters = sum(each.visit.characters for each in self._pending) + visit.characters
+        estimate = 2 * characters // self._base.chunk_size + len(self._pending) + 1
+        return self._counts.chunks + estimate > self._max_chunks
+
+    async def _settle(self) -> None:
+        """Record the documents whose ingestions have ended."""
+        if not self._pending:
+            return
+        counts = self._counts
+        for each in await self._documents.ended(self.run.id, self._pending):
+            self._pending.remove(each.pending)
+            if not each.is_stored:
+                counts.failed += 1
+            elif each.is_unchanged:
+                counts.unchanged += 1
+            else:
+                counts.chunks += each.chunks
+                if each.pending.is_new:
+                    counts.added += 1
+                else:
+                    counts.changed += 1
+
+    async def _drain(self) -> None:
+        """Wait for the ingestions that are in progress. The next run records those that take longer."""
+        deadline = max(self._deadline, monotonic() + DRAIN_SECONDS)
+        await self._settle()
+        while self._pending and monotonic() < deadline:
+            await asyncio.sleep(POLL_SECONDS)
+            await self._settle()
+
+    async def _flush(self) -> None:
+        seen, self._seen = self._seen, {}
+        if seen:
+            await self._documents.seen(self.run.id, seen)

@@ -1,0 +1,36 @@
+"""`SourceKind`: what runs need to know about a type of sources."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ragstore_gateway.knowledge.source import Source, SourceSettings
+from ragstore_gateway.sources.visit import CrawlEnd, KnownPages, Visit
+
+
+class Visits(Protocol):
+    """The visits of all that a source has, such as a crawl."""
+
+    @property
+    def end(self) -> CrawlEnd:
+        """How they ended; known after the last one."""
+
+    def visits(self) -> AsyncGenerator[Visit, None]:
+        """The visits, in any order."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceKind:
+    """A type of sources.
+
+    Attributes:
+        open: begins the visits of a source of a knowledge base; the last argument finds what is known.
+        document_name: the name of the document of a URL or a file.
+        max_missed: the number of complete runs in a row without a page, or a file, after which it is removed.
+    """
+
+    open: Callable[[str, Source, KnownPages], Visits]
+    document_name: Callable[[str], str]
+    max_missed: Callable[[SourceSettings], int]

@@ -1,0 +1,109 @@
+"""`SitemapReader`: reads the sitemaps of a site."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+from yarl import URL
+
+from ragstore_gateway.knowledge.source import WebSource
+from ragstore_gateway.sources.requests import Requests
+from ragstore_gateway.sources.scope import Scope
+from ragstore_gateway.sources.sitemaps import Sitemap, SitemapInvalid, read_sitemap
+from ragstore_gateway.web.errors import FetchError
+from ragstore_gateway.web.fetching.fetcher import Fetcher
+
+MAX_SITEMAPS: Final = 50
+"""Maximum number of sitemaps of a crawl, indexes included."""
+
+USUAL: Final = "/sitemap.xml"
+"""Where a sitemap is looked for if none is named."""
+
+NO_SITEMAP: Final = frozenset({404, 410})
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The pages of a sitemap.
+
+    Attributes:
+        pages: the URLs of its pages in normal form.
+        problem: why it may list more pages, one word; empty if it does not.
+    """
+
+    pages: tuple[str, ...] = ()
+    problem: str = ""
+
+
+class SitemapReader:
+    """Reads sitemaps: those of the source and those that robots.txt names, or else the usual one.
+
+    Args:
+        fetcher: fetches them.
+        requests: the requests of the crawl.
+        scope: the URLs of the source.
+        web: the source.
+    """
+
+    def __init__(self, fetcher: Fetcher, requests: Requests, scope: Scope, web: WebSource) -> None:
+        self._fetcher = fetcher
+        self._requests = requests
+        self._scope = scope
+        self._web = web
+
+    async def read(self, page: str) -> AsyncIterator[Listed]:
+        """Read the sitemaps.
+
+        Args:
+            page: a page of the site.
+
+        Yields:
+            The pages of each of them.
+
+        Raises:
+            Stopped: the time or the number of requests is used up.
+        """
+        named = [*self._web.sitemaps, *await self._requests.sitemaps(page)]
+        urls = dict.fromkeys(filter(None, (self._scope.resolve(url, page) for url in named)))
+        waiting = deque(urls or [str(URL(page).join(URL(USUAL)))])
+        seen = set(waiting)
+        is_named = bool(urls)
+        for _ in range(MAX_SITEMAPS):
+            if not waiting:
+                return
+            sitemap, problem = await self._sitemap(waiting.popleft(), is_named=is_named)
+            # A sitemap of an index is named by it.
+            is_named = True
+            pages = await asyncio.to_thread(self._scope.resolve_all, sitemap.pages, page)
+            yield Listed(pages, problem or ("max_links" if sitemap.truncated else ""))
+            for url in sitemap.sitemaps:
+                child = self._scope.resolve(url, page)
+                if child and child not in seen and len(seen) <= MAX_SITEMAPS:
+                    seen.add(child)
+                    waiting.append(child)
+        if waiting:
+            yield Listed(problem="max_sitemaps")
+
+    async def _sitemap(self, url: str, *, is_named: bool) -> tuple[Sitemap, str]:
+        """A sitemap, and why it cannot be read. The absence of one is no problem."""
+        failed = "sitemap_failed"
+        if not await self._requests.allows(url):
+            return Sitemap(), failed if is_named else ""
+        async with self._requests.turn(url):
+            try:
+                response = await self._fetcher.fetch(url, timeout_seconds=self._web.timeout_seconds, robots=False)
+            except FetchError:
+                return Sitemap(), failed
+        if not response.ok:
+            # A server that fails may have one.
+            exists = response.status not in NO_SITEMAP if is_named else response.status >= 500
+            return Sitemap(), failed if exists else ""
+        try:
+            return await asyncio.to_thread(read_sitemap, response.body), ""
+        except SitemapInvalid:
+            # Some sites respond to every URL with a page.
+            return Sitemap(), failed if is_named else ""

@@ -1,0 +1,390 @@
+"""`SourceDocuments`: the documents of a knowledge base that its sources made, and what is known about them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.ingestion.documents import NewContent
+from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.ingestion.ingestions import COMPLETED, INGEST, UNFINISHED
+from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
+from ragstore_gateway.sources.runs import Runs, check_running
+from ragstore_gateway.sources.tables import SourceDocumentRow, SourceRunRow
+from ragstore_gateway.sources.visit import KnownPage, Visit
+
+MEDIA_TYPE_LENGTH: Final = 255
+
+
+class DocumentTaken(Exception):
+    """The document of this name is not the source's: a person ingested it, or another source, or another page."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDocument:
+    """A document of a source.
+
+    Attributes:
+        document_id: its id.
+        page: what the next visit of its page needs to know.
+    """
+
+    document_id: str
+    page: KnownPage
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A document whose ingestion has been accepted.
+
+    Attributes:
+        ingestion_id: the ingestion.
+        document_id: the document.
+        visit: the visit of its page, without the content.
+        is_new: whether there was no such document before.
+        before: the page as it was stored before; None if it was not.
+    """
+
+    ingestion_id: str
+    document_id: str
+    visit: Visit
+    is_new: bool
+    before: KnownPage | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A document whose ingestion has ended.
+
+    Attributes:
+        pending: the document.
+        is_stored: whether its vectors are stored.
+        is_unchanged: whether they were before, so that nothing was embedded.
+        chunks: the number of its chunks.
+    """
+
+    pending: Pending
+    is_stored: bool
+    is_unchanged: bool
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The documents whose pages a complete run did not find.
+
+    Attributes:
+        missing: the number of those that stay for the time being.
+        removed: the number of those that were removed.
+    """
+
+    missing: int
+    removed: int
+
+
+class SourceDocuments:
+    """The documents of sources.
+
+    A document belongs to a source as long as its last ingestion is one that the source requested. One that a person
+    ingested, or has ingested since, is theirs: no run replaces or removes it.
+
+    Args:
+        database: the database.
+        ingestion: ingests documents.
+        runs: the runs.
+    """
+
+    def __init__(self, database: Database, ingestion: Ingestion, runs: Runs) -> None:
+        self._database = database
+        self._ingestion = ingestion
+        self._runs = runs
+
+    async def load(self, base_id: str, source: str) -> dict[str, KnownDocument]:
+        """The documents of a source that are stored, by the location of their pages.
+
+        Args:
+            base_id: the knowledge base.
+            source: name of the source.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        query = _owned(base_id, source).where(
+            SourceDocumentRow.content_hash != "", DocumentRow.current_revision.is_not(None)
+        )
+        async with self._database.reading() as session:
+            rows = list(await session.scalars(query))
+        return {row.location: KnownDocument(row.document_id, _page(row)) for row in rows}
+
+    async def taken(self, base_id: str, source: str, names: Mapping[str, str]) -> set[str]:
+        """The locations whose documents would not be the source's.
+
+        Args:
+            base_id: the knowledge base.
+            source: name of the source.
+            names: names of documents by location.
+        """
+        own = _owned(base_id, source).with_only_columns(SourceDocumentRow.location, SourceDocumentRow.document_id)
+        query = sa.select(DocumentRow.name, DocumentRow.id).where(
+            DocumentRow.base_id == base_id, DocumentRow.name.in_(set(names.values()))
+        )
+        async with self._database.reading() as session:
+            owned = {document_id: location for location, document_id in await session.execute(own)}
+            ids = {name: document_id for name, document_id in await session.execute(query)}  # noqa: C416  # rows
+        return {at for at, name in names.items() if name in ids and owned.get(ids[name]) != at}
+
+    async def ingest(self, run: SourceRunRow, kb_id: str, name: str, visit: Visit, before: KnownPage | None) -> Pending:
+        """Ingest the document of a page. Until it is stored, the page counts as not known.
+
+        Args:
+            run: the run.
+            kb_id: name of the knowledge base.
+            name: name of the document.
+            visit: the page.
+            before: the page as it is stored.
+
+        Raises:
+            ConfigurationNotFound: the knowledge base was deleted.
+            DatabaseUnavailable: the database cannot be used.
+            DocumentTaken: the document of this name is not the source's.
+            QueueFull: too many ingestions have not ended.
+            RunLost: the run has ended.
+        """
+        is_new = True
+
+        async def claim(session: AsyncSession, ingestion: IngestionRow) -> None:
+            nonlocal is_new
+            await check_running(session, run.id)
+            row = await session.get(SourceDocumentRow, ingestion.document_id)
+            if ingestion.sequence > 1:
+                last = await session.scalar(_ingestion_before(ingestion))
+                if row is None or (row.source, row.location, row.ingestion_id) != (run.source, visit.url, last):
+                    raise DocumentTaken
+                revision = sa.select(DocumentRow.current_revision).where(DocumentRow.id == ingestion.document_id)
+                is_new = await session.scalar(revision) is None
+            await session.merge(_new_row(run, ingestion, visit.url))
+
+        accepted = await self._ingestion.ingest(
+            run.base_id, NewContent(name, visit.media_type[:MEDIA_TYPE_LENGTH], visit.content, kb_id), claim
+        )
+        return Pending(accepted.id, accepted.document_id, replace(visit, content=b""), is_new, before)
+
+    async def ended(self, run_id: str, pending: Sequence[Pending]) -> list[Ended]:
+        """The documents whose ingestions have ended. The state of their pages is stored with that.
+
+        Args:
+            run_id: the run.
+            pending: the documents.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+            RunLost: the run has ended.
+        """
+        by_id = {each.ingestion_id: each for each in pending}
+        query = sa.select(IngestionRow.id, IngestionRow.state, IngestionRow.unchanged, IngestionRow.chunks)
+        async with self._database.reading() as session:
+            rows = (await session.execute(query.where(IngestionRow.id.in_(by_id)))).all()
+        # The entry of an ingestion is removed only with its document, or long after its end.
+        states = {row.id: row for row in rows}
+        ended = [
+            Ended(each, False, False, 0)
+            if (row := states.get(id)) is None
+            else Ended(each, row.state == COMPLETED, row.unchanged, row.chunks)
+            for id, each in by_id.items()
+            if id not in states or states[id].state not in UNFINISHED
+        ]
+        if ended:
+            async with self._database.session() as session:
+                await check_running(session, run_id)
+                for each in ended:
+                    page = each.pending.visit.known if each.is_stored else each.pending.before
+                    await _record(session, each.pending, page, stored=each.is_stored)
+        return ended
+
+    async def seen(self, run_id: str, visits: Mapping[str, Visit]) -> None:
+        """Record visits of pages that have not changed.
+
+        Args:
+            run_id: the run.
+            visits: the visits, by document id.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+            RunLost: the run has ended.
+        """
+        now = datetime.now(UTC)
+        async with self._database.session() as session:
+            await check_running(session, run_id)
+            for document_id, visit in visits.items():
+                change = sa.update(SourceDocumentRow).where(
+                    SourceDocumentRow.document_id == document_id, SourceDocumentRow.location == visit.url
+                )
+                await session.execute(change.values(**_values(visit.known), missed_runs=0, seen_on=now))
+
+    async def miss(self, run: SourceRunRow, found: Collection[str], max_missed: int) -> Missing:
+        """Count the documents whose pages a complete run did not find, and remove those that were missed too often.
+
+        Args:
+            run: the run.
+            found: locations of the pages that it found, and of those that it learned nothing about.
+            max_missed: the number of complete runs in a row without a page after which its document is removed.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+            RunLost: the run has ended.
+        """
+        found = set(found)
+        missing = 0
+        removed: list[str] = []
+
+        async def choose(session: AsyncSession) -> list[str]:
+            nonlocal missing
+            await check_running(session, run.id)
+            await _let_go(session, run.base_id, run.source)
+            for row in await session.scalars(_owned(run.base_id, run.source)):
+                if row.location in found:
+                    continue
+                row.missed_runs += 1
+                if row.missed_runs >= max_missed:
+                    removed.append(row.document_id)
+                else:
+                    missing += 1
+            await session.flush()
+            return removed
+
+        await self._ingestion.delete_chosen(run.base_id, choose)
+        return Missing(missing, len(removed))
+
+    async def purge(self, base_id: str, source: str) -> int:
+        """Delete the documents of a source, and forget what is known about its pages.
+
+        Args:
+            base_id: the knowledge base.
+            source: name of the source.
+
+        Returns:
+            The number of documents.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+            SourceRunning: a run of the source has not ended.
+        """
+        chosen: list[str] = []
+
+        async def choose(session: AsyncSession) -> list[str]:
+            await self._runs.check_idle(session, base_id, source)
+            await _let_go(session, base_id, source)
+            chosen.extend(
+                await session.scalars(_owned(base_id, source).with_only_columns(SourceDocumentRow.document_id))
+            )
+            return chosen
+
+        await self._ingestion.delete_chosen(base_id, choose)
+        return len(chosen)
+
+    async def has_any(self, base_id: str, source: str) -> bool:
+        """Whether a source, or a former one, has documents or runs.
+
+        Args:
+            base_id: the knowledge base.
+            source: name of the source.
+        """
+        documents = sa.select(SourceDocumentRow.document_id).where(
+            SourceDocumentRow.base_id == base_id, SourceDocumentRow.source == source
+        )
+        runs = sa.select(SourceRunRow.id).where(SourceRunRow.base_id == base_id, SourceRunRow.source == source)
+        async with self._database.reading() as session:
+            return any([(await session.execute(query.limit(1))).first() is not None for query in (documents, runs)])
+
+
+def _owned(base_id: str, source: str) -> sa.Select[SourceDocumentRow]:
+    return (
+        sa.select(SourceDocumentRow)
+        .join(DocumentRow, DocumentRow.id == SourceDocumentRow.document_id)
+        .where(
+            SourceDocumentRow.base_id == base_id,
+            SourceDocumentRow.source == source,
+            DocumentRow.last_ingestion == SourceDocumentRow.ingestion_id,
+        )
+    )
+
+
+async def _let_go(session: AsyncSession, base_id: str, source: str) -> None:
+    """Forget the documents that others have ingested since."""
+    owned = _owned(base_id, source).with_only_columns(SourceDocumentRow.document_id)
+    await session.execute(
+        sa.delete(SourceDocumentRow).where(
+            SourceDocumentRow.base_id == base_id,
+            SourceDocumentRow.source == source,
+            SourceDocumentRow.document_id.not_in(owned.subquery().select()),
+        )
+    )
+
+
+def _ingestion_before(ingestion: IngestionRow) -> sa.Select[str]:
+    """The ingestion that was the document's last one until now. Its entry is kept."""
+    return sa.select(IngestionRow.id).where(
+        IngestionRow.document_id == ingestion.document_id,
+        IngestionRow.kind == INGEST,
+        IngestionRow.sequence == ingestion.sequence - 1,
+    )
+
+
+def _new_row(run: SourceRunRow, ingestion: IngestionRow, location: str) -> SourceDocumentRow:
+    now = datetime.now(UTC)
+    return SourceDocumentRow(
+        document_id=ingestion.document_id,
+        base_id=run.base_id,
+        source=run.source,
+        location=location,
+        ingestion_id=ingestion.id,
+        missed_runs=0,
+        seen_on=now,
+        changed_on=now,
+        **_values(KnownPage(location)),
+    )
+
+
+async def _record(session: AsyncSession, pending: Pending, page: KnownPage | None, *, stored: bool) -> None:
+    """Store what is known about a page, unless its document was replaced meanwhile."""
+    if page is None:
+        return
+    values = _values(page)
+    if stored:
+        values["changed_on"] = datetime.now(UTC)
+    own = (
+        SourceDocumentRow.document_id == pending.document_id,
+        SourceDocumentRow.ingestion_id == pending.ingestion_id,
+    )
+    await session.execute(sa.update(SourceDocumentRow).where(*own).values(**values))
+
+
+def _values(page: KnownPage) -> dict[str, object]:
+    return {
+        "content_hash": page.content_hash,
+        "etag": page.etag.replace("\0", ""),
+        "last_modified": page.last_modified.replace("\0", ""),
+        "links": list(page.links),
+        "characters": page.characters,
+        "title": page.title.replace("\0", ""),
+        "media_type": page.media_type[:MEDIA_TYPE_LENGTH],
+    }
+
+
+def _page(row: SourceDocumentRow) -> KnownPage:
+    return KnownPage(
+        row.location,
+        row.etag,
+        row.last_modified,
+        row.content_hash,
+        tuple(row.links),
+        row.characters,
+        row.title,
+        row.media_type,
+    )

@@ -1,0 +1,219 @@
+"""`Sources`: the runs of the sources of knowledge bases, put together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import Final
+
+import structlog
+
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, SourceDisabled, SourceNotFound
+from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.ingestion.leases import executor_id
+from ragstore_gateway.knowledge.configuration import Configuration
+from ragstore_gateway.knowledge.configurations import Configurations
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.knowledge.source import Source, SourceType
+from ragstore_gateway.settings import Settings
+from ragstore_gateway.sources.execution import Execution
+from ragstore_gateway.sources.kinds import SourceKind
+from ragstore_gateway.sources.previews import Previews
+from ragstore_gateway.sources.runs import CANCELLED, MANUAL, RunCounts, Runs
+from ragstore_gateway.sources.schedules import SOURCE_REMOVED, Schedules
+from ragstore_gateway.sources.schemas import Preview
+from ragstore_gateway.sources.source_documents import SourceDocuments
+from ragstore_gateway.sources.tables import SourceRunRow
+
+POLL_SECONDS: Final = 2.0
+"""How often the database is read for runs that are due."""
+
+MAX_SCHEDULED: Final = 4
+"""Maximum number of runs of this process at which it begins a scheduled one."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Sources:
+    """Keeps knowledge bases in step with their sources.
+
+    Args:
+        settings: the settings.
+        database: the database.
+        bases: the knowledge bases.
+        ingestion: ingests documents.
+        kinds: the types of sources.
+
+    Attributes:
+        runs: the runs.
+        documents: the documents of sources.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        bases: Configurations[KnowledgeBase],
+        ingestion: Ingestion,
+        kinds: Mapping[SourceType, SourceKind],
+    ) -> None:
+        self.runs = Runs(database, executor_id(), settings.ingestion_lease_seconds)
+        self.documents = SourceDocuments(database, ingestion, self.runs)
+        self._bases = bases
+        self._kinds = dict(kinds)
+        self._previews = Previews(self.documents)
+        self._woken = asyncio.Event()
+        self._schedules = Schedules(database, self.runs, self._woken.set)
+        self._executions: dict[str, Execution] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        bases.add_listener(self._schedules)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Begin runs when they are due. At the end, the runs of this process end as interrupted."""
+        loop = asyncio.create_task(self._run_forever())
+        try:
+            yield
+        finally:
+            loop.cancel()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(loop, *self._tasks, return_exceptions=True)
+
+    def add_kind(self, type_: SourceType, kind: SourceKind) -> None:
+        """Add a type of sources, before the first run.
+
+        Args:
+            type_: the type, as configurations name it.
+            kind: what runs need to know about it.
+        """
+        self._kinds[type_] = kind
+
+    async def run(self, base_id: str, name: str) -> SourceRunRow:
+        """Begin a run of a source.
+
+        Args:
+            base_id: the knowledge base.
+            name: name of the source.
+
+        Raises:
+            ConfigurationNotFound: there is no such knowledge base.
+            DatabaseUnavailable: the database cannot be used.
+            SourceDisabled: the source is not enabled.
+            SourceNotFound: the base has no such source.
+            SourceRunning: another run of it has not ended.
+        """
+        base, source = await self._find(base_id, name)
+        if not source.enabled:
+            raise SourceDisabled(f"The source {name} is not enabled")
+        kind = self._kinds[source.type]
+        run = await self.runs.claim(base_id, base.version, name, MANUAL)
+        self._start(run, base.body, source, kind)
+        return run
+
+    async def cancel(self, base_id: str, name: str, run_id: str) -> None:
+        """Cancel a run; see `Runs.cancel`."""
+        await self.runs.cancel(base_id, name, run_id)
+        execution = self._executions.get(run_id)
+        if execution is not None:
+            execution.lose()
+
+    async def preview(self, base_id: str, name: str) -> Preview:
+        """The effect that a run of a source would have; see `Previews.preview`.
+
+        Raises:
+            ConfigurationNotFound: there is no such knowledge base.
+            SourceNotFound: the base has no such source.
+        """
+        _, source = await self._find(base_id, name)
+        return await self._previews.preview(base_id, source, self._kinds[source.type])
+
+    async def purge(self, base_id: str, name: str) -> int:
+        """Delete the documents of a source; see `SourceDocuments.purge`. The base need not have the source any more.
+
+        Raises:
+            ConfigurationNotFound: there is no such knowledge base.
+            SourceNotFound: the base has, and had, no such source.
+        """
+        await self.check(base_id, name)
+        return await self.documents.purge(base_id, name)
+
+    async def check(self, base_id: str, name: str) -> None:
+        """Check that a knowledge base has a source, or that there are runs or documents of a former one.
+
+        Raises:
+            ConfigurationNotFound: there is no such knowledge base.
+            SourceNotFound: there is nothing of this name.
+        """
+        try:
+            await self._find(base_id, name)
+        except SourceNotFound:
+            if not await self.documents.has_any(base_id, name):
+                raise
+
+    async def find(self, base_id: str, name: str) -> Source:
+        """A source of the current version of a knowledge base.
+
+        Args:
+            base_id: the knowledge base.
+            name: name of the source.
+
+        Raises:
+            ConfigurationNotFound: there is no such knowledge base.
+            DatabaseUnavailable: the database cannot be used.
+            SourceNotFound: the base has no such source.
+        """
+        return (await self._find(base_id, name))[1]
+
+    async def _find(self, base_id: str, name: str) -> tuple[Configuration[KnowledgeBase], Source]:
+        base = await self._bases.read(base_id)
+        for source in base.body.sources:
+            if source.name == name:
+                return base, source
+        raise SourceNotFound(f"The knowledge base {base_id} has no source {name[:100]!r}")
+
+    def _start(self, run: SourceRunRow, base: KnowledgeBase, source: Source, kind: SourceKind) -> None:
+        execution = Execution(run, base, source, kind, self.runs, self.documents)
+        self._executions[run.id] = execution
+        self.runs.executed.add(run.id)
+        task = asyncio.create_task(execution.execute())
+        self._tasks.add(task)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            del self._executions[run.id]
+            self.runs.executed.discard(run.id)
+
+        task.add_done_callback(ended)
+        _log.info("source run begins", run=run.id, base=run.base_id, source=run.source, trigger=run.trigger)
+
+    async def _run_forever(self) -> None:
+        expired = -float("inf")
+        while True:
+            try:
+                if monotonic() >= expired + self.runs.lease_seconds / 3:
+                    expired = monotonic()
+                    await self.runs.expire()
+                await self._run_due()
+            except DatabaseUnavailable as error:
+                _log.warning("scheduled source runs not begun", error=error.cause)
+            except Exception as error:  # noqa: BLE001  # without this loop, no source would run
+                _log.error("scheduled source runs not begun", error=type(error).__name__)
+            try:
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self._woken.wait()
+            except TimeoutError:
+                pass
+            self._woken.clear()
+
+    async def _run_due(self) -> None:
+        for run in await self._schedules.claim_due(max(0, MAX_SCHEDULED - len(self._executions))):
+            try:
+                base, source = await self._find(run.base_id, run.source)
+            except (ConfigurationNotFound, SourceNotFound):
+                await self.runs.end(run.id, CANCELLED, SOURCE_REMOVED, RunCounts())
+            else:
+                self._start(run, base.body, source, self._kinds[source.type])

@@ -1,0 +1,1 @@
+"""Tests of the crawl of a web source."""

@@ -1,0 +1,75 @@
+"""A gateway whose knowledge bases follow a website on loopback, and are embedded by a server that counts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.changing_site import ChangingSite, changing_site
+from tests.support.gateways import start_gateway
+from tests.support.ingestion import EmbeddingServer, State, embedding_server
+from tests.support.servers import Served, running
+
+MAX_WAITING = 6
+"""Less than a run would have in progress."""
+
+ENVIRON = {
+    "RAGSTORE_GATEWAY_INGESTION_LEASE_SECONDS": "2",
+    "RAGSTORE_GATEWAY_INGESTION_RETRY_SECONDS": "0",
+    "RAGSTORE_GATEWAY_INGESTION_MAX_WAITING": str(MAX_WAITING),
+    "RAGSTORE_GATEWAY_EMBEDDING_CACHE_BYTES": "0",
+}
+
+
+@pytest.fixture(scope="session")
+def served_site() -> Iterator[ChangingSite]:
+    """The website."""
+    with changing_site() as site:
+        yield site
+
+
+@pytest.fixture
+def site(served_site: ChangingSite) -> ChangingSite:
+    """The website, empty."""
+    served_site.clear()
+    return served_site
+
+
+@pytest.fixture(scope="session")
+def sourcing_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the gateway."""
+    return tmp_path_factory.mktemp("sourcing")
+
+
+@pytest.fixture(scope="session")
+def sourcing(sourcing_folder: Path, served_site: ChangingSite) -> Iterator[Served]:
+    """A gateway with SQLite, and a store in its process, which may fetch the website."""
+    environ = {**ENVIRON, "RAGSTORE_GATEWAY_ALLOW_HOSTS": f"127.0.0.1:{served_site.port}"}
+    with running(start_gateway(sourcing_folder, environ)) as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def state(sourcing: Served, sourcing_folder: Path) -> Iterator[State]:
+    """The gateway's database."""
+    found = State.of(sourcing_folder)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+async def server() -> AsyncIterator[EmbeddingServer]:
+    """The embedding server."""
+    async with embedding_server() as found:
+        yield found
+
+
+@pytest.fixture
+async def client(sourcing: Served) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the gateway."""
+    limits = httpx.Limits(keepalive_expiry=2)
+    async with httpx.AsyncClient(base_url=sourcing.url, timeout=30, limits=limits) as found:
+        yield found
