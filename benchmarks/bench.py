@@ -79,7 +79,7 @@ def table(store: str, corpus: Corpus, options: argparse.Namespace) -> None:
         print(f"\n## {store} store\n", flush=True)
         print("| work | Chroma | service | ratio | target |\n| --- | --- | --- | --- | --- |")
         for row in rows(targets, corpus):
-            if options.only and options.only not in row.title:
+            if not _is_chosen(row.title, options.only):
                 continue
             direct, ours, failures = measured(row, options.seconds, options.rounds)
             unit = "/s" if row.figure == "rate" else " ms"
@@ -87,7 +87,7 @@ def table(store: str, corpus: Corpus, options: argparse.Namespace) -> None:
             ratio = f"{ours / direct:.2f}" + (f" ({ours - direct:+.2f} ms)" if row.figure == "time" else "")
             print(f"| {row.title}{note} | {direct:.1f}{unit} | {ours:.1f}{unit} | {ratio} | {row.goal} |", flush=True)
         for with_ids, title in TITLE.items():
-            if not options.only or options.only in title:
+            if _is_chosen(title, options.only):
                 folder = Path(name)
                 rounds = [
                     single_writers(
@@ -107,6 +107,10 @@ def table(store: str, corpus: Corpus, options: argparse.Namespace) -> None:
         print(f"\nmemory of the service afterwards: {resident_mib(service.process.pid):.0f} MiB")
 
 
+def _is_chosen(title: str, texts: Sequence[str] | None) -> bool:
+    return not texts or any(text in title for text in texts)
+
+
 def _print_single_writers(title: str, rounds: Sequence[BatchedRate]) -> None:
     direct, ours = (statistics.median(getattr(one, side) for one in rounds) for side in ("chroma", "service"))
     ratio = statistics.median(one.service / one.chroma for one in rounds)
@@ -120,7 +124,7 @@ def _print_lone_calls(targets: Targets, corpus: Corpus, options: argparse.Namesp
     """Print the table of what the service adds to lone calls."""
     print("\n| call, in turn with Chroma's | Chroma | service | added | target |\n| --- | --- | --- | --- | --- |")
     for call in lone_calls(targets, corpus, options.pairs):
-        if not options.only or options.only in call.title:
+        if _is_chosen(call.title, options.only):
             found = added(call)
             times = f"{found.chroma_ms:.1f} ms | {found.service_ms:.1f} ms | {found.added_ms:+.2f} ms"
             print(f"| {call.title} | {times} | {call.goal} |", flush=True)
@@ -159,7 +163,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4, help="time for each measurement (default: 4)")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each row (default: 3)")
     parser.add_argument("--pairs", type=int, default=100, help="pairs of a lone write; a query has 4 times as many")
-    parser.add_argument("--only", help="measure only rows whose title contains this text")
+    parser.add_argument("--only", nargs="+", help="measure only rows whose title contains one of these texts")
     options = parser.parse_args()
     corpus = load_corpus(options.vectors)
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}")

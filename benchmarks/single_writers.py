@@ -22,7 +22,7 @@ from benchmarks.rows import WRITE_DIMENSION
 WRITERS = 32
 TITLE = {
     True: "32 single writers, to Chroma's rate at the same batch size",
-    False: "the same, with ids of the service",
+    False: "32 single writers, ids of the service, likewise",
 }
 """Titles of the rows, by whether the documents have ids."""
 

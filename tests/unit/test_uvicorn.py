@@ -81,7 +81,7 @@ def test_a_cycle_has_the_attributes_that_are_used() -> None:
     code = RequestResponseCycle.__init__.__code__
 
     used = {"disconnected", "keep_alive", "message_event", "more_body", "response_complete", "response_started"}
-    assert used | {"scope", "waiting_for_100_continue"} <= set(code.co_names)
+    assert used | {"scope", "transport", "waiting_for_100_continue"} <= set(code.co_names)
 
 
 def test_uvicorn_parses_with_httptools_and_hands_it_the_protocol() -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import suppress
-from http import HTTPStatus
+from contextlib import nullcontext, suppress
 from typing import Any, ClassVar, Final
 
 import structlog
@@ -17,11 +16,11 @@ from httptools import HttpParserError, HttpParserUpgrade
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from ragstore.kit.errors import HeadTimeout, InvalidHttp, ServiceError
+from ragstore.kit.errors import HeadTimeout, InvalidHttp
 from ragstore.kit.metrics import RequestMetrics
 from ragstore.kit.middleware.bodies import CONNECTION
-from ragstore.kit.middleware.security_headers import STRICT
-from ragstore.kit.problems import MEDIA_TYPE, encode_problem
+from ragstore.kit.server.joined_head import joined_writes, precedes_body
+from ragstore.kit.server.problem_bytes import response_bytes
 from ragstore.kit.server.request_meter import (
     MALFORMED,
     OVERLAP_BYTES,
@@ -47,20 +46,7 @@ STALL_CHECKS: Final = 4
 _log = structlog.get_logger(__name__)
 
 
-def _response(error: ServiceError) -> bytes:
-    """An error as the bytes of a whole response, which closes the connection."""
-    body = encode_problem(error)
-    headers = {"content-type": MEDIA_TYPE, "content-length": str(len(body)), **error.headers}
-    lines = [
-        f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}".encode(),
-        *(f"{name}: {value}".encode() for name, value in headers.items()),
-        *(b"%s: %s" % header for header in STRICT),
-        b"connection: close",
-    ]
-    return b"\r\n".join([*lines, b"", body])
-
-
-_HEAD_TIMEOUT: Final = _response(HeadTimeout("The request's head did not come in time"))
+_HEAD_TIMEOUT: Final = response_bytes(HeadTimeout("The request's head did not come in time"))
 
 MAX_SLICES: Final = 4
 """Maximum number of slices parsed before other connections get their turn."""
@@ -261,7 +247,7 @@ class ProblemProtocol(HttpToolsProtocol):
             return
         if own is None or not own.response_started:
             self.metrics.count_unparsed(400)
-            self.transport.write(_response(InvalidHttp(detail)))
+            self.transport.write(response_bytes(InvalidHttp(detail)))
         self._finish()
         self._wait_for_reader()
 
@@ -320,10 +306,20 @@ class ProblemProtocol(HttpToolsProtocol):
             extensions[CONNECTION] = self
             scope["extensions"] = extensions
 
+            head: Message | None = None
+
             async def sending(message: Message) -> None:
-                if message["type"] == "http.response.body" and not message.get("more_body", False):
-                    self._linger_after(scope)
-                await send(message)
+                nonlocal head
+                if precedes_body(message, scope):
+                    head = message
+                    return
+                started, head = head, None
+                with nullcontext() if started is None else joined_writes(self.cycle, scope, self.flow):
+                    if started is not None:
+                        await send(started)
+                    if message["type"] == "http.response.body" and not message.get("more_body", False):
+                        self._linger_after(scope)
+                    await send(message)
                 await self.flow.drain()
 
             await app(scope, receive, sending)
