@@ -37,6 +37,7 @@ PROCESS_FIXTURES = frozenset(
         "postgres",
         "database_url",
         "ingesting",
+        "sourcing",
         "assistant_gateway",
         "replicas",
         "stoppable",

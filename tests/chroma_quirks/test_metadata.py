@@ -153,8 +153,11 @@ def test_reserved_keys_are_refused_or_lost(client: ClientAPI) -> None:
             "A document with more than 5,461 metadata values, those of lists counted one by one, fails its write "
             "and every later read and write of that collection. Only deleting the collection helps."
         ),
-        workaround="None yet.",
-        works_around=(),
+        workaround=(
+            "A document has at most 5,000 metadata values. The error of a damaged collection names the remedy, and "
+            "chroma-repair removes what cannot be applied."
+        ),
+        works_around=("ragstore.model.metadata:validate_document_metadata",),
         upstream=(
             "#5366: Error in compaction: Failed to apply logs to the metadata segment (the same error; its cause is "
             "not known there)"

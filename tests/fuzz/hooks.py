@@ -33,6 +33,9 @@ VECTOR_STORE_FIELDS = {
 }
 """Fields of valid bodies. The others name files or providers, are unique, or have rules of their own."""
 
+WITH_FILES = ("ingestDocument", "createFile", "uploadSourceFiles")
+"""Operations that take forms with files."""
+
 EXPRESSION = "^[a-z]+$"
 """Replaces generated regular expressions, which Rust's `regex` may not accept."""
 
@@ -70,7 +73,10 @@ def before_call(ctx: HookContext, case: Case[Any], **kwargs: Any) -> None:
     """Make a case valid if it is meant to be."""
     operation = case.operation.definition.raw["operationId"]
     if case.meta is not None and any(component.mode.is_negative for component in case.meta.components.values()):
-        if operation in ("ingestDocument", "createFile") and case.media_type == "multipart/form-data":
+        if (
+            operation in ("ingestDocument", "createFile", "uploadSourceFiles")
+            and case.media_type == "multipart/form-data"
+        ):
             # As a part of a form, a file of another type is a file.
             case.body = {"note": "no file"}
         return
@@ -137,6 +143,14 @@ def _valid_knowledge_base(body: dict[str, Any]) -> dict[str, Any]:
     valid = {**body, "chunkOverlap": min(body.get("chunkOverlap", 64), size - 1)}
     for key in ("embeddingProvider", "embeddingParameters", "storeType", "storeParameters"):
         valid.pop(key, None)
+    sources = [_valid_source(source, index) for index, source in enumerate(body.get("sources", []))]
+    return {**valid, "sources": sources}
+
+
+def _valid_source(source: dict[str, Any], index: int) -> dict[str, Any]:
+    """A source of uploaded files, with a name of its own. No site is crawled from this machine."""
+    valid = {**source, "name": f"files-{index}", "type": "upload", "cron": "0 2 * * *" if source.get("cron") else ""}
+    valid.pop("web", None)
     return valid
 
 

@@ -45,7 +45,7 @@ KINDS: Final = ("embedded", "remote")
 
 @dataclass
 class Figures:
-    """What a campaign did over one store.
+    """The figures of a campaign over one store.
 
     Attributes:
         done: number of operations by kind, of seeds without a difference.

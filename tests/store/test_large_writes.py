@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Literal
 from uuid import uuid4
 
+import msgspec
 import pytest
 
 from ragstore.chroma.backend import Backend
+from ragstore.chroma.http.streamed_body import streamed_bodies
 from ragstore.errors import ChromaFailed, TooLargeForChroma
 from ragstore.model.documents import EVERYTHING, Write
 from ragstore.store.protocol import Store, write_batch
@@ -96,3 +99,34 @@ async def test_a_write_that_a_chroma_server_does_not_accept_is_rejected_and_writ
     assert sorted(await store.get_ids(name, EVERYTHING)) == ["a", "b", "c"]
     await store.delete_collection(name)
     await store.close()
+
+
+@pytest.mark.parametrize("kind", ["add", "upsert"])
+async def test_a_large_write_is_sent_in_blocks_and_stored_as_it_is(
+    kind: Literal["add", "upsert"], store: Store, name: str
+) -> None:
+    text = ('"\\\\\n\t\x01ä\N{SMILING FACE WITH OPEN MOUTH}' + "x" * 70_001) * 8
+    written = batch(*"abc", text=text, metadata={"tags": ["a", "b"], "text": text})
+    written.embeddings[:] = [[0.1, -3.4e38], [1e-38, 2.0], [3.0, 4.0]]
+    await store.create_collection(name, {}, "l2")
+
+    await write_batch(store, name, Write(kind, written))
+
+    found = await store.get(name, EVERYTHING, with_embeddings=True)
+    assert (found.ids, found.texts, found.metadatas) == (written.ids, written.texts, written.metadatas)
+    assert found.embeddings is not None
+    assert found.embeddings.tolist() == written.embeddings.tolist()
+
+
+async def test_a_large_write_to_a_chroma_server_is_encoded_in_small_blocks() -> None:
+    written = batch(*"abc", text="ä" * 2**20)
+    columns = {"ids": written.ids, "documents": written.texts, "embeddings": [b"\x00" * 2**18] * 3}
+
+    bodies = await streamed_bodies(columns, may_split=False)
+
+    blocks = [block async for block in bodies[0].blocks()]
+    assert len(bodies) == 1
+    assert max(map(len, blocks)) < 2**20
+    assert sum(map(len, blocks)) == bodies[0].size
+    sent = {"ids": written.ids, "documents": written.texts, "embeddings": [b64encode(b"\x00" * 2**18).decode()] * 3}
+    assert msgspec.json.decode(b"".join(blocks)) == sent

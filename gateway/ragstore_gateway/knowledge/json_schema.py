@@ -9,11 +9,24 @@ from typing import Any, Final
 import msgspec
 
 from ragstore_gateway.embeddings.embeddings import PROVIDERS
+from ragstore_gateway.knowledge.source import Source, WebSource
 from ragstore_gateway.vector_stores.vector_stores import STORES
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 _REF: Final = "#/$defs/{name}"
+
+_SOURCE_CONDITIONS: Final = [
+    {
+        "if": {"properties": {"type": {"const": "web"}}},
+        "then": {
+            "required": ["web"],
+            "properties": {"web": {"$ref": _REF.format(name=WebSource.__name__)}, "upload": {"type": "null"}},
+        },
+        "else": {"properties": {"web": {"type": "null"}}},
+    }
+]
+"""The fields of a source that depend on its type."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,8 @@ def json_schema(kind: type[msgspec.Struct], choices: Sequence[ParameterChoice] =
     root = definitions.pop(kind.__name__)
     for each in kinds:
         definitions[each.__name__] = _of_parameters(definitions[each.__name__])
+    if Source.__name__ in definitions:
+        definitions[Source.__name__]["allOf"] = _SOURCE_CONDITIONS
     conditions = [
         _condition(root["properties"], choice, value, definitions[each.__name__])
         for choice in choices

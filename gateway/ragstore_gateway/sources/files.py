@@ -210,7 +210,7 @@ class SourceFiles:
                     SourceDocumentRow.base_id == base_id,
                     SourceDocumentRow.source == source,
                     SourceDocumentRow.location == location(source, name),
-                    # Otherwise, somebody ingested another content under its name since.
+                    # Otherwise, a caller has ingested another content under its name since.
                     DocumentRow.last_ingestion == SourceDocumentRow.ingestion_id,
                 )
             )

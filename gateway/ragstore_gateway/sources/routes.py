@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 from litestar import Request, Response, delete, get, post
 from litestar.datastructures import ResponseHeader
 from litestar.di import NamedDependency
+from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter, SkipValidation
-from litestar.types import ControllerRouterHandler
 
 from ragstore.kit.context import renew_deadline
 from ragstore.kit.openapi import ERRORS
@@ -136,7 +136,7 @@ async def purge_source(id: BaseId, source: SourceParameter, sources: SourcesDepe
     await sources.purge(id, source)
 
 
-ROUTES: Final[list[ControllerRouterHandler]] = [
+ROUTES: Final[list[HTTPRouteHandler]] = [
     run_source,
     preview_source,
     list_source_runs,

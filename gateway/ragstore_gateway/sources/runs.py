@@ -16,6 +16,7 @@ from ragstore_gateway.database.clock import database_now
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound, SourceRunEnded, SourceRunning, SourceRunNotFound
 from ragstore_gateway.ingestion.ingestions import lock_base
+from ragstore_gateway.sources import metrics
 from ragstore_gateway.sources.tables import SourceRunRow, SourceScheduleRow
 
 RunState: TypeAlias = Literal["running", "completed", "incomplete", "failed", "cancelled", "interrupted"]
@@ -190,6 +191,7 @@ class Runs:
                     *of_source, SourceRunRow.state != RUNNING, SourceRunRow.id.not_in(newest.subquery().select())
                 )
             )
+        metrics.pages(asdict(counts))
         return True
 
     async def cancel(self, base_id: str, source: str, run_id: str) -> None:
@@ -293,6 +295,7 @@ async def end_run(session: AsyncSession, row: SourceRunRow, state: RunState, rea
     """
     now = datetime.now(UTC)
     row.state, row.reason, row.finished_on = state, reason, now
+    metrics.ended(state)
     if row.trigger != SCHEDULE:
         return
     schedule = await session.get(SourceScheduleRow, (row.base_id, row.source), with_for_update=True)

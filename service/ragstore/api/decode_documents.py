@@ -225,10 +225,10 @@ def _fault_of_fields(error: InvalidRequest, raw: RawDocument, index: int, format
 
     A missing embedding takes precedence: it is the most frequent mistake, and the contract defines a message for it.
     """
+    if not error.field_errors:  # too large, or malformed
+        return Fault(f"$.documents[{index}]", error.detail, InvalidDocuments)
     if _lacks_embedding(raw, format_):
         return Fault(embedding_path(index), WITHOUT_EMBEDDING, InvalidDocuments)
-    if not error.field_errors:
-        return Fault(f"$.documents[{index}]", error.detail, InvalidDocuments)
     field = error.field_errors[0]
     path = f"$.documents[{index}]{field.path.removeprefix('$')}"
     is_embedding = path.startswith(embedding_path(index))

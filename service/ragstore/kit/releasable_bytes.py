@@ -1,4 +1,4 @@
-"""Bytes whose memory is given back while they are read."""
+"""Bytes whose memory is released while they are read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STEP_BYTES: Final = 1024 * 1024
 
 
 class ReleasableBytes:
-    """A copy of bytes in memory of its own. What was read can be released before the rest.
+    """A copy of bytes in memory of its own. Bytes that were read can be released before the others.
 
     Args:
         size: their number, at least 1.

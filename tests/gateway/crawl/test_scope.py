@@ -109,6 +109,11 @@ def test_a_hostile_path_does_not_make_a_glob_slow() -> None:
     assert not Glob("**/" + "a/**/" * 40 + "b").matches("/a" * 2000)
 
 
+def test_a_start_page_with_www_has_the_pages_without_it() -> None:
+    www = scope("https://www.tea.test/", include_subdomains=True)
+    assert [www.outside(f"https://{host}tea.test/leaf") for host in ("", "www.", "shop.")] == [None] * 3
+
+
 def test_files_without_a_text_are_known_by_their_extensions() -> None:
     assert not may_have_text("https://tea.test/leaf.JPG?size=1")
     assert may_have_text("https://tea.test/leaf.pdf")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -122,3 +123,17 @@ def test_openais_routes_have_a_parameter_once(client: httpx.Client) -> None:
     response = client.get("/v1/files?limit=1&limit=2")
     assert response.status_code == 400
     assert response.json()["error"]["param"] == "limit"
+
+
+def test_each_documented_query_parameter_is_known_and_may_be_given_once(client: httpx.Client) -> None:
+    for path, operations in client.get("/openapi.json").json()["paths"].items():
+        for method, operation in operations.items():
+            for name in _query_parameters(operation):
+                url = re.sub(r"\{[^}]*\}", "x", path)
+                response = client.request(method, url, params=[(name, "1"), (name, "1")])
+                assert response.status_code == 400, (method, path, name)
+                assert "must not be repeated" in response.text, (method, path, name)
+
+
+def _query_parameters(operation: dict[str, Any]) -> list[str]:
+    return [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"]

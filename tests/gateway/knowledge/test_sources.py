@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from ragstore_gateway.knowledge.cron import next_time
-from tests.gateway.knowledge.conftest import Replicas, create, versioned
+from tests.gateway.conftest import Replicas
+from tests.gateway.knowledge.conftest import create, versioned
 from tests.gateway.knowledge.test_validation import rejected, upload_source, web_source
 from tests.support.ingestion import State
 from tests.support.servers import Served

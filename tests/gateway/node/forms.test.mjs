@@ -80,6 +80,24 @@ test("the form shows the parameters of the provider and of the store that are ch
   assert.equal(response.status, 201, await response.text());
 });
 
+test("the form of a source shows the fields of its type, and its data is accepted", async () => {
+  const schema = await schemaOf("rags");
+  const sources = [
+    { name: "site", type: "web", web: { startUrl: "https://docs.example/" } },
+    { name: "files", type: "upload" },
+  ];
+  const chosen = { name: `form-${randomUUID()}`, sources };
+  const html = htmlOf(schema, chosen);
+  assert.match(html, /id="root_sources_0_web_startUrl"/);
+  assert.match(html, /id="root_sources_0_web_maxPages"[^>]*value="200"/);
+  assert.match(html, /id="root_sources_1_settings_timeBudgetMinutes"[^>]*value="10"/);
+  const body = filledIn(schema, chosen);
+  assert.deepEqual(faultsOf(schema, body), []);
+  const response = await create("rags", body);
+  assert.equal(response.status, 201, await response.text());
+  assert.ok(faultsOf(schema, { name: "x", sources: [{ name: "site" }] }).includes(".sources.0.web"));
+});
+
 test("the validator of the form rejects what the gateway rejects", async () => {
   const schema = await schemaOf("rags");
   const wrong = { name: "x", chunkSize: 0, minScore: 2, storeType: "milvus", chunksize: 5 };

@@ -13,9 +13,13 @@ from tests.support.gateways import start_gateway
 from tests.support.ingestion import EmbeddingServer, State, embedding_server
 from tests.support.servers import Served, running
 
+MAX_WAITING = 6
+"""Less than a run would have in progress."""
+
 ENVIRON = {
     "RAGSTORE_GATEWAY_INGESTION_LEASE_SECONDS": "2",
     "RAGSTORE_GATEWAY_INGESTION_RETRY_SECONDS": "0",
+    "RAGSTORE_GATEWAY_INGESTION_MAX_WAITING": str(MAX_WAITING),
     "RAGSTORE_GATEWAY_EMBEDDING_CACHE_BYTES": "0",
 }
 

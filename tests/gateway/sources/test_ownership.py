@@ -1,4 +1,4 @@
-"""Which documents belong to a source, and what happens to them with it."""
+"""The documents of a source, those of people beside them, and their end with the source."""
 
 from __future__ import annotations
 

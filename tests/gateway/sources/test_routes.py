@@ -110,7 +110,7 @@ async def test_an_unknown_base_source_or_run_is_404(
 
 
 def test_runs_are_read_by_readers_and_begun_by_writers() -> None:
-    roles = {handler.operation_id: handler.opt for handler in ROUTES}
+    roles = {handler.operation_id: handler.opt or {} for handler in ROUTES}
     reading = {"listSourceRuns", "getSourceRun"}
     writing = {"runSource", "previewSource", "cancelSourceRun", "purgeSource"}
     assert set(roles) == reading | writing

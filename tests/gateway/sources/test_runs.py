@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.gateway.sources.conftest import MAX_WAITING
 from tests.support.changing_site import ChangingSite
 from tests.support.ingestion import EmbeddingServer, State, until
 from tests.support.sources import LONG, SourceBase, counts, documents_of, put_pages, source_of
@@ -253,16 +254,45 @@ async def test_a_run_that_ended_elsewhere_writes_no_further_document(
     names = [f"page-{number}" for number in range(12)]
     put_pages(site, *names)
     base = await SourceBase.follow(client, server, source_of(site))
-    server.held = "The page"
+    server.held = "T"
     try:
         run_id = await base.begin()
-        await until(lambda: len(documents_of(state, base.id)) == 8)
+        await until(lambda: len(documents_of(state, base.id)) == MAX_WAITING)
         state.write("UPDATE source_run SET state = 'interrupted' WHERE id = :id", id=run_id)
     finally:
         server.held = "\0"
     log = sourcing_folder / "gateway.log"
     await until(lambda: any("source run ended" in line and run_id in line for line in log.read_text().splitlines()))
-    assert [each.content_hash for each in documents_of(state, base.id)] == [""] * 8
+    assert [each.content_hash for each in documents_of(state, base.id)] == [""] * MAX_WAITING
     assert (await base.read_run(run_id))["status"] == "interrupted"
     await base.completed_run()
     assert len(await base.names()) == 13
+
+
+async def test_a_run_waits_while_too_many_ingestions_have_not_ended(
+    site: ChangingSite, client: httpx.AsyncClient, server: EmbeddingServer, state: State
+) -> None:
+    put_pages(site, *(f"page-{number}" for number in range(MAX_WAITING + 3)))
+    base = await SourceBase.follow(client, server, source_of(site))
+    server.held = "T"
+    try:
+        run_id = await base.begin()
+        await until(lambda: len(documents_of(state, base.id)) == MAX_WAITING)
+        assert (await base.post("mine.txt", "A document of a person")).status_code == 503
+    finally:
+        server.held = "\0"
+    found = await base.run_ended(run_id)
+    assert (found["status"], counts(found)) == ("completed", {"added": MAX_WAITING + 4})
+
+
+async def test_a_run_that_could_store_nothing_has_failed(
+    site: ChangingSite, client: httpx.AsyncClient, server: EmbeddingServer
+) -> None:
+    put_pages(site, "page")
+    base = await SourceBase.follow(client, server, source_of(site))
+    server.rejected = "T"
+    try:
+        found = await base.run()
+    finally:
+        server.rejected = "\0"
+    assert (found["status"], found["reason"], counts(found)) == ("failed", "nothing_stored", {"failed": 2})

@@ -1,0 +1,128 @@
+"""Claims of runs in the database: one run of a source in progress, leases, repetitions, the bound of the history."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import make_url
+from sqlalchemy.exc import IntegrityError
+
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.errors import SourceRunning
+from ragstore_gateway.knowledge.configuration import Configuration
+from ragstore_gateway.knowledge.configurations import Configurations
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.sources import runs as runs_module
+from ragstore_gateway.sources.runs import COMPLETED, MANUAL, MAX_REPEATS, RunCounts, RunLost, Runs, check_running
+from ragstore_gateway.sources.schedules import Schedules
+from ragstore_gateway.sources.tables import SourceRunRow, SourceScheduleRow
+
+BODY: Final = msgspec.convert(
+    {"name": "tea", "sources": [{"name": "docs", "cron": "0 3 1 1 *", "web": {"startUrl": "https://tea.example/"}}]},
+    KnowledgeBase,
+)
+
+
+class Claims:
+    """The runs of one base, as two processes see them.
+
+    Args:
+        database: the database.
+        base: the base.
+        bases: the bases.
+    """
+
+    def __init__(self, database: Database, base: Configuration[KnowledgeBase]) -> None:
+        self.database = database
+        self.base = base
+        self.first = Runs(database, "first", 60)
+        self.second = Runs(database, "second", 60)
+        self.schedules = Schedules(database, self.second, lambda: None)
+
+    async def claim(self, runs: Runs) -> SourceRunRow:
+        """Begin a run."""
+        return await runs.claim(self.base.id, 1, "docs", MANUAL)
+
+    async def expire_leases(self) -> None:
+        """Let the leases of all runs be expired."""
+        async with self.database.session() as session:
+            await session.execute(sa.update(SourceRunRow).values(lease_until=1.0))
+
+    async def set_due(self) -> None:
+        """Let the schedule be due."""
+        async with self.database.session() as session:
+            await session.execute(sa.update(SourceScheduleRow).values(next_on=datetime.now(UTC) - timedelta(days=1)))
+
+
+@pytest.fixture
+async def claims(database_url: str) -> AsyncIterator[Claims]:
+    """A base with a source."""
+    database = Database(make_url(database_url))
+    async with database.running():
+        bases = Configurations(database, "rags", KnowledgeBase)
+        bases.add_listener(Schedules(database, Runs(database, "first", 60), lambda: None))
+        yield Claims(database, await bases.create(BODY))
+
+
+async def test_the_database_rejects_a_second_run_of_a_source(claims: Claims) -> None:
+    run = await claims.claim(claims.first)
+    with pytest.raises(SourceRunning, match=run.id):
+        await claims.claim(claims.second)
+    values = {column.name: getattr(run, column.name) for column in SourceRunRow.__table__.columns}
+    second = sa.insert(SourceRunRow).values({**values, "id": "other"})
+    async with claims.database.reading() as session:
+        with pytest.raises(IntegrityError):
+            await session.execute(second)
+
+
+async def test_a_run_whose_lease_has_expired_is_interrupted_and_can_write_nothing_more(claims: Claims) -> None:
+    run = await claims.claim(claims.first)
+    await claims.expire_leases()
+    # A process that is late does not end its own runs.
+    claims.first.executed.add(run.id)
+    assert await claims.first.expire() == 0
+    assert await claims.second.expire() == 1
+    assert (await claims.first.read(claims.base.id, "docs", run.id)).state == "interrupted"
+    assert not await claims.first.renew(run.id, RunCounts(added=7))
+    assert not await claims.first.end(run.id, COMPLETED, "", RunCounts(added=7))
+    async with claims.database.session() as session:
+        with pytest.raises(RunLost):
+            await check_running(session, run.id)
+    assert (await claims.second.read(claims.base.id, "docs", run.id)).added == 0
+
+
+async def test_a_claim_ends_a_run_whose_lease_has_expired(claims: Claims) -> None:
+    before = await claims.claim(claims.first)
+    await claims.expire_leases()
+    after = await claims.claim(claims.second)
+    assert after.owner == "second"
+    ended = await claims.second.read(claims.base.id, "docs", before.id)
+    assert (ended.state, ended.reason) == ("interrupted", "lease_expired")
+
+
+async def test_a_scheduled_run_that_is_interrupted_each_time_is_repeated_three_times(claims: Claims) -> None:
+    await claims.set_due()
+    for _ in range(1 + MAX_REPEATS):
+        assert len(await claims.schedules.claim_due(10)) == 1
+        assert await claims.schedules.claim_due(10) == []
+        await claims.expire_leases()
+        assert await claims.first.expire() == 1
+    assert await claims.schedules.claim_due(10) == []
+    await claims.set_due()
+    assert len(await claims.schedules.claim_due(10)) == 1
+
+
+async def test_the_history_of_a_source_is_bounded(claims: Claims, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs_module, "MAX_RUNS_KEPT", 3)
+    ids = []
+    for _ in range(5):
+        run = await claims.claim(claims.first)
+        ids.append(run.id)
+        assert await claims.first.end(run.id, COMPLETED, "", RunCounts())
+    rows, total = await claims.first.page(claims.base.id, "docs", 0, 10)
+    assert ([row.id for row in rows], total) == (ids[:1:-1], 3)
