@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, Protocol
-from uuid import UUID, uuid5
 
 import msgspec
 import numpy as np
@@ -17,8 +16,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore.kit.errors import ServiceError
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.embeddings.batches import batches
-from ragstore_gateway.embeddings.embedder import Vectors
 from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.kept_text import KEPT_TEXT
@@ -29,19 +26,15 @@ from ragstore_gateway.ingestion.ingestions import FAILED, UNFINISHED, end_ingest
 from ragstore_gateway.ingestion.jobs import Steps, T
 from ragstore_gateway.ingestion.payloads import CHUNKS, CONTENT, VECTORS, Span, payload, put_payload, spans_of
 from ragstore_gateway.ingestion.publication import Publication
+from ragstore_gateway.ingestion.records import batches_of, records_of
 from ragstore_gateway.ingestion.removals import Removals, add_removal
 from ragstore_gateway.ingestion.retries import Retries, backoff
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentTextRow, IngestionPayloadRow, IngestionRow
 from ragstore_gateway.splitting.chunk import Chunk, Chunking
-from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, REVISION_KEY, MetadataValue, Record
-
-BATCH: Final = 32
-"""Maximum number of chunks that are embedded, and stored, with one call: what most providers take as one request."""
 
 CONCURRENCY: Final = 4
 """Maximum number of batches of one document that are embedded concurrently."""
 
-BATCH_BYTES: Final = 256 * 1024
 INTERNAL: Final = "Internal error"
 
 _log = structlog.get_logger(__name__)
@@ -242,7 +235,7 @@ class Pipeline:
                 done = set(await session.scalars(sa.select(IngestionPayloadRow.position).where(*own)))
             left = [
                 (position, batch)
-                for position, (_, batch) in enumerate(_batches(extracted, spans))
+                for position, (_, batch) in enumerate(batches_of(extracted, spans))
                 if position not in done
             ]
             for first in range(0, len(left), CONCURRENCY):
@@ -302,7 +295,7 @@ class Pipeline:
         await self._retries.call(store.create, is_needed)
         async with self._database.reading() as session:
             spans = await self._spans(session, row.id, collection)
-        for position, (first, batch) in enumerate(_batches(extracted, spans)):
+        for position, (first, batch) in enumerate(batches_of(extracted, spans)):
             async with self._database.reading() as session:
                 data = await payload(session, row.id, VECTORS, collection.id, position)
                 if data is None or await _unfinished(session, row.id) is None or not self._may_write():
@@ -310,7 +303,7 @@ class Pipeline:
                 if await session.get(CollectionRow, collection.id) is None:
                     return
             vectors = np.frombuffer(data, dtype=np.float32).reshape(len(batch), -1)
-            records = _records(row, extracted, batch, first, vectors)
+            records = records_of(row, extracted, batch, first, vectors)
             await self._retries.call(partial(store.write, records), is_needed)
         if not await self._collections.load([collection.id]):
             return
@@ -367,40 +360,3 @@ class Pipeline:
 async def _unfinished(session: AsyncSession, ingestion_id: str) -> IngestionRow | None:
     row = await session.get(IngestionRow, ingestion_id)
     return row if row is not None and row.state in UNFINISHED else None
-
-
-def _batches(extracted: Extracted, spans: Sequence[Span]) -> Iterator[tuple[int, Sequence[Span]]]:
-    """The batches of chunks, always the same ones: the index of the first chunk, and the spans."""
-    first = 0
-    for texts in batches([extracted.text[span.start : span.end] for span in spans], BATCH, BATCH_BYTES):
-        yield first, spans[first : first + len(texts)]
-        first += len(texts)
-
-
-def _records(
-    row: IngestionRow, extracted: Extracted, spans: Sequence[Span], first: int, vectors: Vectors
-) -> list[Record]:
-    namespace = UUID(row.document_id)
-    ingested_at = row.created_on.isoformat(timespec="seconds")
-    records = []
-    for index, (span, vector) in enumerate(zip(spans, vectors, strict=True), first):
-        metadata: dict[str, MetadataValue] = {
-            "chunk_index": index,
-            # Those of the strategy: `layers` has an index within the layer.
-            **span.metadata,
-            DOCUMENT_KEY: row.document_id,
-            REVISION_KEY: row.revision,
-            "document_name": row.document_name,
-            "char_start": span.start,
-            "char_end": span.end,
-            "token_count": span.token_count,
-            "content_hash": row.content_hash,
-            "ingested_at": ingested_at,
-        }
-        if span.page is not None:
-            metadata["page_number"] = span.page
-        if span.heading:
-            metadata["section_heading"] = span.heading
-        id = str(uuid5(namespace, f"{row.revision}:{index}"))
-        records.append(Record(id, extracted.text[span.start : span.end], vector, metadata))
-    return records

@@ -1,0 +1,73 @@
+"""From the chunks of a document to the records of a vector store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+from uuid import UUID, uuid5
+
+from ragstore_gateway.embeddings.batches import batches
+from ragstore_gateway.embeddings.embedder import Vectors
+from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.ingestion.payloads import Span
+from ragstore_gateway.ingestion.tables import IngestionRow
+from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, REVISION_KEY, MetadataValue, Record
+
+BATCH: Final = 32
+"""Maximum number of chunks that are embedded, and stored, with one call: what most providers take as one request."""
+
+BATCH_BYTES: Final = 256 * 1024
+
+
+def batches_of(extracted: Extracted, spans: Sequence[Span]) -> Iterator[tuple[int, Sequence[Span]]]:
+    """The batches of the chunks of a document, always the same ones.
+
+    Args:
+        extracted: the document.
+        spans: its chunks.
+
+    Yields:
+        For each batch, the index of its first chunk, and its chunks.
+    """
+    first = 0
+    for texts in batches([extracted.text[span.start : span.end] for span in spans], BATCH, BATCH_BYTES):
+        yield first, spans[first : first + len(texts)]
+        first += len(texts)
+
+
+def records_of(
+    row: IngestionRow, extracted: Extracted, spans: Sequence[Span], first: int, vectors: Vectors
+) -> list[Record]:
+    """The records of a batch of chunks, for a vector store.
+
+    Args:
+        row: the ingestion.
+        extracted: the document.
+        spans: the chunks.
+        first: the index of the first one.
+        vectors: the embedding of each chunk.
+    """
+    namespace = UUID(row.document_id)
+    ingested_at = row.created_on.isoformat(timespec="seconds")
+    records = []
+    for index, (span, vector) in enumerate(zip(spans, vectors, strict=True), first):
+        metadata: dict[str, MetadataValue] = {
+            "chunk_index": index,
+            # Those of the strategy: `layers` has an index within the layer.
+            **span.metadata,
+            DOCUMENT_KEY: row.document_id,
+            REVISION_KEY: row.revision,
+            "document_name": row.document_name,
+            "char_start": span.start,
+            "char_end": span.end,
+            "token_count": span.token_count,
+            "content_hash": row.content_hash,
+            "ingested_at": ingested_at,
+        }
+        if span.page is not None:
+            metadata["page_number"] = span.page
+        if span.heading:
+            metadata["section_heading"] = span.heading
+        id = str(uuid5(namespace, f"{row.revision}:{index}"))
+        records.append(Record(id, extracted.text[span.start : span.end], vector, metadata))
+    return records
