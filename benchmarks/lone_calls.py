@@ -1,4 +1,4 @@
-"""What the service adds to a lone call: the same call to Chroma and to the service in turn, over one connection each.
+"""The time that the service adds to a lone call: the same call to Chroma and to it in turn, over one connection each.
 
 The two calls of a pair follow each other within milliseconds, so the drift of a busy machine affects both. The order
 within a pair alternates.
@@ -46,7 +46,7 @@ class LoneCall:
 
 @dataclass(frozen=True)
 class Added:
-    """What the service adds.
+    """The time that the service adds.
 
     Attributes:
         chroma_ms: median time of Chroma's call.

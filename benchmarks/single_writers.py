@@ -1,8 +1,8 @@
 """Single writers, compared with Chroma's own rate at the batch size that the service reaches.
 
-The service sends concurrent writes to Chroma in batches. What one client of Chroma reaches with batches of that size is
-the most that the service could reach if its own work took no time. Each measurement has new collections, since the cost
-of a write depends on how many the collection has that Chroma has not saved.
+The service sends concurrent writes to Chroma in batches. The rate of one client of Chroma with batches of that size is
+the limit that the service would reach if its own work took no time. Each measurement has new collections, since the
+cost of a write depends on the number of those that Chroma has not saved.
 """
 
 from __future__ import annotations

@@ -99,6 +99,17 @@ def test_documents_are_listed_in_insertion_order_with_their_total(client: Client
     assert client.list_documents(client_collection).documents[0].embedding is None
 
 
+def test_a_page_after_a_cursor_follows_the_previous_page_and_has_its_total(
+    client: Client, client_collection: str
+) -> None:
+    client.add_documents(client_collection, documents(7))
+    first = client.list_documents(client_collection, limit=3)
+    second = client.list_documents(client_collection, limit=3, after=first.next)
+    last = client.list_documents(client_collection, limit=3, after=second.next)
+    assert [document.id for document in second.documents] == ["d3", "d4", "d5"]
+    assert (second.total, [document.id for document in last.documents], last.next) == (7, ["d6"], None)
+
+
 def test_filters_select_by_metadata_text_and_id(client: Client, client_collection: str) -> None:
     client.upsert_documents(
         client_collection,

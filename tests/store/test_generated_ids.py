@@ -1,4 +1,4 @@
-"""Adds of documents whose ids are random UUIDs of the service: no id is looked up or read back that nobody else has."""
+"""Adds of documents whose ids are random UUIDs of the service: only ids of callers are looked up and read back."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal
 from uuid import uuid4
@@ -120,7 +120,8 @@ async def test_a_large_write_is_sent_in_blocks_and_stored_as_it_is(
 
 async def test_a_large_write_to_a_chroma_server_is_encoded_in_small_blocks() -> None:
     written = batch(*"abc", text="ä" * 2**20)
-    columns = {"ids": written.ids, "documents": written.texts, "embeddings": [b"\x00" * 2**18] * 3}
+    embeddings = [b"\x00" * 2**18] * 3
+    columns: dict[str, Sequence[object]] = {"ids": written.ids, "documents": written.texts, "embeddings": embeddings}
 
     bodies = await streamed_bodies(columns, may_split=False)
 

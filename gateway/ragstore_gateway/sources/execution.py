@@ -41,7 +41,7 @@ DRAIN_SECONDS: Final = 60.0
 
 MAX_SEGMENTS: Final = "max_segments"
 TIME_BUDGET: Final = "time_budget"
-NOTHING_STORED: Final = "nothing_stored"
+NOTHING_READ: Final = "nothing_read"
 BASE_DELETED: Final = "base_deleted"
 INTERNAL: Final = "internal_error"
 DATABASE: Final = "database_unavailable"
@@ -161,13 +161,14 @@ class Execution:
         if self._pending:
             return INCOMPLETE, TIME_BUDGET
         counts = self._counts
-        if end.complete:
-            max_missed = self._kind.max_missed(self._source.settings)
-            missing = await self._documents.miss(self.run, self._found, max_missed)
-            counts.missing, counts.removed = missing.missing, missing.removed
         if counts.failed and not counts.added + counts.changed + counts.unchanged:
-            return FAILED, end.reason or NOTHING_STORED
-        return (COMPLETED, "") if end.complete else (INCOMPLETE, end.reason)
+            return FAILED, end.reason or NOTHING_READ
+        if not end.complete:
+            return INCOMPLETE, end.reason
+        max_missed = self._kind.max_missed(self._source.settings)
+        missing = await self._documents.miss(self.run, self._found, max_missed)
+        counts.missing, counts.removed = missing.missing, missing.removed
+        return COMPLETED, ""
 
     async def _visit_all(self) -> CrawlEnd:
         crawl = self._kind.open(self.run.base_id, self._source, self._find)

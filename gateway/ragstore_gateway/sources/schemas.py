@@ -28,8 +28,8 @@ class SourceRun(Struct, frozen=True, rename="camel"):
         RunState,
         Meta(
             description="`completed`: the whole source was read. `incomplete`: a limit cut the run short. `failed`: "
-            "nothing could be read or stored. `interrupted`: the process that executed it ended. Only a run that "
-            "read the whole source counts pages as missing."
+            "nothing could be read or stored. `interrupted`: the process that executed it ended. Only a "
+            "completed run counts pages as missing."
         ),
     ]
     reason: Annotated[

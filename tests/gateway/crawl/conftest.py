@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,7 @@ from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.knowledge.source import SourceSettings, WebSource
 from ragstore_gateway.sources.crawl import Crawl
 from ragstore_gateway.sources.visit import CrawlEnd, KnownPage, Visit
+from ragstore_gateway.web.fetching.fetcher import Fetcher
 from ragstore_gateway.web.pages import PageReader
 from tests.gateway.extraction.conftest import LIMITS, running
 from tests.gateway.web.fetchers import PUBLIC, a_fetcher
@@ -99,6 +101,7 @@ class Crawler:
         clock: the clock of the next crawl.
         names: addresses of further names, see `a_fetcher`.
         rules: rules of the fetcher.
+        fetcher: the fetcher of all crawls; each has one of its own when None.
     """
 
     site: ChangingSite
@@ -107,6 +110,7 @@ class Crawler:
     clock: FakeClock = field(default_factory=FakeClock)
     names: dict[str, list[list[str]]] = field(default_factory=dict)
     rules: dict[str, Any] = field(default_factory=dict)
+    fetcher: Fetcher | None = None
 
     async def lookup(self, url: str) -> KnownPage | None:
         """A page of an earlier crawl."""
@@ -119,7 +123,8 @@ class Crawler:
         web = WebSource(start_url=url, **{"request_delay_ms": 0, **fields})
         self.clock = FakeClock()
         self.site.requests.clear()
-        async with a_fetcher(self.site, names=self.names, **{"robots": True, **self.rules}) as fetcher:
+        own = a_fetcher(self.site, names=self.names, **{"robots": True, **self.rules})
+        async with nullcontext(self.fetcher) if self.fetcher else own as fetcher:
             crawl = Crawl(fetcher, PageReader(fetcher, self.extractor, 60), web, settings, self.lookup, self.clock)
             visits = [visit async for visit in crawl.visits()]
         self.known.update({visit.url: visit.known for visit in visits if visit.outcome in ("changed", "unchanged")})

@@ -8,6 +8,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from ragstore_gateway.sources.directives import directives_of
 from ragstore_gateway.sources.pace import MAX_CRAWL_DELAY_SECONDS
 from tests.gateway.crawl.conftest import Crawler
+from tests.gateway.web.fetchers import a_fetcher
 from tests.support.changing_site import ChangingSite
 
 
@@ -46,11 +47,12 @@ async def test_robots_are_ignored_if_the_rules_of_fetching_say_so(crawler: Crawl
 
 async def test_robots_are_read_again_by_each_crawl(crawler: Crawler) -> None:
     three_pages(crawler.site)
-    for text, outcome in (("", "changed"), ("User-agent: *\nDisallow: /private/", "skipped robots_disallowed")):
-        crawler.site.robots(text)
-        crawled = await crawler.crawl()
-        assert crawler.site.paths().count("/robots.txt") == 1
-        assert crawled.outcomes["/private/b"] == outcome
+    async with a_fetcher(crawler.site, robots=True) as crawler.fetcher:
+        for text, outcome in (("", "changed"), ("User-agent: *\nDisallow: /private/", "skipped robots_disallowed")):
+            crawler.site.robots(text)
+            crawled = await crawler.crawl()
+            assert crawler.site.paths().count("/robots.txt") == 1
+            assert crawled.outcomes["/private/b"] == outcome
 
 
 @pytest.mark.parametrize("status", ["500 Internal Server Error", "503 Service Unavailable", "429 Too Many Requests"])

@@ -52,7 +52,7 @@ def test_embed_returns_the_vectors_of_the_model_without_normalize(http: httpx.Cl
         ({"inputs": [" \n"]}, "$.inputs[0]"),
         ({"inputs": ["tea", 5]}, "$.inputs[1]"),
         ({"inputs": "tea"}, "$.inputs"),
-        ({}, "$"),
+        ({}, "$.inputs"),
         ({"inputs": ["tea"], "normalize": "yes"}, "$.normalize"),
         ({"inputs": ["tea"] * 2049}, "$.inputs"),
         ({"inputs": ["a" * 131_073]}, "$.inputs[0]"),

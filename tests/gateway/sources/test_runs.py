@@ -295,4 +295,4 @@ async def test_a_run_that_could_store_nothing_has_failed(
         found = await base.run()
     finally:
         server.rejected = "\0"
-    assert (found["status"], found["reason"], counts(found)) == ("failed", "nothing_stored", {"failed": 2})
+    assert (found["status"], found["reason"], counts(found)) == ("failed", "nothing_read", {"failed": 2})

@@ -13,7 +13,7 @@ from tests.support.pages import ROOT
 from tests.support.sources import SourceBase, source_of
 
 COUNTS = ("added", "changed", "unchanged", "missing", "removed", "failed", "skipped")
-HEAD = "| day | status | reason | added | changed | unchanged | missing | removed | failed | skipped | embedded | documents |"
+HEAD = f"| day | status | reason | {' | '.join(COUNTS)} | embedded | documents |"
 
 
 async def test_the_history_of_a_scripted_week_is_the_documented_one(
