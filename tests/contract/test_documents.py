@@ -295,7 +295,7 @@ def test_a_text_is_required(http: httpx.Client, collection: str, writing: Writin
     problem = problem_of(writing([{"id": "a", "embedding": [1, 0]}]), 400)
 
     assert "text" in problem["detail"]
-    assert paths_of(problem) == ["$.documents[0]"]
+    assert paths_of(problem) == ["$.documents[0].text"]
     assert count_of(http, collection) == 0
 
 

@@ -13,7 +13,7 @@ from ragstore.kit.misfits import described
 MAX_NAME: Final = 512
 
 NAME: Final = described(
-    r"^(?!(.*/)?\.{1,2}(/|$))([^\x00-\x1f\x7f-\x9f/ ]([^\x00-\x1f\x7f-\x9f]*[^\x00-\x1f\x7f-\x9f/ ])?)?$",
+    r"^(?!(.*/)?\.{1,2}(/|$))([^\x00-\x1f\x7f-\x9f/ ]([^\x00-\x1f\x7f-\x9f]*[^\x00-\x1f\x7f-\x9f/ ])?)?$(?!\n)",
     "Must have no control characters, no space or slash at either end, and no steps . and .. between its slashes",
 )
 """The names that documents have; also the empty one, for the name of the file."""

@@ -16,18 +16,18 @@ MAX_WORKFLOW: Final = 100
 MAX_TASKS: Final = 100
 MAX_HTTP_CALLS: Final = 100
 
-SHORT_NAME: Final = described(r"^[A-Za-z0-9_-]+$", "Names must consist of letters, digits, _ and -")
+SHORT_NAME: Final = described(r"^[A-Za-z0-9_-]+$(?!\n)", "Names must consist of letters, digits, _ and -")
 HEADER_NAME: Final = described(
-    r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", "Names of headers must consist of letters, digits and !#$%&'*+.^_`|~-"
+    r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$(?!\n)", "Names of headers must consist of letters, digits and !#$%&'*+.^_`|~-"
 )
 TEMPLATE_URL: Final = described(
-    r"^https?://[^\s/?#@{}$]+([/?][^\s#]*)?$",
+    r"^https?://[^\s/?#@{}$]+([/?][^\s#]*)?$(?!\n)",
     "Must be an http:// or https:// address, without a user, and without variables in the host",
 )
 BASE_URL: Final = described(
-    r"^https?://[^\s/@?#]+(/[^\s?#]*)?$", "Must be an http:// or https:// address, without a user and a query"
+    r"^https?://[^\s/@?#]+(/[^\s?#]*)?$(?!\n)", "Must be an http:// or https:// address, without a user and a query"
 )
-POINTER: Final = described(r"^(/([^~]|~[01])*)?$", "Must be a JSON pointer, such as /results/0/text")
+POINTER: Final = described(r"^(/([^~]|~[01])*)?$(?!\n)", "Must be a JSON pointer, such as /results/0/text")
 
 HttpMethod: TypeAlias = Literal["GET", "POST", "PUT", "PATCH"]
 RerankProvider: TypeAlias = Literal["tei", "cohere"]
@@ -127,7 +127,7 @@ class Task(_Configuration, frozen=True, kw_only=True):
         str,
         Meta(
             max_length=128,
-            pattern=described(r"^[A-Za-z0-9_-]*$", "Names must consist of letters, digits, _ and -"),
+            pattern=described(r"^[A-Za-z0-9_-]*$(?!\n)", "Names must consist of letters, digits, _ and -"),
             description="Letters, digits, `_` and `-`; empty for `task-1` and so on, by its index.",
         ),
     ] = ""

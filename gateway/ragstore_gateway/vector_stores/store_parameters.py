@@ -9,15 +9,15 @@ from msgspec import Meta, Struct
 from ragstore_gateway.parameters import SecretReference, Url
 
 Prefix = Annotated[
-    str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$", description="1 to 40 lower-case letters, digits, _ and -")
+    str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$(?!\n)", description="1 to 40 lower-case letters, digits, _ and -")
 ]
 """The configured name of a table, a collection or an index. Each collection of the gateway has one of its own, whose
 name begins with it: there are two while a base is ingested again."""
 
-Host = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,253}$", description="a host")]
+Host = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,253}$(?!\n)", description="a host")]
 Port = Annotated[int, Meta(ge=1, le=65535)]
 Name = Annotated[
-    str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$", description="1 to 63 letters, digits and _.-")
+    str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$(?!\n)", description="1 to 63 letters, digits and _.-")
 ]
 
 DEFAULT_PREFIX: Final = "eddi_kb"
@@ -49,7 +49,7 @@ class ChromaParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
 class PgvectorParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
     """Parameters of `pgvector`. `index` and `sslMode` are not EDDI's; `dimension` defaults to the model's."""
 
-    host: Annotated[str, Meta(pattern=r"^(/\S{1,200}|[A-Za-z0-9._:-]{1,253})$", description="a host")] = "localhost"
+    host: Annotated[str, Meta(pattern=r"^(/\S{1,200}|[A-Za-z0-9._:-]{1,253})$(?!\n)", description="a host")] = "localhost"
     port: Port = 5432
     database: Name = "eddi"
     user: Name = "eddi"
@@ -78,7 +78,7 @@ class ElasticsearchParameters(Parameters, frozen=True, kw_only=True, rename="cam
     user_name: (
         Annotated[
             str,
-            Meta(min_length=1, max_length=1024, pattern=r"^[^\s:]+$", description="a name without spaces and colons"),
+            Meta(min_length=1, max_length=1024, pattern=r"^[^\s:]+$(?!\n)", description="a name without spaces and colons"),
         ]
         | None
     ) = None

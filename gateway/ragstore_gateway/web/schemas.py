@@ -16,7 +16,7 @@ MAX_URLS: Final = 50
 MAX_QUESTION: Final = 2000
 MAX_WORDS: Final = 2000
 LANGUAGE: Final = described(
-    r"^([A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*)?$", "Must be a language tag such as sv or pt-BR, or empty"
+    r"^([A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*)?$(?!\n)", "Must be a language tag such as sv or pt-BR, or empty"
 )
 """A language tag such as `sv` or `pt-BR`; empty for none."""
 

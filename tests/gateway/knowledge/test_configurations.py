@@ -40,6 +40,7 @@ def test_the_shortest_knowledge_base_has_a_name_only_and_is_stored_with_its_defa
         "chunkUnit": "characters",
         "maxResults": 5,
         "minScore": 0.6,
+        "sources": [],
     }
 
 

@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.gateway.knowledge.conftest import body_of
-from tests.gateway.knowledge.test_validation import KNOWLEDGE_BASE_FAULTS
+from tests.support.knowledge_base_faults import KNOWLEDGE_BASE_FAULTS
 from tests.support.servers import Served
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "node"

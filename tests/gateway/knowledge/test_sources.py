@@ -13,8 +13,9 @@ import pytest
 from ragstore_gateway.knowledge.cron import next_time
 from tests.gateway.conftest import Replicas
 from tests.gateway.knowledge.conftest import create, versioned
-from tests.gateway.knowledge.test_validation import rejected, upload_source, web_source
+from tests.gateway.knowledge.test_validation import rejected
 from tests.support.ingestion import State
+from tests.support.knowledge_base_faults import upload_source, web_source
 from tests.support.servers import Served
 
 SITE = "https://docs.example"
