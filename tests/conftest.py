@@ -17,8 +17,13 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.servers import Served, running, start_chroma, start_service
+
+# On a loaded machine, data is generated slowly; that is no failure of what is tested.
+settings.register_profile("ragstore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ragstore")
 
 STORES = ("embedded", "remote")
 
