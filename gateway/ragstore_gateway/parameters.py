@@ -16,7 +16,9 @@ from ragstore.kit.misfits import choices, readable
 from ragstore.kit.settings import SECRET
 from ragstore_gateway.secret_references import SecretReferences
 
-Url = Annotated[str, Meta(pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$(?!\n)", description="an http:// or https:// address")]
+Url = Annotated[
+    str, Meta(pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$(?!\n)", description="an http:// or https:// address")
+]
 """The address of a server. It has no user and password: they would be secrets."""
 
 Token = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$(?!\n)", description="letters, digits and .-_")]

@@ -13,6 +13,9 @@ from ragstore_gateway.splitting.pieces import words
 
 _WORD_START: Final = re.compile(r"(?<=\s)\S")
 
+_MAX_CHARACTERS: Final = 16
+"""Characters of a grapheme cluster that are read for each unit of the maximum size, so that the time is linear."""
+
 
 class Packer:
     """Makes the chunks of a region, from its start to its end.
@@ -65,7 +68,8 @@ class Packer:
         """
         text = self._measured.text
         for start, proposed_end in proposed:
-            end = boundary_before(text, proposed_end, max(self._covered, start)) or proposed_end
+            lowest = max(self._covered, start)
+            end = boundary_before(text, proposed_end, lowest) or self._cluster_end(lowest, proposed_end)
             if end < self._region.end and text[end].isspace() and are_joined(text, end):
                 end += 1  # a mark that is prepended to a space, which was removed
             if end <= self._covered or self._measured.is_blank(self._covered, end):
@@ -82,6 +86,13 @@ class Packer:
                 self._pack_words(end)
         if not self._measured.is_blank(self._covered, self._region.end):
             self._pack_words(self._region.end)
+
+    def _cluster_end(self, start: int, index: int) -> int:
+        """The end of the cluster that begins at `start` and contains an index; the index if the cluster is too large."""
+        last = min(start + _MAX_CHARACTERS * self._size, self._region.end)
+        end = next(boundaries(self._measured.text, start, last), index)
+        is_whole = end < last or last == self._region.end
+        return end if is_whole and end > index and self._measured.fits(start, end, self._size) else index
 
     def _pack_words(self, end: int) -> None:
         self.pack(words(self._measured, Span(self._covered, end), self._size))

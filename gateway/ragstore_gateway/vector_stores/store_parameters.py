@@ -49,7 +49,9 @@ class ChromaParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
 class PgvectorParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
     """Parameters of `pgvector`. `index` and `sslMode` are not EDDI's; `dimension` defaults to the model's."""
 
-    host: Annotated[str, Meta(pattern=r"^(/\S{1,200}|[A-Za-z0-9._:-]{1,253})$(?!\n)", description="a host")] = "localhost"
+    host: Annotated[str, Meta(pattern=r"^(/\S{1,200}|[A-Za-z0-9._:-]{1,253})$(?!\n)", description="a host")] = (
+        "localhost"
+    )
     port: Port = 5432
     database: Name = "eddi"
     user: Name = "eddi"
@@ -78,7 +80,12 @@ class ElasticsearchParameters(Parameters, frozen=True, kw_only=True, rename="cam
     user_name: (
         Annotated[
             str,
-            Meta(min_length=1, max_length=1024, pattern=r"^[^\s:]+$(?!\n)", description="a name without spaces and colons"),
+            Meta(
+                min_length=1,
+                max_length=1024,
+                pattern=r"^[^\s:]+$(?!\n)",
+                description="a name without spaces and colons",
+            ),
         ]
         | None
     ) = None

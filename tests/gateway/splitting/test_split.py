@@ -179,3 +179,10 @@ def test_hostile_texts_are_split_in_bounded_time(strategy: ChunkStrategy, unit: 
     headings = "".join(f"{'#' * (1 + index % 6)} h\n\n" for index in range(size // 20))
     document = Extracted(headings, "text/markdown", headings=markdown_headings(headings))
     assert split(document, Chunking(strategy, 512, 64, unit))[-1].end == len(headings.rstrip())
+
+
+@pytest.mark.parametrize("strategy", ["recursive", "markdown", "layers"])
+def test_a_mark_that_is_prepended_to_a_character_stays_with_it_if_both_fit(strategy: ChunkStrategy) -> None:
+    chunks = split(Extracted("a a a a a \u0600|\u00ad ", "text/markdown"), Chunking(strategy, 3, 0, "tokens"))
+
+    assert [chunk.text for chunk in chunks][-2:] == ["\u0600|", "\u00ad"]
