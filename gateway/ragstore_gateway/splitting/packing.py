@@ -88,7 +88,7 @@ class Packer:
             self._pack_words(self._region.end)
 
     def _cluster_end(self, start: int, index: int) -> int:
-        """The end of the cluster that begins at `start` and contains an index; the index if the cluster is too large."""
+        """The end of the cluster that begins at `start` and contains an index; the index if that is too large."""
         last = min(start + _MAX_CHARACTERS * self._size, self._region.end)
         end = next(boundaries(self._measured.text, start, last), index)
         is_whole = end < last or last == self._region.end
