@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,6 +23,17 @@ from ragstore.transfer.format import ExportReader
 from tests.support.servers import Served
 
 RAGSTORE = str(Path(sys.executable).parent / "ragstore")
+
+INTERRUPTIBLE = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Restores the default action of SIGINT, then becomes the command.
+
+A `preexec_fn` would do the same between fork and exec. There, the handlers of gRPC for a fork run, too, where a test of
+this process has imported it, and they have written to the standard error of the command.
+"""
 
 
 @dataclass(frozen=True)
@@ -87,14 +97,10 @@ def ragstore(*arguments: str | Path, **environ: str) -> Result:
 
 
 def start(*arguments: str | Path, **pipes: Any) -> subprocess.Popen[bytes]:
-    """Start the command that can be interrupted, even where the tests run in the background and ignore it."""
+    """Start the command that can be interrupted, even where the tests run in the background and ignore SIGINT."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAGSTORE_")}
-    return subprocess.Popen(
-        [RAGSTORE, *map(str, arguments)],
-        env=inherited,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        **pipes,
-    )
+    command = [sys.executable, "-c", INTERRUPTIBLE, RAGSTORE, *map(str, arguments)]
+    return subprocess.Popen(command, env=inherited, **pipes)
 
 
 def exported(store: Store, name: str, file: Path, *options: str) -> bytes:
