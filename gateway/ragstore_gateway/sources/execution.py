@@ -15,6 +15,7 @@ from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.source import Source
 from ragstore_gateway.sources.kinds import SourceKind
 from ragstore_gateway.sources.runs import (
+    BASE_DELETED,
     CANCELLED,
     COMPLETED,
     FAILED,
@@ -27,7 +28,7 @@ from ragstore_gateway.sources.runs import (
 )
 from ragstore_gateway.sources.source_documents import DocumentTaken, KnownDocument, Pending, SourceDocuments
 from ragstore_gateway.sources.tables import SourceRunRow
-from ragstore_gateway.sources.visit import CrawlEnd, KnownPage, Visit
+from ragstore_gateway.sources.visit import TIME_BUDGET, CrawlEnd, KnownPage, Visit
 
 MAX_PENDING: Final = 8
 """Maximum number of documents of a run whose ingestions have not ended."""
@@ -40,9 +41,7 @@ DRAIN_SECONDS: Final = 60.0
 """Minimum time for the ingestions that are in progress when the visits have ended."""
 
 MAX_SEGMENTS: Final = "max_segments"
-TIME_BUDGET: Final = "time_budget"
 NOTHING_READ: Final = "nothing_read"
-BASE_DELETED: Final = "base_deleted"
 INTERNAL: Final = "internal_error"
 DATABASE: Final = "database_unavailable"
 STOPPED: Final = "gateway_stopped"

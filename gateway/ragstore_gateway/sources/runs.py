@@ -41,6 +41,9 @@ forever."""
 
 LEASE_EXPIRED: Final = "lease_expired"
 REQUESTED: Final = "requested"
+BASE_DELETED: Final = "base_deleted"
+SOURCE_REMOVED: Final = "source_removed"
+"""Reasons of runs that are not complete."""
 
 
 class RunLost(Exception):

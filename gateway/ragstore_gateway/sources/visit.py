@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
+
+TIME_BUDGET: Final = "time_budget"
+"""The reason of visits that the time limit of a run ended."""
 
 Outcome: TypeAlias = Literal["changed", "unchanged", "gone", "failed", "skipped"]
 """The result of a visit:
