@@ -13,6 +13,7 @@ from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, 
 from ragstore_gateway.ingestion.retries import backoff
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.source import Source
+from ragstore_gateway.sources.document_states import DocumentTaken, KnownDocument, Pending
 from ragstore_gateway.sources.kinds import SourceKind
 from ragstore_gateway.sources.runs import (
     BASE_DELETED,
@@ -26,9 +27,9 @@ from ragstore_gateway.sources.runs import (
     Runs,
     RunState,
 )
-from ragstore_gateway.sources.source_documents import DocumentTaken, KnownDocument, Pending, SourceDocuments
+from ragstore_gateway.sources.source_documents import SourceDocuments
 from ragstore_gateway.sources.tables import SourceRunRow
-from ragstore_gateway.sources.visit import TIME_BUDGET, CrawlEnd, KnownPage, Visit
+from ragstore_gateway.sources.visit import FOUND, TIME_BUDGET, CrawlEnd, KnownPage, Visit
 
 MAX_PENDING: Final = 8
 """Maximum number of documents of a run whose ingestions have not ended."""
@@ -184,7 +185,7 @@ class Execution:
         return None if known is None else known.page
 
     async def _take(self, visit: Visit) -> None:
-        if visit.outcome in ("changed", "unchanged", "failed"):
+        if visit.outcome in FOUND:
             self._found.add(visit.url)
         known = self._known.get(visit.url)
         if visit.outcome == "changed":
@@ -209,7 +210,7 @@ class Execution:
                 return
             name = self._kind.document_name(visit.url)
             try:
-                pending = await self._documents.ingest(self.run, self._base.name, name, visit, before)
+                pending = await self._documents.ingest(self.run, self._base.name, name, visit, before, self._found)
             except DocumentTaken:
                 self._counts.skipped += 1
                 return
@@ -221,6 +222,8 @@ class Execution:
                 await asyncio.sleep(backoff(attempt))
                 continue
             self._pending.append(pending)
+            # The document has not the content of that page any more.
+            self._known.pop(pending.former, None)
             return
 
     @property

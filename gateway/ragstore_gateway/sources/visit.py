@@ -20,6 +20,9 @@ skipped      it is no document of the source: a redirect, a duplicate, `noindex`
 
 In a complete crawl, a known page is missing unless it is changed, unchanged or failed."""
 
+FOUND: Final = frozenset[Outcome]({"changed", "unchanged", "failed"})
+"""The outcomes of pages that are not missing."""
+
 
 @dataclass(frozen=True, slots=True)
 class KnownPage:
