@@ -50,6 +50,10 @@ STOPPED: Final = "gateway_stopped"
 _log = structlog.get_logger(__name__)
 
 
+class _OutOfTime(Exception):
+    """The time budget is used up, and a page would have to wait for the ingestions of others."""
+
+
 class Execution:
     """Executes one run.
 
@@ -108,7 +112,9 @@ class Execution:
             state, reason = CANCELLED, ""
         finally:
             heartbeat.cancel()
-        if not self._is_lost:
+        if self._is_lost:
+            await self._record()
+        else:
             await self._end(state, reason)
         _log.info("source run ended", **self._names, state=state, reason=reason)
 
@@ -126,6 +132,11 @@ class Execution:
         # If the database cannot be used, the lease expires.
         with suppress(DatabaseUnavailable):
             await self._runs.end(self.run.id, state, reason, self._counts)
+
+    async def _record(self) -> None:
+        """Write the final counts of a run that was ended elsewhere, such as by its cancellation."""
+        with suppress(DatabaseUnavailable):
+            await self._runs.record(self.run.id, self._counts)
 
     async def _keep_lease(self) -> None:
         while True:
@@ -174,7 +185,10 @@ class Execution:
         crawl = self._kind.open(self.run.base_id, self._source, self._find)
         async with aclosing(crawl.visits()) as visits:
             async for visit in visits:
-                await self._take(visit)
+                try:
+                    await self._take(visit)
+                except _OutOfTime:
+                    return CrawlEnd(complete=False, reason=TIME_BUDGET)
                 await self._settle()
                 if self._counts.chunks >= self._max_chunks:
                     return CrawlEnd(complete=False, reason=MAX_SEGMENTS)
@@ -204,6 +218,7 @@ class Execution:
         attempt = 0
         while True:
             while self._pending and (len(self._pending) >= MAX_PENDING or self._may_exceed(visit)):
+                self._check_time()
                 await asyncio.sleep(POLL_SECONDS)
                 await self._settle()
             if self._counts.chunks >= self._max_chunks:
@@ -215,9 +230,7 @@ class Execution:
                 self._counts.skipped += 1
                 return
             except QueueFull:
-                if monotonic() >= self._deadline:
-                    self._counts.failed += 1
-                    return
+                self._check_time()
                 attempt += 1
                 await asyncio.sleep(backoff(attempt))
                 continue
@@ -225,6 +238,11 @@ class Execution:
             # The document has not the content of that page any more.
             self._known.pop(pending.former, None)
             return
+
+    def _check_time(self) -> None:
+        # Ingestions may take long: they are repeated while a provider or a vector store is unavailable.
+        if monotonic() >= self._deadline:
+            raise _OutOfTime
 
     @property
     def _max_chunks(self) -> int:

@@ -95,13 +95,15 @@ class Sources:
             SourceNotFound: the base has no such source.
             SourceRunning: another run of it has not ended.
         """
-        base, source = await self._find(base_id, name)
-        if not source.enabled:
-            raise SourceDisabled(f"The source {name} is not enabled")
-        kind = self._kinds[source.type]
-        run = await self.runs.claim(base_id, base.version, name, MANUAL)
-        self._start(run, base.body, source, kind)
-        return run
+        while True:
+            base, source = await self._find(base_id, name)
+            if not source.enabled:
+                raise SourceDisabled(f"The source {name} is not enabled")
+            run = await self.runs.claim(base_id, base.version, name, MANUAL)
+            # Otherwise another version has been written since.
+            if run is not None:
+                self._start(run, base.body, source, self._kinds[source.type])
+                return run
 
     async def cancel(self, base_id: str, name: str, run_id: str) -> None:
         """Cancel a run; see `Runs.cancel`."""

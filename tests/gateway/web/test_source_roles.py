@@ -58,7 +58,7 @@ def test_a_reader_sees_runs_and_files_and_a_writer_changes_them(web: WebGateway,
         for name, (method, path, status, options) in names.items():
             expected = status if role in roles else 403 if role else 401
             assert web.call(method, path, role, **options).status_code == expected, name
-    # What was rejected has changed nothing.
+    # Rejected requests have changed nothing.
     _ended_run(web, f"{base}/site", "admin")
     runs = web.call("GET", f"{base}/site/runs", "admin").json()
     files = web.call("GET", f"{base}/files/files", "admin").json()
