@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -12,13 +15,15 @@ from hypothesis import strategies as st
 from ragstore_client.context import (
     AsyncContextBuilder,
     ChatContext,
+    ContextBuilder,
     ContextCache,
     ContextSettings,
     Passage,
+    Scope,
     session_scopes,
 )
 from ragstore_client.context._cache import CacheKey
-from tests.client.context.sources import Behaviour, FilteringSource, ScriptedSource, passage
+from tests.client.context.sources import Behaviour, FilteringSource, ScriptedSource, Search, passage
 from tests.client.context.virtual_clock import run_virtually
 
 QUESTION = "How long is the warranty?"
@@ -200,6 +205,135 @@ def test_a_cancelled_caller_does_not_cancel_the_retrieval_of_the_others() -> Non
 
     assert run_virtually(run()).used
     assert len(source.searches) == 1
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_an_invalidation_reaches_the_retrievals_in_flight_of_all_builders_of_a_cache(direct: bool) -> None:
+    async def run() -> tuple[bool, bool]:
+        cache: ContextCache = ContextCache()  # type: ignore[type-arg]  # the builders' own
+        source = ScriptedSource(Behaviour(delay=1, passages=[passage(1)]))
+        one, other = (AsyncContextBuilder(source, cache=cache) for _ in range(2))
+        in_flight = asyncio.create_task(one.build(QUESTION, session_id="a"))
+        await asyncio.sleep(0.5)
+        if direct:
+            cache.invalidate(lambda key: key.session_id == "a")
+        else:
+            other.invalidate(session_id="a")
+        return (await in_flight).used, (await one.build(QUESTION, session_id="a")).cached
+
+    assert run_virtually(run()) == (True, False)
+
+
+def test_the_length_of_a_question_counts_towards_the_bound_of_the_cache() -> None:
+    async def run() -> list[int]:
+        cache: ContextCache = ContextCache(max_bytes=1_000_000)  # type: ignore[type-arg]  # the builder's own
+        builder = AsyncContextBuilder(ScriptedSource(), cache=cache)
+        sizes = []
+        for number in range(20):
+            await builder.build(f"{number} " * 50_000, topic="Long. " * 20_000)
+            sizes.append(len(cache))
+        await builder.build("x" * 2_000_000)
+        return [*sizes, len(cache)]
+
+    assert max(run_virtually(run())) <= 5
+
+
+def test_threads_may_share_a_cache() -> None:
+    cache: ContextCache = ContextCache(max_entries=3)  # type: ignore[type-arg]  # the builders' own
+    wrong: list[object] = []
+
+    def work(number: int) -> None:
+        builder = ContextBuilder(ScriptedSource(Behaviour(passages=[passage(number)])), cache=cache)
+        for turn in range(150):
+            context = builder.build(f"{QUESTION} {turn % 7}", session_id=str(turn % 3))
+            if [found.id for found in context.passages] != [f"p{number}"] or context.failures:
+                wrong.append(context)
+            if turn % 10 == 0:
+                builder.invalidate(session_id=str(turn % 3))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            for done in [threads.submit(work, number) for number in range(4)]:
+                done.result()
+    finally:
+        sys.setswitchinterval(interval)
+    assert wrong == []
+    assert len(cache) <= 3
+    cache.invalidate(lambda _: True)
+    assert cache.size_bytes == 0
+
+
+def test_a_builder_may_be_used_in_several_event_loops() -> None:
+    together = threading.Barrier(4)
+    both: list[Search] = []
+
+    class Waiting(ScriptedSource):
+        async def behave(self, search: Search) -> list[Passage]:
+            both.append(search)
+            await asyncio.to_thread(together.wait, 30)  # four retrievals are in flight, one for each loop
+            return [passage(1)]
+
+    builder = AsyncContextBuilder(Waiting())
+    with ThreadPoolExecutor(4) as threads:
+        contexts = [threads.submit(asyncio.run, builder.build(QUESTION)) for _ in range(4)]
+        assert [context.result().used for context in contexts] == [True] * 4
+    assert len(both) == 4
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["build", "cancel", "invalidate"]), st.sampled_from(["a", "b"]), st.floats(0.1, 3)),
+        max_size=25,
+    )
+)
+def test_whoever_is_cancelled_the_others_get_a_context_and_none_that_is_out_of_date(
+    steps: list[tuple[str, str, float]],
+) -> None:
+    version = {"a": 0, "b": 0}
+
+    class Versioned(ScriptedSource):
+        async def behave(self, search: Search) -> list[Passage]:
+            assert isinstance(search.where, dict)
+            session = str(search.where["session_id"])
+            read = version[session]  # the store answers with what it has at the beginning
+            self.in_flight += 1
+            try:
+                await asyncio.sleep(1)
+            finally:
+                self.in_flight -= 1
+            return [passage(read, text=session)]
+
+    source = Versioned()
+
+    async def run() -> None:
+        builder = AsyncContextBuilder(source, scopes=[Scope(where={"session_id": "{session_id}"})])
+        waiting: list[tuple[str, int, asyncio.Task[ChatContext]]] = []
+        cancelled: set[int] = set()
+        for action, session, after in steps:
+            await asyncio.sleep(after / 4)
+            if action == "build":
+                task = asyncio.create_task(builder.build(QUESTION, session_id=session))
+                waiting.append((session, version[session], task))
+            elif action == "invalidate":
+                version[session] += 1
+                builder.invalidate(session_id=session)
+            elif waiting and not waiting[-1][2].done():
+                cancelled.add(len(waiting) - 1)
+                waiting[-1][2].cancel()
+        results = await asyncio.gather(*(task for _, _, task in waiting), return_exceptions=True)
+        for number, ((session, at_least, _), result) in enumerate(zip(waiting, results, strict=True)):
+            if number in cancelled:
+                assert isinstance(result, asyncio.CancelledError)
+                continue
+            assert isinstance(result, ChatContext)
+            assert [found.text for found in result.passages] == [session]
+            assert int(result.passages[0].id[1:]) >= at_least
+
+    run_virtually(run())
+    assert source.in_flight == 0
 
 
 @settings(max_examples=100, deadline=None)

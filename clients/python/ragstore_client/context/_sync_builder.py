@@ -14,7 +14,7 @@ from ragstore_client.context._cache import ContextCache
 from ragstore_client.context._citations import Names
 from ragstore_client.context._context import ChatContext
 from ragstore_client.context._formats import Style
-from ragstore_client.context._rerank import Reranker
+from ragstore_client.context._rerank import Reranker, RerankFunction
 from ragstore_client.context._scopes import Scope
 from ragstore_client.context._settings import ContextSettings
 from ragstore_client.context._sources import PassageSource
@@ -52,7 +52,7 @@ class ContextBuilder:
         scopes: Sequence[Scope] | None = None,
         style: Style | Literal["sections", "numbered", "headings", "archives"] = "sections",
         count_tokens: TokenCounter = estimate_tokens,
-        reranker: Reranker | None = None,
+        reranker: Reranker | RerankFunction | None = None,
         names: Names | None = None,
         cache: ContextCache[Built] | None = None,
         loop_thread: LoopThread | None = None,
