@@ -5,17 +5,20 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import sys
 
 import pytest
 
-from ragstore_client import InvalidConfiguration
+from ragstore_client import AsyncClient, InvalidConfiguration
 from ragstore_client.context import (
     AsyncContextBuilder,
     ChatContext,
+    ClientSource,
     ContextBuilder,
     ContextSettings,
     Names,
     Passage,
+    maximal_marginal_relevance,
     session_scopes,
 )
 from tests.client.context.sources import Behaviour, FilteringSource, ScriptedSource, passage
@@ -98,6 +101,26 @@ def test_arguments_that_are_none_of_the_kind_are_configuration_errors() -> None:
         AsyncContextBuilder(ScriptedSource(), style="prose")  # type: ignore[arg-type]  # what this is about
     with pytest.raises(InvalidConfiguration, match="method search"):
         AsyncContextBuilder("https://example.org")  # type: ignore[arg-type]  # what this is about
+
+
+@pytest.mark.parametrize("wrong", [{"settings": {"top_k_max": 3}}, {"scopes": ["docs"]}])
+def test_settings_and_scopes_of_a_call_are_checked(wrong: dict[str, object]) -> None:
+    with pytest.raises(TypeError, match=next(iter(wrong))):
+        ContextBuilder(ScriptedSource()).build(QUESTION, **wrong)  # type: ignore[arg-type]  # what this is about
+
+
+def test_mmr_without_numpy_is_a_configuration_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    with pytest.raises(InvalidConfiguration, match="needs numpy"):
+        AsyncContextBuilder(ScriptedSource(), settings=ContextSettings(diversity=0.5))
+    with pytest.raises(InvalidConfiguration, match="needs numpy"):
+        maximal_marginal_relevance([1.0], [Passage(id="a", text="x", embedding=[1.0])], k=1, diversity=0.5)
+
+
+async def test_a_source_without_a_collection_is_a_failure_that_is_named() -> None:
+    async with AsyncClient("http://127.0.0.1:9") as client:
+        context = await AsyncContextBuilder(ClientSource(client, lambda _: [1.0])).build(QUESTION)
+    assert [(failure.step, failure.error) for failure in context.failures] == [("all", "InvalidConfiguration")]
 
 
 def by_file(found: Passage) -> str:

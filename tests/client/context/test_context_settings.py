@@ -99,6 +99,10 @@ def test_a_budget_may_be_larger_than_any_float() -> None:
 def test_settings_made_in_code_are_checked_too() -> None:
     with pytest.raises(InvalidConfiguration, match="top_k_max must be at least 1"):
         ContextSettings(top_k_max=0)
+    with pytest.raises(InvalidConfiguration, match="top_k_max must be a number"):
+        ContextSettings(top_k_max=2.5)  # type: ignore[arg-type]  # what this is about
+    with pytest.raises(InvalidConfiguration, match="global_session_id must be a string"):
+        ContextSettings(global_session_id="")
     with pytest.raises(InvalidConfiguration, match="enabled must be true or false"):
         ContextSettings(enabled="no")  # type: ignore[arg-type]  # what this is about
 

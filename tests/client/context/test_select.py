@@ -165,6 +165,18 @@ def test_a_token_count_that_is_too_small_changes_neither_the_selection_nor_the_t
     assert counted < 10 * len(texts)
 
 
+@pytest.mark.parametrize("limit", [0, 1, 7, 20, 21, 22, 40])
+def test_a_context_with_more_tokens_than_its_pieces_keeps_the_budget(limit: int) -> None:
+    def count(text: str) -> int:
+        return len(text) // 10  # the remainders of the pieces form further tokens
+
+    given = [passage(str(number), f"text {number}", file_name="a.pdf", chunk_index=number) for number in range(20)]
+    for style in STYLES.values():
+        selected = select(given, style=style, budget=Budget(token_budget=limit), count_tokens=count)
+        assert count(style.context(selected)) <= limit
+        assert len(selected) >= limit // 10
+
+
 def test_an_impossible_token_count_is_not_believed() -> None:
     claims: list[MetadataValue] = [10**9, 0, -1, True, "5", 5.0]
     for claim in claims:

@@ -30,9 +30,6 @@ class SingleFlight(Generic[K, T]):
     def __init__(self) -> None:
         self._flights: dict[tuple[asyncio.AbstractEventLoop, K], _Flight[T]] = {}
 
-    def __len__(self) -> int:
-        return len(self._flights)
-
     async def run(self, key: K, call: Callable[[], Coroutine[object, object, T]]) -> T:
         """Make a call, or wait for the one in flight.
 
