@@ -1,4 +1,4 @@
-"""What a builder is given takes effect: settings, style, names, counter; and the environment does not."""
+"""Arguments of a builder take effect: settings, style, names, counter. The environment does not."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_arguments_that_are_none_of_the_kind_are_configuration_errors() -> None:
         AsyncContextBuilder("https://example.org")  # type: ignore[arg-type]  # what this is about
 
 
-@pytest.mark.parametrize("wrong", [{"settings": {"top_k_max": 3}}, {"scopes": ["docs"]}])
+@pytest.mark.parametrize("wrong", [{"settings": {"top_k_max": 3}}, {"scopes": ["docs"]}, {"headers": 5}])
 def test_settings_and_scopes_of_a_call_are_checked(wrong: dict[str, object]) -> None:
     with pytest.raises(TypeError, match=next(iter(wrong))):
         ContextBuilder(ScriptedSource()).build(QUESTION, **wrong)  # type: ignore[arg-type]  # what this is about

@@ -33,6 +33,9 @@ from ragstore_client.rag._strategy import choose_query
 
 logger = logging.getLogger("ragstore_client.context")
 
+_REQUEST_IDENTIFIERS = frozenset({"x-request-id", "x-correlation-id", "traceparent", "tracestate", "baggage"})
+"""Headers that identify a request. All others may decide what a caller can read, so they are part of a cache key."""
+
 _PASSAGE_BYTES = 512
 """Approximate size of a passage without its text and metadata values, in the cache."""
 
@@ -133,10 +136,11 @@ class AsyncContextBuilder:
                 question.
             scopes: in place of the builder's.
             settings: in place of the builder's; `builder.settings.override(...)` changes some of them.
-            headers: sent with every request of a source that has any, such as `x-request-id`.
+            headers: sent with every request of a source that has any, such as `x-request-id`. Only calls with equal
+                headers share a retrieval, those that identify a request not counted.
 
         Returns:
-            The context.
+            The context. Its passages are copies, which the caller may change.
 
         Raises:
             TypeError: an argument is of a wrong type.
@@ -147,6 +151,8 @@ class AsyncContextBuilder:
         for name, value in strings.items():
             if not isinstance(value, str) and (value is not None or name == "question"):
                 raise TypeError(f"{name} must be a string")
+        if not (headers is None or isinstance(headers, Mapping)):
+            raise TypeError("headers must be a mapping")
         settings = settings or self.settings
         if scopes is not None or settings is not self.settings:
             self._check(settings, self._scopes if scopes is None else scopes)
@@ -157,7 +163,8 @@ class AsyncContextBuilder:
         if reason is not None:
             built = Built(reason=reason)
         else:
-            key = CacheKey(session_id, question, query, (self._identity, repr(selected), settings))
+            access = _access_of(headers or {})
+            key = CacheKey(session_id, question, query, (self._identity, repr(selected), settings, access))
             cached = self._cache.get(key)
             built = cached or await self._flights.run(
                 key, lambda: self._build_and_cache(key, selected, settings, headers)
@@ -169,7 +176,7 @@ class AsyncContextBuilder:
             used=bool(built.passages),
             reason=built.reason,
             style=self._style,
-            passages=list(built.passages),
+            passages=list(map(_copy, built.passages)),
             tokens=built.tokens,
             failures=list(built.failures),
             cached=cached is not None,
@@ -289,6 +296,17 @@ class AsyncContextBuilder:
             return None
         finally:
             await cancel([task])
+
+
+def _access_of(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The headers on which a result may depend, such as `authorization`."""
+    given = ((str(name).lower(), str(value)) for name, value in headers.items())
+    return tuple(sorted(header for header in given if header[0] not in _REQUEST_IDENTIFIERS))
+
+
+def _copy(passage: ContextPassage) -> ContextPassage:
+    metadata = {name: [*value] if isinstance(value, list) else value for name, value in passage.metadata.items()}
+    return msgspec.structs.replace(passage, metadata=metadata)
 
 
 def _order(passages: list[Passage], settings: ContextSettings, failures: list[StepFailure]) -> list[Passage]:
