@@ -136,6 +136,7 @@ class ArchiveSource:
         self._retriever = retriever
         self._layer = layer
         self._headers: Mapping[str, str] = {}
+        self._unknown = False
 
     def scoped(self, *, collections: Strings | None = None, headers: Mapping[str, str] | None = None) -> ArchiveSource:
         """The same source for one search. See `ScopedSource.scoped`."""
@@ -145,6 +146,7 @@ class ArchiveSource:
             archives = [known for known in self._retriever.config.archives if known.collection_name in collections]
             source._retriever = copy.copy(self._retriever)
             source._retriever.config = RagConfig(archives=archives)
+            source._unknown = not {archive.collection_name for archive in archives}.issuperset(collections)
         return source
 
     async def search(
@@ -159,7 +161,7 @@ class ArchiveSource:
         """Find the passages nearest to a text. See `PassageSource.search`.
 
         Raises:
-            PartialSearch: some of the archives were skipped.
+            PartialSearch: some of the archives were skipped, or a collection is not one of them.
             EmbeddingFailed: the question could not be embedded.
         """
         found = await self._retriever.asearch(
@@ -181,10 +183,10 @@ class ArchiveSource:
             )
             for passage in found.passages
         ]
-        if found.skipped:
-            reasons = list(dict.fromkeys(skipped.reason for skipped in found.skipped))
-            timed_out = SkipReason.TOO_SLOW in reasons
-            raise PartialSearch(passages, "timeout" if timed_out else "failed", [str(reason) for reason in reasons])
+        reasons = list(dict.fromkeys(skipped.reason for skipped in found.skipped))
+        errors = [*map(str, reasons), *(["collection of no archive"] if self._unknown else [])]
+        if errors:
+            raise PartialSearch(passages, "timeout" if SkipReason.TOO_SLOW in reasons else "failed", errors)
         return passages
 
 
