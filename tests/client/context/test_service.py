@@ -310,6 +310,13 @@ def until_closed(server: socket.socket) -> None:
             pass
 
 
+def test_a_retriever_is_a_source_of_all_layers(handbook: RagArchiveConfig, settings: RagSettings) -> None:
+    retriever = Retriever(RagConfig(archives=[handbook]), settings=settings)
+    builder = ContextBuilder(retriever, settings=SETTINGS, scopes=[Scope(collections=[handbook.collection_name])])
+    context = builder.build("Wann wird die Heizung gewartet?")
+    assert len({passage.metadata["layer"] for passage in context.passages}) > 1
+
+
 def test_archives_of_a_retriever_are_a_source(handbook: RagArchiveConfig, settings: RagSettings) -> None:
     other = RagArchiveConfig(name="Missing", collection_name="repo_missing", chromadb_url=handbook.chromadb_url)
 

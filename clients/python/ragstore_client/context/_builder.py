@@ -8,7 +8,7 @@ import logging
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import msgspec
 
@@ -30,6 +30,9 @@ from ragstore_client.context._sources import PassageSource, ScopedSource
 from ragstore_client.context._threshold import above_threshold, is_short, skips_context
 from ragstore_client.context._tokens import TokenCounter, estimate_tokens
 from ragstore_client.rag._strategy import choose_query
+
+if TYPE_CHECKING:
+    from ragstore_client.rag._retriever import Retriever
 
 logger = logging.getLogger("ragstore_client.context")
 
@@ -68,7 +71,8 @@ class AsyncContextBuilder:
     event loop.
 
     Args:
-        source: what is searched; a `ScopedSource` if a scope names collections.
+        source: what is searched; a `ScopedSource` if a scope names collections. A `Retriever` is searched through an
+            `ArchiveSource`, in all layers.
         settings: the settings; `ContextSettings()` when None. The environment is read by `ContextSettings.from_env()`
             only.
         scopes: the passages that may be used; all of the source's when None.
@@ -86,7 +90,7 @@ class AsyncContextBuilder:
 
     def __init__(
         self,
-        source: PassageSource,
+        source: PassageSource | Retriever,
         *,
         settings: ContextSettings | None = None,
         scopes: Sequence[Scope] | None = None,
@@ -96,12 +100,16 @@ class AsyncContextBuilder:
         names: Names | None = None,
         cache: ContextCache[Built] | None = None,
     ) -> None:
+        if hasattr(source, "asearch"):
+            from ragstore_client.context._client_sources import ArchiveSource  # a builder of another source is smaller
+
+            source = ArchiveSource(cast("Retriever", source))
         if not isinstance(source, PassageSource):
             raise InvalidConfiguration("a source needs a method search")
         if isinstance(style, str) and style not in STYLES:
             raise InvalidConfiguration(f"no style {style!r}; there are {', '.join(STYLES)}")
         self.settings = settings or ContextSettings()
-        self._source = source
+        self._source: PassageSource = source
         self._scopes = [Scope()] if scopes is None else list(scopes)
         self._style: Style = STYLES[style] if isinstance(style, str) else style
         self._count_tokens = count_tokens

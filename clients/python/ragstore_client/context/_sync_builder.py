@@ -7,7 +7,7 @@ time limit ends. A store that hangs would leave threads behind, or make the call
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ragstore_client.context._builder import AsyncContextBuilder, Built
 from ragstore_client.context._cache import ContextCache
@@ -20,6 +20,9 @@ from ragstore_client.context._settings import ContextSettings
 from ragstore_client.context._sources import PassageSource
 from ragstore_client.context._tokens import TokenCounter, estimate_tokens
 from ragstore_client.rag._connections import LoopThread
+
+if TYPE_CHECKING:
+    from ragstore_client.rag._retriever import Retriever
 
 
 class ContextBuilder:
@@ -46,7 +49,7 @@ class ContextBuilder:
 
     def __init__(
         self,
-        source: PassageSource,
+        source: PassageSource | Retriever,
         *,
         settings: ContextSettings | None = None,
         scopes: Sequence[Scope] | None = None,
