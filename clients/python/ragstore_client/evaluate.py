@@ -23,7 +23,7 @@ from ragstore_client._async.client import AsyncClient
 from ragstore_client._endpoint import DEFAULT_URL
 from ragstore_client._exceptions import InvalidInput, RagstoreError
 from ragstore_client._models import Base64, Embedding, Scalar, Where
-from ragstore_client.context._client_sources import ClientSource, Embed
+from ragstore_client.context._client_source import ClientSource, Embed
 from ragstore_client.evaluation import CUTOFFS, Evaluation, Question, evaluate, read_questions, search
 from ragstore_client.rag._config import DEFAULT_EMBEDDING_MODEL
 from ragstore_client.rag._embedder import EmbeddingsClient

@@ -24,6 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ragstore_client.context._archive_source import ArchiveSource
     from ragstore_client.context._builder import AsyncContextBuilder
     from ragstore_client.context._cache import ContextCache
     from ragstore_client.context._citation_report import (
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     )
     from ragstore_client.context._citation_stream import Citation, CitationStream, Segment
     from ragstore_client.context._citations import Names, citation_of, source_of
-    from ragstore_client.context._client_sources import ArchiveSource, ClientSource
+    from ragstore_client.context._client_source import ClientSource
     from ragstore_client.context._context import ChatContext, Reason, Timings
     from ragstore_client.context._deduplicate import deduplicate
     from ragstore_client.context._formats import STYLES, Archives, Headings, Numbered, Sections, Style
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from ragstore_client.rag._strategy import choose_query
 
 _LAZY = {
+    "ragstore_client.context._archive_source": ("ArchiveSource",),
     "ragstore_client.context._builder": ("AsyncContextBuilder",),
     "ragstore_client.context._sync_builder": ("ContextBuilder",),
     "ragstore_client.context._cache": ("ContextCache",),
@@ -82,10 +84,7 @@ _LAZY = {
         "citation_of",
         "source_of",
     ),
-    "ragstore_client.context._client_sources": (
-        "ArchiveSource",
-        "ClientSource",
-    ),
+    "ragstore_client.context._client_source": ("ClientSource",),
     "ragstore_client.context._context": (
         "ChatContext",
         "Reason",

@@ -101,7 +101,7 @@ class AsyncContextBuilder:
         cache: ContextCache[Built] | None = None,
     ) -> None:
         if hasattr(source, "asearch"):
-            from ragstore_client.context._client_sources import ArchiveSource  # a builder of another source is smaller
+            from ragstore_client.context._archive_source import ArchiveSource  # a quarter of the import's time
 
             source = ArchiveSource(cast("Retriever", source))
         if not isinstance(source, PassageSource):
