@@ -16,7 +16,14 @@ from ragstore_client import (
     RagstoreError,
     UnexpectedResponse,
 )
-from ragstore_client.context import CohereReranker, ContextBuilder, Passage, RerankFunction, TeiReranker
+from ragstore_client.context import (
+    CohereReranker,
+    ContextBuilder,
+    ContextSettings,
+    Passage,
+    RerankFunction,
+    TeiReranker,
+)
 from tests.client.context.sources import Behaviour, ScriptedSource, passage
 from tests.client.fake_servers import LocalServer, Request, Response, scripted_server
 
@@ -131,6 +138,21 @@ def test_a_passage_that_a_reranker_repeats_is_in_the_context_once() -> None:
     source = ScriptedSource(Behaviour(passages=[passage(1), passage(2)]))
     builder = ContextBuilder(source, reranker=lambda _, passages: [*passages, *passages])
     assert [found.id for found in builder.build("How long is the warranty?").passages] == ["p1", "p2"]
+
+
+def test_a_function_that_blocks_leaves_the_order_by_similarity_within_the_time_limit() -> None:
+    release = threading.Event()
+
+    def block(_: str, passages: Sequence[Passage]) -> Sequence[Passage]:
+        release.wait(30)
+        return passages
+
+    source = ScriptedSource(Behaviour(passages=[passage(1, similarity=0.5), passage(2)]))
+    builder = ContextBuilder(source, reranker=block, settings=ContextSettings(timeout_seconds=0.1))
+    context = builder.build("How long is the warranty?")
+    release.set()
+    assert [found.id for found in context.passages] == ["p2", "p1"]
+    assert [(failure.step, failure.reason) for failure in context.failures] == [("rerank", "timeout")]
 
 
 def test_what_cannot_rerank_is_a_configuration_error() -> None:

@@ -58,7 +58,7 @@ class ContextPassage(msgspec.Struct, frozen=True, kw_only=True):
         metadata: its metadata.
         similarity: cosine similarity to the query; None when the source gave none.
         citation: its citation without brackets, such as `manual.pdf#3`.
-        number: its number in the context, from 1; the number of its source where a style numbers sources.
+        number: its number in the context, from 1.
         tokens: tokens that it adds to the formatted context, its heading included.
         collection: its collection.
     """
