@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -36,7 +37,7 @@ WRITES: st.SearchStrategy[list[Write]] = st.lists(
     st.builds(Write, st.sampled_from(("add", "upsert")), batches()), min_size=1, max_size=8
 )
 
-Stored = dict[str, tuple[str, Metadata, list[float]]]
+Stored = dict[str, tuple[object, Mapping[str, object], list[float]]]
 
 
 def _applied(writes: list[Write], stored: Stored) -> list[tuple[str, ...] | None]:
@@ -48,7 +49,7 @@ def _applied(writes: list[Write], stored: Stored) -> list[tuple[str, ...] | None
         outcomes.append(taken or None)
         if not taken:
             for key, text, metadata, vector in zip(
-                batch.ids, batch.texts, batch.metadatas, batch.embeddings.tolist(), strict=True
+                batch.ids, batch.texts, batch.metadatas, batch.embeddings[:].tolist(), strict=True
             ):
                 stored[key] = (text, metadata, vector)
     return outcomes
@@ -66,7 +67,7 @@ def test_a_merged_write_has_the_effect_of_its_writes_one_after_another(
         merged.records.ids,
         merged.records.texts,
         merged.records.metadatas,
-        merged.records.embeddings.tolist(),
+        merged.records.embeddings[:].tolist(),
         strict=True,
     ):
         # Chroma merges: a null removes a key.

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import msgspec
 
+from ragstore.api.large_documents import LARGE_BYTES, LargeDocument, decode_large
 from ragstore.api.schemas import NewDocument
 from ragstore.api.split_documents import MAX_DOCUMENT_BYTES, missing_documents, split_documents
 from ragstore.errors import BatchTooLarge, InvalidDocuments, InvalidMetadata
@@ -143,7 +144,7 @@ def decode_documents(
     Raises:
         BatchTooLarge: they have too many metadata values together.
     """
-    received = ReceivedDocuments(len(documents), size, may_repeat=may_repeat)
+    received = ReceivedDocuments(len(documents), size, may_repeat=may_repeat, is_packed=size > SMALL_BYTES)
     value_count = 0
     for index, raw in enumerate(documents):
         try:
@@ -185,7 +186,7 @@ def _small_envelope(content: bytes, format_: str) -> list[msgspec.Raw]:
     return documents
 
 
-def _decoded(raw: RawDocument, format_: str, subject: str) -> NewDocument:
+def _decoded(raw: RawDocument, format_: str, subject: str) -> NewDocument | LargeDocument:
     """Decode a document, after a check of its size."""
     size = len(memoryview(raw))
     if size > MAX_VALUES:
@@ -193,12 +194,17 @@ def _decoded(raw: RawDocument, format_: str, subject: str) -> NewDocument:
             raise InvalidRequest(f"A document must not be larger than {MAX_DOCUMENT_BYTES} bytes")
         if has_too_many_values(bytes(raw), format_):
             raise InvalidRequest(f"A document must not have more than {MAX_VALUES} values")
+    if size > LARGE_BYTES and (large := decode_large(memoryview(raw), format_)):
+        return large
     decoder: Decoder[NewDocument] = _DOCUMENT[format_]
     return decoded(decoder, raw, format_, subject)
 
 
 def _receive(
-    received: ReceivedDocuments, document: NewDocument, index: int, generate_id: Callable[[int], str] | None
+    received: ReceivedDocuments,
+    document: NewDocument | LargeDocument,
+    index: int,
+    generate_id: Callable[[int], str] | None,
 ) -> int:
     """Add a decoded document, or its fault.
 

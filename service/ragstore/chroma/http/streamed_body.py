@@ -12,8 +12,10 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from ragstore.chroma.http.bodies import MAX_BODY_BYTES, OVERSIZED
+from ragstore.chroma.http.bodies import ENCODER, MAX_BODY_BYTES, OVERSIZED
 from ragstore.errors import TooLargeForChroma
+from ragstore.model.packed_metadata import size_of_metadata
+from ragstore.model.packed_text import PackedText, Text
 
 BLOCK_BYTES: Final = 256 * 1024
 """Bytes that are encoded and sent in one step. A value may be larger."""
@@ -28,13 +30,31 @@ Columns: TypeAlias = Mapping[str, Sequence[object]]
 
 def _encoded(value: object) -> Iterator[bytes]:
     """A value as JSON, in parts."""
-    if not isinstance(value, str) or len(value) <= SLICE_CHARACTERS:
-        yield msgspec.json.encode(value)
+    if isinstance(value, Mapping) and size_of_metadata(value) > SLICE_CHARACTERS:
+        yield from _encoded_members(value)
+    elif not isinstance(value, (str, PackedText)) or len(value) <= SLICE_CHARACTERS:
+        yield ENCODER.encode(value)
+    else:
+        yield b'"'
+        for part in _slices(value):
+            yield msgspec.json.encode(part)[1:-1]
+        yield b'"'
+
+
+def _encoded_members(metadata: Mapping[str, object]) -> Iterator[bytes]:
+    """An object as JSON, in parts."""
+    for index, (key, value) in enumerate(metadata.items()):
+        yield (b"," if index else b"{") + msgspec.json.encode(key) + b":"
+        yield from _encoded(value)
+    yield b"}"
+
+
+def _slices(text: Text) -> Iterator[str]:
+    if isinstance(text, PackedText):
+        yield from text.slices(SLICE_CHARACTERS)
         return
-    yield b'"'
-    for start in range(0, len(value), SLICE_CHARACTERS):
-        yield msgspec.json.encode(value[start : start + SLICE_CHARACTERS])[1:-1]
-    yield b'"'
+    for start in range(0, len(text), SLICE_CHARACTERS):
+        yield text[start : start + SLICE_CHARACTERS]
 
 
 def _head(name: str, *, is_first: bool) -> bytes:
