@@ -6,10 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import gc
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -30,13 +27,6 @@ def _memory(field: str) -> int:
         if line.startswith(field):
             return int(line.split()[1]) * 1024
     raise LookupError(field)
-
-
-def _return_free_memory() -> None:
-    """Return freed memory to the system: a process that takes it again would not grow."""
-    gc.collect()
-    with suppress(OSError, AttributeError):  # not glibc
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 class Watchdog:
@@ -61,7 +51,6 @@ class Watchdog:
         await send({"type": "http.response.body", "body": msgspec.json.encode(seen), "more_body": False})
 
     def _reset(self) -> None:
-        _return_free_memory()
         Path("/proc/self/clear_refs").write_text("5")  # the peak becomes the current size
         self._memory = _memory("VmRSS:")
         self._pause = self._busy = 0.0

@@ -10,12 +10,17 @@ from typing import Literal
 from uuid import uuid4
 
 import msgspec
+import numpy as np
 import pytest
 
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.http.streamed_body import streamed_bodies
 from ragstore.errors import ChromaFailed, TooLargeForChroma
-from ragstore.model.documents import EVERYTHING, Write
+from ragstore.model.documents import EVERYTHING, Batch, Write
+from ragstore.model.metadata import PackedMetadata, PackedScalar
+from ragstore.model.packed_embeddings import PackedEmbeddings, pack_row
+from ragstore.model.packed_metadata import pack_metadata
+from ragstore.model.packed_text import pack_text
 from ragstore.store.protocol import Store, write_batch
 from tests.support.factories import add_documents, batch, of_ids
 from tests.support.fake_servers import between, listening, with_content
@@ -116,6 +121,27 @@ async def test_a_large_write_is_sent_in_blocks_and_stored_as_it_is(
     assert (found.ids, found.texts, found.metadatas) == (written.ids, written.texts, written.metadatas)
     assert found.embeddings is not None
     assert found.embeddings.tolist() == written.embeddings[:].tolist()
+
+
+@pytest.mark.parametrize("length", [100, 1_500_000], ids=["small", "large"])
+@pytest.mark.parametrize("kind", ["add", "upsert"])
+async def test_packed_texts_and_embeddings_are_stored_as_they_are(
+    kind: Literal["add", "upsert"], length: int, store: Store, name: str
+) -> None:
+    text = '"\\\n\N{SMILING FACE WITH OPEN MOUTH}' + "x" * length
+    texts: list[PackedScalar] = [text, "short"]
+    metadata: PackedMetadata = {"text": text, "list": texts, "n": 1}
+    rows = [[1, -2, 0.5], [0.1, -3.4e38, 1e-38], [3, 4, -0.0]]
+    packed = PackedEmbeddings([pack_row(np.array(row, dtype=np.float32)) for row in rows])
+    written = Batch([*"abc"], [pack_text(text)] * 3, [pack_metadata(metadata)] * 3, packed)
+    await store.create_collection(name, {}, "l2")
+
+    await write_batch(store, name, Write(kind, written))
+
+    found = await store.get(name, EVERYTHING, with_embeddings=True)
+    assert (found.ids, found.texts, found.metadatas) == ([*"abc"], [text] * 3, [metadata] * 3)
+    assert found.embeddings is not None
+    assert found.embeddings.tobytes() == packed[:].tobytes()
 
 
 async def test_a_large_write_to_a_chroma_server_is_encoded_in_small_blocks() -> None:

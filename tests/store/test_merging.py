@@ -13,6 +13,7 @@ from ragstore.chroma.merging import merge
 from ragstore.errors import DocumentsExist
 from ragstore.model.documents import Batch, Write
 from ragstore.model.metadata import Metadata
+from ragstore.model.packed_embeddings import Embeddings, PackedEmbeddings, pack_row
 
 IDS = st.sampled_from("abcde")
 METADATAS: st.SearchStrategy[Metadata] = st.dictionaries(
@@ -29,8 +30,16 @@ def batches(draw: st.DrawFn) -> Batch:
         ids,
         [str(number) for number in numbers],
         [draw(METADATAS) for _ in ids],
-        np.array([[number, -number] for number in numbers], dtype=np.float32),
+        draw(st.sampled_from((_matrix, _packed)))(numbers),
     )
+
+
+def _matrix(numbers: list[int]) -> Embeddings:
+    return np.array([[number, -number] for number in numbers], dtype=np.float32)
+
+
+def _packed(numbers: list[int]) -> Embeddings:
+    return PackedEmbeddings([pack_row(row) for row in _matrix(numbers)])
 
 
 WRITES: st.SearchStrategy[list[Write]] = st.lists(

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from ragstore.api.schemas import DocumentId, EmbeddingField
-from ragstore.kit.decoding import JSON, MSGPACK, Decoder, decoders
+from ragstore.kit.decoding import JSON, MSGPACK, Decoder, decoded, decoders
 from ragstore.model.metadata import NewPackedValue, Scalar
 from ragstore.model.packed_text import PackedText, Text, pack_text
 
@@ -63,19 +63,23 @@ _SCALAR: Final[dict[str, Decoder[Scalar]]] = {
 }
 
 
-def decode_large(raw: memoryview, format_: str) -> LargeDocument | None:
+def decode_large(raw: memoryview, format_: str, subject: str) -> LargeDocument | None:
     """Decode a large document.
 
     Args:
         raw: the document.
         format_: `JSON` or `MSGPACK`.
+        subject: what contains the document, for error messages.
 
     Returns:
-        The document; None if it does not have the fields of one, or is malformed.
+        The document; None if its text or its metadata is invalid.
+
+    Raises:
+        InvalidRequest: it is malformed, or another field is invalid.
     """
     document: Decoder[_RawDocument] = _DOCUMENT[format_]
+    fields = decoded(document, raw, format_, subject)
     try:
-        fields = document.decode(raw)
         text = _decode_text(fields.text, format_)
         metadata = fields.metadata
         values = None if metadata is None else {key: _decode_value(each, format_) for key, each in metadata.items()}

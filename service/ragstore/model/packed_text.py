@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from typing import Final, TypeAlias
 
 MIN_PACKED: Final = 64
@@ -37,11 +38,11 @@ class PackedText:
     @classmethod
     def join(cls, slices: Iterable[str]) -> PackedText:
         """Pack a text that comes in slices."""
-        content, length = bytearray(), 0
+        content, length = BytesIO(), 0  # its buffer becomes the bytes without a copy
         for each in slices:
-            content += each.encode()
+            content.write(each.encode())
             length += len(each)
-        return cls(bytes(content), length)  # a bytearray is copied when it is pickled
+        return cls(content.getvalue(), length)
 
     def __len__(self) -> int:
         """Number of characters."""
