@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack
 from typing import Final
 from uuid import uuid4
@@ -58,18 +58,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = chosen
 
 
-@pytest.fixture(scope="session", params=QUOTA_STORES if os.environ.get("QUOTA_STORES") else STORES)
-async def store(request: pytest.FixtureRequest, location: StoreLocation) -> AsyncIterator[Store]:
-    """A running store, of every kind."""
+@pytest.fixture(scope="session")
+async def started(location: StoreLocation) -> AsyncIterator[Callable[[str], Awaitable[Store]]]:
+    """Starts a store of a kind, once for all files of a worker."""
+    stores: dict[str, Store] = {}
     with ExitStack() as proxies:
-        if request.param in QUOTA_STORES:
-            url, _ = proxies.enter_context(quota_proxy(location.chroma_url, request.param))
-            store = stack(location, url, connections=5)
-        else:
-            store = STORES[request.param](location)
-        await store.start()
-        yield store
-        await store.close()
+
+        async def start(kind: str) -> Store:
+            if kind not in stores:
+                if kind in QUOTA_STORES:
+                    url, _ = proxies.enter_context(quota_proxy(location.chroma_url, kind))
+                    stores[kind] = stack(location, url, connections=5)
+                else:
+                    stores[kind] = STORES[kind](location)
+                await stores[kind].start()
+            return stores[kind]
+
+        yield start
+        for store in stores.values():
+            await store.close()
+
+
+@pytest.fixture(scope="session", params=QUOTA_STORES if os.environ.get("QUOTA_STORES") else STORES)
+async def store(request: pytest.FixtureRequest, started: Callable[[str], Awaitable[Store]]) -> Store:
+    """A running store, of every kind."""
+    return await started(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ from ragstore.kit.auth.middleware import AuthMiddleware
 from ragstore.kit.auth.roles import requires
 from ragstore.kit.byte_budget import ByteBudget
 from ragstore.kit.container_memory import usable_memory_bytes
+from ragstore.kit.dependencies import resolve_in_turn
 from ragstore.kit.errors import Overloaded, ServiceError
 from ragstore.kit.health import health_routes
 from ragstore.kit.logging import configure
@@ -155,7 +156,7 @@ class Service:
             opt = requires(roles[0])
 
         kind = UntracedLitestar if tracing is None else Litestar
-        return kind(
+        app = kind(
             route_handlers=[*handlers, Metrics],
             on_shutdown=[*on_shutdown] if tracing is None else [*on_shutdown, tracing.close],
             lifespan=[*lifespan] if keys is None else [*lifespan, keys.watched],
@@ -167,6 +168,8 @@ class Service:
             logging_config=None,
             **options,
         )
+        resolve_in_turn(app)
+        return app
 
     def wrapped(
         self,

@@ -103,8 +103,8 @@ def stored(connection: Connection, table: str) -> list[dict[str, Any]]:
 def load_tables() -> None:
     """Import the tables of all packages."""
     package = Path(str(ragstore_gateway.__file__)).parent
-    for file in package.glob("*/tables.py"):
-        importlib.import_module(f"ragstore_gateway.{file.parent.name}.tables")
+    for file in package.glob("*/*tables.py"):
+        importlib.import_module(f"ragstore_gateway.{file.parent.name}.{file.stem}")
 
 
 async def test_an_empty_database_is_migrated_to_the_newest_schema_when_it_starts(database_url: str) -> None:
