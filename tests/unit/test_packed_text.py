@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ragstore.chroma.http.bodies import ENCODER
 from ragstore.model.metadata import PackedMetadata, PackedScalar
-from ragstore.model.packed_metadata import pack_metadata, size_of_metadata
+from ragstore.model.packed_metadata import VALUE_BYTES, pack_metadata, size_of_metadata
 from ragstore.model.packed_text import PackedText, pack_text, utf8
 
 WIDE = "x" * 100 + "\N{SMILING FACE WITH OPEN MOUTH}"
@@ -56,4 +56,4 @@ def test_texts_of_metadata_and_of_its_lists_are_packed() -> None:
     assert isinstance(found["a"], PackedText)
     assert isinstance(found["b"], list)
     assert isinstance(found["b"][0], PackedText)
-    assert size_of_metadata(found) == size_of_metadata(metadata) == 4 + 2 * len(WIDE) + len("short") + 16
+    assert size_of_metadata(found) == size_of_metadata(metadata) == 2 * len(WIDE) + len("short") + 7 * VALUE_BYTES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -49,6 +50,11 @@ def size_of_rows(records: RecordBatch) -> Iterator[int]:
     embedding_bytes = np.dtype(np.float32).itemsize * records.embeddings.shape[1]
     for text, metadata in zip(records.texts, records.metadatas, strict=True):
         yield embedding_bytes + len(text) + size_of_metadata(metadata)
+
+
+def is_larger(records: RecordBatch, max_bytes: int) -> bool:
+    """Whether records are larger than a size."""
+    return any(size > max_bytes for size in accumulate(size_of_rows(records)))
 
 
 @dataclass(frozen=True, slots=True)

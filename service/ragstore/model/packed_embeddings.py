@@ -40,9 +40,9 @@ def dimension_of(row: Row) -> int:
 
 
 def pack_row(vector: Vector) -> Row:
-    """Pack an embedding whose numbers are small and whole, at least half of them.
+    """Pack an embedding of numbers of which half or more are small and whole.
 
-    With fewer, a body has on average two bytes for each number or more, of which float32 makes twice as many at most.
+    Of other embeddings, a body has 1.5 bytes for each number or more, of which float32 makes 2.7 times as many or less.
 
     Args:
         vector: the embedding, finite.

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from ragstore.chroma.operations import AddRecords, Operation, UpsertRecords
-from ragstore.chroma.records import RecordBatch, UpsertMetadata, size_of_rows
+from ragstore.chroma.records import RecordBatch, UpsertMetadata, is_larger, size_of_rows
 from ragstore.model.packed_text import utf8
 from ragstore.model.vectors import Matrix
 
@@ -87,7 +87,7 @@ def split_write(operation: Operation[T]) -> tuple[list[Chunk], Operation[T]]:
         return [], whole
     records: RecordBatch = operation.records
     rows = list(_rows_of_chunks(records))
-    if len(rows) < 2 and sum(size_of_rows(records)) <= CHUNK_BYTES:
+    if len(rows) < 2 and not is_larger(records, CHUNK_BYTES):
         return [], whole
     key = next(_keys)
     reference = msgspec.structs.replace(operation, records=_Reference(key))

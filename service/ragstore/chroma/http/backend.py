@@ -51,8 +51,8 @@ from ragstore.chroma.records import (
     QueryResult,
     RecordBatch,
     Records,
+    is_larger,
     query_results,
-    size_of_rows,
     to_matrix,
     to_metadatas,
     to_texts,
@@ -209,7 +209,7 @@ async def _write(
     the server responds; an upsert remains in part.
     """
     records = operation.records
-    if sum(size_of_rows(records)) <= LARGE_BODY_BYTES:
+    if not is_larger(records, LARGE_BODY_BYTES):
         with suppress(TooLargeForChroma):  # in JSON it may be larger
             whole = {name: values[:] for name, values in columns.items()}
             await _post(backend, EmptyResponse, operation.collection_id, operation.name, whole)
