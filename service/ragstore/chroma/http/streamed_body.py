@@ -14,7 +14,6 @@ import msgspec
 
 from ragstore.chroma.http.bodies import ENCODER, MAX_BODY_BYTES, OVERSIZED
 from ragstore.errors import TooLargeForChroma
-from ragstore.model.packed_metadata import size_of_metadata
 from ragstore.model.packed_text import PackedText, Text
 
 BLOCK_BYTES: Final = 256 * 1024
@@ -29,24 +28,31 @@ Columns: TypeAlias = Mapping[str, Sequence[object]]
 
 
 def _encoded(value: object) -> Iterator[bytes]:
-    """A value as JSON, in parts."""
-    if isinstance(value, Mapping) and size_of_metadata(value) > SLICE_CHARACTERS:
-        yield from _encoded_members(value)
-    elif not isinstance(value, (str, PackedText)) or len(value) <= SLICE_CHARACTERS:
+    """A value as JSON, in parts if it has a long text."""
+    if not _has_long_text(value):
         yield ENCODER.encode(value)
-    else:
+    elif isinstance(value, Mapping):
+        for index, (key, member) in enumerate(value.items()):
+            yield (b"," if index else b"{") + msgspec.json.encode(key) + b":"
+            yield from _encoded(member)
+        yield b"}"
+    elif isinstance(value, list):
+        for index, member in enumerate(value):
+            yield b"," if index else b"["
+            yield from _encoded(member)
+        yield b"]"
+    elif isinstance(value, (str, PackedText)):
         yield b'"'
         for part in _slices(value):
             yield msgspec.json.encode(part)[1:-1]
         yield b'"'
 
 
-def _encoded_members(metadata: Mapping[str, object]) -> Iterator[bytes]:
-    """An object as JSON, in parts."""
-    for index, (key, value) in enumerate(metadata.items()):
-        yield (b"," if index else b"{") + msgspec.json.encode(key) + b":"
-        yield from _encoded(value)
-    yield b"}"
+def _has_long_text(value: object) -> bool:
+    if isinstance(value, (str, PackedText)):
+        return len(value) > SLICE_CHARACTERS
+    members = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return any(map(_has_long_text, members))
 
 
 def _slices(text: Text) -> Iterator[str]:
