@@ -62,10 +62,11 @@ class Site:
 
     Args:
         database: the database.
+        max_waiting: maximum number of ingestions that have not ended.
     """
 
-    def __init__(self, database: Database, folder: Path) -> None:
-        settings = Settings(data_path=str(folder))
+    def __init__(self, database: Database, max_waiting: int = 1000) -> None:
+        settings = Settings(ingestion_max_waiting=max_waiting)
         connections = Connections()
         embeddings = Embeddings(create_secrets(settings, connections), connections, EmbeddingLimits(1, 1.0, 0))
         stores = VectorStores(embeddings.secrets, AsyncClient("http://127.0.0.1:1"))
@@ -132,7 +133,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     """A base with a source."""
     database = Database(sa.make_url(f"sqlite+aiosqlite:///{tmp_path / 'gateway.db'}"))
     async with database.running():
-        yield Site(database, tmp_path)
+        yield Site(database)
 
 
 async def test_a_run_waits_for_its_ingestions_after_its_deadline(site: Site) -> None:
@@ -170,6 +171,17 @@ async def test_pages_that_wait_for_ingestions_do_not_delay_the_end_of_a_run_beyo
         found = await site.read(await site.run([str(number) for number in range(MAX_PENDING + 2)], NO_TIME))
     assert (found.state, found.reason, found.failed) == ("incomplete", "time_budget", 0)
     assert await site.waiting() == MAX_PENDING
+
+
+async def test_a_full_queue_does_not_delay_the_end_of_a_run_beyond_its_time(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution_module, "DRAIN_SECONDS", 0.0)
+    busy = Site(site.database, max_waiting=1)
+    async with asyncio.timeout(SECONDS):
+        found = await busy.read(await busy.run(["a", "b", "c"], NO_TIME))
+    assert (found.state, found.reason, found.failed) == ("incomplete", "time_budget", 0)
+    assert await busy.waiting() == 1
 
 
 async def test_the_history_of_a_cancelled_run_counts_the_documents_that_it_stored(site: Site) -> None:
