@@ -19,7 +19,7 @@ from ragstore.errors import InvalidDocuments
 from ragstore.kit.deferred_metrics import record
 from ragstore.model.collections import Collection
 from ragstore.model.queries import Matches, Query
-from ragstore.model.vectors import LOST_NORM, has_lost_norm
+from ragstore.model.vectors import LOST_NORM, has_lost_norm, squared_norms
 
 COMPLETED: Final = Counter(
     "ragstore_completed_queries_total",
@@ -121,7 +121,7 @@ def _is_unwritten(collection: Collection, queries: Sequence[Query]) -> bool:
     for query in queries:
         if len(query.embedding) != collection.dimension:
             raise wrong_dimension(collection.dimension, len(query.embedding), "$.query_embedding")
-        if collection.distance == "cosine" and has_lost_norm(query.embedding[np.newaxis])[0]:
+        if collection.distance == "cosine" and has_lost_norm(squared_norms(query.embedding[np.newaxis]))[0]:
             raise InvalidDocuments.at("$.query_embedding", LOST_NORM)
     return False
 
