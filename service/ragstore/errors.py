@@ -93,13 +93,14 @@ class BatchTooLarge(InvalidDocuments):
         super().__init__(message, [FieldError("$.documents", message)])
 
     @classmethod
-    def by_values(cls, limit: int) -> Self:
-        """The error for more metadata values than one request may write.
+    def together(cls, limit: int, what: str) -> Self:
+        """The error for documents that have too much of something together.
 
         Args:
-            limit: maximum number of metadata values of all documents together.
+            limit: its maximum.
+            what: what they have, such as `metadata values`.
         """
-        message = f"The documents of one request must not have more than {limit} metadata values together"
+        message = f"The documents of one request must not have more than {limit} {what} together"
         return cls(limit).with_detail(message, [FieldError("$.documents", message)])
 
 

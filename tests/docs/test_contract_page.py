@@ -9,7 +9,7 @@ from http import HTTPStatus
 import pytest
 
 from ragstore import errors
-from ragstore.api import parameters, schemas, split_documents
+from ragstore.api import decode_documents, parameters, schemas, split_documents
 from ragstore.kit import value_count
 from ragstore.kit.errors import error_classes
 from ragstore.model import metadata
@@ -34,6 +34,7 @@ LIMITS = {
     "values of a document, or of a body that stores no documents, also in ignored fields": value_count.MAX_VALUES,
     "documents in a write": Settings().max_batch_size,
     "metadata values of all documents in a write": metadata.MAX_REQUEST_VALUES,
+    "characters in the ids of all documents in a write": decode_documents.MAX_REQUEST_ID_CHARACTERS,
     "documents in a page": parameters.MAX_PAGE,
     "ids in a URL": parameters.MAX_URL_IDS,
     "ids in a body": schemas.MAX_IDS,

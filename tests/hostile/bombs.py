@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -120,28 +120,86 @@ BOMBS: Final = [
 ]
 
 
-def whole_numbers(size: int) -> bytes:
-    """Documents whose embeddings are whole numbers of one byte in MessagePack, and of four bytes in memory."""
-    embedding = b"\xdd" + struct.pack(">I", 65_536) + b"\x01\x02" * 32_768
+def whole_numbers(size: int, other: bytes = b"") -> bytes:
+    """Documents whose embeddings are whole numbers of one byte in MessagePack, and of four bytes in memory.
+
+    Args:
+        size: size of the body.
+        other: the first number of each embedding, in MessagePack.
+    """
+    head = b"\xdd" + struct.pack(">I", 65_536)
+    embedding = head + other + (b"\x01\x02" * 32_768)[bool(other) :]
     count = size // len(embedding)
     document = b"\x82\xa4text\xa0\xa9embedding" + embedding
     return b"\x81\xa9documents\xdc" + struct.pack(">H", count) + document * count
 
 
+def wide(size: int) -> str:
+    """A text of ASCII and one emoji, of about a size in UTF-8: in memory each character takes four bytes."""
+    return "a passage of plain text, " * (size // 25) + "\N{SMILING FACE WITH OPEN MOUTH}"
+
+
+def encoded(documents: Sequence[Mapping[str, object]], *, json: bool = False) -> bytes:
+    """A body of documents."""
+    return (msgspec.json.encode if json else msgspec.msgpack.encode)({"documents": documents})
+
+
 def wide_texts(size: int, *, json: bool = False) -> bytes:
-    """Documents whose texts are ASCII and one emoji: in memory each character takes four bytes."""
-    text = "a passage of plain text, " * (MIB // 25) + "\N{SMILING FACE WITH OPEN MOUTH}"
-    documents = [{"text": text, "embedding": [1]}] * (size // MIB)
-    encode = msgspec.json.encode if json else msgspec.msgpack.encode
-    return encode({"documents": documents})
+    """Documents with a text of one emoji each."""
+    return encoded([{"text": wide(MIB), "embedding": [1]}] * (size // MIB), json=json)
+
+
+def wide_metadata(size: int, length: int = MIB) -> bytes:
+    """Documents whose metadata has texts of some length with one emoji each, up to 1 MiB together."""
+    metadata = {f"key {number}": wide(length) for number in range(MIB // length)}
+    return encoded([{"text": "", "embedding": [1], "metadata": metadata}] * (size // MIB), json=True)
+
+
+def wide_lists(size: int) -> bytes:
+    """Documents whose metadata has lists of texts with one emoji each."""
+    metadata = {"list": [f"{number}{wide(1000)}" for number in range(1000)]}
+    return encoded([{"text": "", "embedding": [1], "metadata": metadata}] * (size // MIB))
+
+
+def large_document(size: int, **fields: object) -> bytes:
+    """A document of a size, whose text, unless it has another one, has one emoji."""
+    return encoded([{"text": wide(size), "embedding": [1], **fields}], json=True)
+
+
+def legal_document(size: int) -> list[Bomb]:
+    """Bodies of one document of a size, which is stored, and takes the most memory for its size."""
+    text = wide(size)
+    return [
+        Bomb("a document with one emoji", "PUT", DOCUMENTS, JSON, lambda: large_document(size), 200),
+        Bomb(
+            "a document with one emoji in MessagePack",
+            *("PUT", DOCUMENTS, MSGPACK),
+            *(lambda: encoded([{"text": text, "embedding": [1]}]), 200),
+        ),
+        Bomb(
+            "a document with one emoji in its metadata",
+            *("PUT", DOCUMENTS, JSON),
+            *(lambda: large_document(size, text="", metadata={"a": text}), 200),
+        ),
+    ]
 
 
 def legal(size: int) -> list[Bomb]:
     """Bodies of a size that are stored, and take the most memory for their size."""
     return [
         Bomb("whole numbers of one byte", "PUT", DOCUMENTS, MSGPACK, lambda: whole_numbers(size), 200),
+        Bomb(
+            "whole numbers of one byte and a fraction",
+            *("PUT", DOCUMENTS, MSGPACK),
+            *(lambda: whole_numbers(size, b"\xca\x3f\x00\x00\x00"), 200),
+        ),
         Bomb("texts with one emoji", "PUT", DOCUMENTS, JSON, lambda: wide_texts(size, json=True), 200),
         Bomb("texts with one emoji in MessagePack", "PUT", DOCUMENTS, MSGPACK, lambda: wide_texts(size), 200),
+        Bomb("one emoji in metadata", "PUT", DOCUMENTS, JSON, lambda: wide_metadata(size), 200),
+        Bomb(
+            "one emoji in each of many metadata values", "PUT", DOCUMENTS, JSON, lambda: wide_metadata(size, 300), 200
+        ),
+        Bomb("one emoji in each member of lists", "PUT", DOCUMENTS, MSGPACK, lambda: wide_lists(size), 200),
     ]
 
 

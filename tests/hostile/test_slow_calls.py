@@ -68,5 +68,5 @@ async def test_embedded_chroma_replaces_many_documents_in_several_calls(tmp_path
     assert (found.ids, set(found.texts)) == (changed.ids, {"changed"})
     assert all(metadata == {"a": 1} for metadata in found.metadatas)
     assert found.embeddings is not None
-    assert np.array_equal(found.embeddings, changed.embeddings)
+    assert np.array_equal(found.embeddings, changed.embeddings[:])
     await store.close()

@@ -265,7 +265,7 @@ async def test_beside_upserts_every_read_returns_one_of_them(stack: Store, name:
         while not ended:
             written += 1
             document = batch("a", text=str(written))
-            document.embeddings[0] = written, 1
+            document.embeddings[:][0] = written, 1
             await upsert_documents(stack, name, document)
 
     async def get() -> None:

@@ -5,16 +5,22 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Literal
 from uuid import uuid4
 
 import msgspec
+import numpy as np
 import pytest
 
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.http.streamed_body import streamed_bodies
 from ragstore.errors import ChromaFailed, TooLargeForChroma
-from ragstore.model.documents import EVERYTHING, Write
+from ragstore.model.documents import EVERYTHING, Batch, Write
+from ragstore.model.metadata import PackedMetadata, PackedScalar
+from ragstore.model.packed_embeddings import PackedEmbeddings, pack_row
+from ragstore.model.packed_metadata import pack_metadata
+from ragstore.model.packed_text import pack_text
 from ragstore.store.protocol import Store, write_batch
 from tests.support.factories import add_documents, batch, of_ids
 from tests.support.fake_servers import between, listening, with_content
@@ -53,8 +59,7 @@ async def test_nothing_is_written_if_one_document_of_a_write_is_too_large_for_a_
 ) -> None:
     async with started(http_backend(chroma.url, "store_tests")) as store:
         await store.create_collection(name, {}, "l2")
-        documents = batch(*"ab", text="x")
-        documents.texts[1] = "x" * (41 * 2**20)
+        documents = replace(batch(*"ab"), texts=["x", "x" * (41 * 2**20)])
         with pytest.raises(TooLargeForChroma):
             await write_batch(store, name, Write(kind, documents))
         assert await store.count(name) == 0
@@ -107,7 +112,7 @@ async def test_a_large_write_is_sent_in_blocks_and_stored_as_it_is(
 ) -> None:
     text = ('"\\\\\n\t\x01ä\N{SMILING FACE WITH OPEN MOUTH}' + "x" * 70_001) * 8
     written = batch(*"abc", text=text, metadata={"tags": ["a", "b"], "text": text})
-    written.embeddings[:] = [[0.1, -3.4e38], [1e-38, 2.0], [3.0, 4.0]]
+    written.embeddings[:][:] = [[0.1, -3.4e38], [1e-38, 2.0], [3.0, 4.0]]
     await store.create_collection(name, {}, "l2")
 
     await write_batch(store, name, Write(kind, written))
@@ -115,7 +120,28 @@ async def test_a_large_write_is_sent_in_blocks_and_stored_as_it_is(
     found = await store.get(name, EVERYTHING, with_embeddings=True)
     assert (found.ids, found.texts, found.metadatas) == (written.ids, written.texts, written.metadatas)
     assert found.embeddings is not None
-    assert found.embeddings.tolist() == written.embeddings.tolist()
+    assert found.embeddings.tolist() == written.embeddings[:].tolist()
+
+
+@pytest.mark.parametrize("length", [100, 1_500_000], ids=["small", "large"])
+@pytest.mark.parametrize("kind", ["add", "upsert"])
+async def test_packed_texts_and_embeddings_are_stored_as_they_are(
+    kind: Literal["add", "upsert"], length: int, store: Store, name: str
+) -> None:
+    text = '"\\\n\N{SMILING FACE WITH OPEN MOUTH}' + "x" * length
+    texts: list[PackedScalar] = [text, "short"]
+    metadata: PackedMetadata = {"text": text, "list": texts, "n": 1}
+    rows = [[1, -2, 0.5], [0.1, -3.4e38, 1e-38], [3, 4, -0.0]]
+    packed = PackedEmbeddings([pack_row(np.array(row, dtype=np.float32)) for row in rows])
+    written = Batch([*"abc"], [pack_text(text)] * 3, [pack_metadata(metadata)] * 3, packed)
+    await store.create_collection(name, {}, "l2")
+
+    await write_batch(store, name, Write(kind, written))
+
+    found = await store.get(name, EVERYTHING, with_embeddings=True)
+    assert (found.ids, found.texts, found.metadatas) == ([*"abc"], [text] * 3, [metadata] * 3)
+    assert found.embeddings is not None
+    assert found.embeddings.tobytes() == packed[:].tobytes()
 
 
 async def test_a_large_write_to_a_chroma_server_is_encoded_in_small_blocks() -> None:

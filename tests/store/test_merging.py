@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from ragstore.chroma.merging import merge
 from ragstore.errors import DocumentsExist
 from ragstore.model.documents import Batch, Write
 from ragstore.model.metadata import Metadata
+from ragstore.model.packed_embeddings import Embeddings, PackedEmbeddings, pack_row
 
 IDS = st.sampled_from("abcde")
 METADATAS: st.SearchStrategy[Metadata] = st.dictionaries(
@@ -28,15 +30,23 @@ def batches(draw: st.DrawFn) -> Batch:
         ids,
         [str(number) for number in numbers],
         [draw(METADATAS) for _ in ids],
-        np.array([[number, -number] for number in numbers], dtype=np.float32),
+        draw(st.sampled_from((_matrix, _packed)))(numbers),
     )
+
+
+def _matrix(numbers: list[int]) -> Embeddings:
+    return np.array([[number, -number] for number in numbers], dtype=np.float32)
+
+
+def _packed(numbers: list[int]) -> Embeddings:
+    return PackedEmbeddings([pack_row(row) for row in _matrix(numbers)])
 
 
 WRITES: st.SearchStrategy[list[Write]] = st.lists(
     st.builds(Write, st.sampled_from(("add", "upsert")), batches()), min_size=1, max_size=8
 )
 
-Stored = dict[str, tuple[str, Metadata, list[float]]]
+Stored = dict[str, tuple[object, Mapping[str, object], list[float]]]
 
 
 def _applied(writes: list[Write], stored: Stored) -> list[tuple[str, ...] | None]:
@@ -48,7 +58,7 @@ def _applied(writes: list[Write], stored: Stored) -> list[tuple[str, ...] | None
         outcomes.append(taken or None)
         if not taken:
             for key, text, metadata, vector in zip(
-                batch.ids, batch.texts, batch.metadatas, batch.embeddings.tolist(), strict=True
+                batch.ids, batch.texts, batch.metadatas, batch.embeddings[:].tolist(), strict=True
             ):
                 stored[key] = (text, metadata, vector)
     return outcomes
@@ -66,7 +76,7 @@ def test_a_merged_write_has_the_effect_of_its_writes_one_after_another(
         merged.records.ids,
         merged.records.texts,
         merged.records.metadatas,
-        merged.records.embeddings.tolist(),
+        merged.records.embeddings[:].tolist(),
         strict=True,
     ):
         # Chroma merges: a null removes a key.

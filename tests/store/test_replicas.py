@@ -151,7 +151,7 @@ async def test_of_first_writes_of_two_dimensions_one_is_acknowledged_and_stored_
         found = await replicas[1].get(collection, EVERYTHING, with_embeddings=True)
         assert found.ids == accepted.ids
         assert found.embeddings is not None
-        assert found.embeddings.tolist() == accepted.embeddings.tolist()
+        assert found.embeddings.tolist() == accepted.embeddings[:].tolist()
         assert (await replicas[0].get_collection(collection)).dimension == accepted.dimension
         await replicas[0].delete_collection(collection)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -14,6 +15,7 @@ from ragstore.chroma.records import Records
 from ragstore.chroma.steps import MAX_SCANS, SCAN_SECONDS, ScanProgress
 from ragstore.errors import ChromaFailed, ChromaTimeout, CollectionNotFound
 from ragstore.model.documents import EVERYTHING
+from ragstore.model.metadata import Metadata
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, batch, batch_of, of_ids, of_where, upsert_documents
 from tests.support.stores import StoreLocation, http_backend
@@ -75,12 +77,12 @@ async def filled(small_steps: Store, steps: StepLimit, name: str) -> AsyncIterat
     await small_steps.create_collection(name, {}, "l2")
     for first in range(0, TOTAL, STEP):
         documents = batch(*(str(number) for number in range(first, min(TOTAL, first + STEP))))
-        for row, document_id in enumerate(documents.ids):
-            number = int(document_id)
-            documents.metadatas[row].update({"number": number, "even": number % 2 == 0})
+        metadatas: list[Metadata] = []
+        for number in map(int, documents.ids):
+            metadatas.append({"number": number, "even": number % 2 == 0})
             if number % 3 == 0:
-                documents.metadatas[row]["list"] = ["x", f"item {number}"]
-        await add_documents(small_steps, name, documents)
+                metadatas[-1]["list"] = ["x", f"item {number}"]
+        await add_documents(small_steps, name, replace(documents, metadatas=metadatas))
     steps.reads.clear()
     yield name
     steps.left, steps.applies_deletions = None, True

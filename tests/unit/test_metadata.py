@@ -40,7 +40,8 @@ def test_lists_of_one_type_are_stored_as_they_are(value: list[Scalar]) -> None:
 
 
 def test_lists_of_whole_and_other_numbers_become_lists_of_floats() -> None:
-    stored = validate_document_metadata({"a": [1, 2.5]}, "$.metadata")["a"]
+    given: dict[str, NewMetadataValue] = {"a": [1, 2.5]}
+    stored = validate_document_metadata(given, "$.metadata")["a"]
     assert isinstance(stored, list)
     assert [(type(member), member) for member in stored] == [(float, 1.0), (float, 2.5)]
 

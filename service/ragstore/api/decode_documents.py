@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import msgspec
 
+from ragstore.api.large_documents import LARGE_BYTES, LargeDocument, decode_large
 from ragstore.api.schemas import NewDocument
 from ragstore.api.split_documents import MAX_DOCUMENT_BYTES, missing_documents, split_documents
 from ragstore.errors import BatchTooLarge, InvalidDocuments, InvalidMetadata
@@ -26,6 +27,10 @@ from ragstore.model.vectors import NOT_NUMBERS, parse_embedding
 
 SMALL_BYTES: Final = 128 * 1024
 """A body up to this size is split into documents in one step: it has at most 65,536, which take 4 MB and 4 ms."""
+
+MAX_REQUEST_ID_CHARACTERS: Final = 4 * 1024 * 1024
+"""Maximum number of characters in the ids of a request. Ids are kept, sent to Chroma and returned: 14 MiB of ids with
+an emoji each took 100 MiB."""
 
 FEW_DOCUMENTS: Final = 64
 """Number of documents of a small body that are decoded in one step."""
@@ -141,10 +146,10 @@ def decode_documents(
         The documents, good and bad.
 
     Raises:
-        BatchTooLarge: they have too many metadata values together.
+        BatchTooLarge: they have too many metadata values, or too long ids, together.
     """
-    received = ReceivedDocuments(len(documents), size, may_repeat=may_repeat)
-    value_count = 0
+    received = ReceivedDocuments(len(documents), size, may_repeat=may_repeat, is_packed=size > SMALL_BYTES)
+    value_count = id_characters = 0
     for index, raw in enumerate(documents):
         try:
             document = _decoded(raw, format_, subject)
@@ -152,8 +157,12 @@ def decode_documents(
             received.reject(_fault_of_fields(error, raw, index, format_))
         else:
             value_count += _receive(received, document, index, generate_id)
-        if value_count > MAX_REQUEST_VALUES and not may_repeat:  # a batch of a stream is small
-            raise BatchTooLarge.by_values(MAX_REQUEST_VALUES)
+            id_characters += len(document.id or "")
+        if not may_repeat:  # a batch of a stream is small
+            if value_count > MAX_REQUEST_VALUES:
+                raise BatchTooLarge.together(MAX_REQUEST_VALUES, "metadata values")
+            if id_characters > MAX_REQUEST_ID_CHARACTERS:
+                raise BatchTooLarge.together(MAX_REQUEST_ID_CHARACTERS, "characters in their ids")
         yield
     return received
 
@@ -185,7 +194,7 @@ def _small_envelope(content: bytes, format_: str) -> list[msgspec.Raw]:
     return documents
 
 
-def _decoded(raw: RawDocument, format_: str, subject: str) -> NewDocument:
+def _decoded(raw: RawDocument, format_: str, subject: str) -> NewDocument | LargeDocument:
     """Decode a document, after a check of its size."""
     size = len(memoryview(raw))
     if size > MAX_VALUES:
@@ -193,12 +202,17 @@ def _decoded(raw: RawDocument, format_: str, subject: str) -> NewDocument:
             raise InvalidRequest(f"A document must not be larger than {MAX_DOCUMENT_BYTES} bytes")
         if has_too_many_values(bytes(raw), format_):
             raise InvalidRequest(f"A document must not have more than {MAX_VALUES} values")
+    if size > LARGE_BYTES and (large := decode_large(memoryview(raw), format_, subject)):
+        return large
     decoder: Decoder[NewDocument] = _DOCUMENT[format_]
     return decoded(decoder, raw, format_, subject)
 
 
 def _receive(
-    received: ReceivedDocuments, document: NewDocument, index: int, generate_id: Callable[[int], str] | None
+    received: ReceivedDocuments,
+    document: NewDocument | LargeDocument,
+    index: int,
+    generate_id: Callable[[int], str] | None,
 ) -> int:
     """Add a decoded document, or its fault.
 

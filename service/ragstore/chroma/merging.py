@@ -12,8 +12,8 @@ from ragstore.chroma.records import RecordBatch, UpsertMetadata
 from ragstore.errors import DocumentsExist, InvalidMetadata
 from ragstore.kit.errors import ServiceError
 from ragstore.model.documents import Batch, Write
-from ragstore.model.metadata import Metadata
-from ragstore.model.vectors import Matrix
+from ragstore.model.metadata import Metadata, PackedMetadata
+from ragstore.model.packed_embeddings import Embeddings, PackedEmbeddings, Row
 
 MAX_REMOVED_KEYS: Final = 32_000
 """Keys that an upsert may remove from a document that it replaces. Each is one of the 32,766 variables of an SQL
@@ -91,16 +91,22 @@ def _too_many_keys(batch: Batch, before: Mapping[str, Metadata]) -> InvalidMetad
     return None
 
 
-def _rows(matrices: list[Matrix], chosen: list[tuple[int, int]]) -> Matrix:
+def _rows(matrices: list[Embeddings], chosen: list[tuple[int, int]]) -> Embeddings:
     """Rows of several matrices as one matrix; the matrix itself, not a copy, where all rows of one are chosen."""
     if len(matrices) == 1 and len(chosen) == len(matrices[0]):
         return matrices[0]
     if not chosen:
         return matrices[0][:0]
+    if any(isinstance(matrix, PackedEmbeddings) for matrix in matrices):
+        return PackedEmbeddings([_packed_row(matrices[index], row) for index, row in chosen])
     return np.stack([matrices[index][row] for index, row in chosen])
 
 
-def _upsert_metadata(metadata: Metadata, before: Metadata | None) -> UpsertMetadata:
+def _packed_row(embeddings: Embeddings, row: int) -> Row:
+    return embeddings.rows[row] if isinstance(embeddings, PackedEmbeddings) else embeddings[row]
+
+
+def _upsert_metadata(metadata: PackedMetadata, before: Metadata | None) -> UpsertMetadata:
     """Metadata for Chroma's merging upsert: a null for each key that the document had and has no longer."""
     removed = dict.fromkeys(key for key in before or {} if key not in metadata)
     return {**removed, **metadata} or None

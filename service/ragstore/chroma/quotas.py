@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from ragstore.chroma.records import ChromaFilter, RecordBatch
 from ragstore.errors import ChromaQuotaExceeded
+from ragstore.model.packed_text import utf8
 
 Quota: TypeAlias = Literal["write", "read", "ids", "predicates", "text_bytes", "id_bytes"]
 """`write`: records of one write or deletion. `read`: records of one get, and results of one query. `ids`: ids of one
@@ -74,7 +75,7 @@ class Quotas:
                 continue
             for index, value in enumerate(values):
                 # A character has at most four bytes.
-                if len(value) * 4 > limit and (size := len(value.encode())) > limit:
+                if len(value) * 4 > limit and (size := len(utf8(value))) > limit:
                     raise ChromaQuotaExceeded(what, size, limit, f"$.documents[{index}].{key}")
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from ragstore.model.metadata import Metadata, MetadataValue
+from ragstore.model.metadata import Metadata, MetadataValue, PackedValue
+from ragstore.model.packed_embeddings import Embeddings
+from ragstore.model.packed_metadata import size_of_metadata
+from ragstore.model.packed_text import Text
 from ragstore.model.vectors import Matrix
 
 ChromaFilter: TypeAlias = dict[str, object] | None
 """A filter in Chroma's own language."""
 
-UpsertMetadata: TypeAlias = dict[str, MetadataValue | None] | None
+UpsertMetadata: TypeAlias = Mapping[str, PackedValue | None] | None
 """Metadata for an upsert. Chroma merges: a null removes a key that the document had."""
 
 Column: TypeAlias = Literal["documents", "metadatas", "embeddings"]
@@ -36,9 +40,21 @@ class RecordBatch:
     """
 
     ids: list[str]
-    embeddings: Matrix
-    texts: list[str]
-    metadatas: list[UpsertMetadata]
+    embeddings: Embeddings
+    texts: Sequence[Text]
+    metadatas: Sequence[UpsertMetadata]
+
+
+def size_of_rows(records: RecordBatch) -> Iterator[int]:
+    """About the size of each record in bytes: its embedding, and the characters of its text and metadata."""
+    embedding_bytes = np.dtype(np.float32).itemsize * records.embeddings.shape[1]
+    for text, metadata in zip(records.texts, records.metadatas, strict=True):
+        yield embedding_bytes + len(text) + size_of_metadata(metadata)
+
+
+def is_larger(records: RecordBatch, max_bytes: int) -> bool:
+    """Whether records are larger than a size."""
+    return any(size > max_bytes for size in accumulate(size_of_rows(records)))
 
 
 @dataclass(frozen=True, slots=True)

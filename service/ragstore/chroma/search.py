@@ -19,7 +19,7 @@ from ragstore.errors import InvalidDocuments
 from ragstore.kit.deferred_metrics import record
 from ragstore.model.collections import Collection
 from ragstore.model.queries import Matches, Query
-from ragstore.model.vectors import LOST_NORM, has_lost_norm
+from ragstore.model.vectors import LOST_NORM, has_lost_norm, squared_norms
 
 COMPLETED: Final = Counter(
     "ragstore_completed_queries_total",
@@ -70,14 +70,15 @@ class CollectionSearch:
         return [hits[index] for index in range(len(queries))]
 
     async def query_exact(
-        self, collection: Collection, queries: Sequence[Query], max_matches: int
+        self, collection: Collection, queries: Sequence[Query], max_matches: int, ids: list[str] | None = None
     ) -> list[Matches] | None:
         """The nearest documents of each query, by comparison with every match.
 
         Args:
             collection: the collection.
             queries: queries that have one filter.
-            max_matches: maximum number of matches.
+            max_matches: maximum number of matches, if their ids are not known.
+            ids: ids of all matches; None if they are not known.
 
         Returns:
             The results of each query; None if more documents match.
@@ -88,6 +89,8 @@ class CollectionSearch:
         """
         if _is_unwritten(collection, queries):
             return [Matches([], [], [], [], None) for _ in queries]
+        if ids is not None:
+            return await self._exact.nearest(collection, queries, ids)
         return await self._exact.nearest_of_few(collection, queries, max_matches)
 
     async def _complete(
@@ -118,7 +121,7 @@ def _is_unwritten(collection: Collection, queries: Sequence[Query]) -> bool:
     for query in queries:
         if len(query.embedding) != collection.dimension:
             raise wrong_dimension(collection.dimension, len(query.embedding), "$.query_embedding")
-        if collection.distance == "cosine" and has_lost_norm(query.embedding[np.newaxis])[0]:
+        if collection.distance == "cosine" and has_lost_norm(squared_norms(query.embedding[np.newaxis]))[0]:
             raise InvalidDocuments.at("$.query_embedding", LOST_NORM)
     return False
 

@@ -13,8 +13,9 @@ from ragstore.errors import BatchTooLarge, DimensionMismatch, InvalidDocuments
 from ragstore.kit.errors import InvalidRequest, ServiceError
 from ragstore.model.collections import Collection
 from ragstore.model.documents import Batch, Write
+from ragstore.model.packed_embeddings import Embeddings, norms_of
 from ragstore.model.received_documents import Fault, embedding_path, rejection
-from ragstore.model.vectors import LOST_NORM, Matrix, has_lost_norm
+from ragstore.model.vectors import LOST_NORM, has_lost_norm
 
 _log = structlog.get_logger(__name__)
 
@@ -53,8 +54,7 @@ def warn_of_lengths(collection: Collection, writes: Sequence[Write]) -> None:
     if collection.dimension is not None or collection.distance == "cosine":
         return
     for write in writes:
-        squares = np.einsum("ij,ij->i", write.batch.embeddings, write.batch.embeddings, dtype=np.float64)
-        if (np.abs(np.sqrt(squares) - 1) > MAX_DEVIATION).any():
+        if (np.abs(np.sqrt(norms_of(write.batch.embeddings)) - 1) > MAX_DEVIATION).any():
             _log.warning(
                 "embeddings are not normalised",
                 collection=collection.name,
@@ -76,9 +76,9 @@ def _error_in(collection: Collection, batch: Batch, dimension: int | None, limit
     return None
 
 
-def _lost_norm(embeddings: Matrix) -> InvalidRequest | None:
+def _lost_norm(embeddings: Embeddings) -> InvalidRequest | None:
     """The error for embeddings that a cosine collection would lose."""
-    rows = np.flatnonzero(has_lost_norm(embeddings))
+    rows = np.flatnonzero(has_lost_norm(norms_of(embeddings)))
     if not len(rows):
         return None
     return rejection([Fault(embedding_path(int(row)), LOST_NORM, InvalidDocuments) for row in rows])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 from uuid import uuid4
@@ -10,7 +11,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragstore.kit.schema_marks import schema
 from ragstore.model.filters.condition import NO_CONDITION, Condition
-from ragstore.model.metadata import Metadata
+from ragstore.model.metadata import Metadata, PackedMetadata
+from ragstore.model.packed_embeddings import Embeddings
+from ragstore.model.packed_text import Text
 from ragstore.model.vectors import Matrix, Vector
 
 
@@ -27,9 +30,9 @@ class Batch:
     """
 
     ids: list[str]
-    texts: list[str]
-    metadatas: list[Metadata]
-    embeddings: Matrix
+    texts: Sequence[Text]
+    metadatas: Sequence[PackedMetadata]
+    embeddings: Embeddings
     unique_ids: frozenset[str] = frozenset()
 
     def __len__(self) -> int:

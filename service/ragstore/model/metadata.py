@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias, cast
 
 import msgspec
 
 from ragstore.errors import InvalidMetadata
+from ragstore.model.packed_text import PackedText
 
 Scalar: TypeAlias = str | int | float | bool
 """A metadata value, or an item of a list."""
@@ -21,6 +22,15 @@ Metadata: TypeAlias = dict[str, MetadataValue]
 
 NewMetadataValue: TypeAlias = str | int | float | bool | list[str | int | float | bool] | None
 """A metadata value of a document to store. None means "absent"."""
+
+PackedScalar: TypeAlias = str | int | float | bool | PackedText
+
+PackedValue: TypeAlias = MetadataValue | PackedText | list[PackedScalar]
+
+NewPackedValue: TypeAlias = PackedValue | None
+
+PackedMetadata: TypeAlias = Mapping[str, PackedValue]
+"""Metadata of a document to store, without nulls. Its texts may be packed."""
 
 _SCALAR: Final = msgspec.json.Decoder(Scalar)
 
@@ -49,7 +59,7 @@ RESERVED_PREFIXES: Final = ("chroma:", "#", "$")
 """Chroma reserves `chroma:`, and rejects or misreads the others (measured with 1.5.9)."""
 
 
-def count_values(metadata: Metadata) -> int:
+def count_values(metadata: PackedMetadata) -> int:
     """Number of values of validated metadata. Each item of a list counts."""
     return len(metadata) + sum(len(value) - 1 for value in metadata.values() if isinstance(value, list))
 
@@ -59,7 +69,7 @@ def is_reserved(key: str) -> bool:
     return not key or key.startswith(RESERVED_PREFIXES)
 
 
-def validate_document_metadata(metadata: dict[str, NewMetadataValue] | None, path: str) -> Metadata:
+def validate_document_metadata(metadata: Mapping[str, NewPackedValue] | None, path: str) -> PackedMetadata:
     """Validate a document's metadata and remove nulls.
 
     Args:
@@ -72,7 +82,7 @@ def validate_document_metadata(metadata: dict[str, NewMetadataValue] | None, pat
     Raises:
         InvalidMetadata: a key or a value cannot be stored, or there are more than `MAX_VALUES`.
     """
-    stored: Metadata = {}
+    stored: dict[str, PackedValue] = {}
     if metadata and len(metadata) > MAX_VALUES:
         metadata = {key: value for key, value in metadata.items() if value is not None}
         _check_value_count(len(metadata), path)
@@ -104,7 +114,8 @@ def validate_metadata_patch(metadata: dict[str, NewMetadataValue], path: str) ->
         if value is None:
             _check_key(key, path)
             removed[key] = None
-    return {**removed, **validate_document_metadata(metadata, path)}
+    validated = validate_document_metadata(metadata, path)
+    return {**removed, **cast("Metadata", validated)}  # no text is packed: none was
 
 
 def value_count_error(count: int) -> str:
@@ -165,7 +176,7 @@ def _check_key(key: str, path: str) -> None:
         raise InvalidMetadata.at(f"{path}.{key}", "A metadata key must not begin with 'chroma:', '#' or '$'")
 
 
-def _check_scalar(value: Scalar, path: str) -> None:
+def _check_scalar(value: PackedScalar, path: str) -> None:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidMetadata.at(path, "A metadata number must be finite")
@@ -173,18 +184,18 @@ def _check_scalar(value: Scalar, path: str) -> None:
         raise InvalidMetadata.at(path, "A metadata integer must fit in 64 bits")
 
 
-def _validated_list(values: list[Scalar], path: str) -> list[Scalar]:
+def _validated_list(values: Sequence[PackedScalar], path: str) -> list[PackedScalar]:
     """A list whose items have one type. Integers and floats are one type, as in JSON."""
     if not values:
         raise InvalidMetadata.at(path, "A metadata list must not be empty")
     for index, value in enumerate(values):
         _check_scalar(value, f"{path}[{index}]")
-    kinds = {type(value) for value in values}
+    kinds = {str if isinstance(value, PackedText) else type(value) for value in values}
     if kinds == {int, float}:
-        return [float(value) for value in values]
+        return [float(value) for value in values if isinstance(value, (int, float))]
     if len(kinds) > 1:
         raise InvalidMetadata.at(path, "A metadata list must hold values of one type")
-    return values
+    return list(values)
 
 
 def items_as_json(value: MetadataValue | None) -> Iterator[str]:

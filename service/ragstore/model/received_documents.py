@@ -12,8 +12,14 @@ from ragstore.errors import DimensionMismatch, InvalidDocuments
 from ragstore.kit.errors import FieldError, InvalidRequest, JsonPath
 from ragstore.model.collections import Collection
 from ragstore.model.documents import Batch
-from ragstore.model.metadata import Metadata
+from ragstore.model.metadata import PackedMetadata
+from ragstore.model.packed_embeddings import PackedEmbeddings, Row, dimension_of, norms_of, pack_row
+from ragstore.model.packed_metadata import pack_metadata
+from ragstore.model.packed_text import Text, pack_text
 from ragstore.model.vectors import LOST_NORM, Matrix, Vector, has_lost_norm
+
+MATRIX_RATIO: Final = 2
+"""A matrix of embeddings takes at most so many times the bytes of their request. Otherwise its rows are packed."""
 
 WITHOUT_EMBEDDING: Final = "All documents must include pre-computed embeddings"
 
@@ -63,25 +69,29 @@ class ReceivedDocuments:
         count: number of documents to come.
         max_numbers: upper bound for the numbers of all embeddings together, such as the size of the request in bytes.
         may_repeat: whether several documents may have one id, as in a stream.
+        is_packed: whether embeddings and texts that take several times their bytes are packed.
     """
 
-    def __init__(self, count: int, max_numbers: int, *, may_repeat: bool = False) -> None:
+    def __init__(self, count: int, max_numbers: int, *, may_repeat: bool = False, is_packed: bool = False) -> None:
         self._count = count
         self._max_numbers = max_numbers
         self._may_repeat = may_repeat
+        self._is_packed = is_packed
         self._ids: list[str] = []
-        self._texts: list[str] = []
-        self._metadatas: list[Metadata] = []
+        self._texts: list[Text] = []
+        self._metadatas: list[PackedMetadata] = []
         self._unique_ids: list[str] = []
         self._faults: dict[int, Fault] = {}
         self._matrix: Matrix = np.empty((0, 0), dtype=np.float32)
         self._rows: list[int] = []
         """For each row of the matrix, the index of its document."""
-        self._misfits: dict[int, Vector] = {}
+        self._packed_rows: list[Row] = []
+        """The rows in place of the matrix, which has none, if they are smaller."""
+        self._misfits: dict[int, Row] = {}
         """Embeddings of another dimension than the first one's, by the index of their document."""
 
     def add(
-        self, document_id: str, text: str, metadata: Metadata, embedding: Vector, *, has_unique_id: bool = False
+        self, document_id: str, text: Text, metadata: PackedMetadata, embedding: Vector, *, has_unique_id: bool = False
     ) -> None:
         """Add the next document, whose fields are valid.
 
@@ -95,17 +105,21 @@ class ReceivedDocuments:
         index = len(self._ids)
         if not self._rows:
             rows = min(self._count, self._max_numbers // len(embedding) + 1)
-            self._matrix = np.empty((rows, len(embedding)), dtype=np.float32)
-        if len(embedding) == self._matrix.shape[1]:
-            self._matrix[len(self._rows)] = embedding
+            self._has_packed_rows = self._is_packed and rows * embedding.nbytes > MATRIX_RATIO * self._max_numbers
+            self._matrix = np.empty((0 if self._has_packed_rows else rows, len(embedding)), dtype=np.float32)
+        if len(embedding) != self._matrix.shape[1]:
+            self._misfits[index] = pack_row(embedding) if self._is_packed else embedding
+        elif self._has_packed_rows:
+            self._packed_rows.append(pack_row(embedding))
             self._rows.append(index)
         else:
-            self._misfits[index] = embedding
+            self._matrix[len(self._rows)] = embedding
+            self._rows.append(index)
         self._ids.append(document_id)
         if has_unique_id:
             self._unique_ids.append(document_id)
-        self._texts.append(text)
-        self._metadatas.append(metadata)
+        self._texts.append(pack_text(text) if self._is_packed and isinstance(text, str) else text)
+        self._metadatas.append(pack_metadata(metadata) if self._is_packed else metadata)
 
     def reject(self, fault: Fault) -> None:
         """Add the next document, which is not valid."""
@@ -122,7 +136,8 @@ class ReceivedDocuments:
 
     def batch(self) -> Batch:
         """The documents as a batch, if they are consistent."""
-        return Batch(self._ids, self._texts, self._metadatas, self._matrix, frozenset(self._unique_ids))
+        embeddings = PackedEmbeddings(self._packed_rows) if self._packed_rows else self._matrix
+        return Batch(self._ids, self._texts, self._metadatas, embeddings, frozenset(self._unique_ids))
 
     @property
     def known_faults(self) -> bool:
@@ -155,12 +170,12 @@ class ReceivedDocuments:
         index, vector = next(iter(self._misfits.items()))
         first = f" has {self._matrix.shape[1]}, "
         paths = JsonPath(embedding_path(self._rows[0])), JsonPath(embedding_path(index))
-        return ("Embedding dimensions differ: ", paths[0], first, paths[1], f" has {len(vector)}")
+        return ("Embedding dimensions differ: ", paths[0], first, paths[1], f" has {dimension_of(vector)}")
 
     def _wrong_dimensions(self, expected: int | None) -> Iterator[tuple[int, Fault]]:
         """Faults of embeddings that differ from the collection's dimension; without one, from the most frequent."""
         dimensions = dict.fromkeys(self._rows, self._matrix.shape[1])
-        dimensions.update((index, len(vector)) for index, vector in self._misfits.items())
+        dimensions.update((index, dimension_of(vector)) for index, vector in self._misfits.items())
         owner = "the collection's dimension"
         if expected is None:
             owner = "the dimension of the majority,"
@@ -178,8 +193,10 @@ class ReceivedDocuments:
                 yield index, Fault(embedding_path(index), message, DimensionMismatch)
 
     def _lost_norms(self, faults: dict[int, Fault]) -> Iterator[tuple[int, Fault]]:
-        lost = [self._rows[row] for row in np.flatnonzero(has_lost_norm(self._matrix[: len(self._rows)]))]
-        lost += [index for index, vector in self._misfits.items() if has_lost_norm(vector[np.newaxis]).any()]
+        embeddings = PackedEmbeddings(self._packed_rows) if self._packed_rows else self._matrix[: len(self._rows)]
+        lost = [self._rows[row] for row in np.flatnonzero(has_lost_norm(norms_of(embeddings)))]
+        misfits = {index: norms_of(PackedEmbeddings([row])) for index, row in self._misfits.items()}
+        lost += [index for index, norms in misfits.items() if has_lost_norm(norms).any()]
         for index in lost:
             if index not in faults:
                 yield index, Fault(embedding_path(index), LOST_NORM, InvalidDocuments)

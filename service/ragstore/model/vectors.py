@@ -28,20 +28,25 @@ MIN_SQUARED_NORM: Final = 1e-36
 LOST_NORM: Final = "Embedding is too long or too short for a cosine distance: its norm must be 0 or from 1e-18 to 1e19"
 
 
-def has_lost_norm(embeddings: Matrix) -> NDArray[np.bool_]:
+def squared_norms(embeddings: Matrix) -> NDArray[np.float64]:
+    """The sum of the squares of each row. It is 0 for a row of zeros only: that of the smallest float32 is 2e-90."""
+    squares: NDArray[np.float64] = np.einsum("ij,ij->i", embeddings, embeddings, dtype=np.float64)
+    return squares
+
+
+def has_lost_norm(squares: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Find the embeddings that a cosine collection would lose.
 
     Chroma divides them by their norm, in float32. Where the squared norm is out of float32's range, it stores NaN or
     zero (measured with 1.5.9).
 
     Args:
-        embeddings: matrix of n rows.
+        squares: the squared norms of n embeddings.
 
     Returns:
-        n values: whether it would lose the row.
+        n values: whether it would lose the embedding.
     """
-    squares = np.einsum("ij,ij->i", embeddings, embeddings, dtype=np.float64)
-    too_short = (squares < MIN_SQUARED_NORM) & embeddings.any(axis=1)
+    too_short = (squares < MIN_SQUARED_NORM) & (squares > 0)
     lost: NDArray[np.bool_] = (squares > np.finfo(np.float32).max) | too_short
     return lost
 

@@ -7,23 +7,37 @@ one before it has been sent.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final, TypeVar, cast
 
 import msgspec
 import numpy as np
 
 from ragstore.chroma.operations import AddRecords, Operation, UpsertRecords
-from ragstore.chroma.records import RecordBatch, UpsertMetadata
+from ragstore.chroma.records import RecordBatch, UpsertMetadata, is_larger, size_of_rows
+from ragstore.model.packed_text import utf8
 from ragstore.model.vectors import Matrix
 
 T = TypeVar("T")
 
 CHUNK_BYTES: Final = 1024 * 1024
-"""Size of the embeddings and texts of a chunk. A single record may be larger."""
+"""Size of the embeddings, texts and metadata of a chunk. A single record may be larger."""
 
 _keys: Final = itertools.count()
-_received: Final[dict[int, RecordBatch]] = {}
+
+
+@dataclass(slots=True)
+class _Received:
+    """Records that are being received, by columns."""
+
+    embeddings: Matrix
+    ids: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    metadatas: list[UpsertMetadata] = field(default_factory=list)
+
+
+_received: Final[dict[int, _Received]] = {}
 """In Chroma's process: the records of the writes that are being received."""
 
 
@@ -44,7 +58,7 @@ class Chunk:
     def __reduce__(self) -> tuple[Callable[..., None], tuple[object, ...]]:
         """Unpickle by `_receive`. Texts are encoded here, because a text keeps what the pickler encodes."""
         records, rows = self._records, self._rows
-        texts = [text.encode("utf-8", "surrogatepass") for text in records.texts[rows]]
+        texts = [utf8(text) for text in records.texts[rows]]
         head = (self._key, rows.start, records.embeddings.shape)
         return _receive, (*head, records.ids[rows], records.embeddings[rows], texts, records.metadatas[rows])
 
@@ -73,7 +87,7 @@ def split_write(operation: Operation[T]) -> tuple[list[Chunk], Operation[T]]:
         return [], whole
     records: RecordBatch = operation.records
     rows = list(_rows_of_chunks(records))
-    if len(rows) < 2 and records.embeddings.nbytes + sum(map(len, records.texts)) <= CHUNK_BYTES:
+    if len(rows) < 2 and not is_larger(records, CHUNK_BYTES):
         return [], whole
     key = next(_keys)
     reference = msgspec.structs.replace(operation, records=_Reference(key))
@@ -82,12 +96,11 @@ def split_write(operation: Operation[T]) -> tuple[list[Chunk], Operation[T]]:
 
 def _rows_of_chunks(records: RecordBatch) -> Iterator[slice]:
     start = size = 0
-    row_bytes = records.embeddings.itemsize * records.embeddings.shape[1]
-    for row, text in enumerate(records.texts):
+    for row, row_bytes in enumerate(size_of_rows(records)):
         if size > CHUNK_BYTES:
             yield slice(start, row)
             start, size = row, 0
-        size += row_bytes + len(text)
+        size += row_bytes
     yield slice(start, len(records.ids))
 
 
@@ -98,11 +111,11 @@ def _receive(
     ids: list[str],
     embeddings: Matrix,
     texts: list[bytes],
-    metadatas: list[UpsertMetadata],
+    metadatas: Sequence[UpsertMetadata],
 ) -> None:
     """Add a chunk to the records of its write."""
     if start == 0:
-        _received[key] = RecordBatch([], np.empty(shape, dtype=np.float32), [], [])
+        _received[key] = _Received(np.empty(shape, dtype=np.float32))
     records = _received[key]
     records.ids.extend(ids)
     records.embeddings[start : start + len(ids)] = embeddings
@@ -111,7 +124,8 @@ def _receive(
 
 
 def _take(key: int) -> RecordBatch:
-    return _received.pop(key)
+    received = _received.pop(key)
+    return RecordBatch(received.ids, received.embeddings, received.texts, received.metadatas)
 
 
 def receive(chunk: Chunk | None) -> None:

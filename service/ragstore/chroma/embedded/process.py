@@ -297,8 +297,8 @@ def _write(chroma: _Chroma, collection_id: str, records: RecordBatch, uris: list
         UUID(collection_id),
         ids=records.ids,
         embeddings=list(records.embeddings),
-        metadatas=records.metadatas,
-        documents=records.texts,
+        metadatas=list(records.metadatas),
+        documents=[str(text) for text in records.texts],
         uris=uris,
         **chroma.scope,
     )

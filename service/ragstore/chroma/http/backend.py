@@ -47,7 +47,16 @@ from ragstore.chroma.operations import (
     UpdateMetadatas,
     UpsertRecords,
 )
-from ragstore.chroma.records import QueryResult, RecordBatch, Records, query_results, to_matrix, to_metadatas, to_texts
+from ragstore.chroma.records import (
+    QueryResult,
+    RecordBatch,
+    Records,
+    is_larger,
+    query_results,
+    to_matrix,
+    to_metadatas,
+    to_texts,
+)
 from ragstore.errors import ChromaFailed, TooLargeForChroma
 from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import Collection, StoreStatus
@@ -200,8 +209,8 @@ async def _write(
     the server responds; an upsert remains in part.
     """
     records = operation.records
-    if records.embeddings.nbytes + sum(map(len, records.texts)) <= LARGE_BODY_BYTES:
-        with suppress(TooLargeForChroma):  # metadata is not counted
+    if not is_larger(records, LARGE_BODY_BYTES):
+        with suppress(TooLargeForChroma):  # in JSON it may be larger
             whole = {name: values[:] for name, values in columns.items()}
             await _post(backend, EmptyResponse, operation.collection_id, operation.name, whole)
             return

@@ -9,7 +9,9 @@ from typing import Final, overload
 import msgspec
 
 from ragstore.errors import TooLargeForChroma
-from ragstore.model.vectors import Matrix, to_bytes
+from ragstore.model.packed_embeddings import Embeddings
+from ragstore.model.packed_text import PackedText
+from ragstore.model.vectors import to_bytes
 
 MAX_BODY_BYTES: Final = 40 * 2**20
 """Default limit of a Chroma server (1.5.9). It responds to a larger body with 413, and closes the connection on the
@@ -18,6 +20,15 @@ applied."""
 
 LARGE_BODY_BYTES: Final = 2**20
 """Bodies above this are sent in chunks."""
+
+
+def _unpacked(value: object) -> object:
+    if isinstance(value, PackedText):
+        return str(value)
+    raise NotImplementedError(type(value).__name__)
+
+
+ENCODER: Final = msgspec.json.Encoder(enc_hook=_unpacked)
 
 OVERSIZED: Final = "The request to the Chroma server is too large; send less in one request"
 
@@ -34,7 +45,7 @@ def encode_body(body: object) -> bytes:
     Raises:
         TooLargeForChroma: it exceeds the limit of a Chroma server.
     """
-    data = msgspec.json.encode(body)
+    data = ENCODER.encode(body)
     if len(data) > MAX_BODY_BYTES:
         raise TooLargeForChroma(OVERSIZED)
     return data
@@ -60,7 +71,7 @@ class EmbeddingRows(Sequence[object]):
         as_base64: whether Chroma reads base64, which msgspec encodes bytes as.
     """
 
-    def __init__(self, embeddings: Matrix, *, as_base64: bool) -> None:
+    def __init__(self, embeddings: Embeddings, *, as_base64: bool) -> None:
         self._embeddings = embeddings
         self._as_base64 = as_base64
 

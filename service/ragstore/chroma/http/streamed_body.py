@@ -12,8 +12,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from ragstore.chroma.http.bodies import MAX_BODY_BYTES, OVERSIZED
+from ragstore.chroma.http.bodies import ENCODER, MAX_BODY_BYTES, OVERSIZED
 from ragstore.errors import TooLargeForChroma
+from ragstore.model.packed_text import PackedText, Text
 
 BLOCK_BYTES: Final = 256 * 1024
 """Bytes that are encoded and sent in one step. A value may be larger."""
@@ -27,14 +28,39 @@ Columns: TypeAlias = Mapping[str, Sequence[object]]
 
 
 def _encoded(value: object) -> Iterator[bytes]:
-    """A value as JSON, in parts."""
-    if not isinstance(value, str) or len(value) <= SLICE_CHARACTERS:
-        yield msgspec.json.encode(value)
+    """A value as JSON, in parts if it has a long text."""
+    if not _has_long_text(value):
+        yield ENCODER.encode(value)
+    elif isinstance(value, Mapping):
+        for index, (key, member) in enumerate(value.items()):
+            yield (b"," if index else b"{") + msgspec.json.encode(key) + b":"
+            yield from _encoded(member)
+        yield b"}"
+    elif isinstance(value, list):
+        for index, member in enumerate(value):
+            yield b"," if index else b"["
+            yield from _encoded(member)
+        yield b"]"
+    elif isinstance(value, (str, PackedText)):
+        yield b'"'
+        for part in _slices(value):
+            yield msgspec.json.encode(part)[1:-1]
+        yield b'"'
+
+
+def _has_long_text(value: object) -> bool:
+    if isinstance(value, (str, PackedText)):
+        return len(value) > SLICE_CHARACTERS
+    members = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return any(map(_has_long_text, members))
+
+
+def _slices(text: Text) -> Iterator[str]:
+    if isinstance(text, PackedText):
+        yield from text.slices(SLICE_CHARACTERS)
         return
-    yield b'"'
-    for start in range(0, len(value), SLICE_CHARACTERS):
-        yield msgspec.json.encode(value[start : start + SLICE_CHARACTERS])[1:-1]
-    yield b'"'
+    for start in range(0, len(text), SLICE_CHARACTERS):
+        yield text[start : start + SLICE_CHARACTERS]
 
 
 def _head(name: str, *, is_first: bool) -> bytes:

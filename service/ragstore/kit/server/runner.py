@@ -19,6 +19,7 @@ import uvicorn
 from litestar.types import ASGIApp
 
 from ragstore.kit.file_limit import raise_file_limit
+from ragstore.kit.large_blocks import return_large_blocks
 from ragstore.kit.metrics import RequestMetrics
 from ragstore.kit.server.http_protocol import protocol
 from ragstore.kit.settings import ServerSettings
@@ -124,6 +125,7 @@ def run(
         # The end of a terminal is a request to stop, too. uvicorn does not handle it.
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
     raise_file_limit()
+    return_large_blocks()
     stopping = Shutdown()
     app = create_app(stopping)
     # Objects that exist now live as long as the process, so the garbage collector need not traverse them.
