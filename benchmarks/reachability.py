@@ -3,6 +3,7 @@
     python -m benchmarks.reachability                       # embedded Chroma in a temporary folder
     python -m benchmarks.reachability --url http://...      # a Chroma server
     python -m benchmarks.reachability --vectors FILE        # also real vectors, after three replacements
+    python -m benchmarks.reachability --vectors FILE --only real --sample 2000
 
 Each document is looked for by its own embedding, with a filter that selects only it. Recall compares ten results with
 the ten nearest documents by numpy.
@@ -41,7 +42,7 @@ Vectors = NDArray[np.float32]
 DIMENSION: Final = 384
 TOP_K: Final = 10
 MAX_SAMPLE: Final = 500
-"""Maximum number of documents that are looked for."""
+"""Maximum number of documents that are looked for, by default."""
 
 SHARE: Final = 0.05
 """Share of the documents that the filter of the filtered recall selects."""
@@ -94,8 +95,8 @@ def _with_equal(count: int, equal: int, seed: int) -> Vectors:
     return vectors
 
 
-async def measure(store: Store, case: Case) -> str:
-    """Store the documents of a case, and look for them.
+async def measure(store: Store, case: Case, max_sample: int) -> str:
+    """Store the documents of a case, and look for some of them.
 
     Returns:
         A row of the table.
@@ -112,7 +113,7 @@ async def measure(store: Store, case: Case) -> str:
             ]
             await write_batch(store, name, Write("upsert", Batch(ids, ids, metadatas, chunk)))
     stored = case.rounds[-1]
-    sample = np.random.default_rng(0).permutation(len(stored))[:MAX_SAMPLE]
+    sample = np.random.default_rng(0).permutation(len(stored))[:max_sample]
     collection = await store.get_collection(name)
     lost_by_chroma = 0
     began = time.perf_counter()
@@ -183,6 +184,8 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", default="", help="address of a Chroma server; embedded Chroma by default")
     parser.add_argument("--vectors", type=Path, help="file of numpy arrays `vectors` and `queries`")
+    parser.add_argument("--only", default="", help="cases whose title has this text")
+    parser.add_argument("--sample", type=int, default=MAX_SAMPLE, help="maximum number of documents to look for")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         store = create_store(Settings(data_path=folder, chroma_url=options.url))
@@ -193,7 +196,8 @@ async def main() -> None:
         )
         print("| --- | --- | --- | --- | --- | --- | --- | --- |")
         for case in cases(options.vectors):
-            print(await measure(store, case), flush=True)
+            if options.only in case.title:
+                print(await measure(store, case, options.sample), flush=True)
         await store.close()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -22,7 +21,8 @@ from ragstore_gateway.embeddings.embedder import Vectors
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.gateway_connection import GatewayFailed
 from ragstore_gateway.ingestion.index import EmptyText, Indexer, OtherModel
-from ragstore_gateway.ingestion.progress import Progress
+from ragstore_gateway.ingestion.line import Line
+from ragstore_gateway.ingestion.progress import DocumentProgress
 from ragstore_gateway.ingestion.read import DocumentReader, Unreadable, found
 from ragstore_gateway.kb.remote_base import RemoteKnowledgeBase
 from ragstore_gateway.remote import RemoteGateway
@@ -38,26 +38,6 @@ CONCURRENCY: Final = 4
 T = TypeVar("T")
 
 Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[Vectors]]
-
-
-class Line(msgspec.Struct, omit_defaults=True):
-    """One line of `--json`.
-
-    Attributes:
-        name: the file, or the URL.
-        ok: whether it was ingested.
-        chunks: number of its chunks.
-        removed: number of chunks of an earlier version that were removed.
-        unchanged: whether it was ingested before, so that nothing was embedded.
-        error: why it was not ingested.
-    """
-
-    name: str
-    ok: bool
-    chunks: int = 0
-    removed: int = 0
-    unchanged: bool = False
-    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,19 +96,16 @@ async def _ingest(names: list[str], options: Options, as_json: bool) -> int:
         The number of documents that failed.
     """
     failed = 0
-    progress = Progress(len(names), sys.stderr.isatty() and not as_json)
     try:
         settings = load()
-        async with _parts(options, settings) as parts:
-            async for line in in_order(names, lambda name: _ingest_one(parts, name, options), CONCURRENCY):
-                failed += not line.ok
-                progress.clear()
-                click.echo(msgspec.json.encode(line).decode() if as_json else _described(line))
-                progress.advance()
+        with DocumentProgress("ingest", len(names), shown=not as_json) as progress:
+            async with _parts(options, settings) as parts:
+                async for line in in_order(names, lambda name: _ingest_one(parts, name, options), CONCURRENCY):
+                    failed += not line.ok
+                    click.echo(msgspec.json.encode(line).decode() if as_json else _described(line))
+                    progress.done(line.name)
     except (GatewayFailed, OtherModel, RagstoreError, ServiceError, SettingsError) as error:
-        progress.clear()
         raise click.ClickException(getattr(error, "detail", "") or str(error)) from None
-    progress.clear()
     return failed
 
 

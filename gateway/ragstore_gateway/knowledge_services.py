@@ -15,6 +15,7 @@ from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion import routes as ingestion_routes
 from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.ingestion.leases import executor_id
 from ragstore_gateway.knowledge.assistant import Assistant
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.json_schema import KNOWLEDGE_BASE_CHOICES
@@ -28,6 +29,7 @@ from ragstore_gateway.sources import file_routes as source_file_routes
 from ragstore_gateway.sources import routes as source_routes
 from ragstore_gateway.sources.fetching import SourceFetching
 from ragstore_gateway.sources.files import SourceFiles
+from ragstore_gateway.sources.runs import Runs
 from ragstore_gateway.sources.sources import Sources
 from ragstore_gateway.sources.uploads import upload_kind
 from ragstore_gateway.store import Store
@@ -68,11 +70,15 @@ class KnowledgeServices:
             settings, self.database, self.knowledge_bases, embeddings, self.vector_stores, extractor
         )
         self._fetching = SourceFetching(settings, extractor)
+        runs = Runs(self.database, executor_id(), settings.ingestion_lease_seconds)
+        self.source_files = SourceFiles(self.database, self.ingestion, runs, settings.max_document_bytes)
         self.sources = Sources(
-            settings, self.database, self.knowledge_bases, self.ingestion, {"web": self._fetching.kind}
+            self.database,
+            self.knowledge_bases,
+            self.ingestion,
+            runs,
+            {"web": self._fetching.kind, "upload": upload_kind(self.source_files, extractor)},
         )
-        self.source_files = SourceFiles(self.database, self.ingestion, self.sources.runs, settings.max_document_bytes)
-        self.sources.add_kind("upload", upload_kind(self.source_files, extractor))
         self.conversations = Conversations(self.database, settings)
         self.retrieval = RetrievalServices(
             settings,

@@ -189,3 +189,11 @@ def make_retriever(settings: RagSettings, cache: EmbeddingCache) -> Callable[...
         return Retriever(RagConfig(archives=list(archives)), settings=settings, cache=cache, **more)  # type: ignore[arg-type]
 
     return make
+
+
+@pytest.fixture
+def runtime_environment(monkeypatch: pytest.MonkeyPatch, embeddings: tuple[FakeEmbeddings, LocalServer]) -> None:
+    """The runtime's environment names the embeddings endpoint."""
+    monkeypatch.setenv("DOCPROC_TEI_EMBEDDINGS_URL", embeddings[1].url)
+    monkeypatch.setenv("RAG_EMBED_TIMEOUT_SECONDS", "3")
+    monkeypatch.setattr("ragstore_client.integrations._archive_tool.shared_cache", EmbeddingCache())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langchain_core.tools import BaseTool
@@ -14,9 +14,52 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
 
+from ragstore_client import RagArchiveConfig
 from ragstore_client.integrations.langgraph import build_tools, inject_rag_context
+from tests.client.corpus import CANARY_QUERY
+from tests.client.fake_servers import vector_of
+from tests.support.servers import free_port
 
 Graph = CompiledStateGraph[MessagesState, None, MessagesState, MessagesState]
+QUESTION = f"Wann wird die Heizung gewartet? {CANARY_QUERY}"
+
+
+class OwnEmbedder:
+    """An embedder of the runtime's own, with a plain function."""
+
+    connection = "own"
+
+    def embed(self, text: str, *, model: str) -> list[float]:
+        return vector_of(text)
+
+
+def configured(*archives: RagArchiveConfig) -> RunnableConfig:
+    """The configuration of an invocation with archives."""
+    payload = [
+        {
+            "name": archive.name,
+            "collection_name": archive.collection_name,
+            "chromadb_url": archive.chromadb_url,
+            "embedding_model": archive.embedding_model,
+        }
+        for archive in archives
+    ]
+    return {"configurable": {"rag_config": {"archives": payload}}}
+
+
+def question(text: str = QUESTION) -> MessagesState:
+    """The state that a message of a user begins."""
+    return {"messages": [HumanMessage(text)]}
+
+
+def unreachable_archive() -> RagArchiveConfig:
+    """An archive whose store does not run."""
+    return RagArchiveConfig(name="Fern", collection_name="repo_x", chromadb_url=f"http://127.0.0.1:{free_port()}")
+
+
+def message_types(messages: Sequence[BaseMessage]) -> list[str]:
+    """The types of messages, in order."""
+    return [message.type for message in messages]
 
 
 class ScriptedModel(BaseChatModel):

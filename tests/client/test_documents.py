@@ -110,6 +110,17 @@ def test_a_page_after_a_cursor_follows_the_previous_page_and_has_its_total(
     assert (second.total, [document.id for document in last.documents], last.next) == (7, ["d6"], None)
 
 
+def test_a_list_of_several_requests_has_the_cursor_of_its_end(client: Client, client_collection: str) -> None:
+    client.add_documents(client_collection, documents(2500))
+    first = client.list_documents(client_collection, limit=1500, include_texts=False)
+    assert (first.count, first.total, first.documents[-1].id) == (1500, 2500, "d1499")
+    following = client.list_documents(client_collection, limit=1, after=first.next)
+    assert ([document.id for document in following.documents], following.total) == (["d1500"], 2500)
+    rest = client.list_documents(client_collection, limit=2000, include_texts=False, after=first.next)
+    assert [document.id for document in rest.documents] == [f"d{number}" for number in range(1500, 2500)]
+    assert (rest.total, rest.next) == (2500, None)
+
+
 def test_filters_select_by_metadata_text_and_id(client: Client, client_collection: str) -> None:
     client.upsert_documents(
         client_collection,

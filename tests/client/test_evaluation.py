@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstore_client import Base64, Client, InvalidInput
+from ragstore_client import AsyncClient, Base64, Client, InvalidInput
+from ragstore_client.evaluate import Options, parse, run
 from ragstore_client.evaluation import Question, evaluate, ndcg, read_questions, recall
 from tests.support.servers import Served
 
@@ -104,6 +105,28 @@ def test_the_command_prints_the_table_of_the_handbook(client_service: Served, ha
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("12 questions, MRR 0.9")
     assert done.stdout.strip() in (ROOT / "examples/README.md").read_text()
+
+
+@pytest.mark.parametrize("where", ["5", "[]", "null", "{", '{"a": NaN}', '"x"'])
+def test_a_filter_that_is_no_json_object_is_an_error_of_the_command(
+    where: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parse([str(HANDBOOK / "questions.jsonl"), "--collection", "c", "--where", where])
+    assert "--where: must be a JSON object" in capsys.readouterr().err
+
+
+async def test_a_question_may_contain_any_white_space_of_json(
+    client_service: Served, store: Client, client_collection: str, tmp_path: Path
+) -> None:
+    store.upsert_documents(
+        client_collection, [{"id": "a", "text": "x", "embedding": [1, 0], "metadata": {"topic": "t"}}]
+    )
+    file = tmp_path / "questions.jsonl"
+    file.write_bytes(b'{\r"text": "x",\r"embedding": [1, 0], "about": "t"}\n')
+    options = Options(file=file, collection=client_collection, match=("topic", "about"))
+    async with AsyncClient(client_service.url) as client:
+        assert (await run(client, options)).mrr == 1
 
 
 def test_the_command_says_what_is_wrong(client_service: Served, handbook_collection: str, archive_name: str) -> None:

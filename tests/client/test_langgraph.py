@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
 from ragstore_client import (
-    EmbeddingCache,
     InvalidConfiguration,
     NewDocument,
     RagArchiveConfig,
@@ -21,54 +19,28 @@ from ragstore_client import (
     RagSettings,
     Retriever,
 )
-from ragstore_client.context import Archives, ArchiveSource, ContextBuilder, ContextSettings
 from ragstore_client.integrations.langgraph import (
     RagState,
     build_tools,
     check,
     create_archive_search_tool,
-    create_context_node,
     inject_rag_context,
 )
-from tests.client.corpus import CANARY_QUERY, CANARY_TEXT, chunk
-from tests.client.fake_servers import FakeEmbeddings, LocalServer, Response, scripted_server, vector_of
-from tests.client.graphs import Graph, ScriptedModel, context_graph, tool_graph
+from tests.client.corpus import CANARY_TEXT, chunk
+from tests.client.fake_servers import FakeEmbeddings, Response, scripted_server, vector_of
+from tests.client.graphs import (
+    QUESTION,
+    Graph,
+    OwnEmbedder,
+    configured,
+    message_types,
+    question,
+    tool_graph,
+    unreachable_archive,
+)
 from tests.support.servers import free_port
 
-QUESTION = f"Wann wird die Heizung gewartet? {CANARY_QUERY}"
-
-
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch, embeddings: tuple[FakeEmbeddings, LocalServer]) -> None:
-    """The runtime's environment names the embeddings endpoint."""
-    monkeypatch.setenv("DOCPROC_TEI_EMBEDDINGS_URL", embeddings[1].url)
-    monkeypatch.setenv("RAG_EMBED_TIMEOUT_SECONDS", "3")
-    monkeypatch.setattr("ragstore_client.integrations._archive_tool.shared_cache", EmbeddingCache())
-
-
-def configured(*archives: RagArchiveConfig) -> RunnableConfig:
-    payload = [
-        {
-            "name": archive.name,
-            "collection_name": archive.collection_name,
-            "chromadb_url": archive.chromadb_url,
-            "embedding_model": archive.embedding_model,
-        }
-        for archive in archives
-    ]
-    return {"configurable": {"rag_config": {"archives": payload}}}
-
-
-def question(text: str = QUESTION) -> MessagesState:
-    return {"messages": [HumanMessage(text)]}
-
-
-def unreachable_archive() -> RagArchiveConfig:
-    return RagArchiveConfig(name="Fern", collection_name="repo_x", chromadb_url=f"http://127.0.0.1:{free_port()}")
-
-
-def message_types(messages: Sequence[BaseMessage]) -> list[str]:
-    return [message.type for message in messages]
+pytestmark = pytest.mark.usefixtures("runtime_environment")
 
 
 def test_the_tool_call_and_its_result_are_in_the_message_stream(handbook: RagArchiveConfig) -> None:
@@ -185,69 +157,6 @@ def test_the_tool_returns_texts_of_other_languages(handbook: RagArchiveConfig) -
     assert create_archive_search_tool(RagConfig(), language="en").invoke({"query": "x"}) == "No archives available."
 
 
-async def test_context_is_added_right_before_the_model(handbook: RagArchiveConfig) -> None:
-    model = ScriptedModel()
-    result = await context_graph(model).ainvoke(question(), configured(handbook))
-    (seen,) = model.seen[-1:]
-    assert message_types(seen) == ["human", "system"]
-    assert str(seen[1].content).startswith("Relevante Dokumente aus den Archiven:\n\n[1] Archiv: Handbuch")
-    assert message_types(result["messages"]) == ["human", "system", "ai"]
-
-
-async def test_context_of_an_earlier_message_is_removed(handbook: RagArchiveConfig) -> None:
-    model = ScriptedModel()
-    graph = context_graph(model)
-    graph.checkpointer = InMemorySaver()
-    config: RunnableConfig = {"configurable": {**configured(handbook)["configurable"], "thread_id": "t-1"}}
-    await graph.ainvoke(question("Die Heizung"), config)
-    result = await graph.ainvoke(question("Der Aufzug"), config)
-    assert message_types(result["messages"]) == ["human", "ai", "human", "system", "ai"]
-    assert "Aufzug" in str(model.seen[-1][-1].content)[:150]
-
-
-@pytest.mark.parametrize("archives", ["none", "away"])
-async def test_without_passages_nothing_is_added(archives: str) -> None:
-    config = configured(*([unreachable_archive()] if archives == "away" else []))
-    result = await context_graph(ScriptedModel()).ainvoke(question(), config)
-    assert message_types(result["messages"]) == ["human", "ai"]
-
-
-async def test_a_failed_search_does_not_stop_the_agent(handbook: RagArchiveConfig, endpoint: FakeEmbeddings) -> None:
-    endpoint.fault = "500"
-    result = await context_graph(ScriptedModel()).ainvoke(question(), configured(handbook))
-    assert message_types(result["messages"]) == ["human", "ai"]
-
-
-async def test_without_a_human_message_nothing_is_searched(handbook: RagArchiveConfig) -> None:
-    assert await inject_rag_context({"messages": [SystemMessage("x")]}, configured(handbook)) == {}
-
-
-async def test_a_message_of_several_parts_is_searched_by_its_texts(handbook: RagArchiveConfig) -> None:
-    parts = HumanMessage([{"type": "text", "text": "Die Heizung"}, {"type": "image_url", "image_url": {"url": "x"}}])
-    update = await inject_rag_context({"messages": [parts]}, configured(handbook))
-    assert "Heizung" in str(update["messages"][0].content)
-
-
-class Topical(MessagesState):
-    """A state with the topic that the conversation has accumulated."""
-
-    current_topic: str
-
-
-async def test_a_follow_up_is_searched_by_its_topic(
-    handbook: RagArchiveConfig, caplog: pytest.LogCaptureFixture
-) -> None:
-    graph = StateGraph(Topical)
-    graph.add_node("inject", inject_rag_context)
-    graph.add_edge(START, "inject")
-    graph.add_edge("inject", END)
-    state: Topical = {"messages": [HumanMessage("Und wer macht das?")], "current_topic": "Treppenhaus reinigt Woche"}
-    with caplog.at_level("INFO", "ragstore_client"):
-        result = await graph.compile().ainvoke(state, configured(handbook))
-    assert "follow-up (contextualized topic)" in caplog.text
-    assert "[1] Archiv: Handbuch (Ebene: chunk, Seite: 4, Abschnitt: Reinigung)" in result["messages"][1].content
-
-
 @pytest.mark.parametrize(
     ("arguments", "passages"),
     [
@@ -338,15 +247,6 @@ def test_a_refused_key_is_not_reported_as_nothing_found(settings: RagSettings) -
         )
 
 
-class OwnEmbedder:
-    """An embedder of the runtime's own, with a plain function."""
-
-    connection = "own"
-
-    def embed(self, text: str, *, model: str) -> list[float]:
-        return vector_of(text)
-
-
 async def test_tools_and_nodes_take_the_runtimes_own_parts(
     handbook: RagArchiveConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -360,25 +260,6 @@ async def test_tools_and_nodes_take_the_runtimes_own_parts(
     state: RagState = {"messages": [HumanMessage(QUESTION)]}
     update = await inject_rag_context(state, {}, retriever=retriever, language="en")
     assert str(update["messages"][-1].content).startswith("Relevant documents from the archives:")
-
-
-async def test_a_context_node_serves_both_ways_of_running_a_graph(handbook: RagArchiveConfig) -> None:
-    retriever = Retriever(RagConfig(archives=[handbook]), embedder=OwnEmbedder())
-    source = ArchiveSource(retriever, layer="chunk")
-    style, settings = Archives(names={handbook.collection_name: "Handbuch"}), ContextSettings(similarity_threshold=-1)
-    nodes = [
-        create_context_node(retriever=retriever),
-        create_context_node(builder=ContextBuilder(source, style=style, settings=settings)),
-    ]
-    for node in nodes:
-        graph = StateGraph(MessagesState)
-        graph.add_node("inject", node)
-        graph.add_edge(START, "inject")
-        graph.add_edge("inject", END)
-        for result in (graph.compile().invoke(question()), await graph.compile().ainvoke(question())):
-            assert message_types(result["messages"]) == ["human", "system"]
-            context = str(result["messages"][1].content)
-            assert context.startswith("Relevante Dokumente aus den Archiven:\n\n[1] Archiv: Handbuch")
 
 
 def test_a_wrong_variable_is_an_error_at_the_start_and_a_warning_in_an_invocation(

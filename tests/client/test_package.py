@@ -58,6 +58,13 @@ def test_importing_the_context_library_loads_none_of_its_steps() -> None:
 
 
 @pytest.mark.process
+def test_a_builder_over_a_client_loads_no_retriever() -> None:
+    more = loaded("from ragstore_client.context import AsyncContextBuilder, ClientSource, check_citations")
+    assert "ragstore_client.context._client_source" in more
+    assert more.isdisjoint({"ragstore_client.rag._retriever", "ragstore_client.context._archive_source", "numpy"})
+
+
+@pytest.mark.process
 def test_using_everything_of_the_context_library_needs_no_further_package() -> None:
     everything = "import ragstore_client.context as c\nfor name in c.__all__: getattr(c, name)"
     more = loaded(everything) - loaded("import asyncio, httpx, msgspec")

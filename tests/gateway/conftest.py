@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.support.gateways import start_gateway, write_keys
+from tests.support.ingestion import EmbeddingServer, embedding_server
 from tests.support.postgres import Postgres, postgres, postgres_url
 from tests.support.servers import Served, running
 
@@ -29,6 +30,13 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     environ = {"RAGSTORE_GATEWAY_HTTP_CALL_HOSTS": HTTP_CALL_HOST, **SECRETS}
     with running(start_gateway(tmp_path_factory.mktemp("gateway"), environ)) as served:
         yield served
+
+
+@pytest.fixture(scope="session")
+async def server() -> AsyncIterator[EmbeddingServer]:
+    """An embedding server that counts."""
+    async with embedding_server() as found:
+        yield found
 
 
 @dataclass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from tests.gateway.extraction import documents
 from tests.support.fake_providers import Received, fake_provider, json_response
 from tests.support.gateways import start_gateway
 from tests.support.servers import Served, free_port, inherited_environ, running
+from tests.support.terminals import run_on_terminal
 
 pytestmark = pytest.mark.process
 
@@ -222,21 +222,9 @@ def test_what_the_gateway_rejects_is_one_line_with_exit_code_1(gateway: Served) 
 
 
 def test_a_terminal_has_a_progress_bar_with_rate_and_remaining_time(gateway: Served, name: str, folder: Path) -> None:
-    reader, terminal = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "ragstore_gateway", "kb", "ingest", name, str(folder)],
-        env={**inherited_environ(), "RAGSTORE_GATEWAY_URL": gateway.url, "TERM": "xterm", "COLUMNS": "120"},
-        stdout=subprocess.PIPE,
-        stderr=terminal,
-    ) as run:
-        os.close(terminal)
-        # While it runs: a terminal that is not read stops its writers.
-        shown = b""
-        while part := _read(reader):
-            shown += part
-        printed, _ = run.communicate(timeout=120)
-    os.close(reader)
-    assert run.returncode == 1
+    command = [sys.executable, "-m", "ragstore_gateway", "kb", "ingest", name, str(folder)]
+    code, printed, shown = run_on_terminal(command, {**inherited_environ(), "RAGSTORE_GATEWAY_URL": gateway.url})
+    assert code == 1
     assert sorted(line.partition(b":")[0] for line in printed.splitlines()) == [b"bad.pdf", b"kettle.md"]
     assert b"2/2" in shown
     assert b"documents/s" in shown
@@ -322,10 +310,3 @@ async def test_an_interrupted_command_ends_without_a_traceback_and_leaves_no_arc
     assert run.returncode not in (0, None)
     assert b"Traceback" not in stderr
     assert not any(name.startswith("archive") for name in os.listdir(tmp_path))
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65536)
-    except OSError:  # it has no writer any more, and nothing is left
-        return b""

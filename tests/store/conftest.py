@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from ragstore.store.protocol import Store
-from tests.support.quota_proxy import quota_proxy
+from tests.support.quota_proxy import Form, quota_proxy
 from tests.support.servers import Served
 from tests.support.spies import SpyBackend, SpyStore
 from tests.support.stores import STORES, TENANT, StoreLocation, exact, stack
@@ -23,7 +23,7 @@ def location(chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> StoreL
     return StoreLocation(tmp_path_factory.mktemp("stores"), chroma.url, "store_tests")
 
 
-QUOTA_STORES: Final = ("refusing", "truncating")
+QUOTA_STORES: Final[dict[str, Form]] = {"refusing": "refusing", "truncating": "truncating"}
 """Stores behind a proxy with quotas: they take the place of all others if the variable `QUOTA_STORES` is set."""
 
 
@@ -66,11 +66,11 @@ async def started(location: StoreLocation) -> AsyncIterator[Callable[[str], Awai
 
         async def start(kind: str) -> Store:
             if kind not in stores:
-                if kind in QUOTA_STORES:
-                    url, _ = proxies.enter_context(quota_proxy(location.chroma_url, kind))
-                    stores[kind] = stack(location, url, connections=5)
-                else:
+                if kind in STORES:
                     stores[kind] = STORES[kind](location)
+                else:
+                    url, _ = proxies.enter_context(quota_proxy(location.chroma_url, QUOTA_STORES[kind]))
+                    stores[kind] = stack(location, url, connections=5)
                 await stores[kind].start()
             return stores[kind]
 

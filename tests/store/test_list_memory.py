@@ -8,34 +8,41 @@ from uuid import uuid4
 
 import pytest
 
+from ragstore.chroma.operations import CountRecords, GetRecords
 from ragstore.errors import ChromaTimeout
 from ragstore.model.documents import EVERYTHING, Selection
+from ragstore.operations.list_documents import Cursor, Page, list_page
 from ragstore.store import list_memory
 from ragstore.store.layer import StoreLayer
 from ragstore.store.list_memory import ListMemory
 from ragstore.store.protocol import Store
-from tests.support.factories import add_documents, batch_of, of_ids, of_where, upsert_documents
-from tests.support.spies import SpyStore
+from tests.support.factories import add_documents, batch, batch_of, of_ids, of_where, upsert_documents
+from tests.support.spies import SpyBackend, SpyStore
 
 FEW = of_where({"few": True})
 
 
 class CountingStore(StoreLayer):
-    """Counts the lists of ids that are read."""
+    """Counts the lists of ids that are read, and the counts."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
         self.lists = 0
+        self.counts = 0
         self.started = asyncio.Event()
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def get_ids(self, name: str, selection: Selection) -> list[str]:
+    async def get_ids(self, name: str, selection: Selection, *, limit: int | None = None, offset: int = 0) -> list[str]:
         self.lists += 1
         self.started.set()
-        found = await super().get_ids(name, selection)
+        found = await super().get_ids(name, selection, limit=limit, offset=offset)
         await self.gate.wait()
         return found
+
+    async def count(self, name: str, selection: Selection = EVERYTHING) -> int:
+        self.counts += 1
+        return await super().count(name, selection)
 
 
 @pytest.fixture
@@ -131,3 +138,126 @@ async def test_the_memory_is_bounded(counting: CountingStore, points: str, monke
     assert store.remembered == 100
     await store.get_ids(points, of_where({"few": False}))
     assert store.remembered == 90
+
+
+# -- pages ----------------------------------------------------------------------------------------
+
+
+def ids_from(start: int, count: int = 5) -> list[str]:
+    """Ids of the points from an index on."""
+    return [str(n) for n in range(start, min(start + count, 100))]
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of 20 ids."""
+    monkeypatch.setattr(list_memory, "BLOCK", 20)
+
+
+@pytest.mark.usefixtures("small_blocks")
+async def test_pages_without_a_filter_are_recalled_from_blocks(counting: CountingStore, points: str) -> None:
+    store = ListMemory(counting, is_exclusive=False)
+    for offset in (45, 50, 41, 55):
+        assert await store.get_ids(points, EVERYTHING, limit=5, offset=offset) == ids_from(offset)
+    assert (counting.lists, counting.counts) == (1, 0)
+    assert await store.get_ids(points, EVERYTHING, limit=50, offset=35) == ids_from(35, 50)
+    assert counting.lists == 4  # the blocks of 20 and 60, and the one of 80
+    assert await store.get_ids(points, EVERYTHING, limit=5, offset=0) == ids_from(0)
+    assert counting.lists == 5  # a first page is read
+
+
+@pytest.mark.usefixtures("small_blocks")
+async def test_a_write_leaves_blocks_in_place_and_a_deletion_does_not(counting: CountingStore, points: str) -> None:
+    store = ListMemory(counting, is_exclusive=True)
+    await store.get_ids(points, EVERYTHING, limit=5, offset=45)
+    await upsert_documents(store, points, batch_of([{"few": True}] * 60))
+    assert await store.get_ids(points, EVERYTHING, limit=5, offset=50) == ids_from(50)
+    assert counting.lists == 1
+    await store.delete(points, of_ids("51"))
+    assert await store.get_ids(points, EVERYTHING, limit=5, offset=50) == ["50", *ids_from(52, 4)]
+    assert counting.lists == 2
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("is_exclusive", [True, False])
+async def test_the_end_of_a_list_shows_documents_that_are_written_later(
+    counting: CountingStore, bare: Store, points: str, is_exclusive: bool
+) -> None:
+    store = ListMemory(counting, is_exclusive=is_exclusive)
+    await store.delete(points, of_ids("99"))
+    for _ in range(2):
+        assert await store.get_ids(points, EVERYTHING, limit=5, offset=97) == ["97", "98"]
+    assert counting.lists == (1 if is_exclusive else 2)
+    await upsert_documents(store if is_exclusive else bare, points, batch("later"))
+    assert await store.get_ids(points, EVERYTHING, limit=5, offset=97) == ["97", "98", "later"]
+
+
+async def test_pages_of_a_filter_are_cut_from_its_list(counting: CountingStore, points: str) -> None:
+    store = ListMemory(counting, is_exclusive=False)
+    for offset in (2, 4, 6):
+        expected = [str(10 * n) for n in range(offset, offset + 3)]
+        assert await store.get_ids(points, FEW, limit=3, offset=offset) == expected
+    assert (counting.lists, counting.counts) == (1, 1)
+    assert await store.get_ids(points, FEW, limit=3, offset=8) == ["80", "90"]
+    assert (counting.lists, counting.counts) == (1, 2)  # the end counts only while there are as many documents
+
+
+async def test_of_a_long_list_the_part_from_the_page_on_is_remembered(
+    counting: CountingStore, points: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_memory, "MAX_IDS", 50)
+    monkeypatch.setattr(list_memory, "MAX_PART", 20)
+    store = ListMemory(counting, is_exclusive=False)
+    many = of_where({"few": False})
+    whole = await counting.get_ids(points, many)
+    for offset in (40, 45, 55):
+        assert await store.get_ids(points, many, limit=5, offset=offset) == whole[offset : offset + 5]
+    assert (counting.lists, store.remembered) == (2, 20)
+    assert await store.get_ids(points, many, limit=5, offset=30) == whole[30:35]
+    assert await store.get_ids(points, many) == whole
+    assert counting.lists == 4
+
+
+def _after(number: int) -> Page:
+    return Page(5, 0, with_embeddings=False, with_total=True, after=Cursor(number, str(number - 1), 100))
+
+
+@pytest.mark.usefixtures("small_blocks")
+async def test_a_deep_page_after_a_cursor_is_one_read_by_ids(spy_backend: SpyBackend, bare: Store, points: str) -> None:
+    store = ListMemory(bare, is_exclusive=False)
+    await list_page(store, points, EVERYTHING, _after(65))
+    spy_backend.operations.clear()
+    found = await list_page(store, points, EVERYTHING, _after(70))
+    assert ([document.id for document in found.documents], found.total) == (ids_from(70), 100)
+    (read,) = spy_backend.operations
+    assert isinstance(read, GetRecords)
+    assert read.ids == ids_from(70)
+
+
+@pytest.mark.usefixtures("small_blocks")
+async def test_a_page_after_a_cursor_has_no_gap_where_another_client_deleted_documents(
+    bare: Store, points: str
+) -> None:
+    store = ListMemory(bare, is_exclusive=False)
+    await list_page(store, points, EVERYTHING, _after(65))
+    await bare.delete(points, of_ids("3", "71"))
+    found = await list_page(store, points, EVERYTHING, _after(70))
+    assert [document.id for document in found.documents] == ["70", *ids_from(72, 4)]
+    assert isinstance(found.next, str)
+    assert Cursor.decode(found.next) == Cursor(74, "75", 100)
+
+
+async def test_a_cursor_is_found_before_its_position_without_all_ids(
+    spy_backend: SpyBackend, bare: Store, points: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients delete what they have listed."""
+    monkeypatch.setattr("ragstore.operations.list_documents.MAX_SHIFT", 10)
+    monkeypatch.setattr(list_memory, "BLOCK", 20)
+    store = ListMemory(bare, is_exclusive=False)
+    await store.delete(points, of_ids("60", "61", "62"))
+    spy_backend.operations.clear()
+    found = await list_page(store, points, EVERYTHING, _after(70))
+    assert [document.id for document in found.documents] == ids_from(70)
+    reads = [read for read in spy_backend.operations if isinstance(read, GetRecords)]
+    assert [read.limit for read in reads if read.ids is None] == [20, 20]
+    assert not any(isinstance(operation, CountRecords) for operation in spy_backend.operations)

@@ -37,9 +37,9 @@ class Recording(StoreLayer):
         self.calls.append("page by ids" if selection.ids else "page")
         return await super().get(name, selection, limit=limit, offset=offset, with_embeddings=with_embeddings)
 
-    async def get_ids(self, name: str, selection: Selection) -> list[str]:
+    async def get_ids(self, name: str, selection: Selection, *, limit: int | None = None, offset: int = 0) -> list[str]:
         self.calls.append("ids")
-        return await super().get_ids(name, selection)
+        return await super().get_ids(name, selection, limit=limit, offset=offset)
 
     async def count(self, name: str, selection: Selection = EVERYTHING) -> int:
         self.calls.append("count" if selection.is_everything else "count of matches")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from uuid import uuid4
 
 import numpy as np
 import pytest
 
-from ragstore.chroma.operations import GetRecords, Operation, QueryRecords
+from ragstore.chroma.operations import GetRecords, QueryRecords
 from ragstore.model.collections import Distance
 from ragstore.model.distances import distances_to
 from ragstore.model.documents import Batch
@@ -138,7 +139,7 @@ async def bare_collection(bare: Store) -> AsyncIterator[str]:
     await bare.delete_collection(name)
 
 
-def _reads(backend: SpyBackend) -> list[Operation[object]]:
+def _reads(backend: SpyBackend) -> list[GetRecords | QueryRecords]:
     """The reads and queries so far."""
     return [operation for operation in backend.operations if isinstance(operation, (GetRecords, QueryRecords))]
 
@@ -181,6 +182,61 @@ async def test_more_matches_than_the_limit_are_not_compared(
     spy_backend.operations.clear()
     await planned.query(bare_collection, [Query(rows[0], 3, Condition.parse(too_many))])
     assert [type(operation) for operation in _reads(spy_backend)] == [QueryRecords]
+
+
+def _filters(backend: SpyBackend) -> int:
+    """How often Chroma has evaluated a filter."""
+    return sum(read.where is not None or read.where_document is not None for read in _reads(backend))
+
+
+@pytest.mark.parametrize("matches", [3, MAX_EXACT_VALUES // DIMENSION, MAX_EXACT_VALUES // DIMENSION + 1])
+async def test_the_first_query_of_a_filter_evaluates_it_once(
+    bare: Store, spy_backend: SpyBackend, bare_collection: str, matches: int
+) -> None:
+    rows = varying_lengths(matches, 16)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)  # so that the index loses none
+    await add_documents(bare, bare_collection, documents_of(rows))
+    planned = FilterPlanningStore(bare)
+    query = Query(rows[1], 2, Condition.parse({"one": {"$ne": "none"}}))
+    spy_backend.operations.clear()
+    assert (await planned.query(bare_collection, [query])).matches[0].ids[0] == "1"
+    first, *rest = _reads(spy_backend)
+    assert isinstance(first, GetRecords)
+    assert (first.columns, first.limit) == ((), MAX_EXACT_VALUES // DIMENSION + 1)
+    assert _filters(spy_backend) == 1
+    exact = matches <= MAX_EXACT_VALUES // DIMENSION
+    assert {type(call) for call in rest} == {GetRecords if exact else QueryRecords}
+    spy_backend.operations.clear()
+    await planned.query(bare_collection, [query])
+    assert _filters(spy_backend) == (1 if exact else 0)
+
+
+async def test_the_first_query_of_a_text_filter_evaluates_it_once(
+    bare: Store, spy_backend: SpyBackend, bare_collection: str
+) -> None:
+    rows = varying_lengths(60, 17)
+    await add_documents(bare, bare_collection, documents_of(rows))
+    spy_backend.operations.clear()
+    condition = Condition.parse(None, {"$contains": "text of 1"})
+    hits = (await FilterPlanningStore(bare).query(bare_collection, [Query(rows[1], 20, condition)])).matches[0]
+    assert (len(hits.ids), len(_reads(spy_backend)), _filters(spy_backend)) == (11, 1, 1)
+
+
+@pytest.mark.parametrize("where", [{"half": True}, {"weight": {"$lt": 0.1 + 0.2}}])
+@pytest.mark.parametrize("count", [3, 120])
+async def test_ids_that_no_longer_match_are_no_results(
+    bare: Store, bare_collection: str, where: dict[str, object], count: int
+) -> None:
+    """A filter is evaluated first, and the documents are read afterwards."""
+    rows = varying_lengths(count, 18)
+    documents = documents_of(rows)
+    metadatas = [{**metadata, "weight": row % 2} for row, metadata in enumerate(documents.metadatas)]
+    await add_documents(bare, bare_collection, replace(documents, metadatas=metadatas))
+    query = Query(rows[1], count, Condition.parse(where))
+    outdated = [*documents.ids, "deleted"]
+    found = await bare.query_exact(bare_collection, [query], MAX_EXACT_VALUES // DIMENSION, outdated)
+    assert found is not None
+    assert sorted(found.matches[0].ids) == sorted(documents.ids[::2])
 
 
 async def test_a_filter_is_exact_again_after_a_deletion(

@@ -7,7 +7,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -99,6 +99,24 @@ async def embedding_server(seconds: float = 0.0) -> AsyncIterator[EmbeddingServe
     async with fake_provider(server.respond) as provider:
         server.url = provider.url
         yield server
+
+
+@asynccontextmanager
+async def client_of(url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a gateway. It closes idle connections before the gateway does."""
+    limits = httpx.Limits(keepalive_expiry=2)
+    async with httpx.AsyncClient(base_url=url, timeout=30, limits=limits) as client:
+        yield client
+
+
+@contextmanager
+def state_of(folder: Path) -> Iterator[State]:
+    """The database of the gateway with a folder."""
+    state = State.of(folder)
+    try:
+        yield state
+    finally:
+        state.close()
 
 
 def text_of(name: str, chunks: int) -> str:

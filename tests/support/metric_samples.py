@@ -9,7 +9,11 @@ import httpx
 
 def samples(http: httpx.Client) -> dict[str, float]:
     """All samples by their names with labels."""
-    text = http.get("/metrics").text
+    return samples_of(http.get("/metrics").text)
+
+
+def samples_of(text: str) -> dict[str, float]:
+    """All samples of a response of `/metrics`."""
     return {
         name: float(value)
         for name, value in re.findall(r"^(ragstore_\w+(?:\{.*\})?) ([\d.e+-]+)$", text, flags=re.MULTILINE)

@@ -137,8 +137,9 @@ async function* pages(
     const start = next === undefined ? { offset: offset + listed } : { after: next };
     let page: DocumentPage;
     try {
-      // Only the first page needs the total.
-      page = await listPage(core, collection, { ...filter, limit: wanted, total: total && listed === 0 }, start, call);
+      // Only the first page counts the total. A cursor holds it for the next pages, and for the cursors that they return.
+      const withTotal = total && (listed === 0 || next !== undefined);
+      page = await listPage(core, collection, { ...filter, limit: wanted, total: withTotal }, start, call);
     } catch (error) {
       if (next === undefined || !(error instanceof BadRequest && error.code === "invalid_cursor")) {
         throw error;
@@ -149,7 +150,8 @@ async function* pages(
     yield page;
     listed += page.count;
     next = page.next;
-    if (page.count < wanted) {
+    // A page that has a cursor may be short: its other documents were deleted while it was read.
+    if (page.count < wanted && next === undefined) {
       return;
     }
   }

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import functools
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ from ragstore_client._async.client import AsyncClient
 from ragstore_client._endpoint import DEFAULT_URL
 from ragstore_client._exceptions import InvalidInput, RagstoreError
 from ragstore_client._models import Base64, Embedding, Scalar, Where
-from ragstore_client.context._client_sources import ClientSource, Embed
+from ragstore_client.context._client_source import ClientSource, Embed
 from ragstore_client.evaluation import CUTOFFS, Evaluation, Question, evaluate, read_questions, search
 from ragstore_client.rag._config import DEFAULT_EMBEDDING_MODEL
 from ragstore_client.rag._embedder import EmbeddingsClient
@@ -66,7 +65,7 @@ async def run(client: AsyncClient, options: Options) -> Evaluation:
         RagstoreError: a question cannot be used, or searching failed.
     """
     questions = read_questions(options.file)
-    where: Where | None = msgspec.convert(options.where, dict[str, object]) if options.where else None  # type: ignore[assignment]  # JSON from a command line
+    where: Where | None = options.where or None  # type: ignore[assignment]  # JSON from a command line
     if options.match:
         questions = await _with_relevant(client, options, questions, where)
     source = ClientSource(client, _embed(options, questions), collections=[options.collection])
@@ -79,7 +78,7 @@ async def _with_relevant(
 ) -> list[Question]:
     """The questions with the ids of the passages whose metadata matches."""
     field, member = options.match or ("", "")
-    lines = [line for line in options.file.read_bytes().splitlines() if line.strip()]
+    lines = [line for line in options.file.read_bytes().split(b"\n") if line.strip()]  # as `read_questions` has them
     found: list[Question] = []
     for question, line in zip(questions, lines, strict=True):
         value = msgspec.json.decode(line, type=dict[str, object]).get(member)
@@ -118,7 +117,7 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[str, str | None, Opti
     parser.add_argument("--collection", required=True, help="name of the collection")
     parser.add_argument("--url", default=os.environ.get("RAGSTORE_URL", DEFAULT_URL), help="URL of the service")
     parser.add_argument("--api-key", default=os.environ.get("RAGSTORE_API_KEY"), help="key for the service")
-    parser.add_argument("--where", type=json.loads, help="filter on metadata, as JSON")
+    parser.add_argument("--where", type=_filter, help="filter on metadata, as JSON")
     parser.add_argument("--match", metavar="FIELD=MEMBER", help="relevant: passages whose FIELD has that value")
     parser.add_argument("--embeddings-url", help="endpoint that embeds the questions; without it, lines have vectors")
     parser.add_argument("--model", default=DEFAULT_EMBEDDING_MODEL, help="model of that endpoint")
@@ -137,6 +136,13 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[str, str | None, Opti
         cutoffs=tuple(given.k),
     )
     return given.url, given.api_key, options
+
+
+def _filter(text: str) -> dict[str, object]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, object])
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        raise argparse.ArgumentTypeError("must be a JSON object") from None
 
 
 async def main() -> None:

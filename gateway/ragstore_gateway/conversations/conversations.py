@@ -10,7 +10,6 @@ from typing import Final
 
 import structlog
 
-from ragstore.kit.errors import ServiceError
 from ragstore_gateway.conversations import metrics
 from ragstore_gateway.conversations.ledger import Ledger
 from ragstore_gateway.conversations.recorder import Recorder
@@ -75,7 +74,7 @@ class Conversations:
                 if purged:
                     _log.info("contexts purged", count=purged)
                 await self._log_head()
-            except ServiceError as error:
+            except Exception as error:  # noqa: BLE001  # without this loop, no context would be purged
                 _log.warning("conversations not purged", error=type(error).__name__)
             await asyncio.sleep(UPKEEP_SECONDS)
 

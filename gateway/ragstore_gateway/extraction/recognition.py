@@ -54,8 +54,9 @@ _ENCRYPTED_PACKAGE: Final = "EncryptedPackage".encode("utf-16-le")
 _PDF_WITHIN: Final = 1024
 """Readers accept a PDF header within the first 1,024 bytes."""
 
+# Atomic: otherwise, the ways to divide many comments would be tried, whose number doubles with each.
 _HTML: Final = re.compile(
-    rb"\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?:<!--.{0,1000}?-->\s*)*<(?:!doctype\s+html|html|head|body)[\s>]",
+    rb"\s*+(?:<\?xml[^>]{0,200}\?>\s*+)?(?><!--.{0,1000}?-->\s*+)*+<(?:!doctype\s+html|html|head|body)[\s>]",
     re.IGNORECASE | re.DOTALL,
 )
 _HTML_FRAGMENT: Final = re.compile(

@@ -11,21 +11,29 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import logging
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 import structlog
-from sqlalchemy import URL, Engine, event
+from sqlalchemy import URL, Engine
 
 from ragstore_gateway.errors import DatabaseUnavailable
-from ragstore_gateway.ingestion.jobs import JobBody, JobState, T
+from ragstore_gateway.ingestion.dbos_engine import (
+    QUEUE,
+    configure_logging,
+    owners_of_jobs,
+    resume_jobs,
+    sqlite_engine,
+    states_of_jobs,
+)
+from ragstore_gateway.ingestion.jobs import JobBody, T
 from ragstore_gateway.ingestion.leases import Leases
 
 if TYPE_CHECKING:
@@ -37,7 +45,6 @@ FILE: Final = "jobs.db"
 SCHEMA: Final = "ragstore_jobs"
 """The schema of DBOS in PostgreSQL."""
 
-QUEUE: Final = "ingestion"
 WORKFLOW: Final = "job"
 VERSION: Final = "1"
 """Version of the sequence of steps. Jobs of another version wait for a process that has it."""
@@ -45,6 +52,9 @@ VERSION: Final = "1"
 NAME: Final = "ragstore-gateway"
 POLLING_SECONDS: Final = 0.2
 """How often the queue is read: 3 % of a core with DBOS 3.4 when there are no jobs."""
+
+UNFINISHED: Final = ("ENQUEUED", "DELAYED", "PENDING")
+"""The engine's states of jobs that have not ended."""
 
 SPARE_THREADS: Final = 16
 """Threads besides those of running jobs: a job that another process has taken over waits in its thread."""
@@ -78,6 +88,9 @@ class DbosJobs:
         self._futures: dict[str, concurrent.futures.Future[Any]] = {}
         self._cancelled: set[str] = set()
         self._interrupted: set[str] = set()
+        self._executed: Counter[str] = Counter()
+        self._executed_lock = threading.Lock()
+        self._idle: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._renewal: asyncio.Task[None] | None = None
         self._workflow: Any = None
@@ -122,14 +135,15 @@ class DbosJobs:
         await self.launch()
         await self._call(self._enqueue, job_id, lane)
 
-    async def status(self, job_id: str) -> JobState:
-        """The state of a job; see `Jobs`."""
+    async def lost(self, job_ids: Sequence[str]) -> set[str]:
+        """The jobs that have ended, or that do not exist; see `Jobs`."""
         from dbos import DBOS
 
+        if not job_ids:
+            return set()
         await self.launch()
-        found = await self._call(DBOS.get_workflow_status, job_id)
-        states: dict[str, JobState] = {"ENQUEUED": "queued", "DELAYED": "queued", "PENDING": "running"}
-        return "unknown" if found is None else states.get(found.status, "ended")
+        states = await self._call(states_of_jobs, DBOS, list(job_ids))
+        return {job_id for job_id in job_ids if states.get(job_id) not in UNFINISHED}
 
     def cancel(self, job_id: str) -> None:
         """Cancel the current step of a job; see `Jobs`."""
@@ -143,7 +157,7 @@ class DbosJobs:
         from dbos import DBOS
 
         await self.launch()
-        return int(await self._call(_resume, DBOS, executor_id))
+        return int(await self._call(resume_jobs, DBOS, executor_id))
 
     async def forget(self, job_ids: Sequence[str]) -> None:
         """Remove the data of jobs that have ended; see `Jobs`."""
@@ -165,11 +179,12 @@ class DbosJobs:
     def _launch(self) -> None:
         from dbos import DBOS
 
-        _configure_logging()
+        configure_logging()
         DBOS(config=self._config())
 
         def job(job_id: str) -> None:
-            self._body(job_id, _DbosSteps(self, job_id))
+            with self._executing(job_id):
+                self._body(job_id, _DbosSteps(self, job_id))
 
         self._workflow = DBOS.workflow(name=WORKFLOW)(job)
         DBOS.listen_queues([QUEUE])
@@ -206,7 +221,7 @@ class DbosJobs:
                 "db_engine_kwargs": {"hide_parameters": True},
             }
         path = Path(str(self._url.database)).with_name(FILE)
-        self._engine = self._engine or _sqlite_engine(path)
+        self._engine = self._engine or sqlite_engine(path)
         return {"system_database_url": f"sqlite:///{path}", "system_database_engine": self._engine}
 
     def _enqueue(self, job_id: str, lane: str) -> None:
@@ -244,7 +259,9 @@ class DbosJobs:
             self._interrupted.add(job_id)
             raise JobInterrupted from None
         finally:
-            del self._futures[job_id]
+            # A job that another process took over, and left, may run in a second thread already.
+            if self._futures.get(job_id) is future:
+                del self._futures[job_id]
             self._cancelled.discard(job_id)
 
     def _check(self, job_id: str) -> None:
@@ -252,36 +269,64 @@ class DbosJobs:
             self._interrupted.add(job_id)
             raise JobInterrupted
 
+    @contextmanager
+    def _executing(self, job_id: str) -> Iterator[None]:
+        with self._executed_lock:
+            self._executed[job_id] += 1
+        try:
+            yield
+        finally:
+            with self._executed_lock:
+                self._executed[job_id] -= 1
+                if not self._executed[job_id]:
+                    del self._executed[job_id]
+
     async def _keep_lease(self) -> None:
-        """Renew the lease, and take over the jobs of processes that have ended."""
+        """Renew the lease, and continue the jobs that no process executes any more."""
         while True:
             try:
                 await self._leases.renew()
-                await self._continue_interrupted()
-                await self._take_over()
+                await self._continue()
             except DatabaseUnavailable as error:
                 _log.warning("lease not renewed", error=error.cause)
+            except Exception as error:  # noqa: BLE001  # without this loop, no job would run
+                _log.error("jobs not continued", error=type(error).__name__)
             if not self._leases.is_valid:
                 self._interrupt()
             await asyncio.sleep(self._leases.seconds / 3)
 
-    async def _continue_interrupted(self) -> None:
-        """Continue the jobs that this process interrupted while it could not renew its lease."""
-        interrupted, self._interrupted = self._interrupted, set()
-        if interrupted:
-            from dbos import DBOS
+    async def _continue(self) -> None:
+        from dbos import DBOS
 
-            await self._call(_resume, DBOS, self._leases.owner, interrupted)
+        owners = await self._call(owners_of_jobs, DBOS)
+        await self._continue_own({job_id for job_id, owner in owners.items() if owner == self._leases.owner})
+        await self._take_over(set(owners.values()))
 
-    async def _take_over(self) -> None:
+    async def _continue_own(self, own: set[str]) -> None:
+        """Continue the jobs of this process that none of its threads executes.
+
+        It has interrupted them itself while it could not renew its lease, or the engine has lost them between their
+        claim and their start. One that is about to start is not executed either, but not for long.
+        """
+        from dbos import DBOS
+
+        with self._executed_lock:
+            idle = own.difference(self._executed)
+        lost = idle & (self._idle | self._interrupted)
+        self._idle = idle
+        self._interrupted &= own
+        if lost:
+            await self._call(resume_jobs, DBOS, self._leases.owner, lost)
+            _log.warning("jobs without a thread are continued", jobs=len(lost))
+            self._idle = idle - lost
+            self._interrupted -= lost
+
+    async def _take_over(self, owners: set[str]) -> None:
         for owner in await self._leases.expired():
             if owner != self._leases.owner and await self._leases.take(owner):
                 resumed = await self.resume(owner)
                 await self._leases.remove(owner)
                 _log.warning("jobs of a process that ended are resumed", executor=owner, jobs=resumed)
-        from dbos import DBOS
-
-        owners = await self._call(_owners, DBOS)
         for owner in await self._leases.unknown(owners):
             await self.resume(owner)
 
@@ -310,7 +355,7 @@ class DbosJobs:
             dbos_system_schema=database.get("dbos_system_schema", SCHEMA),
         )
         try:
-            resumed = _resume(client, self._leases.owner)
+            resumed = resume_jobs(client, self._leases.owner)
         finally:
             client.destroy()
             if self._engine is not None:
@@ -338,59 +383,3 @@ class _DbosSteps:
     def prepare(self, work: Callable[[], Awaitable[T | None]]) -> None:
         """Run work that is not recorded; see `Steps`."""
         self._jobs.step(self._job_id, work)
-
-
-def _owners(engine: Any) -> set[str]:
-    """The processes that have jobs."""
-    found = engine.list_workflows(status="PENDING", queue_name=QUEUE, load_input=False, load_output=False)
-    return {workflow.executor_id for workflow in found if workflow.executor_id}
-
-
-def _resume(engine: Any, executor_id: str, chosen: set[str] | None = None) -> int:
-    """Put the jobs of a process back in the queue.
-
-    Args:
-        engine: `DBOS`, or a `DBOSClient`.
-        executor_id: the process.
-        chosen: ids of jobs; None for all of the process.
-    """
-    found = engine.list_workflows(status="PENDING", executor_id=executor_id, load_input=False, load_output=False)
-    ids = [each.workflow_id for each in found if chosen is None or each.workflow_id in chosen]
-    if ids:
-        engine.resume_workflows(ids, queue_name=QUEUE)
-    return len(ids)
-
-
-def _sqlite_engine(path: Path) -> Engine:
-    """An engine for SQLite. DBOS 3.4's own one syncs each transaction to the disk, with a rollback journal.
-
-    After a loss of power, the last steps of jobs may be missing here. They run again, and change nothing: what was
-    accepted and what is finished is in the gateway's database.
-    """
-    engine = sa.create_engine(f"sqlite:///{path}", hide_parameters=True)
-
-    def configure(connection: Any, _: object) -> None:
-        # As DBOS's own engine does.
-        connection.isolation_level = "IMMEDIATE"
-        for pragma in ("busy_timeout=30000", "foreign_keys=ON", "journal_mode=WAL", "synchronous=NORMAL"):
-            connection.execute(f"PRAGMA {pragma}")
-
-    event.listen(engine, "connect", configure)
-    return engine
-
-
-class _EngineLog(logging.Handler):
-    """DBOS's log as lines of the gateway's. Exceptions are reduced to their types."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Log a record."""
-        kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
-        log = _log.error if record.levelno >= logging.ERROR else _log.warning
-        log("job engine", source=f"{record.module}:{record.lineno}", error=kind)
-
-
-def _configure_logging() -> None:
-    """Replace DBOS's own handler, which writes to the terminal."""
-    logger = logging.getLogger("dbos")
-    logger.handlers[:] = [_EngineLog()]
-    logger.propagate = False

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T", bound=str | int | bool | None)
 """The outcome of a step. The job engine stores it, so it is small and never content."""
-
-JobState: TypeAlias = Literal["unknown", "queued", "running", "ended"]
 
 
 class Steps(Protocol):
@@ -52,11 +50,11 @@ class Jobs(Protocol):
             lane: jobs of one lane do not delay those of another one.
         """
 
-    async def status(self, job_id: str) -> JobState:
-        """The state of a job.
+    async def lost(self, job_ids: Sequence[str]) -> set[str]:
+        """The jobs that have ended, or that do not exist.
 
         Args:
-            job_id: its id.
+            job_ids: the jobs to look at.
         """
 
     def cancel(self, job_id: str) -> None:

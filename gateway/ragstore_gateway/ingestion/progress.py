@@ -1,47 +1,78 @@
-"""The progress of a command, on a terminal."""
+"""A progress bar over documents on standard error, if that is a terminal."""
 
 from __future__ import annotations
 
-import time
+import sys
+from types import TracebackType
+from typing import Self
 
-import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
-WIDTH = 30
+
+class _Rate(ProgressColumn):
+    """Documents per second."""
+
+    def render(self, task: Task) -> Text:
+        # Since the start: documents are few and slow, so that a moving average jumps.
+        return Text(f"{task.completed / task.elapsed:.1f} documents/s" if task.elapsed else "")
 
 
-class Progress:
-    """A bar with the rate and the remaining time. It is written to stderr.
+class DocumentProgress:
+    """Counts documents that are done, and shows them. A context manager.
 
     Args:
+        title: the work, such as `ingest`.
         total: number of documents.
-        shown: whether it is shown at all.
+        shown: whether a bar may be shown.
     """
 
-    def __init__(self, total: int, shown: bool) -> None:
-        self._total = total
-        self._shown = shown
+    def __init__(self, title: str, total: int, *, shown: bool) -> None:
+        console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            _Rate(),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not (shown and console.is_terminal),
+            # Lines for a pipe or a file are no part of the terminal.
+            redirect_stdout=sys.stdout.isatty(),
+        )
+        self._task = self._progress.add_task(title, total=total)
+        self._parts: dict[str, float] = {}
         self._done = 0
-        self._started = time.monotonic()
 
-    def advance(self) -> None:
-        """Count a document, and show the bar."""
-        self._done += 1
-        if self._shown:
-            click.echo(self.line(time.monotonic() - self._started), nl=False, err=True)
-
-    def clear(self) -> None:
-        """Remove the bar, before a line is printed."""
-        if self._shown:
-            click.echo("\r\x1b[K", nl=False, err=True)
-
-    def line(self, seconds: float) -> str:
-        """The bar.
+    def part(self, name: str, share: float) -> None:
+        """Set the share of a document that is done.
 
         Args:
-            seconds: the time since the start.
+            name: the document.
+            share: the share, below 1.
         """
-        rate = self._done / seconds if seconds > 0 else 0.0
-        filled = WIDTH * self._done // self._total
-        left = round((self._total - self._done) / rate) if rate else 0
-        bar = "#" * filled + "-" * (WIDTH - filled)
-        return f"[{bar}] {self._done}/{self._total}, {rate:.1f}/s, {left // 60}:{left % 60:02} left"
+        self._parts[name] = share
+        self._update()
+
+    def done(self, name: str) -> None:
+        """Add a document that is done.
+
+        Args:
+            name: the document.
+        """
+        self._parts.pop(name, None)
+        self._done += 1
+        self._update()
+
+    def _update(self) -> None:
+        self._progress.update(self._task, completed=self._done + sum(self._parts.values()))
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()

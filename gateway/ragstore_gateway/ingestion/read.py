@@ -49,6 +49,22 @@ def found(arguments: list[str], *, recursive: bool) -> Iterator[str]:
         yield from (str(entry) for entry in sorted(entries) if entry.suffix.lower() in EXTENSIONS and entry.is_file())
 
 
+def read_bytes(name: str, max_bytes: int = -1) -> bytes:
+    """The content of a file or of standard input.
+
+    Args:
+        name: the file, or `-` for standard input.
+        max_bytes: maximum number of bytes that are read; all if negative.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if name == STDIN:
+        return sys.stdin.buffer.read(max_bytes)
+    with Path(name).open("rb") as file:
+        return file.read(max_bytes)
+
+
 class DocumentReader:
     """Reads documents and extracts their texts.
 
@@ -96,8 +112,4 @@ class DocumentReader:
 
 def _opened(name: str, max_bytes: int) -> tuple[str, bytes]:
     """The URL and the first bytes of a file or of standard input."""
-    if name == STDIN:
-        return "stdin:", sys.stdin.buffer.read(max_bytes)
-    path = Path(name).resolve()
-    with path.open("rb") as file:
-        return path.as_uri(), file.read(max_bytes)
+    return "stdin:" if name == STDIN else Path(name).resolve().as_uri(), read_bytes(name, max_bytes)

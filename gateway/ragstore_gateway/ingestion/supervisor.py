@@ -115,6 +115,7 @@ class Supervisor:
         while True:
             try:
                 await self._measure()
+                await self._restart_lost()
                 await self._removals.run()
                 if monotonic() >= last + seconds:
                     last = monotonic()
@@ -135,6 +136,27 @@ class Supervisor:
         async with self._database.reading() as session:
             rows = (await session.execute(query)).all()
         metrics.waiting({state: count for state, count in rows})  # noqa: C416  # rows are not typed as pairs
+
+    async def _restart_lost(self) -> None:
+        """Start the jobs again that the engine has ended, or lost, before their ingestions ended. The oldest are first.
+
+        An ingestion that begins too often fails, so that this ends.
+        """
+        is_queued = (IngestionRow.state.in_(UNFINISHED), IngestionRow.is_queued.is_(True))
+        query = sa.select(IngestionRow.id, IngestionRow.base_id).where(*is_queued).order_by(IngestionRow.created_on)
+        async with self._database.reading() as session:
+            found = dict((await session.execute(query.limit(BATCH))).tuples().all())
+        for ingestion_id in await self._jobs.lost(list(found)):
+            # Only one replica does so, and only if the ingestion has not ended meanwhile.
+            own = sa.update(IngestionRow).where(IngestionRow.id == ingestion_id, *is_queued)
+            async with self._database.session() as session:
+                change = own.values(is_queued=False).returning(IngestionRow.id)
+                if (await session.execute(change)).first() is None:
+                    continue
+            await self._jobs.forget([ingestion_id])
+            _log.warning("job of an ingestion was lost", ingestion=ingestion_id, base=found[ingestion_id])
+            # It is started like a new one.
+            self.wake()
 
     async def _continue_reindexing(self) -> None:
         """Repeat the jobs that failed to put a document into a new collection."""

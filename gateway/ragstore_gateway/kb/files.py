@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ragstore_gateway.extraction.formats import EXTENSIONS, MEDIA_TYPES
-from ragstore_gateway.ingestion.read import STDIN, found
+from ragstore_gateway.ingestion.read import STDIN, found, read_bytes
 
 UNKNOWN: Final = "application/octet-stream"
 """The gateway recognises the format by the content."""
@@ -41,7 +40,7 @@ class File:
         Raises:
             OSError: it cannot be read.
         """
-        return sys.stdin.buffer.read() if self.path == STDIN else Path(self.path).read_bytes()
+        return read_bytes(self.path)
 
 
 def files(arguments: list[str], *, recursive: bool, name: str) -> Iterator[File]:

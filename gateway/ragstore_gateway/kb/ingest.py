@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
-import msgspec
-
 from ragstore_gateway.gateway_connection import GatewayFailed
+from ragstore_gateway.ingestion.line import Line
+from ragstore_gateway.ingestion.progress import DocumentProgress
 from ragstore_gateway.kb.client import KnowledgeBases, State
-from ragstore_gateway.kb.progress import DocumentProgress
 
 CONCURRENCY: Final = 4
 """Documents that are in flight. The gateway has a queue of its own."""
@@ -39,24 +38,6 @@ class Source(Protocol):
         Raises:
             OSError: it cannot be read.
         """
-
-
-class Line(msgspec.Struct, omit_defaults=True):
-    """One line of `--json`.
-
-    Attributes:
-        name: the document.
-        ok: whether it was ingested.
-        chunks: number of its chunks.
-        unchanged: whether the knowledge base had this content already.
-        error: why it was not ingested.
-    """
-
-    name: str
-    ok: bool
-    chunks: int = 0
-    unchanged: bool = False
-    error: str = ""
 
 
 async def ingest_all(
@@ -107,7 +88,7 @@ async def _ingest(bases: KnowledgeBases, base_id: str, source: Source, progress:
     except GatewayFailed as error:
         return Line(name, False, error=str(error))
     if state.status == "completed":
-        return Line(name, True, state.chunks, state.unchanged)
+        return Line(name, True, state.chunks, unchanged=state.unchanged)
     return Line(name, False, error=state.status.removeprefix("failed: "))
 
 

@@ -13,8 +13,10 @@ from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, 
 from ragstore_gateway.ingestion.retries import backoff
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.source import Source
+from ragstore_gateway.sources.document_states import DocumentTaken, KnownDocument, Pending
 from ragstore_gateway.sources.kinds import SourceKind
 from ragstore_gateway.sources.runs import (
+    BASE_DELETED,
     CANCELLED,
     COMPLETED,
     FAILED,
@@ -25,9 +27,9 @@ from ragstore_gateway.sources.runs import (
     Runs,
     RunState,
 )
-from ragstore_gateway.sources.source_documents import DocumentTaken, KnownDocument, Pending, SourceDocuments
+from ragstore_gateway.sources.source_documents import SourceDocuments
 from ragstore_gateway.sources.tables import SourceRunRow
-from ragstore_gateway.sources.visit import CrawlEnd, KnownPage, Visit
+from ragstore_gateway.sources.visit import FOUND, TIME_BUDGET, CrawlEnd, KnownPage, Visit
 
 MAX_PENDING: Final = 8
 """Maximum number of documents of a run whose ingestions have not ended."""
@@ -40,14 +42,16 @@ DRAIN_SECONDS: Final = 60.0
 """Minimum time for the ingestions that are in progress when the visits have ended."""
 
 MAX_SEGMENTS: Final = "max_segments"
-TIME_BUDGET: Final = "time_budget"
 NOTHING_READ: Final = "nothing_read"
-BASE_DELETED: Final = "base_deleted"
 INTERNAL: Final = "internal_error"
 DATABASE: Final = "database_unavailable"
 STOPPED: Final = "gateway_stopped"
 
 _log = structlog.get_logger(__name__)
+
+
+class _OutOfTime(Exception):
+    """The time budget is used up, and a page would have to wait for the ingestions of others."""
 
 
 class Execution:
@@ -108,7 +112,9 @@ class Execution:
             state, reason = CANCELLED, ""
         finally:
             heartbeat.cancel()
-        if not self._is_lost:
+        if self._is_lost:
+            await self._record()
+        else:
             await self._end(state, reason)
         _log.info("source run ended", **self._names, state=state, reason=reason)
 
@@ -126,6 +132,11 @@ class Execution:
         # If the database cannot be used, the lease expires.
         with suppress(DatabaseUnavailable):
             await self._runs.end(self.run.id, state, reason, self._counts)
+
+    async def _record(self) -> None:
+        """Write the final counts of a run that was ended elsewhere, such as by its cancellation."""
+        with suppress(DatabaseUnavailable):
+            await self._runs.record(self.run.id, self._counts)
 
     async def _keep_lease(self) -> None:
         while True:
@@ -174,7 +185,10 @@ class Execution:
         crawl = self._kind.open(self.run.base_id, self._source, self._find)
         async with aclosing(crawl.visits()) as visits:
             async for visit in visits:
-                await self._take(visit)
+                try:
+                    await self._take(visit)
+                except _OutOfTime:
+                    return CrawlEnd(complete=False, reason=TIME_BUDGET)
                 await self._settle()
                 if self._counts.chunks >= self._max_chunks:
                     return CrawlEnd(complete=False, reason=MAX_SEGMENTS)
@@ -185,7 +199,7 @@ class Execution:
         return None if known is None else known.page
 
     async def _take(self, visit: Visit) -> None:
-        if visit.outcome in ("changed", "unchanged", "failed"):
+        if visit.outcome in FOUND:
             self._found.add(visit.url)
         known = self._known.get(visit.url)
         if visit.outcome == "changed":
@@ -204,25 +218,31 @@ class Execution:
         attempt = 0
         while True:
             while self._pending and (len(self._pending) >= MAX_PENDING or self._may_exceed(visit)):
+                self._check_time()
                 await asyncio.sleep(POLL_SECONDS)
                 await self._settle()
             if self._counts.chunks >= self._max_chunks:
                 return
             name = self._kind.document_name(visit.url)
             try:
-                pending = await self._documents.ingest(self.run, self._base.name, name, visit, before)
+                pending = await self._documents.ingest(self.run, self._base.name, name, visit, before, self._found)
             except DocumentTaken:
                 self._counts.skipped += 1
                 return
             except QueueFull:
-                if monotonic() >= self._deadline:
-                    self._counts.failed += 1
-                    return
+                self._check_time()
                 attempt += 1
                 await asyncio.sleep(backoff(attempt))
                 continue
             self._pending.append(pending)
+            # The document has not the content of that page any more.
+            self._known.pop(pending.former, None)
             return
+
+    def _check_time(self) -> None:
+        # Ingestions may take long: they are repeated while a provider or a vector store is unavailable.
+        if monotonic() >= self._deadline:
+            raise _OutOfTime
 
     @property
     def _max_chunks(self) -> int:

@@ -52,6 +52,7 @@ MAX_FILES: Final = 100
 """Maximum number of files of a request."""
 
 _ABOVE: Final = re.compile(r"^.*?/sources/[^/]*/files/")
+_TYPE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
 _TAGS: Final = ["sources"]
 _ERRORS: Final = (ConfigurationNotFound, SourceNotFound, DatabaseUnavailable)
 _UPLOAD: Final[dict[str, Any]] = {
@@ -189,9 +190,10 @@ async def _read(request: Request[Any, Any, Any]) -> list[NewFile]:
         raise InvalidRequest.at("$.files", "The form must have at least one file")
     if len(parts) > MAX_FILES:
         raise InvalidRequest.at("$.files", f"A request must not have more than {MAX_FILES} files")
-    return [
-        NewFile(
-            each.filename or "", (each.content_type or "").partition(";")[0].strip().lower()[:255], await each.read()
-        )
-        for each in parts
-    ]
+    return [NewFile(each.filename or "", _media_type(each.content_type or ""), await each.read()) for each in parts]
+
+
+def _media_type(declared: str) -> str:
+    """A media type without parameters; empty if it is none, so that the name and the content decide."""
+    media_type = declared.partition(";")[0].strip().lower()[:255]
+    return media_type if _TYPE.fullmatch(media_type) else ""

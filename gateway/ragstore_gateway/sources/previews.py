@@ -11,7 +11,7 @@ from ragstore_gateway.knowledge.source import Source
 from ragstore_gateway.sources.kinds import SourceKind
 from ragstore_gateway.sources.schemas import Preview, PreviewedPage, PreviewOutcome
 from ragstore_gateway.sources.source_documents import SourceDocuments
-from ragstore_gateway.sources.visit import CrawlEnd, KnownPage, Visit
+from ragstore_gateway.sources.visit import FOUND, CrawlEnd, KnownPage, Visit
 
 MAX_PREVIEWS: Final = 3
 """Maximum number of concurrent previews of a process: each sends requests to a website while its caller waits."""
@@ -72,11 +72,21 @@ class Previews:
         except TimeoutError:
             pass
         names = {visit.url: kind.document_name(visit.url) for visit in visited if visit.outcome == "changed"}
-        taken = await self._documents.taken(base_id, source.name, names)
-        pages = [_page(visit, is_known=visit.url in known, is_taken=visit.url in taken) for visit in visited]
+        owners = await self._documents.owners(base_id, source.name, names)
+        pages = []
+        found: set[str] = set()
+        replaced: set[str] = set()
+        for visit in visited:
+            owner = owners.get(visit.url)
+            is_taken = owner is not None and owner != visit.url and (not owner or owner in found)
+            pages.append(_page(visit, is_known=owner in known, is_taken=is_taken))
+            if visit.outcome in FOUND:
+                found.add(visit.url)
+            if owner and not is_taken:
+                replaced.add(owner)
         if end.complete:
-            found = {visit.url for visit in visited}
-            missing = (each.page for url, each in known.items() if url not in found)
+            listed = replaced.union(visit.url for visit in visited)
+            missing = (each.page for url, each in known.items() if url not in listed)
             pages += [PreviewedPage(page.url, "missing", "", page.title, 0) for page in missing]
         return Preview(pages, end.complete, end.reason)
 

@@ -11,6 +11,7 @@ from yarl import URL
 from ragstore_gateway.knowledge.source import SourceSettings, WebSource
 from ragstore_gateway.sources.pace import DEFAULT_RETRY_SECONDS, MAX_RETRY_AFTER_SECONDS, Clock, Pace
 from ragstore_gateway.sources.scope import host_of
+from ragstore_gateway.sources.visit import TIME_BUDGET
 from ragstore_gateway.web.errors import FetchError
 from ragstore_gateway.web.fetching.fetcher import Fetcher
 from ragstore_gateway.web.fetching.robots import Robots
@@ -19,8 +20,6 @@ REQUESTS_PER_PAGE: Final = 3
 """Requests of a crawl for each page that it may have: redirects, duplicates, errors and files without a text."""
 
 FURTHER_REQUESTS: Final = 100
-
-TIME_BUDGET: Final = "time_budget"
 
 
 class Stopped(Exception):

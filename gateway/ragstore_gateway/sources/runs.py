@@ -41,6 +41,9 @@ forever."""
 
 LEASE_EXPIRED: Final = "lease_expired"
 REQUESTED: Final = "requested"
+BASE_DELETED: Final = "base_deleted"
+SOURCE_REMOVED: Final = "source_removed"
+"""Reasons of runs that are not complete."""
 
 
 class RunLost(Exception):
@@ -82,7 +85,7 @@ class Runs:
         self._database = database
         self._owner = owner
 
-    async def claim(self, base_id: str, version: int, source: str, trigger: RunTrigger) -> SourceRunRow:
+    async def claim(self, base_id: str, version: int, source: str, trigger: RunTrigger) -> SourceRunRow | None:
         """Begin a run, whose lease this process has.
 
         Args:
@@ -91,6 +94,9 @@ class Runs:
             source: name of the source.
             trigger: why it runs.
 
+        Returns:
+            The run; None if the base has another version, which may not have the source any more.
+
         Raises:
             ConfigurationNotFound: there is no such knowledge base.
             DatabaseUnavailable: the database cannot be used.
@@ -98,8 +104,11 @@ class Runs:
         """
         try:
             async with self._database.session() as session:
-                if await lock_base(session, base_id) is None:
+                base = await lock_base(session, base_id)
+                if base is None:
                     raise ConfigurationNotFound(f"There is no knowledge base {base_id}")
+                if base.current_version != version:
+                    return None
                 return await self.claim_in(session, base_id, version, source, trigger)
         except IntegrityError:
             async with self._database.reading() as session:
@@ -193,6 +202,18 @@ class Runs:
             )
         metrics.pages(asdict(counts))
         return True
+
+    async def record(self, run_id: str, counts: RunCounts) -> None:
+        """Write the counts of a run that has ended while it was executed.
+
+        Args:
+            run_id: the run.
+            counts: what it has done.
+        """
+        ended = sa.update(SourceRunRow).where(SourceRunRow.id == run_id, SourceRunRow.state != RUNNING)
+        async with self._database.session() as session:
+            await session.execute(ended.values(**asdict(counts)))
+        metrics.pages(asdict(counts))
 
     async def cancel(self, base_id: str, source: str, run_id: str) -> None:
         """Cancel a run. The documents that it has stored stay.

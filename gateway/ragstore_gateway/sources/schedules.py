@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final
 
 import sqlalchemy as sa
 import structlog
@@ -17,11 +16,8 @@ from ragstore_gateway.ingestion.ingestions import lock_base
 from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.knowledge.cron import next_time
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
-from ragstore_gateway.sources.runs import SCHEDULE, Runs, end_runs
+from ragstore_gateway.sources.runs import BASE_DELETED, SCHEDULE, SOURCE_REMOVED, Runs, end_runs
 from ragstore_gateway.sources.tables import SourceRunRow, SourceScheduleRow
-
-SOURCE_REMOVED: Final = "source_removed"
-BASE_DELETED: Final = "base_deleted"
 
 _log = structlog.get_logger(__name__)
 

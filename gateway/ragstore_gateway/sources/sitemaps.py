@@ -20,7 +20,7 @@ _BYTE_ORDER_MARKS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16"),
 
 # A sitemap needs four elements, which are found without a parser of XML: there are no entities that could be expanded,
 # and an error in one entry does not affect the others.
-_COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
+_COMMENT: Final = ("<!--", "-->")
 _TAG: Final = re.compile(
     r"<(/?)(?:[A-Za-z0-9_-]{1,40}:)?(urlset|sitemapindex|url|sitemap|loc|lastmod)(?:\s[^<>]*)?>", re.IGNORECASE
 )
@@ -64,7 +64,7 @@ def read_sitemap(body: bytes) -> Sitemap:
         SitemapInvalid: it is none, or too large.
     """
     text = _text(_decompressed(body))
-    entries = _entries(_COMMENT.sub("", text)) if "<" in text else _lines(text)
+    entries = _entries(_without_comments(text)) if "<" in text else _lines(text)
     pages = [entry for entry in entries if not entry.is_sitemap and entry.url]
     # Stable: those without a date stay in order, at the end.
     pages.sort(key=lambda entry: entry.modified, reverse=True)
@@ -73,6 +73,20 @@ def read_sitemap(body: bytes) -> Sitemap:
         tuple(dict.fromkeys(entry.url for entry in entries if entry.is_sitemap and entry.url))[:MAX_URLS],
         truncated=len(entries) > MAX_URLS,
     )
+
+
+def _without_comments(text: str) -> str:
+    """A text without its comments. A pattern would look for the end of the text from each comment that does not end."""
+    opening, closing = _COMMENT
+    parts = []
+    position = 0
+    while (begin := text.find(opening, position)) >= 0:
+        end = text.find(closing, begin + len(opening))
+        if end < 0:
+            break
+        parts.append(text[position:begin])
+        position = end + len(closing)
+    return "".join([*parts, text[position:]])
 
 
 def _entries(text: str) -> list[_Entry]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -15,77 +15,12 @@ from ragstore_gateway.ingestion.documents import NewContent
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.ingestions import COMPLETED, INGEST, UNFINISHED
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
+from ragstore_gateway.sources.document_states import DocumentTaken, Ended, KnownDocument, Missing, Pending
 from ragstore_gateway.sources.runs import Runs, check_running
 from ragstore_gateway.sources.tables import SourceDocumentRow, SourceRunRow
 from ragstore_gateway.sources.visit import KnownPage, Visit
 
 MEDIA_TYPE_LENGTH: Final = 255
-
-
-class DocumentTaken(Exception):
-    """The document of this name is not the source's: a person ingested it, or another source, or another page."""
-
-
-@dataclass(frozen=True, slots=True)
-class KnownDocument:
-    """A document of a source.
-
-    Attributes:
-        document_id: its id.
-        page: what the next visit of its page needs to know.
-    """
-
-    document_id: str
-    page: KnownPage
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A document whose ingestion has been accepted.
-
-    Attributes:
-        ingestion_id: the ingestion.
-        document_id: the document.
-        visit: the visit of its page, without the content.
-        is_new: whether there was no such document before.
-        before: the page as it was stored before; None if it was not.
-    """
-
-    ingestion_id: str
-    document_id: str
-    visit: Visit
-    is_new: bool
-    before: KnownPage | None
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A document whose ingestion has ended.
-
-    Attributes:
-        pending: the document.
-        is_stored: whether its vectors are stored.
-        is_unchanged: whether they were before, so that nothing was embedded.
-        chunks: the number of its chunks.
-    """
-
-    pending: Pending
-    is_stored: bool
-    is_unchanged: bool
-    chunks: int
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """The documents whose pages a complete run did not find.
-
-    Attributes:
-        missing: the number of those that stay for the time being.
-        removed: the number of those that were removed.
-    """
-
-    missing: int
-    removed: int
 
 
 class SourceDocuments:
@@ -122,13 +57,17 @@ class SourceDocuments:
             rows = list(await session.scalars(query))
         return {row.location: KnownDocument(row.document_id, _page(row)) for row in rows}
 
-    async def taken(self, base_id: str, source: str, names: Mapping[str, str]) -> set[str]:
-        """The locations whose documents would not be the source's.
+    async def owners(self, base_id: str, source: str, names: Mapping[str, str]) -> dict[str, str]:
+        """The locations of the pages that documents belong to.
 
         Args:
             base_id: the knowledge base.
             source: name of the source.
             names: names of documents by location.
+
+        Returns:
+            The owner of each location's document, empty if it is not one of the source. Without a document there is no
+            entry.
         """
         own = _owned(base_id, source).with_only_columns(SourceDocumentRow.location, SourceDocumentRow.document_id)
         query = sa.select(DocumentRow.name, DocumentRow.id).where(
@@ -137,10 +76,21 @@ class SourceDocuments:
         async with self._database.reading() as session:
             owned = {document_id: location for location, document_id in await session.execute(own)}
             ids = {name: document_id for name, document_id in await session.execute(query)}  # noqa: C416  # rows
-        return {at for at, name in names.items() if name in ids and owned.get(ids[name]) != at}
+        return {at: owned.get(ids[name], "") for at, name in names.items() if name in ids}
 
-    async def ingest(self, run: SourceRunRow, kb_id: str, name: str, visit: Visit, before: KnownPage | None) -> Pending:
+    async def ingest(
+        self,
+        run: SourceRunRow,
+        kb_id: str,
+        name: str,
+        visit: Visit,
+        before: KnownPage | None,
+        found: Collection[str] = (),
+    ) -> Pending:
         """Ingest the document of a page. Until it is stored, the page counts as not known.
+
+        The URLs of two pages may differ although the names of their documents do not, such as by a final slash. The
+        document is that of the page that the run finds first.
 
         Args:
             run: the run.
@@ -148,24 +98,30 @@ class SourceDocuments:
             name: name of the document.
             visit: the page.
             before: the page as it is stored.
+            found: locations of the pages that the run has found.
 
         Raises:
             ConfigurationNotFound: the knowledge base was deleted.
             DatabaseUnavailable: the database cannot be used.
-            DocumentTaken: the document of this name is not the source's.
+            DocumentTaken: the document of this name is not the source's, or that of another page.
             QueueFull: too many ingestions have not ended.
             RunLost: the run has ended.
         """
         is_new = True
+        former = ""
 
         async def claim(session: AsyncSession, ingestion: IngestionRow) -> None:
-            nonlocal is_new
+            nonlocal is_new, former
             await check_running(session, run.id)
             row = await session.get(SourceDocumentRow, ingestion.document_id)
             if ingestion.sequence > 1:
                 last = await session.scalar(_ingestion_before(ingestion))
-                if row is None or (row.source, row.location, row.ingestion_id) != (run.source, visit.url, last):
+                if row is None or (row.source, row.ingestion_id) != (run.source, last):
                     raise DocumentTaken
+                if row.location != visit.url:
+                    if row.location in found:
+                        raise DocumentTaken
+                    former = row.location
                 revision = sa.select(DocumentRow.current_revision).where(DocumentRow.id == ingestion.document_id)
                 is_new = await session.scalar(revision) is None
             await session.merge(_new_row(run, ingestion, visit.url))
@@ -173,7 +129,7 @@ class SourceDocuments:
         accepted = await self._ingestion.ingest(
             run.base_id, NewContent(name, visit.media_type[:MEDIA_TYPE_LENGTH], visit.content, kb_id), claim
         )
-        return Pending(accepted.id, accepted.document_id, replace(visit, content=b""), is_new, before)
+        return Pending(accepted.id, accepted.document_id, replace(visit, content=b""), is_new, before, former)
 
     async def ended(self, run_id: str, pending: Sequence[Pending]) -> list[Ended]:
         """The documents whose ingestions have ended. The state of their pages is stored with that.

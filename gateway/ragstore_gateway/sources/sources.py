@@ -13,17 +13,15 @@ import structlog
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, SourceDisabled, SourceNotFound
 from ragstore_gateway.ingestion.ingestion import Ingestion
-from ragstore_gateway.ingestion.leases import executor_id
 from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.source import Source, SourceType
-from ragstore_gateway.settings import Settings
 from ragstore_gateway.sources.execution import Execution
 from ragstore_gateway.sources.kinds import SourceKind
 from ragstore_gateway.sources.previews import Previews
-from ragstore_gateway.sources.runs import CANCELLED, MANUAL, RunCounts, Runs
-from ragstore_gateway.sources.schedules import SOURCE_REMOVED, Schedules
+from ragstore_gateway.sources.runs import CANCELLED, MANUAL, SOURCE_REMOVED, RunCounts, Runs
+from ragstore_gateway.sources.schedules import Schedules
 from ragstore_gateway.sources.schemas import Preview
 from ragstore_gateway.sources.source_documents import SourceDocuments
 from ragstore_gateway.sources.tables import SourceRunRow
@@ -41,10 +39,10 @@ class Sources:
     """Keeps knowledge bases in step with their sources.
 
     Args:
-        settings: the settings.
         database: the database.
         bases: the knowledge bases.
         ingestion: ingests documents.
+        runs: the runs of all sources.
         kinds: the types of sources.
 
     Attributes:
@@ -54,16 +52,16 @@ class Sources:
 
     def __init__(
         self,
-        settings: Settings,
         database: Database,
         bases: Configurations[KnowledgeBase],
         ingestion: Ingestion,
+        runs: Runs,
         kinds: Mapping[SourceType, SourceKind],
     ) -> None:
-        self.runs = Runs(database, executor_id(), settings.ingestion_lease_seconds)
+        self.runs = runs
         self.documents = SourceDocuments(database, ingestion, self.runs)
         self._bases = bases
-        self._kinds = dict(kinds)
+        self._kinds = kinds
         self._previews = Previews(self.documents)
         self._woken = asyncio.Event()
         self._schedules = Schedules(database, self.runs, self._woken.set)
@@ -83,15 +81,6 @@ class Sources:
                 task.cancel()
             await asyncio.gather(loop, *self._tasks, return_exceptions=True)
 
-    def add_kind(self, type_: SourceType, kind: SourceKind) -> None:
-        """Add a type of sources, before the first run.
-
-        Args:
-            type_: the type, as configurations name it.
-            kind: what runs need to know about it.
-        """
-        self._kinds[type_] = kind
-
     async def run(self, base_id: str, name: str) -> SourceRunRow:
         """Begin a run of a source.
 
@@ -106,13 +95,15 @@ class Sources:
             SourceNotFound: the base has no such source.
             SourceRunning: another run of it has not ended.
         """
-        base, source = await self._find(base_id, name)
-        if not source.enabled:
-            raise SourceDisabled(f"The source {name} is not enabled")
-        kind = self._kinds[source.type]
-        run = await self.runs.claim(base_id, base.version, name, MANUAL)
-        self._start(run, base.body, source, kind)
-        return run
+        while True:
+            base, source = await self._find(base_id, name)
+            if not source.enabled:
+                raise SourceDisabled(f"The source {name} is not enabled")
+            run = await self.runs.claim(base_id, base.version, name, MANUAL)
+            # Otherwise another version has been written since.
+            if run is not None:
+                self._start(run, base.body, source, self._kinds[source.type])
+                return run
 
     async def cancel(self, base_id: str, name: str, run_id: str) -> None:
         """Cancel a run; see `Runs.cancel`."""

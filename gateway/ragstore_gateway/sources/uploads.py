@@ -12,9 +12,8 @@ from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.knowledge.source import Source
 from ragstore_gateway.sources.files import NewFile, SourceFiles, StoredFile, location
 from ragstore_gateway.sources.kinds import SourceKind, Visits
-from ragstore_gateway.sources.visit import CrawlEnd, KnownPages, Visit
+from ragstore_gateway.sources.visit import TIME_BUDGET, CrawlEnd, KnownPages, Visit
 
-TIME_BUDGET: Final = "time_budget"
 TEXT: Final = "text/plain; charset=utf-8"
 
 MAX_MISSED: Final = 1

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
+
+TIME_BUDGET: Final = "time_budget"
+"""The reason of visits that the time limit of a run ended."""
 
 Outcome: TypeAlias = Literal["changed", "unchanged", "gone", "failed", "skipped"]
 """The result of a visit:
@@ -16,6 +19,9 @@ failed       nothing is known about the page at present: an error of the server,
 skipped      it is no document of the source: a redirect, a duplicate, `noindex`, forbidden by robots.txt
 
 In a complete crawl, a known page is missing unless it is changed, unchanged or failed."""
+
+FOUND: Final = frozenset[Outcome]({"changed", "unchanged", "failed"})
+"""The outcomes of pages that are not missing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,10 +46,11 @@ class _Result(msgspec.Struct, frozen=True):
 
 
 class _Results(msgspec.Struct, frozen=True):
-    results: list[_Result]
+    results: list[msgspec.Raw]
 
 
-_decoder: Final = msgspec.json.Decoder(_Results)
+_results: Final = msgspec.json.Decoder(_Results)
+_result_of: Final = msgspec.json.Decoder(_Result)
 
 
 class WebSearch:
@@ -124,10 +125,10 @@ class WebSearch:
             raise SearchFailed("The search engine cannot be reached").because(error.detail) from None
         _check(response)
         try:
-            results = _decoder.decode(response.body).results
+            results = _results.decode(response.body).results
         except (msgspec.MsgspecError, UnicodeDecodeError):
             raise SearchFailed("The search engine's response is not one of SearxNG") from None
-        return [_result(result) for result in results if _is_url(result.url)]
+        return [_result(result) for each in results if (result := _read(each)) and _is_url(result.url)]
 
     async def _ranked(self, query: str, results: list[SearchResult], k: int) -> list[SearchResult]:
         if not results:
@@ -169,6 +170,14 @@ def _check(response: Fetched) -> None:
         raise SearchBusy("The search engine is at its limit")
     if not response.ok:
         raise SearchFailed(f"The search engine responded with status {response.status}")
+
+
+def _read(result: msgspec.Raw) -> _Result | None:
+    """A result; None for one of another form, such as one without an address."""
+    try:
+        return _result_of.decode(result)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
 
 
 def _result(result: _Result) -> SearchResult:

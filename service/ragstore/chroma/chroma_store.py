@@ -211,9 +211,13 @@ class ChromaStore:
 
         return await self._cache.with_collection(name, read)
 
-    async def get_ids(self, name: str, selection: Selection) -> list[str]:
-        """Read the ids of all selected documents, in insertion order."""
-        return await self._cache.with_collection(name, lambda collection: self._matching(collection, selection))
+    async def get_ids(self, name: str, selection: Selection, *, limit: int | None = None, offset: int = 0) -> list[str]:
+        """Read the ids of selected documents, in insertion order."""
+
+        async def read(collection: Collection) -> list[str]:
+            return (await self._read(collection, selection, limit=limit, offset=offset)).ids
+
+        return await self._cache.with_collection(name, read)
 
     async def get_metadata_values(self, name: str, key: str) -> set[str]:
         """Get the distinct values of a metadata key, as JSON."""
@@ -256,11 +260,13 @@ class ChromaStore:
 
         return await self._cache.with_collection(name, query)
 
-    async def query_exact(self, name: str, queries: Sequence[Query], max_matches: int) -> CollectionMatches | None:
+    async def query_exact(
+        self, name: str, queries: Sequence[Query], max_matches: int, ids: list[str] | None = None
+    ) -> CollectionMatches | None:
         """Find the nearest documents by comparison with every match, if few match."""
 
         async def query(collection: Collection) -> CollectionMatches | None:
-            found = await self._search.query_exact(collection, queries, max_matches)
+            found = await self._search.query_exact(collection, queries, max_matches, ids)
             return None if found is None else CollectionMatches(collection, found)
 
         return await self._cache.with_collection(name, query)

@@ -70,14 +70,15 @@ class CollectionSearch:
         return [hits[index] for index in range(len(queries))]
 
     async def query_exact(
-        self, collection: Collection, queries: Sequence[Query], max_matches: int
+        self, collection: Collection, queries: Sequence[Query], max_matches: int, ids: list[str] | None = None
     ) -> list[Matches] | None:
         """The nearest documents of each query, by comparison with every match.
 
         Args:
             collection: the collection.
             queries: queries that have one filter.
-            max_matches: maximum number of matches.
+            max_matches: maximum number of matches, if their ids are not known.
+            ids: ids of all matches; None if they are not known.
 
         Returns:
             The results of each query; None if more documents match.
@@ -88,6 +89,8 @@ class CollectionSearch:
         """
         if _is_unwritten(collection, queries):
             return [Matches([], [], [], [], None) for _ in queries]
+        if ids is not None:
+            return await self._exact.nearest(collection, queries, ids)
         return await self._exact.nearest_of_few(collection, queries, max_matches)
 
     async def _complete(

@@ -13,9 +13,9 @@ from ragstore.errors import InvalidCursor
 from ragstore.model.documents import Document, DocumentPage, Documents, Selection
 from ragstore.store.protocol import Store
 
-MAX_LISTED_IDS: Final = 200_000
-"""Number of documents up to which a page after a cursor is found by the ids of all. A list without a filter that is
-longer is read by its offset: 91 ms for 200,000."""
+MAX_SHIFT: Final = 1000
+"""How far before its position the document of a cursor is looked for, because documents before it were deleted. Then
+all ids are read."""
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True):
@@ -107,37 +107,41 @@ async def _page_via_ids(store: Store, collection: str, selection: Selection, pag
 
 
 async def _page_after(store: Store, collection: str, selection: Selection, page: Page, cursor: Cursor) -> DocumentPage:
-    """The page that follows a cursor. Its total is that of the page before."""
+    """The page that follows a cursor. Its total is that of the page before.
+
+    The store remembers ids, and by ids a page takes as long at the end of a collection as at its beginning.
+    """
     total = cursor.total if page.with_total else None
-    if selection.is_everything and (cursor.total is None or cursor.total > MAX_LISTED_IDS):
-        found = await store.get(
-            collection,
-            selection,
-            limit=page.limit + 1,
-            offset=cursor.position - 1,
-            with_embeddings=page.with_embeddings,
-        )
-        if found.ids[:1] == [cursor.last_id]:
-            return _to_page(_without_first(found), total, page, cursor.position)
+    for shift in (0, MAX_SHIFT):
+        first = max(0, cursor.position - 1 - shift)
+        expected = cursor.position - first
+        # One more than the page shows whether another page follows.
+        ids = await store.get_ids(collection, selection, limit=expected + page.limit + 1, offset=first)
+        begin = _index_after(ids, cursor.last_id, expected)
+        if begin is None or begin > expected:
+            continue
+        ids_of_page = ids[begin : begin + page.limit]
+        documents = await _read_ids(store, collection, ids_of_page, page)
+        if len(documents.ids) == len(ids_of_page):
+            is_last = begin + page.limit >= len(ids)
+            return _to_page(documents, total, page, first + begin, is_last=is_last)
     ids = await store.get_ids(collection, selection)
-    start = _index_after(ids, cursor)
+    start = _index_after(ids, cursor.last_id, cursor.position)
+    if start is None:
+        raise InvalidCursor
     documents = await _read_ids(store, collection, ids[start : start + page.limit], page)
     is_last = start + page.limit >= len(ids)
     return _to_page(documents, total, page, start, is_last=is_last, last_id=ids[min(start + page.limit, len(ids)) - 1])
 
 
-def _index_after(ids: list[str], cursor: Cursor) -> int:
-    """The index of the document that follows a cursor.
-
-    Raises:
-        InvalidCursor: its document is not among the ids.
-    """
-    if ids[cursor.position - 1 : cursor.position] == [cursor.last_id]:
-        return cursor.position
+def _index_after(ids: list[str], last_id: str, expected: int) -> int | None:
+    """The index of the document that follows another one; None if that one is not among the ids."""
+    if ids[expected - 1 : expected] == [last_id]:
+        return expected
     try:
-        return ids.index(cursor.last_id) + 1
+        return ids.index(last_id) + 1
     except ValueError:
-        raise InvalidCursor from None
+        return None
 
 
 async def _read_ids(store: Store, collection: str, ids: list[str], page: Page) -> Documents:
@@ -149,11 +153,6 @@ async def _read_ids(store: Store, collection: str, ids: list[str], page: Page) -
     if not ids:
         return Documents([], [], [], None)
     return await store.get(collection, Selection(ids=tuple(ids)), with_embeddings=page.with_embeddings)
-
-
-def _without_first(found: Documents) -> Documents:
-    embeddings = None if found.embeddings is None else found.embeddings[1:]
-    return Documents(found.ids[1:], found.texts[1:], found.metadatas[1:], embeddings)
 
 
 async def _read(store: Store, collection: str, selection: Selection, page: Page) -> Documents:

@@ -33,7 +33,6 @@ from ragstore.kit.deferred_metrics import record
 from ragstore.model.documents import Selection
 from ragstore.model.filters import where as metadata_filter
 from ragstore.model.filters.condition import NO_CONDITION
-from ragstore.model.filters.grammar import Combination
 from ragstore.model.filters.where import Where
 from ragstore.model.queries import CollectionMatches, FilterKey, Matches, Query, group_by_filter
 from ragstore.store.filter_stats import MAX_NEIGHBOURS, NOT_EXACT, FilterStats
@@ -90,9 +89,6 @@ MAX_SMALL_COLLECTION: Final = 32
 
 MAX_FILTERS: Final = 2000
 """Maximum number of filters that statistics are kept of. The least recently used one is dropped."""
-
-MAX_EXACT_DIGITS: Final = 15
-"""Maximum number of digits of a float that Chroma's server reads exactly from JSON (measured with 1.5.9)."""
 
 PLANS: Final = Counter("ragstore_filtered_queries_total", "Filtered query vectors, by how they were run.", ["plan"])
 _PLANS: Final = {plan: PLANS.labels(plan.value) for plan in Plan}
@@ -152,7 +148,7 @@ class FilterPlanningStore(StoreLayer):
         if deleted:
             for (collection, _), stats in self._stats.items():
                 if collection == name:
-                    stats.exact_level = 0
+                    stats.exact_level = None
         return deleted
 
     async def _query_group(self, name: str, key: FilterKey, queries: list[Query]) -> CollectionMatches:
@@ -177,13 +173,34 @@ class FilterPlanningStore(StoreLayer):
         if not self._is_exact or queries[0].may_be_short:
             return None
         limits = _exact_limits(queries)
-        for level in range(known.next_exact_level if known else 0, NOT_EXACT):
+        level = known.next_exact_level if known else None
+        if level == NOT_EXACT:
+            return None
+        condition = queries[0].condition
+        if condition.is_none:
+            level = 0
+        elif condition.where_document is not None:
+            level = 1  # One call does everything: a text filter is expensive.
+        if level is not None:
             found = await self._inner.query_exact(name, queries, limits[level]) if limits[level] else None
             if found is not None:
-                self._stats_of(name, key, found.collection.id).exact_level = level
-                record(_PLANS[Plan.EXACT].inc, 0 if queries[0].condition.is_none else len(queries))
-                return found
-        return None
+                return self._note_exact(name, key, queries, found, level)
+            if level == 1 or condition.is_none:
+                return None
+        # Chroma evaluates a filter over all documents, whatever the limit. So it does it once, for the ids.
+        ids = await self._inner.get_ids(name, Selection(condition=condition), limit=limits[1] + 1)
+        if len(ids) > limits[1]:
+            return None
+        found = await self._inner.query_exact(name, queries, limits[1], ids)
+        level = 0 if len(ids) <= limits[0] else 1
+        return None if found is None else self._note_exact(name, key, queries, found, level)
+
+    def _note_exact(
+        self, name: str, key: FilterKey, queries: list[Query], found: CollectionMatches, level: int
+    ) -> CollectionMatches:
+        self._stats_of(name, key, found.collection.id).exact_level = level
+        record(_PLANS[Plan.EXACT].inc, 0 if queries[0].condition.is_none else len(queries))
+        return found
 
     async def _pass(self, name: str, queries: list[Query]) -> CollectionMatches:
         """Pass queries on that have no filter, or one that cannot be applied here."""
@@ -279,31 +296,12 @@ def _exact_limits(queries: Sequence[Query]) -> tuple[int, int]:
     """
     dimension = len(queries[0].embedding)
     small = min(MAX_SMALL_COLLECTION, SMALL_COLLECTION_VALUES // dimension)
-    if queries[0].condition.is_none:
-        return small, 0
     return small, min(MAX_EXACT_MATCHES, min(len(queries), MAX_SHARED_READS) * MAX_EXACT_VALUES // dimension)
 
 
 def _is_planned(query: Query) -> bool:
     """Whether there is a choice of strategies: the query has a filter, and it can be applied here."""
-    condition = query.condition
-    return condition.where is not None and condition.where_document is None and _is_exact(condition.where)
-
-
-def _is_exact(where: Where) -> bool:
-    """Whether a filter selects the same documents here and in Chroma.
-
-    Chroma's server reads floats with many digits inexactly, in documents and in filters, so that two floats may be
-    equal there and different here.
-    """
-    if isinstance(where, Combination):
-        return all(_is_exact(clause) for clause in where.clauses)
-    operands = where.operand if isinstance(where.operand, tuple) else (where.operand,)
-    return all(len(_digits(operand)) <= MAX_EXACT_DIGITS for operand in operands if isinstance(operand, float))
-
-
-def _digits(number: float) -> str:
-    return repr(abs(number)).partition("e")[0].replace(".", "").strip("0")
+    return query.condition.where is not None and query.condition.is_exact_here
 
 
 def _matching(hits: Matches, where: Where | None) -> list[int]:

@@ -40,20 +40,21 @@ class FilterStats:
         match_rate: fraction of the requested neighbours that match; None before the first post-filtered query.
         seconds: time per query, by strategy.
         queries: number of queries so far.
-        exact_level: index of the limit of matches with which an exact query is tried; `NOT_EXACT` if more match.
+        exact_level: index of the limit of matches that an exact query is run with; `NOT_EXACT` if more match; None if
+            it is unknown.
     """
 
     collection_id: str
     match_rate: float | None
     seconds: dict[FilterStrategy, float]
     queries: int = 0
-    exact_level: int = 0
+    exact_level: int | None = None
 
     @property
-    def next_exact_level(self) -> int:
-        """The level of the next exact query; `NOT_EXACT` for none. Now and then it is tried again."""
+    def next_exact_level(self) -> int | None:
+        """The level of the next query; `NOT_EXACT` for none, None if it is to be found out. It is repeated."""
         is_due = (self.queries + EXPLORE_EVERY // 2) % EXPLORE_EVERY == 0
-        return 0 if is_due else self.exact_level
+        return None if is_due else self.exact_level
 
     def next_strategy(self) -> FilterStrategy:
         """Choose the strategy of the next query."""

@@ -139,9 +139,11 @@ class StoreLayer:
             lambda: self._inner.get(name, selection, limit=limit, offset=offset, with_embeddings=with_embeddings),
         )
 
-    async def get_ids(self, name: str, selection: Selection) -> list[str]:
+    async def get_ids(self, name: str, selection: Selection, *, limit: int | None = None, offset: int = 0) -> list[str]:
         """Read the ids of the selected documents, in insertion order."""
-        return await self._intercept("get_ids", name, lambda: self._inner.get_ids(name, selection))
+        return await self._intercept(
+            "get_ids", name, lambda: self._inner.get_ids(name, selection, limit=limit, offset=offset)
+        )
 
     async def get_metadata_values(self, name: str, key: str) -> set[str]:
         """Get the distinct values of a metadata key, as text."""
@@ -159,6 +161,10 @@ class StoreLayer:
         """Find the nearest documents."""
         return await self._intercept("query", name, lambda: self._inner.query(name, queries))
 
-    async def query_exact(self, name: str, queries: Sequence[Query], max_matches: int) -> CollectionMatches | None:
+    async def query_exact(
+        self, name: str, queries: Sequence[Query], max_matches: int, ids: list[str] | None = None
+    ) -> CollectionMatches | None:
         """Find the nearest documents by comparison with every match, if few match."""
-        return await self._intercept("query_exact", name, lambda: self._inner.query_exact(name, queries, max_matches))
+        return await self._intercept(
+            "query_exact", name, lambda: self._inner.query_exact(name, queries, max_matches, ids)
+        )

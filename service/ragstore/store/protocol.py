@@ -95,7 +95,7 @@ class Store(Protocol):
     ) -> Documents:
         """Read documents in insertion order."""
 
-    async def get_ids(self, name: str, selection: Selection) -> list[str]:
+    async def get_ids(self, name: str, selection: Selection, *, limit: int | None = None, offset: int = 0) -> list[str]:
         """Read the ids of the selected documents, in insertion order."""
 
     async def get_metadata_values(self, name: str, key: str) -> set[str]:
@@ -129,13 +129,16 @@ class Store(Protocol):
             DimensionMismatch: the collection's embeddings have another dimension.
         """
 
-    async def query_exact(self, name: str, queries: Sequence[Query], max_matches: int) -> CollectionMatches | None:
+    async def query_exact(
+        self, name: str, queries: Sequence[Query], max_matches: int, ids: list[str] | None = None
+    ) -> CollectionMatches | None:
         """Find the nearest documents of each query by comparison with every match, if few documents match.
 
         Args:
             name: the collection's name.
             queries: at least one query; all have the same filter, and want the same columns.
-            max_matches: maximum number of matches.
+            max_matches: maximum number of matches, if their ids are not known.
+            ids: ids of all matches, as `get_ids` returned them; None if they are not known.
 
         Returns:
             As `query`; None if more documents match.

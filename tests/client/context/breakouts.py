@@ -68,6 +68,10 @@ DISGUISES = (
     "\x00{}\x1b[0m",
     "\U000e0041{}",
     "\ud800{}",
+    "\u206a{}",
+    "\u2800{}",
+    "\u0301 \u0301{}",
+    "\ufffc{}",
 )
 """Ways to hide a line, to begin one, or to defeat the escaping."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 
 import pytest
 from hypothesis import given, settings
@@ -12,13 +11,13 @@ from hypothesis import strategies as st
 from ragstore_client.context import (
     AsyncContextBuilder,
     ChatContext,
+    ContextBuilder,
     ContextCache,
     ContextSettings,
-    Passage,
     session_scopes,
 )
 from ragstore_client.context._cache import CacheKey
-from tests.client.context.sources import Behaviour, FilteringSource, ScriptedSource, passage
+from tests.client.context.sources import Behaviour, ScriptedSource, passage
 from tests.client.context.virtual_clock import run_virtually
 
 QUESTION = "How long is the warranty?"
@@ -124,17 +123,6 @@ def test_a_retrieval_depends_on_question_session_topic_scopes_and_settings(other
     assert not run_virtually(run())
 
 
-def test_builders_that_share_a_cache_do_not_share_results() -> None:
-    async def run() -> list[str]:
-        cache: ContextCache = ContextCache()  # type: ignore[type-arg]  # the builders' own
-        first, second = (
-            AsyncContextBuilder(ScriptedSource(Behaviour(passages=[passage(number)])), cache=cache) for number in (1, 2)
-        )
-        return [(await builder.build(QUESTION)).passages[0].id for builder in (first, second)]
-
-    assert run_virtually(run()) == ["p1", "p2"]
-
-
 def test_a_ttl_of_0_disables_the_cache() -> None:
     source = ScriptedSource()
 
@@ -156,6 +144,14 @@ def test_invalidation_of_a_session_leaves_the_others() -> None:
         return [(await builder.build(QUESTION, session_id=session_id)).cached for session_id in ("a", "b")]
 
     assert run_virtually(run()) == [False, True]
+
+
+def test_the_synchronous_builder_invalidates_too() -> None:
+    builder = ContextBuilder(ScriptedSource())
+    for session_id in ("a", "b"):
+        builder.build(QUESTION, session_id=session_id)
+    builder.invalidate(session_id="a")
+    assert [builder.build(QUESTION, session_id=session_id).cached for session_id in ("a", "b")] == [False, True]
 
 
 def test_invalidation_of_everything() -> None:
@@ -202,6 +198,20 @@ def test_a_cancelled_caller_does_not_cancel_the_retrieval_of_the_others() -> Non
     assert len(source.searches) == 1
 
 
+def test_the_length_of_a_question_counts_towards_the_bound_of_the_cache() -> None:
+    async def run() -> list[int]:
+        cache: ContextCache = ContextCache(max_bytes=1_000_000)  # type: ignore[type-arg]  # the builder's own
+        builder = AsyncContextBuilder(ScriptedSource(), cache=cache)
+        sizes = []
+        for number in range(20):
+            await builder.build(f"{number} " * 50_000, topic="Long. " * 20_000)
+            sizes.append(len(cache))
+        await builder.build("x" * 2_000_000)
+        return [*sizes, len(cache)]
+
+    assert max(run_virtually(run())) <= 5
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 400), st.integers(0, 50)), max_size=60),
@@ -237,41 +247,3 @@ def test_the_least_recently_used_entry_is_removed_after_the_expired_ones() -> No
     assert cache.get(key("old")) == "b"
     cache.put(key("newest"), "d", size_bytes=1, ttl_seconds=100)
     assert [cache.get(key(name)) for name in ("old", "new", "newest")] == ["b", None, "d"]
-
-
-SESSIONS = ["s1", "s2", "s3", "GLOBAL", "$ne", "{session_id}", '{"$ne": ""}', "s1 ", "\uff531"]
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(SESSIONS), st.sampled_from([QUESTION, "Another question?"]), st.floats(0, 3)),
-        min_size=1,
-        max_size=30,
-    ),
-    st.randoms(use_true_random=False),
-)
-def test_no_session_ever_receives_another_one_s_documents(
-    asked: list[tuple[str, str, float]], chance: random.Random
-) -> None:
-    documents = [
-        Passage(id=f"{number}", text=f"Text {number}.", similarity=0.9, metadata={"session_id": session})
-        for number, session in enumerate(SESSIONS * 2)
-    ]
-    source = FilteringSource(documents, delay=lambda: chance.uniform(0, 7))
-
-    async def run() -> list[ChatContext]:
-        builder = AsyncContextBuilder(source, scopes=session_scopes())
-
-        async def one(session: str, question: str, after: float) -> ChatContext:
-            await asyncio.sleep(after)
-            if chance.random() < 0.2:
-                builder.invalidate(session_id=session)
-            return await builder.build(question, session_id=session)
-
-        return await asyncio.gather(*(one(*each) for each in asked))
-
-    for (session, _, _), context in zip(asked, run_virtually(run()), strict=True):
-        owners = {found.metadata["session_id"] for found in context.passages}
-        assert owners in ({session, "GLOBAL"}, set())
-        assert owners or context.reason == "timeout"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ FRAGMENTS = (
     "[report [final].pd", "[Source 2]", "\u30102\u3011", "\u30101\u2020L1\u3011",
     "[7](https://x)", "[2]: https://x", "[^1]",
     "[[1]]", "[text][1]", "`a[0]`", "``x ` [1]``", "```", "```py\n",
+    "[3-1]", "```a`b\n",
     "~~~\n", "~~~~", "\n", "\n\n", "    ```\n", "> ```\n",
     "Sources:\n", "**Quellen**\n", "- [1] https://x.org/a\n", "- [8] y\n", "* ", "word", " ",
     "x[0]", "[0]", "\\[1\\]", "[", "]",
@@ -90,6 +92,27 @@ def test_text_without_brackets_or_code_is_returned_immediately() -> None:
 def test_a_long_unclosed_bracket_is_not_held_back_forever() -> None:
     stream = CitationStream(CONTEXT)
     assert "".join(s.text for s in stream.feed("[" + "x" * 300)) == "[" + "x" * 300
+
+
+def test_a_long_run_of_backticks_is_not_held_back_forever() -> None:
+    stream = CitationStream(CONTEXT)
+    assert len("".join(s.text for _ in range(50) for s in stream.feed("`" * 100))) >= 4_600
+
+
+@pytest.mark.parametrize("before", ["", "x", "```\n", "~~~~\n", "`"])
+@pytest.mark.parametrize("mark", ["`", "~"])
+@pytest.mark.parametrize("length", [3, 199, 200, 201, 399, 400, 401, 805])
+def test_a_long_run_of_marks_does_not_depend_on_the_chunks(before: str, mark: str, length: int) -> None:
+    answer = f"{before}{mark * length}x\n[1]\n```\n[2]\n{mark * length}\n[3]"
+    whole = streamed([answer])
+    assert streamed(list(answer)) == whole
+    for position in range(0, len(answer), 7):
+        assert streamed([answer[:position], answer[position:]]) == whole
+
+
+def test_a_long_line_closes_no_code_block() -> None:
+    answer = "```\n" + "`" * 300 + "x\n[1]\n```\n[2]"
+    assert [citation.label for citation in check_citations(answer, CONTEXT).citations] == ["2"]
 
 
 def test_a_report_can_be_made_of_a_stream() -> None:

@@ -76,6 +76,8 @@ def test_every_setting_has_a_variable() -> None:
         ("RAG_MAX_SOURCES", "0"),
         ("RAG_MAX_CHARS", "3"),
         ("RAG_SHORT_QUESTIONS", "sometimes"),
+        ("RAG_TOKEN_BUDGET", "-1" + "0" * 400),
+        ("RAG_TOP_K_MAX", "1" + "0" * 400),
     ],
 )
 def test_a_wrong_value_names_the_variable_and_not_the_value(name: str, value: str) -> None:
@@ -84,9 +86,23 @@ def test_a_wrong_value_names_the_variable_and_not_the_value(name: str, value: st
     assert value in ("0", "inf") or value not in str(raised.value).removeprefix(name).split()
 
 
+@pytest.mark.parametrize("value", [5, True, None, b"5", ["5"]])
+def test_a_variable_that_is_not_a_string_is_a_configuration_error(value: object) -> None:
+    with pytest.raises(InvalidConfiguration, match=r"^RAG_TOP_K_MAX must be a string"):
+        ContextSettings.from_env({"RAG_TOP_K_MAX": value})  # type: ignore[dict-item]  # what this is about
+
+
+def test_a_budget_may_be_larger_than_any_float() -> None:
+    assert ContextSettings(token_budget=10**400).token_budget == 10**400
+
+
 def test_settings_made_in_code_are_checked_too() -> None:
     with pytest.raises(InvalidConfiguration, match="top_k_max must be at least 1"):
         ContextSettings(top_k_max=0)
+    with pytest.raises(InvalidConfiguration, match="top_k_max must be a number"):
+        ContextSettings(top_k_max=2.5)  # type: ignore[arg-type]  # what this is about
+    with pytest.raises(InvalidConfiguration, match="global_session_id must be a string"):
+        ContextSettings(global_session_id="")
     with pytest.raises(InvalidConfiguration, match="enabled must be true or false"):
         ContextSettings(enabled="no")  # type: ignore[arg-type]  # what this is about
 

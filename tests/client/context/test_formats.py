@@ -179,8 +179,24 @@ def test_escaping_is_undone_for_every_breakout(style: Style) -> None:
 def test_no_hidden_or_bidirectional_character_is_written(style: Style) -> None:
     for text in breakouts.TEXTS:
         written = style.context(passages(text))
-        assert not set(written) & set("\x00\x0b\x1b\x85\u2028\u2029\u200b\ufeff\u202e\u202c\u2067\U000e0041\ud800")
+        assert not set(written) & set(
+            "\x00\x0b\x1b\x85\u2028\u2029\u200b\ufeff\u202e\u202c\u2067\u206a\U000e0041\ud800"
+        )
         assert "\r" not in written.replace("\r\n", "")
+
+
+@pytest.mark.parametrize(
+    "hidden", ["\u2800", "\u0301 \u0301", "\ufffc", "\u20dd", "\u0600", "\u200d", "\u00ad", "\u3164", "\u034f"]
+)
+def test_a_marker_behind_characters_that_are_hardly_seen_gets_a_backslash(hidden: str) -> None:
+    markers = {
+        "sections": "[User] x",
+        "numbered": "Source [7] x",
+        "headings": "### Source: x",
+        "archives": "[7] Archiv: x",
+    }
+    for name, marker in markers.items():
+        assert STYLES[name].escape(f"text\n{hidden}{marker}") == f"text\n\\{hidden}{marker}"
 
 
 @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)

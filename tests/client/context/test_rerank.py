@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -15,7 +16,15 @@ from ragstore_client import (
     RagstoreError,
     UnexpectedResponse,
 )
-from ragstore_client.context import CohereReranker, Passage, TeiReranker
+from ragstore_client.context import (
+    CohereReranker,
+    ContextBuilder,
+    ContextSettings,
+    Passage,
+    RerankFunction,
+    TeiReranker,
+)
+from tests.client.context.sources import Behaviour, ScriptedSource, passage
 from tests.client.fake_servers import LocalServer, Request, Response, scripted_server
 
 GIVEN = [Passage(id=word, text=word * n, similarity=0.5) for n, word in enumerate("abcdefg", 1)]
@@ -32,6 +41,15 @@ def respond(request: Request) -> Response:
         return Response(200, [{"index": index, "score": len(text) - 4.5} for index, text in ranked])
     results = [{"index": index, "relevance_score": len(text) / 10} for index, text in ranked]
     return Response(200, {"id": "x", "results": results[: body["top_n"]], "meta": {}})
+
+
+async def reverse(_: str, passages: Sequence[Passage]) -> list[Passage]:
+    return [*reversed(passages)]
+
+
+class Reverse:
+    async def __call__(self, _: str, passages: Sequence[Passage]) -> list[Passage]:
+        return [*reversed(passages)]
 
 
 @pytest.fixture
@@ -69,6 +87,77 @@ async def test_cohere_orders_passages_and_names_the_model(server: LocalServer) -
 async def test_both_ways_of_calling_give_the_same_order(server: LocalServer) -> None:
     for reranker in (TeiReranker(server.url, max_batch=2), CohereReranker(server.url, model="m", max_batch=4)):
         assert await reranker.rerank("q", GIVEN, top_k=5) == reranker.rerank_sync("q", GIVEN, top_k=5)
+
+
+def test_the_batches_of_a_synchronous_caller_are_in_flight_together() -> None:
+    all_there = threading.Barrier(4)
+
+    def wait(_: Request) -> Response:
+        all_there.wait(30)
+        return Response(200, [{"index": 0, "score": 1.0}])
+
+    with LocalServer(wait) as server:
+        assert ids(TeiReranker(server.url, max_batch=1, timeout=30).rerank_sync("q", GIVEN[:4])) == "abcd"
+
+
+@pytest.mark.parametrize(
+    "reranker", [lambda query, passages: passages[::-1], reverse, Reverse()], ids=["function", "coroutine", "object"]
+)
+def test_a_function_is_a_reranker(reranker: RerankFunction) -> None:
+    builder = ContextBuilder(ScriptedSource(Behaviour(passages=[passage(1), passage(2)])), reranker=reranker)
+    context = builder.build("How long is the warranty?")
+    assert ([found.id for found in context.passages], context.failures) == (["p2", "p1"], [])
+
+
+@pytest.mark.parametrize(
+    ("result", "error"),
+    [
+        (["a text"], "TypeError"),
+        (None, "TypeError"),
+        ("text", "TypeError"),
+        (ZeroDivisionError("secret"), "ZeroDivisionError"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["function", "method"])
+def test_a_reranker_that_returns_no_passages_leaves_the_order_by_similarity(
+    kind: str, result: object, error: str
+) -> None:
+    def rank(*_: object) -> list[Passage]:
+        if isinstance(result, Exception):
+            raise result
+        return result  # type: ignore[return-value]  # what this is about
+
+    reranker = rank if kind == "function" else type("Ranker", (), {"rerank": rank})()
+    source = ScriptedSource(Behaviour(passages=[passage(1, similarity=0.5), passage(2)]))
+    context = ContextBuilder(source, reranker=reranker).build("How long is the warranty?")
+    assert [found.id for found in context.passages] == ["p2", "p1"]
+    assert [(failure.step, failure.error) for failure in context.failures] == [("rerank", error)]
+
+
+def test_a_passage_that_a_reranker_repeats_is_in_the_context_once() -> None:
+    source = ScriptedSource(Behaviour(passages=[passage(1), passage(2)]))
+    builder = ContextBuilder(source, reranker=lambda _, passages: [*passages, *passages])
+    assert [found.id for found in builder.build("How long is the warranty?").passages] == ["p1", "p2"]
+
+
+def test_a_function_that_blocks_leaves_the_order_by_similarity_within_the_time_limit() -> None:
+    release = threading.Event()
+
+    def block(_: str, passages: Sequence[Passage]) -> Sequence[Passage]:
+        release.wait(30)
+        return passages
+
+    source = ScriptedSource(Behaviour(passages=[passage(1, similarity=0.5), passage(2)]))
+    builder = ContextBuilder(source, reranker=block, settings=ContextSettings(timeout_seconds=0.1))
+    context = builder.build("How long is the warranty?")
+    release.set()
+    assert [found.id for found in context.passages] == ["p2", "p1"]
+    assert [(failure.step, failure.reason) for failure in context.failures] == [("rerank", "timeout")]
+
+
+def test_what_cannot_rerank_is_a_configuration_error() -> None:
+    with pytest.raises(InvalidConfiguration, match="method rerank"):
+        ContextBuilder(ScriptedSource(), reranker=7)  # type: ignore[arg-type]  # what this is about
 
 
 async def test_without_passages_nothing_is_sent(server: LocalServer) -> None:

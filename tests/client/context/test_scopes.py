@@ -37,6 +37,41 @@ def test_the_session_id_cannot_be_part_of_a_value_or_a_field(where: Where) -> No
         Scope(where=where)
 
 
+def nested(depth: int) -> Where:
+    return {"$and": [nested(depth - 1)]} if depth else {"owner": "{session_id}"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"where": [1]},
+        {"where": "session"},
+        {"where": {1: "a"}},
+        {"where": {"a": {"$in": {"{session_id}"}}}},
+        {"where": {"a": b"{session_id}"}},
+        {"where": nested(200)},
+        {"collections": 5},
+        {"collections": [5]},
+        {"collections": b"ab"},
+        {"top_k": "5"},
+        {"top_k": True},
+        {"top_k": 2.5},
+        {"name": 5},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_a_value_of_a_wrong_type_is_a_configuration_error(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidConfiguration, match=r"(of|in) a scope"):
+        Scope(**wrong)  # type: ignore[arg-type]  # what this is about
+
+
+def test_the_global_session_is_that_of_the_settings_unless_it_is_named() -> None:
+    found = searches(session_scopes(), "s-1", "EVERYBODY")
+    assert [search.where for search in found] == [{"session_id": {"$in": ["s-1", "EVERYBODY"]}}]
+    found = searches(session_scopes(global_value="*"), "{global_session_id}", "EVERYBODY")
+    assert [search.where for search in found] == [{"session_id": {"$in": ["{global_session_id}", "*"]}}]
+
+
 @pytest.mark.parametrize("session_id", [None, ""])
 def test_a_scope_that_needs_a_session_is_skipped_without_one(session_id: str | None) -> None:
     assert filters(session_scopes(["docs"]), session_id) == [{"session_id": "GLOBAL"}]

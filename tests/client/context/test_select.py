@@ -144,6 +144,47 @@ def test_a_token_count_that_is_too_small_does_not_break_the_budget() -> None:
     assert count(style.context(selected)) <= 250
 
 
+@pytest.mark.parametrize("over", [1, 2, 50, 400])
+def test_a_token_count_that_is_too_small_changes_neither_the_selection_nor_the_time(over: int) -> None:
+    counted = 0
+    real = TOKENIZERS["o200k_base"]()
+
+    def count(text: str) -> int:
+        nonlocal counted
+        counted += 1
+        return real(text)
+
+    style = STYLES["sections"]
+    texts = [f"word{number} " * 200 for number in range(10)]
+    honest = [passage(str(number), text) for number, text in enumerate(texts)]
+    lying = [passage(str(number), text, token_count=1) for number, text in enumerate(texts)]
+    budget = Budget(token_budget=real(style.context(select(honest, style=style))) - over)
+    assert ids(select(lying, style=style, budget=budget, count_tokens=count)) == ids(
+        select(honest, style=style, budget=budget, count_tokens=real)
+    )
+    assert counted < 10 * len(texts)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 7, 20, 21, 22, 40])
+def test_a_context_with_more_tokens_than_its_pieces_keeps_the_budget(limit: int) -> None:
+    def count(text: str) -> int:
+        return len(text) // 10  # the remainders of the pieces form further tokens
+
+    given = [passage(str(number), f"text {number}", file_name="a.pdf", chunk_index=number) for number in range(20)]
+    for style in STYLES.values():
+        selected = select(given, style=style, budget=Budget(token_budget=limit), count_tokens=count)
+        assert count(style.context(selected)) <= limit
+        assert len(selected) >= limit // 10
+
+
+def test_an_impossible_token_count_is_not_believed() -> None:
+    claims: list[MetadataValue] = [10**9, 0, -1, True, "5", 5.0]
+    for claim in claims:
+        given = [Passage(id="a", text="A short text.", metadata={"token_count": claim})]
+        [selected] = select(given, style=STYLES["headings"], budget=Budget(token_budget=50), count_tokens=len)
+        assert selected.tokens == len("\n\n### Source: a\n\nA short text."), claim
+
+
 def test_passages_and_sources_are_limited() -> None:
     given = [passage(str(i), f"text {i}", file_name=f"{i % 3}.pdf", chunk_index=i) for i in range(9)]
     style = STYLES["sections"]

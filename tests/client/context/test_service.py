@@ -310,22 +310,32 @@ def until_closed(server: socket.socket) -> None:
             pass
 
 
+def test_a_retriever_is_a_source_of_all_layers(handbook: RagArchiveConfig, settings: RagSettings) -> None:
+    retriever = Retriever(RagConfig(archives=[handbook]), settings=settings)
+    builder = ContextBuilder(retriever, settings=SETTINGS, scopes=[Scope(collections=[handbook.collection_name])])
+    context = builder.build("Wann wird die Heizung gewartet?")
+    assert len({passage.metadata["layer"] for passage in context.passages}) > 1
+
+
 def test_archives_of_a_retriever_are_a_source(handbook: RagArchiveConfig, settings: RagSettings) -> None:
     other = RagArchiveConfig(name="Missing", collection_name="repo_missing", chromadb_url=handbook.chromadb_url)
 
-    async def main() -> tuple[ChatContext, ChatContext, ChatContext]:
+    async def main() -> tuple[ChatContext, ...]:
         retriever = Retriever(RagConfig(archives=[handbook, other]), settings=settings)
         builder = AsyncContextBuilder(ArchiveSource(retriever, layer="chunk"), settings=SETTINGS, style="archives")
         question = "Wann wird die Heizung gewartet?"
         one = [Scope(collections=[handbook.collection_name])]
         return (
             await builder.build(question),
+            await builder.build(question, scopes=[Scope(collections=[handbook.collection_name, "repo_unknown"])]),
             await builder.build(question, scopes=one),
             await builder.build(question, scopes=one, settings=SETTINGS.override(diversity=0.5)),
         )
 
-    both, one, diverse = asyncio.run(main())
+    both, unknown, one, diverse = asyncio.run(main())
     assert both.used
+    assert unknown.passages
+    assert [failure.error for failure in unknown.failures] == ["collection of no archive"]
     assert [failure.error for failure in both.failures] == ["collection not found"]
     assert one.failures == diverse.failures == []
     assert {passage.metadata["layer"] for passage in one.passages} == {"chunk"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 
 from hypothesis import given
@@ -34,7 +35,25 @@ def test_the_first_question_has_no_topic() -> None:
 
 
 def test_a_summary_of_the_messages_is_the_topic() -> None:
-    assert topic(TopicTracker(lambda messages: f" {len(messages)}  messages\n")) == "4 messages"
+    assert TopicTracker(lambda messages: f" {len(messages)}  messages\n").topic_sync(FOLLOW_UP) == "4 messages"
+
+
+def test_a_function_that_summarises_blocks_neither_the_event_loop_nor_the_chat() -> None:
+    release = threading.Event()
+
+    def blocks(_: Sequence[Message]) -> str:
+        release.wait(30)
+        return "too late"
+
+    async def run() -> tuple[str | None, bool]:
+        waiting = asyncio.create_task(TopicTracker(blocks, timeout_seconds=0.05).topic(FOLLOW_UP))
+        await asyncio.sleep(0)
+        loop_is_free = not waiting.done()
+        found = await waiting
+        release.set()
+        return found, loop_is_free
+
+    assert asyncio.run(run()) == (JOINED, True)
 
 
 def test_a_summary_may_be_a_coroutine() -> None:
@@ -57,7 +76,8 @@ def test_a_summary_that_fails_or_hangs_or_is_empty_is_replaced_by_the_last_quest
         await asyncio.sleep(3600)
         return ""
 
-    assert topic(TopicTracker(fails)) == topic(TopicTracker(hangs)) == topic(TopicTracker(lambda _: " ")) == JOINED
+    assert topic(TopicTracker(hangs)) == JOINED
+    assert TopicTracker(fails).topic_sync(FOLLOW_UP) == TopicTracker(lambda _: " ").topic_sync(FOLLOW_UP) == JOINED
 
 
 @given(st.lists(st.text(max_size=30), max_size=8), st.integers(1, 80))

@@ -9,6 +9,7 @@ import pytest
 from ragstore_gateway.sources.sitemaps import MAX_BYTES, SitemapInvalid, read_sitemap
 from tests.gateway.crawl.conftest import Crawler
 from tests.support.changing_site import TEA, XML, ChangingSite
+from tests.support.hangs import ends
 
 
 def pages(site: ChangingSite) -> None:
@@ -165,6 +166,15 @@ def test_entities_of_a_sitemap_are_not_expanded() -> None:
         '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><urlset><url><loc>http://a.test/&b;</loc></url></urlset>'
     )
     assert read_sitemap(text.encode()).pages == ("http://a.test/&b;",)
+
+
+def test_comments_of_a_sitemap_are_skipped_and_one_without_an_end_is_no_comment() -> None:
+    entry = "<url><loc>http://a.test/{}</loc></url>"
+    commented = f"<urlset><!--{entry.format(1)}-->{entry.format(2)}<!-- - -- ->{entry.format(3)}</urlset>"
+    assert read_sitemap(commented.encode()).pages == ("http://a.test/2", "http://a.test/3")
+    with ends():
+        many = b"<urlset>" + entry.format(4).encode() + b"<!--" * (MAX_BYTES // 5)
+        assert read_sitemap(many).pages == ("http://a.test/4",)
 
 
 def test_a_sitemap_has_a_maximum_of_urls() -> None:

@@ -14,6 +14,7 @@ from ragstore_gateway.extraction.formats import EXTENSIONS, FORMATS, MEDIA_TYPES
 from ragstore_gateway.extraction.protocol import Request
 from ragstore_gateway.extraction.recognition import recognise
 from tests.gateway.extraction import documents
+from tests.support.hangs import ends
 
 TEXT = b"The kettle boils."
 HTML = b"\n<!-- c -->\n<!DOCTYPE html>\n<html><p>The kettle"
@@ -65,6 +66,13 @@ def test_the_media_type_decides_before_the_name(media_type: str, name: str, foun
 def test_a_fragment_of_html_is_html_only_if_nothing_else_is_declared() -> None:
     assert recognise(b"<p>kettle") == "html"
     assert recognise(b"<p align=center>kettle", name="README.md") == "markdown"
+
+
+@pytest.mark.parametrize(("end", "found"), [(b"<html>", "html"), (b"kettle", "text")])
+@pytest.mark.parametrize("between", [b"", b" \n"])
+def test_any_number_of_comments_may_come_first(end: bytes, found: Format, between: bytes) -> None:
+    with ends():
+        assert recognise(b"\n<?xml version='1.0'?>" + (b"<!---->" + between) * 400 + end) == found
 
 
 @pytest.mark.parametrize("extension", [".pdf", ".docx", ".xlsx", ".pptx"])

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.support.gateways import start_gateway
-from tests.support.ingestion import Base, EmbeddingServer, State, embedding_server
+from tests.support.ingestion import Base, EmbeddingServer, State, client_of, state_of
 from tests.support.servers import Served, running
 
 ENVIRON = {
@@ -38,23 +38,14 @@ def ingesting(ingesting_folder: Path) -> Iterator[Served]:
 @pytest.fixture(scope="session")
 def state(ingesting: Served, ingesting_folder: Path) -> Iterator[State]:
     """The gateway's database."""
-    found = State.of(ingesting_folder)
-    yield found
-    found.close()
-
-
-@pytest.fixture(scope="session")
-async def server() -> AsyncIterator[EmbeddingServer]:
-    """The embedding server."""
-    async with embedding_server() as found:
+    with state_of(ingesting_folder) as found:
         yield found
 
 
 @pytest.fixture
 async def client(ingesting: Served) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the gateway."""
-    limits = httpx.Limits(keepalive_expiry=2)
-    async with httpx.AsyncClient(base_url=ingesting.url, timeout=30, limits=limits) as found:
+    async with client_of(ingesting.url) as found:
         yield found
 
 

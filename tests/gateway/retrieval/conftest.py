@@ -122,6 +122,13 @@ async def found(exchange: Exchange) -> None:
     await exchange.respond(json.dumps({"hits": [{"text": RESULT}]}).encode())
 
 
+def http_calls(assisted: Assisted, **fields: Any) -> dict[str, Any]:
+    """The HTTP calls of an assistant: one, which needs a secret."""
+    headers = {"Authorization": "Bearer ${env:SEARCH_KEY}"}
+    call = {"url": f"{assisted.api}/find/api", "pointer": "/hits/0/text", "headers": headers}
+    return {"search-api": {**call, "query": {"q": "{userInput}"}, **fields}}
+
+
 @pytest.fixture(scope="session")
 def assistant_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assisted]:
     """A gateway with two knowledge bases. It keeps contexts, and shows details of retrieval."""

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.changing_site import ChangingSite, changing_site
 from tests.support.gateways import start_gateway
-from tests.support.ingestion import EmbeddingServer, State, embedding_server
+from tests.support.ingestion import State, client_of, state_of
 from tests.support.servers import Served, running
 
 MAX_WAITING = 6
@@ -55,21 +55,12 @@ def sourcing(sourcing_folder: Path, served_site: ChangingSite) -> Iterator[Serve
 @pytest.fixture(scope="session")
 def state(sourcing: Served, sourcing_folder: Path) -> Iterator[State]:
     """The gateway's database."""
-    found = State.of(sourcing_folder)
-    yield found
-    found.close()
-
-
-@pytest.fixture(scope="session")
-async def server() -> AsyncIterator[EmbeddingServer]:
-    """The embedding server."""
-    async with embedding_server() as found:
+    with state_of(sourcing_folder) as found:
         yield found
 
 
 @pytest.fixture
 async def client(sourcing: Served) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the gateway."""
-    limits = httpx.Limits(keepalive_expiry=2)
-    async with httpx.AsyncClient(base_url=sourcing.url, timeout=30, limits=limits) as found:
+    async with client_of(sourcing.url) as found:
         yield found

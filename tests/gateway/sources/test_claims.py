@@ -33,12 +33,15 @@ class Claims:
 
     Args:
         database: the database.
-        base: the base.
         bases: the bases.
+        base: the base.
     """
 
-    def __init__(self, database: Database, base: Configuration[KnowledgeBase]) -> None:
+    def __init__(
+        self, database: Database, bases: Configurations[KnowledgeBase], base: Configuration[KnowledgeBase]
+    ) -> None:
         self.database = database
+        self.bases = bases
         self.base = base
         self.first = Runs(database, "first", 60)
         self.second = Runs(database, "second", 60)
@@ -46,7 +49,9 @@ class Claims:
 
     async def claim(self, runs: Runs) -> SourceRunRow:
         """Begin a run."""
-        return await runs.claim(self.base.id, 1, "docs", MANUAL)
+        run = await runs.claim(self.base.id, 1, "docs", MANUAL)
+        assert run is not None
+        return run
 
     async def expire_leases(self) -> None:
         """Let the leases of all runs be expired."""
@@ -66,7 +71,7 @@ async def claims(database_url: str) -> AsyncIterator[Claims]:
     async with database.running():
         bases = Configurations(database, "rags", KnowledgeBase)
         bases.add_listener(Schedules(database, Runs(database, "first", 60), lambda: None))
-        yield Claims(database, await bases.create(BODY))
+        yield Claims(database, bases, await bases.create(BODY))
 
 
 async def test_the_database_rejects_a_second_run_of_a_source(claims: Claims) -> None:
@@ -103,6 +108,25 @@ async def test_a_claim_ends_a_run_whose_lease_has_expired(claims: Claims) -> Non
     assert after.owner == "second"
     ended = await claims.second.read(claims.base.id, "docs", before.id)
     assert (ended.state, ended.reason) == ("interrupted", "lease_expired")
+
+
+async def test_a_source_of_an_older_version_of_its_base_is_not_run(claims: Claims) -> None:
+    without = msgspec.structs.replace(BODY, sources=[])
+    changed = await claims.bases.update(claims.base.id, 1, without)
+    assert await claims.first.claim(claims.base.id, 1, "docs", MANUAL) is None
+    assert (await claims.first.page(claims.base.id, "docs", 0, 10))[1] == 0
+    # The caller reads the version again.
+    assert changed.version == 2
+
+
+async def test_the_counts_of_a_run_that_ended_elsewhere_are_recorded_once_it_has_stopped(claims: Claims) -> None:
+    run = await claims.claim(claims.first)
+    await claims.first.record(run.id, RunCounts(added=1))
+    assert (await claims.second.read(claims.base.id, "docs", run.id)).added == 0
+    await claims.second.cancel(claims.base.id, "docs", run.id)
+    await claims.first.record(run.id, RunCounts(added=3))
+    found = await claims.second.read(claims.base.id, "docs", run.id)
+    assert (found.state, found.added) == ("cancelled", 3)
 
 
 async def test_a_scheduled_run_that_is_interrupted_each_time_is_repeated_three_times(claims: Claims) -> None:

@@ -42,6 +42,13 @@ async def test_a_run_ingests_uploaded_files_under_their_names(base: SourceBase, 
     assert (counts(found), found["chunks"], server.texts.total()) == ({"unchanged": 2}, 0, before)
 
 
+async def test_a_media_type_that_is_none_is_ignored(base: SourceBase) -> None:
+    files = (("a.txt", TEA, "text/plain\0x"), ("b.md", POTS, "text"), ("c.txt", TEA, " Text/Plain; charset=utf-8"))
+    stored = (await base.upload(*files))["stored"]
+    assert [each["mediaType"] for each in stored] == ["", "", "text/plain"]
+    assert counts(await base.completed_run("files")) == {"added": 3}
+
+
 async def test_a_file_of_the_same_name_replaces_the_former_one(base: SourceBase) -> None:
     await base.upload(("tea.txt", TEA), ("pots.md", POTS))
     await base.completed_run("files")

@@ -9,7 +9,7 @@ from ragstore_gateway.sources.tables import SourceRunRow
 from tests.support.changing_site import ChangingSite
 from tests.support.ingestion import EmbeddingServer, State, collection_names, until
 from tests.support.servers import Served
-from tests.support.sources import SourceBase, counts, documents_of, put_pages, runs_of, schedule_of, source_of
+from tests.support.sources import LONG, SourceBase, counts, documents_of, put_pages, runs_of, schedule_of, source_of
 
 ONCE = {"tombstoneAfterMissedRuns": 1}
 
@@ -63,6 +63,47 @@ async def test_a_page_of_two_sources_is_the_document_of_the_first_one(
     assert counts(await base.completed_run("second")) == {"skipped": 2}
     assert (await base.purge()).status_code == 204
     assert counts(await base.completed_run("second")) == {"added": 2}
+
+
+async def test_of_two_pages_whose_urls_differ_by_a_final_slash_the_first_one_is_the_document(
+    site: ChangingSite, client: httpx.AsyncClient, server: EmbeddingServer, state: State
+) -> None:
+    put_pages(site, "tea", "tea/")
+    site.article("/tea/", "Other", f"The other page of tea. {LONG * 3}")
+    base = await SourceBase.follow(client, server, source_of(site))
+    assert counts(await base.completed_run()) == {"added": 2, "skipped": 1}
+    previewed = {each["url"]: (each["outcome"], each["reason"]) for each in (await base.preview())["pages"]}
+    assert previewed[f"{site.origin}/tea/"] == ("skipped", "name_taken")
+    # The page without the document is compared in each run, and never replaces the other one.
+    assert counts(await base.completed_run()) == {"unchanged": 2, "skipped": 1}
+    assert await base.found("The page tea is here")
+    assert not await base.found("The other page of tea")
+    # When only it is left, the document is its.
+    put_pages(site, "tea/")
+    site.remove("/tea")
+    site.article("/tea/", "Other", f"The other page of tea. {LONG * 3}")
+    assert counts(await base.completed_run()) == {"unchanged": 1, "changed": 1}
+    assert await base.found("The other page of tea")
+    assert not await base.found("The page tea is here")
+    assert {each.location for each in documents_of(state, base.id)} == {f"{site.origin}/", f"{site.origin}/tea/"}
+
+
+async def test_a_page_that_moves_to_its_url_with_a_final_slash_is_never_missing(
+    site: ChangingSite, client: httpx.AsyncClient, server: EmbeddingServer
+) -> None:
+    put_pages(site, "tea")
+    base = await SourceBase.follow(client, server, source_of(site, settings=ONCE))
+    await base.completed_run()
+    site.pages["/tea/"] = site.pages["/tea"]
+    site.move("/tea", "/tea/")
+    before = server.texts.total()
+    previewed = {each["url"]: each["outcome"] for each in (await base.preview())["pages"]}
+    assert previewed[f"{site.origin}/tea/"] == "changed"
+    # The text is the same, so that nothing is embedded.
+    assert counts(await base.completed_run()) == {"unchanged": 2, "skipped": 1}
+    assert counts(await base.completed_run()) == {"unchanged": 2, "skipped": 1}
+    assert server.texts.total() == before
+    assert await base.found("The page tea is here")
 
 
 async def test_a_purge_deletes_the_documents_of_a_source_and_its_memory_of_pages(

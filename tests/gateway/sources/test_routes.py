@@ -7,11 +7,11 @@ from typing import Any
 
 import httpx
 
-from ragstore_gateway.keys import READER, WRITER
-from ragstore_gateway.sources.routes import ROUTES
+from ragstore_gateway.sources.metrics import PAGES, STATES
 from tests.support.changing_site import ChangingSite
 from tests.support.ingestion import EmbeddingServer, State
-from tests.support.sources import NAME, SourceBase, documents_of, put_pages, source_of
+from tests.support.metric_samples import samples_of
+from tests.support.sources import LONG, NAME, SourceBase, documents_of, put_pages, source_of
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
@@ -109,10 +109,41 @@ async def test_an_unknown_base_source_or_run_is_404(
         assert (response.status_code, response.json()["code"]) == (404, code), (method, path)
 
 
-def test_runs_are_read_by_readers_and_begun_by_writers() -> None:
-    roles = {handler.operation_id: handler.opt or {} for handler in ROUTES}
-    reading = {"listSourceRuns", "getSourceRun"}
-    writing = {"runSource", "previewSource", "cancelSourceRun", "purgeSource"}
-    assert set(roles) == reading | writing
-    assert all(roles[name].items() >= READER.items() for name in reading)
-    assert all(roles[name].items() >= WRITER.items() for name in writing)
+async def test_metrics_count_runs_and_their_pages_by_outcome(
+    site: ChangingSite, client: httpx.AsyncClient, server: EmbeddingServer
+) -> None:
+    async def counted() -> dict[str, float]:
+        return samples_of((await client.get("/metrics")).text)
+
+    def growth(before: dict[str, float], after: dict[str, float], name: str) -> dict[str, int]:
+        """The growth of each series of a metric that has grown, by outcome."""
+        of_metric = {key: key.partition('outcome="')[2].rstrip('"}') for key in after if key.startswith(name + "{")}
+        return {outcome: int(more) for key, outcome in of_metric.items() if (more := after[key] - before[key])}
+
+    put_pages(site, "stays", "changes", "goes")
+    base = await SourceBase.follow(client, server, source_of(site, settings={"tombstoneAfterMissedRuns": 2}))
+    first = await counted()
+    runs, pages = "ragstore_gateway_source_runs_total", "ragstore_gateway_source_pages_total"
+    assert {f'{runs}{{outcome="{each}"}}' for each in STATES} | {
+        f'{pages}{{outcome="{each}"}}' for each in PAGES
+    } <= set(first)
+
+    await base.completed_run()
+    second = await counted()
+    assert growth(first, second, runs) == {"completed": 1}
+    assert growth(first, second, pages) == {"added": 4}
+
+    put_pages(site, "stays", "changes")
+    site.remove("/goes")
+    site.article("/changes", "Changes", f"The second text of the page. {LONG * 3}", ["/locked"])
+    site.put("/locked", "no", "text/plain", status="403 Forbidden", etag=False)
+    await base.completed_run()
+    third = await counted()
+    assert growth(second, third, pages) == {"unchanged": 2, "changed": 1, "missing": 1, "failed": 1}
+    await base.completed_run()
+    assert growth(third, await counted(), pages) == {"unchanged": 3, "removed": 1, "failed": 1}
+
+    site.failure = "500 Internal Server Error"
+    before = await counted()
+    assert (await base.run())["status"] == "failed"
+    assert growth(before, await counted(), runs) == {"failed": 1}

@@ -95,7 +95,7 @@ def web_gateway(gateway: Served, tmp_path_factory: pytest.TempPathFactory) -> It
     """A gateway that may fetch from one site of this machine."""
     folder = tmp_path_factory.mktemp("web")
     keys = {}
-    for name, role in (("reader", "reader"), ("writer", "writer"), ("spender", "reader")):
+    for name, role in (("reader", "reader"), ("writer", "writer"), ("spender", "reader"), ("admin", "admin")):
         keys[name], key = new_key(name, GATEWAY_KEYS, role=role)
         append_key(str(folder / "keys"), key, GATEWAY_KEYS)
     with fake_site() as site, fake_site() as inner, fake_site() as engine, fake_upstream() as upstream:

@@ -14,6 +14,7 @@ from ragstore_gateway.web.errors import FetchTimeout, ResponseInvalid, ResponseT
 from tests.gateway.web.fetchers import a_fetcher
 from tests.support.fake_sites import FakeSite
 from tests.support.fake_upstream import Behaviour, Exchange
+from tests.support.hangs import ends
 
 LIMIT = 64 * 1024
 BOMB_BYTES = 50 * 1024 * 1024
@@ -294,3 +295,13 @@ async def test_type_and_encoding_are_recognised(
     assert (fetched.media_type, fetched.charset) == (media_type, charset)
     if text:
         assert fetched.text == text
+
+
+@pytest.mark.parametrize(("end", "media_type"), [(b"<html>", "text/html"), (b"kettle", "text/plain")])
+async def test_a_page_of_comments_without_a_type_does_not_stop_the_gateway(
+    site: FakeSite, end: bytes, media_type: str
+) -> None:
+    url = site.page("comments", b"<!---->" * 400 + end, "Content-Type:")
+    async with a_fetcher(site) as fetcher:
+        with ends():
+            assert (await fetcher.fetch(url)).media_type == media_type

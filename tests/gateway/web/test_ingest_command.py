@@ -17,12 +17,12 @@ import pytest
 
 from ragstore_client import Client
 from ragstore_gateway.ingest import in_order
-from ragstore_gateway.ingestion.progress import Progress
 from tests.gateway.web.articles import COFFEE, TEA, article
 from tests.gateway.web.conftest import WebGateway
 from tests.support.fake_upstream import Exchange
 from tests.support.metric_samples import samples
 from tests.support.servers import Served
+from tests.support.terminals import run_on_terminal
 
 TIMEOUT_SECONDS = 120
 
@@ -174,11 +174,13 @@ async def test_results_are_in_order_and_a_failure_cancels_the_rest() -> None:
     assert cancelled == ["LATER"]
 
 
-def test_the_bar_shows_the_rate_and_the_remaining_time(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(40, shown=True)
-    for _ in range(10):
-        progress.advance()
-    assert progress.line(5.0) == "[#######-----------------------] 10/40, 2.0/s, 0:15 left"
-    assert "10/40" in capsys.readouterr().err
-    Progress(40, shown=False).advance()
-    assert capsys.readouterr().err == ""
+def test_a_terminal_has_a_progress_bar_with_rate_and_remaining_time(gateway: Served, tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("Tea is brewed for five minutes.")
+    environ = _environ(RAGSTORE_GATEWAY_URL=gateway.url)
+    code, printed, shown = run_on_terminal(_command("--dry-run", str(tmp_path)), environ)
+    assert (code, printed.count(b"1 chunks")) == (0, 2)
+    assert b"2/2" in shown
+    assert b"documents/s" in shown
+    # Lines for machines have no bar beside them.
+    assert run_on_terminal(_command("--dry-run", "--json", str(tmp_path)), environ)[2] == b""

@@ -56,6 +56,14 @@ def test_results_have_web_addresses_each_once(web: WebGateway) -> None:
     }
 
 
+def test_a_result_of_another_form_does_not_affect_the_others(web: WebGateway) -> None:
+    good = {"url": "https://tea.example/", "title": "Tea", "content": None}
+    odd = [{"url": None}, {"url": 5}, "text", None, {"url": "https://tea.example/2", "title": ["Tea"]}, {}]
+    response = _search(web, _engine(json.dumps({"results": [*odd, good]}).encode()))
+    assert response.status_code == 200
+    assert response.json()["results"] == [{"title": "Tea", "url": "https://tea.example/", "snippet": "", "score": 0.0}]
+
+
 def test_the_query_goes_to_the_search_engine_with_its_language(web: WebGateway) -> None:
     assert _search(web, _engine(RECORDING), q="tea & cake?", lang="sv", k=1).json()["lang"] == "sv"
     request = urlsplit(web.engine.requests[0].target)

@@ -20,11 +20,19 @@ INVALID_CURSOR = "invalid_cursor"
 
 
 class _Rest(NamedTuple):
-    """The documents of a list that are still to be read: where they begin, and their maximum number."""
+    """The documents of a list that are still to be read.
 
-    offset: int = 0
+    Attributes:
+        offset: number of documents before them; None if only a cursor says where they begin.
+        after: the cursor of the page before them.
+        limit: their maximum number.
+        total: whether to return the total of the page before them. A cursor holds it, so it costs nothing.
+    """
+
+    offset: int | None = 0
     after: str | None = None
     limit: int = sys.maxsize
+    total: bool = False
 
 
 class DocumentCalls(CallSender):
@@ -121,8 +129,7 @@ class DocumentCalls(CallSender):
             include_embeddings: return the vectors as well.
             include_texts: return the texts; they are empty otherwise.
             total: count all matching documents; false saves that work.
-            after: `next` of the previous page, to list the one that follows; without `offset`, and with a `limit` of up
-                to 1000.
+            after: `next` of the previous page, to list the one that follows; without `offset`.
             **options: see `CallOptions`.
 
         Returns:
@@ -146,12 +153,14 @@ class DocumentCalls(CallSender):
         page = await self._send(call, options)
         if limit is None or limit <= MAX_PAGE_SIZE:
             return page
-        documents = page.documents
-        if len(documents) == MAX_PAGE_SIZE:
-            rest = _Rest((offset or 0) + MAX_PAGE_SIZE, page.next, limit - MAX_PAGE_SIZE)
+        documents, next_ = page.documents, page.next
+        if next_ is not None or (after is None and len(documents) == MAX_PAGE_SIZE):
+            start = None if after is not None else (offset or 0) + len(documents)
+            rest = _Rest(start, next_, limit - len(documents), total)
             async for later in self._pages(collection, filter_, MAX_PAGE_SIZE, rest, options):
                 documents += later.documents
-        return models.DocumentPage(documents, len(documents), page.total)
+                next_ = later.next
+        return models.DocumentPage(documents, len(documents), page.total, next_)
 
     async def iter_documents(
         self,
@@ -196,22 +205,23 @@ class DocumentCalls(CallSender):
         self, collection: str, filter_: DocumentFilter, size: int, rest: _Rest, options: CallOptions
     ) -> AsyncIterator[models.DocumentPage]:
         """Iterate over pages by their cursors, and by offset where there is none or its document was deleted."""
-        offset, after, limit = rest
+        offset, after, limit, total = rest
         while limit > 0:
             wanted = min(size, limit)
-            start = offset if after is None else None
-            call = calls.list_documents(collection, filter_, limit=wanted, offset=start, total=False, after=after)
+            start, is_counted = (offset, False) if after is None else (None, total)
+            call = calls.list_documents(collection, filter_, limit=wanted, offset=start, total=is_counted, after=after)
             try:
                 page = await self._send(call, options)
             except BadRequest as error:
-                if after is None or error.code != INVALID_CURSOR:
+                if after is None or offset is None or error.code != INVALID_CURSOR:
                     raise
                 after = None
                 continue
             yield page
             count = len(page.documents)
-            offset, after, limit = offset + count, page.next, limit - count
-            if count < wanted:
+            offset, after, limit = None if offset is None else offset + count, page.next, limit - count
+            # A page that has a cursor may be short: its other documents were deleted while it was read.
+            if after is None and (offset is None or count < wanted):
                 return
 
     async def count(

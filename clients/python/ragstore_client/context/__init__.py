@@ -7,7 +7,10 @@
 
 Each step is a function that can be used alone:
 
+    choose_query                                   the text to search for: the question, or the topic
+    retrieve, retrieve_sync                        search scopes concurrently, within a time limit
     above_threshold, deduplicate                   drop passages
+    skips_context                                  whether a short question gets no context
     by_similarity, maximal_marginal_relevance      order them
     TeiReranker, CohereReranker                    order them with a model
     select                                         keep those that fit a `Budget` of tokens
@@ -21,6 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ragstore_client.context._archive_source import ArchiveSource
     from ragstore_client.context._builder import AsyncContextBuilder
     from ragstore_client.context._cache import ContextCache
     from ragstore_client.context._citation_report import (
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     )
     from ragstore_client.context._citation_stream import Citation, CitationStream, Segment
     from ragstore_client.context._citations import Names, citation_of, source_of
-    from ragstore_client.context._client_sources import ArchiveSource, ClientSource
+    from ragstore_client.context._client_source import ClientSource
     from ragstore_client.context._context import ChatContext, Reason, Timings
     from ragstore_client.context._deduplicate import deduplicate
     from ragstore_client.context._formats import STYLES, Archives, Headings, Numbered, Sections, Style
@@ -47,17 +51,19 @@ if TYPE_CHECKING:
         to_similarity,
     )
     from ragstore_client.context._query import TopicTracker
-    from ragstore_client.context._rerank import CohereReranker, Reranker, TeiReranker
-    from ragstore_client.context._retrieve import StepFailure
+    from ragstore_client.context._rerank import CohereReranker, Reranker, RerankFunction, TeiReranker
+    from ragstore_client.context._retrieve import Retrieval, StepFailure, retrieve, retrieve_sync
     from ragstore_client.context._scopes import Scope, session_scopes
     from ragstore_client.context._select import Budget, select
     from ragstore_client.context._settings import ContextSettings
     from ragstore_client.context._sources import PartialSearch, PassageSource, ScopedSource
     from ragstore_client.context._sync_builder import ContextBuilder
-    from ragstore_client.context._threshold import SIMILARITY_THRESHOLD, above_threshold
+    from ragstore_client.context._threshold import SIMILARITY_THRESHOLD, above_threshold, skips_context
     from ragstore_client.context._tokens import TokenCounter, estimate_tokens, tiktoken_counter, tokenizers_counter
+    from ragstore_client.rag._strategy import choose_query
 
 _LAZY = {
+    "ragstore_client.context._archive_source": ("ArchiveSource",),
     "ragstore_client.context._builder": ("AsyncContextBuilder",),
     "ragstore_client.context._sync_builder": ("ContextBuilder",),
     "ragstore_client.context._cache": ("ContextCache",),
@@ -78,10 +84,7 @@ _LAZY = {
         "citation_of",
         "source_of",
     ),
-    "ragstore_client.context._client_sources": (
-        "ArchiveSource",
-        "ClientSource",
-    ),
+    "ragstore_client.context._client_source": ("ClientSource",),
     "ragstore_client.context._context": (
         "ChatContext",
         "Reason",
@@ -112,10 +115,16 @@ _LAZY = {
     "ragstore_client.context._query": ("TopicTracker",),
     "ragstore_client.context._rerank": (
         "CohereReranker",
+        "RerankFunction",
         "Reranker",
         "TeiReranker",
     ),
-    "ragstore_client.context._retrieve": ("StepFailure",),
+    "ragstore_client.context._retrieve": (
+        "Retrieval",
+        "StepFailure",
+        "retrieve",
+        "retrieve_sync",
+    ),
     "ragstore_client.context._scopes": (
         "Scope",
         "session_scopes",
@@ -133,6 +142,7 @@ _LAZY = {
     "ragstore_client.context._threshold": (
         "SIMILARITY_THRESHOLD",
         "above_threshold",
+        "skips_context",
     ),
     "ragstore_client.context._tokens": (
         "TokenCounter",
@@ -140,6 +150,7 @@ _LAZY = {
         "tiktoken_counter",
         "tokenizers_counter",
     ),
+    "ragstore_client.rag._strategy": ("choose_query",),
 }
 _MODULES = {name: module for module, names in _LAZY.items() for name in names}
 
@@ -170,7 +181,9 @@ __all__ = [
     "Passage",
     "PassageSource",
     "Reason",
+    "RerankFunction",
     "Reranker",
+    "Retrieval",
     "Scope",
     "ScopedSource",
     "Sections",
@@ -185,13 +198,17 @@ __all__ = [
     "above_threshold",
     "by_similarity",
     "check_citations",
+    "choose_query",
     "citation_of",
     "deduplicate",
     "estimate_tokens",
     "maximal_marginal_relevance",
     "report_of",
+    "retrieve",
+    "retrieve_sync",
     "select",
     "session_scopes",
+    "skips_context",
     "source_of",
     "tiktoken_counter",
     "to_relevance",

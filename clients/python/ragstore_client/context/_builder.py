@@ -7,8 +7,8 @@ import importlib.util
 import logging
 import sys
 import time
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, cast
 
 import msgspec
 
@@ -21,21 +21,26 @@ from ragstore_client.context._deduplicate import deduplicate
 from ragstore_client.context._formats import STYLES, Style
 from ragstore_client.context._order import by_similarity, maximal_marginal_relevance
 from ragstore_client.context._passages import ContextPassage, Passage
-from ragstore_client.context._rerank import Reranker
-from ragstore_client.context._retrieve import Retrieval, StepFailure, retrieve, to_failure
+from ragstore_client.context._rerank import Reranker, RerankFunction, apply_reranker
+from ragstore_client.context._retrieve import Retrieval, StepFailure, search_all, to_failure
 from ragstore_client.context._scopes import Scope, ScopedSearch, searches
 from ragstore_client.context._select import Budget, select
 from ragstore_client.context._settings import ContextSettings
-from ragstore_client.context._single_flight import SingleFlight
 from ragstore_client.context._sources import PassageSource, ScopedSource
-from ragstore_client.context._threshold import above_threshold
+from ragstore_client.context._threshold import above_threshold, is_short, skips_context
 from ragstore_client.context._tokens import TokenCounter, estimate_tokens
 from ragstore_client.rag._strategy import choose_query
 
+if TYPE_CHECKING:
+    from ragstore_client.rag._retriever import Retriever
+
 logger = logging.getLogger("ragstore_client.context")
 
+_REQUEST_IDENTIFIERS = frozenset({"x-request-id", "x-correlation-id", "traceparent", "tracestate", "baggage"})
+"""Headers that identify a request. All others may decide what a caller can read, so they are part of a cache key."""
+
 _PASSAGE_BYTES = 512
-"""Size of a passage's struct, its id and the keys of its metadata, for the cache."""
+"""Approximate size of a passage without its text and metadata values, in the cache."""
 
 
 class Built(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,16 +65,22 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AsyncContextBuilder:
-    """Builds contexts, for asyncio. Tasks of one event loop may share it; it has to be closed no more than its source.
+    """Builds contexts, for asyncio. Tasks may share it; it has to be closed no more than its source.
+
+    Tasks of several event loops may share it if they may share its source. Equal questions are then one retrieval per
+    event loop.
 
     Args:
-        source: what is searched; a `ScopedSource` if a scope names collections.
+        source: what is searched; a `ScopedSource` if a scope names collections. A `Retriever` is searched through an
+            `ArchiveSource`, in all layers.
         settings: the settings; `ContextSettings()` when None. The environment is read by `ContextSettings.from_env()`
             only.
         scopes: the passages that may be used; all of the source's when None.
         style: the format, or its name: `sections`, `numbered`, `headings`, `archives`.
         count_tokens: counts the tokens of a text; an estimate on the high side when None.
-        reranker: orders the passages, in place of similarity or MMR. When it fails, similarity orders them.
+        reranker: orders the passages, in place of similarity or MMR: an object with a coroutine method `rerank`, or a
+            function of the query and the passages. A plain function runs in a thread. When it fails, similarity orders
+            the passages.
         names: file names for citations: by `file_id` or `document_id`, or a function of a passage.
         cache: the cache; a new one when None.
 
@@ -79,22 +90,26 @@ class AsyncContextBuilder:
 
     def __init__(
         self,
-        source: PassageSource,
+        source: PassageSource | Retriever,
         *,
         settings: ContextSettings | None = None,
         scopes: Sequence[Scope] | None = None,
         style: Style | Literal["sections", "numbered", "headings", "archives"] = "sections",
         count_tokens: TokenCounter = estimate_tokens,
-        reranker: Reranker | None = None,
+        reranker: Reranker | RerankFunction | None = None,
         names: Names | None = None,
         cache: ContextCache[Built] | None = None,
     ) -> None:
+        if hasattr(source, "asearch"):
+            from ragstore_client.context._archive_source import ArchiveSource  # a quarter of the import's time
+
+            source = ArchiveSource(cast("Retriever", source))
         if not isinstance(source, PassageSource):
             raise InvalidConfiguration("a source needs a method search")
         if isinstance(style, str) and style not in STYLES:
             raise InvalidConfiguration(f"no style {style!r}; there are {', '.join(STYLES)}")
         self.settings = settings or ContextSettings()
-        self._source = source
+        self._source: PassageSource = source
         self._scopes = [Scope()] if scopes is None else list(scopes)
         self._style: Style = STYLES[style] if isinstance(style, str) else style
         self._count_tokens = count_tokens
@@ -102,7 +117,9 @@ class AsyncContextBuilder:
         self._names = names
         self._cache: ContextCache[Built] = ContextCache() if cache is None else cache
         self._identity = object()  # part of the keys in a cache that builders share
-        self._flights: SingleFlight[CacheKey, Built] = SingleFlight()
+        self._flights = self._cache.single_flight()
+        if not (reranker is None or isinstance(reranker, Reranker) or callable(reranker)):
+            raise InvalidConfiguration("a reranker is a function, or has a method rerank")
         self._check(self.settings, self._scopes)
 
     async def build(
@@ -127,10 +144,11 @@ class AsyncContextBuilder:
                 question.
             scopes: in place of the builder's.
             settings: in place of the builder's; `builder.settings.override(...)` changes some of them.
-            headers: sent with every request of a source that has any, such as `x-request-id`.
+            headers: sent with every request of a source that has any, such as `x-request-id`. Only calls with equal
+                headers share a retrieval, those that identify a request not counted.
 
         Returns:
-            The context.
+            The context. Its passages are copies, which the caller may change.
 
         Raises:
             TypeError: an argument is of a wrong type.
@@ -141,17 +159,20 @@ class AsyncContextBuilder:
         for name, value in strings.items():
             if not isinstance(value, str) and (value is not None or name == "question"):
                 raise TypeError(f"{name} must be a string")
+        if not (headers is None or isinstance(headers, Mapping)):
+            raise TypeError("headers must be a mapping")
         settings = settings or self.settings
         if scopes is not None or settings is not self.settings:
             self._check(settings, self._scopes if scopes is None else scopes)
         query = choose_query(question, topic).text
-        selected = searches(self._scopes if scopes is None else scopes, session_id)
+        selected = searches(self._scopes if scopes is None else scopes, session_id, settings.global_session_id)
         reason = _reason_not_to_search(question, settings, selected)
         cached: Built | None = None
         if reason is not None:
             built = Built(reason=reason)
         else:
-            key = CacheKey(session_id, question, query, (self._identity, repr(selected), settings))
+            access = _access_of(headers or {})
+            key = CacheKey(session_id, question, query, (self._identity, repr(selected), settings, access))
             cached = self._cache.get(key)
             built = cached or await self._flights.run(
                 key, lambda: self._build_and_cache(key, selected, settings, headers)
@@ -163,7 +184,7 @@ class AsyncContextBuilder:
             used=bool(built.passages),
             reason=built.reason,
             style=self._style,
-            passages=list(built.passages),
+            passages=list(map(_copy, built.passages)),
             tokens=built.tokens,
             failures=list(built.failures),
             cached=cached is not None,
@@ -181,12 +202,7 @@ class AsyncContextBuilder:
         Args:
             session_id: remove those of one session; all when None, as a change of documents of all sessions needs.
         """
-
-        def selects(key: CacheKey) -> bool:
-            return session_id is None or key.session_id == session_id
-
-        self._cache.invalidate(selects)
-        self._flights.forget(selects)
+        self._cache.invalidate(lambda key: session_id is None or key.session_id == session_id)
 
     def _check(self, settings: ContextSettings, scopes: Sequence[Scope]) -> None:
         if not isinstance(settings, ContextSettings):
@@ -208,7 +224,7 @@ class AsyncContextBuilder:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + settings.timeout_seconds
         started = time.perf_counter()
-        retrieval = await retrieve(
+        retrieval = await search_all(
             self._source,
             key.query,
             selected,
@@ -230,14 +246,16 @@ class AsyncContextBuilder:
             select_seconds=time.perf_counter() - searched - rerank_seconds,
         )
         built = msgspec.structs.replace(built, timings=timings)
-        if not built.failures and self._flights.holds(key):
-            self._cache.put(key, built, size_bytes=built.size_bytes, ttl_seconds=settings.cache_ttl_seconds)
+        if not built.failures:
+            size_bytes = built.size_bytes + key.size_bytes
+            ttl_seconds = settings.cache_ttl_seconds
+            self._cache.put(key, built, size_bytes=size_bytes, ttl_seconds=ttl_seconds, flights=self._flights)
         return built
 
     async def _choose(self, key: CacheKey, retrieval: Retrieval, settings: ContextSettings, deadline: float) -> Built:
         found = above_threshold(retrieval.passages, settings.similarity_threshold)
         failures = list(retrieval.failures)
-        if _is_short(key.question, settings) and all(passage.similarity is None for passage in found):
+        if skips_context(key.question, found, min_characters=settings.min_question_characters):
             return Built(reason=_reason(failures) or "short_question", failures=failures)
         unique = deduplicate(found, by_url=settings.deduplicate_by_url)
         started = time.perf_counter()
@@ -272,7 +290,7 @@ class AsyncContextBuilder:
         """The passages in the reranker's order; None without one, and when it fails or is too slow."""
         if self._reranker is None or not passages:
             return None
-        task = asyncio.create_task(_as_list(self._reranker.rerank(query, passages)))
+        task = asyncio.create_task(apply_reranker(self._reranker, query, passages))
         try:
             await asyncio.wait({task}, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
             if not task.done():
@@ -288,8 +306,15 @@ class AsyncContextBuilder:
             await cancel([task])
 
 
-async def _as_list(passages: Awaitable[Sequence[Passage]]) -> list[Passage]:
-    return list(await passages)
+def _access_of(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The headers on which a result may depend, such as `authorization`."""
+    given = ((str(name).lower(), str(value)) for name, value in headers.items())
+    return tuple(sorted(header for header in given if header[0] not in _REQUEST_IDENTIFIERS))
+
+
+def _copy(passage: ContextPassage) -> ContextPassage:
+    metadata = {name: [*value] if isinstance(value, list) else value for name, value in passage.metadata.items()}
+    return msgspec.structs.replace(passage, metadata=metadata)
 
 
 def _order(passages: list[Passage], settings: ContextSettings, failures: list[StepFailure]) -> list[Passage]:
@@ -308,13 +333,10 @@ def _order(passages: list[Passage], settings: ContextSettings, failures: list[St
 def _reason_not_to_search(question: str, settings: ContextSettings, selected: Sequence[ScopedSearch]) -> Reason | None:
     if not settings.enabled:
         return "disabled"
-    if not question.strip() or (settings.short_questions == "skip" and _is_short(question, settings)):
+    skips = settings.short_questions == "skip" and is_short(question, settings.min_question_characters)
+    if skips or not question.strip():
         return "short_question"
     return None if selected else "no_sources"
-
-
-def _is_short(question: str, settings: ContextSettings) -> bool:
-    return len(question.strip()) < settings.min_question_characters
 
 
 def _reason(failures: Sequence[StepFailure]) -> Reason | None:

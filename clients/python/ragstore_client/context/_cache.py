@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 import msgspec
+
+from ragstore_client.context._single_flight import SingleFlight
 
 T = TypeVar("T")
 
@@ -33,6 +38,12 @@ class CacheKey(msgspec.Struct, frozen=True):
     query: str
     options: Hashable
 
+    @property
+    def size_bytes(self) -> int:
+        """Size of its texts in memory. A question may be as long as its caller likes."""
+        query = 0 if self.query is self.question else sys.getsizeof(self.query)
+        return sys.getsizeof(self.question) + query + sys.getsizeof(self.session_id)
+
 
 class _Entry(msgspec.Struct, Generic[T], frozen=True):
     value: T
@@ -41,7 +52,7 @@ class _Entry(msgspec.Struct, Generic[T], frozen=True):
 
 
 class ContextCache(Generic[T]):
-    """A least-recently-used cache with a time to live, bounded in entries and in bytes.
+    """A least-recently-used cache with a time to live, bounded in entries and in bytes. Threads may share it.
 
     Args:
         max_entries: maximum number of entries.
@@ -62,8 +73,10 @@ class ContextCache(Generic[T]):
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._clock = clock
+        self._lock = threading.RLock()
         self._entries: OrderedDict[CacheKey, _Entry[T]] = OrderedDict()
         self._size_bytes = 0
+        self._flights: weakref.WeakSet[SingleFlight[CacheKey, T]] = weakref.WeakSet()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -75,16 +88,25 @@ class ContextCache(Generic[T]):
 
     def get(self, key: CacheKey) -> T | None:
         """The value of an entry; None when there is none, or it has expired."""
-        entry = self._entries.get(key)
-        if entry is None:
-            return None
-        if self._clock() >= entry.expires:
-            self._remove(key)
-            return None
-        self._entries.move_to_end(key)
-        return entry.value
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            if self._clock() >= entry.expires:
+                self._remove(key)
+                return None
+            self._entries.move_to_end(key)
+            return entry.value
 
-    def put(self, key: CacheKey, value: T, *, size_bytes: int, ttl_seconds: float) -> None:
+    def put(
+        self,
+        key: CacheKey,
+        value: T,
+        *,
+        size_bytes: int,
+        ttl_seconds: float,
+        flights: SingleFlight[CacheKey, T] | None = None,
+    ) -> None:
         """Store an entry, and remove others to keep the bounds: expired ones first, then the least recently used.
 
         Args:
@@ -92,7 +114,20 @@ class ContextCache(Generic[T]):
             value: the value.
             size_bytes: its size.
             ttl_seconds: how long it is stored; nothing is stored for 0.
+            flights: the calls of which the running task is one; nothing is stored if the key was invalidated during it.
         """
+        with self._lock:
+            if flights is None or flights.holds(key):
+                self._put(key, value, size_bytes, ttl_seconds)
+
+    def single_flight(self) -> SingleFlight[CacheKey, T]:
+        """Calls whose results are put into this cache: an invalidation affects those in flight as well."""
+        flights: SingleFlight[CacheKey, T] = SingleFlight()
+        with self._lock:
+            self._flights.add(flights)
+        return flights
+
+    def _put(self, key: CacheKey, value: T, size_bytes: int, ttl_seconds: float) -> None:
         self._remove(key)
         if ttl_seconds <= 0 or size_bytes > self._max_bytes or self._max_entries < 1:
             return
@@ -106,13 +141,16 @@ class ContextCache(Generic[T]):
             self._remove(next(iter(self._entries)))
 
     def invalidate(self, selects: Callable[[CacheKey], bool]) -> None:
-        """Remove entries.
+        """Remove entries. The results of calls in flight (`single_flight`) are not stored.
 
         Args:
             selects: whether an entry with a key is removed.
         """
-        for key in [key for key in self._entries if selects(key)]:
-            self._remove(key)
+        with self._lock:
+            for key in [key for key in self._entries if selects(key)]:
+                self._remove(key)
+            for flights in self._flights:
+                flights.forget(selects)
 
     def _full(self) -> bool:
         return len(self._entries) > self._max_entries or self._size_bytes > self._max_bytes

@@ -187,14 +187,16 @@ class CitationStream:
         match = _FENCE_START.match(line)
         if match is None or len(match[1]) < 3:
             return 0
-        if not complete and len(line) < _MAX_FENCE_LINE:
+        if len(line) >= _MAX_FENCE_LINE:
+            return 0
+        if not complete:
             return None
         fence, rest = match[1], line[match.end() :]
         if self._fence:
             if fence[0] != self._fence[0] or len(fence) < len(self._fence) or rest.strip():
                 return 0
             self._fence = ""
-        elif len(line) >= _MAX_FENCE_LINE or (fence[0] == "`" and "`" in rest):
+        elif fence[0] == "`" and "`" in rest:
             return 0
         else:
             self._fence = fence
@@ -202,7 +204,10 @@ class CitationStream:
 
     def _code_span(self, *, final: bool) -> int | None:
         """Number of characters of a code span, or of a run of backticks that opens none; None if undecided."""
-        run = len(self._buffer) - len(self._buffer.lstrip("`"))
+        start = self._buffer[:_MAX_CODE_SPAN]
+        run = len(start) - len(start.lstrip("`"))
+        if run == _MAX_CODE_SPAN:
+            return run
         if run == len(self._buffer) and not final:
             return None
         window = self._buffer[run : run + _MAX_CODE_SPAN]

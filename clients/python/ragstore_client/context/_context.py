@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from ragstore_client.context._formats import Style
 from ragstore_client.context._messages import Message
-from ragstore_client.context._passages import ContextPassage, MetadataValue
+from ragstore_client.context._passages import ContextPassage
 from ragstore_client.context._retrieve import StepFailure
 
 Reason: TypeAlias = Literal["short_question", "no_match", "timeout", "failed", "disabled", "no_sources"]
@@ -93,7 +94,11 @@ class ChatContext(msgspec.Struct, frozen=True, kw_only=True):
         Metadata that repeats a passage's text, such as `text_preview`, is left out.
         """
         chunks = [
-            {"id": passage.id, "metadata": _without_text(passage), "score": _number(passage.similarity)}
+            {
+                "id": passage.id,
+                "metadata": _without_text(passage.metadata, passage.text),
+                "score": _json(passage.similarity, ""),
+            }
             for passage in self.passages
         ]
         return {
@@ -116,19 +121,33 @@ class ChatContext(msgspec.Struct, frozen=True, kw_only=True):
         return f": RAG_DEBUG {json.dumps(self.debug(), allow_nan=False)}\n\n" if self.debug_enabled else ""
 
 
-def _without_text(passage: ContextPassage) -> dict[str, object]:
+def _without_text(metadata: Mapping[str, object], text: str) -> dict[str, object]:
+    """Metadata as JSON, without what repeats the text of the passage."""
     return {
-        name: [_number(item) for item in value] if isinstance(value, list) else _number(value)
-        for name, value in passage.metadata.items()
-        if name not in _TEXT_FIELDS and not _repeats(value, passage.text)
+        str(name): _json(value, text)
+        for name, value in metadata.items()
+        if str(name) not in _TEXT_FIELDS and not _repeats(value, text)
     }
 
 
-def _repeats(value: MetadataValue, text: str) -> bool:
-    values: Sequence[object] = value if isinstance(value, list) else [value]
-    return any(isinstance(item, str) and len(item) > _MAX_TITLE and item[:_MAX_TITLE] in text for item in values)
+def _repeats(value: object, text: str) -> bool:
+    if isinstance(value, list | tuple):
+        return any(_repeats(item, text) for item in value)
+    return isinstance(value, str) and len(value) > _MAX_TITLE and value[:_MAX_TITLE] in text
 
 
-def _number(value: object) -> object:
-    """A value that JSON can represent: None for a number that is not finite."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _json(value: object, text: str) -> object:
+    """A value that JSON can represent. A source may have metadata that the service does not have, such as dates."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return _without_text(value, text)
+        case list() | tuple():
+            return [_json(item, text) for item in value]
+        case Integral():
+            return int(value)
+        case _:
+            return type(value).__name__

@@ -18,7 +18,8 @@ _HIDDEN: Final = (
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # C0 and C1 controls except tab and line breaks
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidirectional marks, overrides and isolates
     "\u2028\u2029"  # line and paragraph separators
-    "\u200b\u2060-\u2064\ufeff"  # invisible characters; joiners are kept, since scripts and emoji need them
+    # Invisible characters; joiners are kept, since scripts and emoji need them.
+    "\u200b\u2060-\u2064\u206a-\u206f\ufeff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\ud800-\udfff"  # surrogates without a pair
     "\ufff9-\ufffb"  # interlinear annotation
     "\U000e0000-\U000e007f\U000e0100-\U000e01ef"  # tags and variation selectors that carry hidden text
@@ -32,8 +33,11 @@ _ESCAPED: Final = re.compile(rf"{_RUN}(?<=\\)({_CODE})")
 _QUOTE: Final = re.compile(rf'{_RUN}("|\Z)')
 _INVISIBLE_IN_NAME: Final = re.compile(f"[{_HIDDEN}]")
 _INVISIBLE: Final = re.compile(
-    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200c\u200d\u3164\ufe00-\ufe0f\uffa0]"
+    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200c\u200d\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc]"
 )
+_MARKS: Final = frozenset({"Mn", "Me", "Cf"})
+"""Categories of characters that change the one before: at the start of a line they are hardly seen."""
+
 _BACKSLASHES: Final = re.compile(r"\\*")
 
 
@@ -98,12 +102,16 @@ def skeleton(line: str) -> str:
     """Reduce a line to what a reader sees of it.
 
     Returns:
-        The line without invisible characters and surrounding whitespace, in lower case; full-width and other
-        compatibility characters become the plain ones.
+        The line without invisible characters, surrounding whitespace and marks at its start, in lower case; full-width
+        and other compatibility characters become the plain ones.
     """
     if line.isascii():
         return line.strip().lower()
-    return unicodedata.normalize("NFKC", _INVISIBLE.sub("", line)).strip().lower()
+    plain = unicodedata.normalize("NFKC", _INVISIBLE.sub("", line)).strip()
+    start = 0
+    while start < len(plain) and (plain[start].isspace() or unicodedata.category(plain[start]) in _MARKS):
+        start += 1
+    return plain[start:].lower()
 
 
 def _bare(line: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -57,7 +58,7 @@ class ContextPassage(msgspec.Struct, frozen=True, kw_only=True):
         metadata: its metadata.
         similarity: cosine similarity to the query; None when the source gave none.
         citation: its citation without brackets, such as `manual.pdf#3`.
-        number: its number in the context, from 1; the number of its source where a style numbers sources.
+        number: its number in the context, from 1.
         tokens: tokens that it adds to the formatted context, its heading included.
         collection: its collection.
     """
@@ -75,6 +76,32 @@ class ContextPassage(msgspec.Struct, frozen=True, kw_only=True):
     def relevance(self) -> float | None:
         """The similarity on a scale from 0 to 1, LangChain4j's relevance; None without a similarity."""
         return to_relevance(self.similarity)
+
+
+def checked(given: object) -> Passage | None:
+    """Check what a source returned as a passage.
+
+    Args:
+        given: a value of any type.
+
+    Returns:
+        The passage, its similarity as a float; None for what is no passage, or one with a member of a wrong type.
+    """
+    if not isinstance(given, Passage):
+        return None
+    texts: tuple[object, ...] = (given.id, given.text, "" if given.collection is None else given.collection)
+    metadata: object = given.metadata
+    if not all(isinstance(text, str) for text in texts) or not isinstance(metadata, Mapping):
+        return None
+    similarity: object = given.similarity
+    if similarity is None or type(similarity) is float:
+        return given
+    if not isinstance(similarity, Real):
+        return None
+    try:
+        return msgspec.structs.replace(given, similarity=float(similarity))
+    except OverflowError:
+        return None
 
 
 def to_relevance(similarity: float | None) -> float | None:

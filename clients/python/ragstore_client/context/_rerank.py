@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 import httpx
 import msgspec
@@ -22,8 +23,8 @@ from ragstore_client._exceptions import UnexpectedResponse
 from ragstore_client._httpx import ssl_context, timeout_error
 from ragstore_client._json import encode
 from ragstore_client._retries import RetryPolicy
-from ragstore_client._sync.transport import Transport
-from ragstore_client.context._passages import Passage
+from ragstore_client.context._passages import Passage, checked
+from ragstore_client.rag._connections import LoopThread
 
 MAX_TEI_BATCH: Final = 32
 """TEI's default maximum number of texts in one request (`--max-client-batch-size`)."""
@@ -32,6 +33,11 @@ MAX_COHERE_BATCH: Final = 1_000
 """Maximum number of documents in one request that Cohere recommends."""
 
 
+RerankFunction: TypeAlias = Callable[[str, Sequence[Passage]], "Sequence[Passage] | Awaitable[Sequence[Passage]]"]
+"""Orders passages by their relevance to a question, the most relevant first. It may leave some out."""
+
+
+@runtime_checkable
 class Reranker(Protocol):
     """Orders passages by their relevance to a question."""
 
@@ -47,6 +53,34 @@ class Reranker(Protocol):
             The most relevant passage first.
         """
         ...
+
+
+async def apply_reranker(reranker: Reranker | RerankFunction, query: str, passages: Sequence[Passage]) -> list[Passage]:
+    """Order passages with a reranker of any kind. A plain function runs in a thread.
+
+    Args:
+        reranker: an object with a method `rerank`, or a function.
+        query: the question.
+        passages: the passages.
+
+    Returns:
+        The passages, each once.
+
+    Raises:
+        TypeError: the reranker returned something else. It may raise anything.
+    """
+    made: Sequence[Passage] | Awaitable[Sequence[Passage]]
+    if isinstance(reranker, Reranker):
+        made = reranker.rerank(query, passages)
+    elif inspect.iscoroutinefunction(reranker):
+        made = reranker(query, passages)
+    else:
+        made = await asyncio.to_thread(reranker, query, passages)
+    ranked = [checked(passage) for passage in (await made if isinstance(made, Awaitable) else made)]
+    found = {id(passage): passage for passage in ranked if passage is not None}
+    if None in ranked:
+        raise TypeError("a reranker must return passages")
+    return list(found.values())
 
 
 class _Score(msgspec.Struct):
@@ -69,10 +103,11 @@ class _HttpReranker(ABC):
     Args:
         url: base URL of the server, without the path of the call.
         api_key: sent as a bearer token.
-        timeout: time limit in seconds, retries and all batches included; for `rerank_sync`, of each batch.
+        timeout: time limit in seconds, retries and all batches included.
         max_batch: maximum number of passages in one request.
-        http: the httpx client of `rerank`; one for each call when None.
-        sync_http: the httpx client of `rerank_sync`; one for each call when None.
+        http: the httpx client; one for each call when None. Its connections belong to the event loop that uses it
+            first, so call either `rerank` or `rerank_sync`.
+        loop_thread: runs `rerank_sync`; a new thread, when it is called, when None.
 
     Raises:
         InvalidConfiguration: the URL or the key is not valid.
@@ -86,14 +121,14 @@ class _HttpReranker(ABC):
         timeout: float = 5.0,
         max_batch: int,
         http: httpx.AsyncClient | None = None,
-        sync_http: httpx.Client | None = None,
+        loop_thread: LoopThread | None = None,
     ) -> None:
         self._endpoint = parse_endpoint(url, api_key)
         self._timeout = timeout
         self._retries = RetryPolicy(attempts=2, base=0.1, budget=timeout)
         self._max_batch = max(1, max_batch)
         self._http = http
-        self._sync_http = sync_http
+        self._loop_thread = loop_thread or LoopThread()
 
     async def rerank(self, query: str, passages: Sequence[Passage], *, top_k: int | None = None) -> list[Passage]:
         """Order passages; the batches are sent concurrently.
@@ -127,24 +162,8 @@ class _HttpReranker(ABC):
         return _ordered(passages, [task.result() for task in tasks], top_k)
 
     def rerank_sync(self, query: str, passages: Sequence[Passage], *, top_k: int | None = None) -> list[Passage]:
-        """Order passages, for synchronous callers; the batches are sent one after the other.
-
-        Args:
-            query: the question.
-            passages: the passages, in any order.
-            top_k: maximum number of passages to return.
-
-        Returns:
-            As `rerank`.
-
-        Raises:
-            RagstoreError: the server returned no usable scores in time.
-        """
-        calls = self._calls(query, passages)
-        with contextlib.ExitStack() as stack:
-            http = self._sync_http or stack.enter_context(httpx.Client(verify=ssl_context()))
-            transport = Transport(http, self._endpoint, timeout=self._timeout, retries=self._retries)
-            return _ordered(passages, [transport.send(call) for call in calls], top_k)
+        """Order passages, for synchronous callers. See `rerank`."""
+        return self._loop_thread.run(self.rerank(query, passages, top_k=top_k))
 
     def _calls(self, query: str, passages: Sequence[Passage]) -> list[Call[list[float]]]:
         texts = [passage.text for passage in passages]
@@ -165,8 +184,8 @@ class TeiReranker(_HttpReranker):
         api_key: sent as a bearer token.
         timeout: time limit in seconds.
         max_batch: maximum number of passages in one request; the server's `--max-client-batch-size`.
-        http: the httpx client of `rerank`.
-        sync_http: the httpx client of `rerank_sync`.
+        http: the httpx client; one for each call when None. Call either `rerank` or `rerank_sync` with it.
+        loop_thread: runs `rerank_sync`; a new thread, when it is called, when None.
     """
 
     def __init__(
@@ -177,9 +196,9 @@ class TeiReranker(_HttpReranker):
         timeout: float = 5.0,
         max_batch: int = MAX_TEI_BATCH,
         http: httpx.AsyncClient | None = None,
-        sync_http: httpx.Client | None = None,
+        loop_thread: LoopThread | None = None,
     ) -> None:
-        super().__init__(url, api_key=api_key, timeout=timeout, max_batch=max_batch, http=http, sync_http=sync_http)
+        super().__init__(url, api_key=api_key, timeout=timeout, max_batch=max_batch, http=http, loop_thread=loop_thread)
 
     def _call(self, query: str, texts: list[str]) -> Call[list[float]]:
         # Raw scores of several batches can be compared; normalised ones need not be comparable.
@@ -200,8 +219,8 @@ class CohereReranker(_HttpReranker):
         api_key: sent as a bearer token.
         timeout: time limit in seconds.
         max_batch: maximum number of passages in one request.
-        http: the httpx client of `rerank`.
-        sync_http: the httpx client of `rerank_sync`.
+        http: the httpx client; one for each call when None. Call either `rerank` or `rerank_sync` with it.
+        loop_thread: runs `rerank_sync`; a new thread, when it is called, when None.
     """
 
     def __init__(
@@ -213,9 +232,9 @@ class CohereReranker(_HttpReranker):
         timeout: float = 5.0,
         max_batch: int = MAX_COHERE_BATCH,
         http: httpx.AsyncClient | None = None,
-        sync_http: httpx.Client | None = None,
+        loop_thread: LoopThread | None = None,
     ) -> None:
-        super().__init__(url, api_key=api_key, timeout=timeout, max_batch=max_batch, http=http, sync_http=sync_http)
+        super().__init__(url, api_key=api_key, timeout=timeout, max_batch=max_batch, http=http, loop_thread=loop_thread)
         self._model = model
 
     def _call(self, query: str, texts: list[str]) -> Call[list[float]]:

@@ -10,9 +10,10 @@ import msgspec
 
 from ragstore_client._exceptions import GatewayTimeout, describe
 from ragstore_client._tasks import cancel
-from ragstore_client.context._passages import Passage
-from ragstore_client.context._scopes import ScopedSearch
+from ragstore_client.context._passages import Passage, checked
+from ragstore_client.context._scopes import Scope, ScopedSearch, searches
 from ragstore_client.context._sources import FailureReason, PartialSearch, PassageSource, ScopedSource
+from ragstore_client.rag._connections import LoopThread
 
 logger = logging.getLogger("ragstore_client.context")
 
@@ -23,7 +24,8 @@ class StepFailure(msgspec.Struct, frozen=True):
     Attributes:
         step: the title of a scope, or `rerank`, `order`, `select`.
         reason: `timeout` or `failed`.
-        error: the class of the exception, with its HTTP status where there is one; empty for a timeout of the builder.
+        error: the class of the exception, with its HTTP status where there is one; `TypeError` where a source returned
+            something that is not a well-formed passage; empty for a timeout of the builder.
     """
 
     step: str
@@ -46,6 +48,91 @@ class Retrieval(msgspec.Struct, frozen=True):
 async def retrieve(
     source: PassageSource,
     query: str,
+    scopes: Sequence[Scope] = (Scope(),),
+    *,
+    session_id: str | None = None,
+    global_session_id: str = "GLOBAL",
+    top_k: int = 40,
+    with_embeddings: bool = False,
+    timeout_seconds: float = 6.0,
+    headers: Mapping[str, str] | None = None,
+) -> Retrieval:
+    """Search scopes concurrently, within one time limit. No exception of a source is raised.
+
+    Args:
+        source: the source; a `ScopedSource` if a scope names collections. `headers` need one, too.
+        query: the text to search for.
+        scopes: the passages that may be used; all of the source's by default.
+        session_id: the session, for scopes that need one.
+        global_session_id: the session id of documents of all sessions.
+        top_k: maximum number of passages of a scope without its own.
+        with_embeddings: whether the passages' vectors are needed, as for MMR.
+        timeout_seconds: time limit. Searches that are still in flight then are cancelled.
+        headers: sent with every request of a source that has any.
+
+    Returns:
+        The passages of the searches that succeeded in time, and the others' failures.
+    """
+    return await search_all(
+        source,
+        query,
+        searches(scopes, session_id, global_session_id),
+        top_k=top_k,
+        with_embeddings=with_embeddings,
+        deadline=asyncio.get_running_loop().time() + timeout_seconds,
+        headers=headers,
+    )
+
+
+def retrieve_sync(
+    source: PassageSource,
+    query: str,
+    scopes: Sequence[Scope] = (Scope(),),
+    *,
+    session_id: str | None = None,
+    global_session_id: str = "GLOBAL",
+    top_k: int = 40,
+    with_embeddings: bool = False,
+    timeout_seconds: float = 6.0,
+    headers: Mapping[str, str] | None = None,
+    loop_thread: LoopThread | None = None,
+) -> Retrieval:
+    """Search scopes concurrently, for synchronous callers. See `retrieve`.
+
+    Args:
+        source: as for `retrieve`.
+        query: as for `retrieve`.
+        scopes: as for `retrieve`.
+        session_id: as for `retrieve`.
+        global_session_id: as for `retrieve`.
+        top_k: as for `retrieve`.
+        with_embeddings: as for `retrieve`.
+        timeout_seconds: as for `retrieve`.
+        headers: as for `retrieve`.
+        loop_thread: runs the event loop; a new thread for this call when None. An asynchronous client that is the
+            source, or part of it, belongs to one thread.
+
+    Returns:
+        As `retrieve`.
+    """
+    return (loop_thread or LoopThread()).run(
+        retrieve(
+            source,
+            query,
+            scopes,
+            session_id=session_id,
+            global_session_id=global_session_id,
+            top_k=top_k,
+            with_embeddings=with_embeddings,
+            timeout_seconds=timeout_seconds,
+            headers=headers,
+        )
+    )
+
+
+async def search_all(
+    source: PassageSource,
+    query: str,
     searches: Sequence[ScopedSearch],
     *,
     top_k: int,
@@ -53,7 +140,7 @@ async def retrieve(
     deadline: float,
     headers: Mapping[str, str] | None = None,
 ) -> Retrieval:
-    """Search scopes concurrently.
+    """Make searches concurrently.
 
     Args:
         source: the source; a `ScopedSource` if a search names collections. `headers` need one, too.
@@ -66,7 +153,7 @@ async def retrieve(
 
     Returns:
         The passages of the searches that succeeded in time, and the others' failures. Every exception of a source
-        is a failure.
+        is a failure. So is a malformed passage, which does not affect the others.
     """
 
     async def search(one: ScopedSearch) -> list[Passage]:
@@ -76,8 +163,6 @@ async def retrieve(
         found = await scoped.search(
             query, one.top_k or top_k, where=one.where, with_embeddings=with_embeddings, deadline=deadline
         )
-        if not all(isinstance(passage, Passage) for passage in found):
-            raise TypeError("a source must return passages")
         return list(found)
 
     tasks = {asyncio.create_task(search(one)): one for one in searches}
@@ -88,12 +173,15 @@ async def retrieve(
         await cancel(tasks)
     retrieval = Retrieval([], [])
     for task, one in tasks.items():
+        given = _passages(task) if task in in_time else []
+        passages = [passage for passage in map(checked, given) if passage is not None]
         failure = _failure(task, one.title) if task in in_time else StepFailure(one.title, "timeout")
+        if failure is None and len(passages) < len(given):
+            failure = StepFailure(one.title, "failed", "TypeError")
         if failure is not None:
             logger.warning("Searching %s: %s %s", failure.step, failure.reason, failure.error)
             retrieval.failures.append(failure)
-        if task in in_time:
-            retrieval.passages.extend(_passages(task))
+        retrieval.passages.extend(passages)
     return retrieval
 
 

@@ -14,6 +14,8 @@ from ragstore_client.context._passages import ContextPassage, Passage
 from ragstore_client.context._tokens import TokenCounter, estimate_tokens
 
 _CUT_MARK: Final = "..."
+_MAX_TOKENS: Final = 4
+"""Maximum number of tokens of a character: one per byte of UTF-8."""
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,9 +52,10 @@ def select(
     """Select passages within a budget, best first.
 
     A passage that does not fit is skipped, and smaller ones after it are still tried. Passages without text are
-    skipped. A passage with a `token_count` in its metadata is not counted again. With a tokenizer, the formatted
-    context is counted as a whole in the end, so `count_tokens(style.context(selected))` never exceeds the budget,
-    whatever the metadata claims. With the estimate, a `token_count` is believed down to half the estimate.
+    skipped. A passage with a `token_count` in its metadata is not counted again, unless the number is impossible: more
+    than four tokens per character. With a tokenizer, the formatted context is counted as a whole in the end, so
+    `count_tokens(style.context(selected))` never exceeds the budget, whatever the metadata claims: if it would, all
+    passages are counted. With the estimate, a `token_count` is believed down to half the estimate.
 
     Args:
         passages: the candidates, best first.
@@ -66,30 +69,39 @@ def select(
     """
     limits = budget or Budget()
     limit = limits.token_budget
+    believes = any(_known_tokens(passage) is not None for passage in passages)
     while True:
-        selected = _Selection(limits, style, count_tokens, names).run(passages, limit)
+        selection = _Selection(limits, style, count_tokens, names, believes=believes)
+        selected = selection.run(passages, limit)
         if not selected or count_tokens is estimate_tokens:
             return selected
-        # Tokens may form differently where two pieces meet, and a `token_count` may be wrong.
         excess = count_tokens(style.context(selected)) - limits.token_budget
         if excess <= 0:
             return selected
-        limit -= excess
+        if believes:
+            believes = False  # some `token_count` is too small
+        else:
+            limit = selection.used - excess  # tokens form differently where two pieces meet
 
 
 class _Selection:
     """One run through the candidates."""
 
-    def __init__(self, budget: Budget, style: Style, count_tokens: TokenCounter, names: Names | None) -> None:
+    def __init__(
+        self, budget: Budget, style: Style, count_tokens: TokenCounter, names: Names | None, *, believes: bool
+    ) -> None:
         self._budget = budget
         self._style = style
         self._count = count_tokens
         self._names = names
+        self._believes = believes
+        self.used = 0
+        """Tokens of the frame and of the selected passages."""
         self._selected: list[ContextPassage] = []
         self._sources: set[str] = set()
 
     def run(self, passages: Sequence[Passage], limit: int) -> list[ContextPassage]:
-        remaining = limit - sum(map(self._count, self._style.frame))
+        self.used = sum(map(self._count, self._style.frame))
         for passage in passages:
             if len(self._selected) >= self._budget.max_passages:
                 break
@@ -99,8 +111,8 @@ class _Selection:
             if source not in self._sources and len(self._sources) == self._budget.max_sources:
                 continue
             entry = self._entry(passage)
-            if entry.tokens <= remaining:
-                remaining -= entry.tokens
+            if self.used + entry.tokens <= limit:
+                self.used += entry.tokens
                 self._selected.append(entry)
                 self._sources.add(source)
         return self._selected
@@ -118,7 +130,7 @@ class _Selection:
             collection=passage.collection,
         )
         parts = self._style.parts(entry)
-        known = _known_tokens(passage)
+        known = _known_tokens(passage) if self._believes else None
         if known is None or (escaped := self._style.escape(text)) != passage.text:
             return msgspec.structs.replace(entry, tokens=sum(map(self._count, parts)))
         if self._count is estimate_tokens:
@@ -147,4 +159,6 @@ def cut(text: str, max_characters: int | None) -> str:
 def _known_tokens(passage: Passage) -> int | None:
     """The `token_count` of a passage's metadata, if it is a possible one."""
     count = passage.metadata.get("token_count")
-    return count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else None
+    if not isinstance(count, int) or isinstance(count, bool):
+        return None
+    return count if 0 < count <= _MAX_TOKENS * len(passage.text) else None

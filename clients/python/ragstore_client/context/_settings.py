@@ -37,7 +37,7 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         deduplicate_by_url: whether passages with the same `url` are duplicates (`RAG_DEDUPLICATE_BY_URL`).
         short_questions: `search` searches for a short question too, and needs a passage above the threshold for it;
             `skip` never searches for one (`RAG_SHORT_QUESTIONS`).
-        global_session_id: the session id of documents of all sessions, for `session_scopes`
+        global_session_id: the session id of documents of all sessions, in `session_scopes`
             (`RAG_GLOBAL_SESSION_ID`).
         min_question_characters: a question with fewer characters is short (`RAG_MIN_QUESTION_CHARS`).
 
@@ -70,7 +70,8 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             kinds = int if name in _INTEGERS else int | float
             if isinstance(value, bool) or not isinstance(value, kinds):
                 raise InvalidConfiguration(f"{name} must be a number")
-            if not (math.isfinite(value) and minimum <= value <= maximum):
+            # An integer may be too large for a float, and is finite.
+            if not (minimum <= value <= maximum and (isinstance(value, int) or math.isfinite(value))):
                 upper = "" if maximum == math.inf else f", and at most {maximum:g}"
                 raise InvalidConfiguration(f"{name} must be at least {minimum:g}{upper}")
         for name in ("enabled", "debug", "deduplicate_by_url"):
@@ -116,7 +117,10 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         environ = os.environ if environ is None else environ
         settings = cls()
         for name, field in VARIABLES.items():
-            text = environ.get(name, "").strip()
+            given: object = environ.get(name, "")
+            if not isinstance(given, str):
+                raise InvalidConfiguration(f"{name} must be a string, as all variables of an environment")
+            text = given.strip()
             if not text:
                 continue
             value = _parse(name, field, text)

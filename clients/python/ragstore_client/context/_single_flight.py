@@ -21,17 +21,14 @@ class _Flight(Generic[T]):
 
 
 class SingleFlight(Generic[K, T]):
-    """Runs at most one call per key at a time. Belongs to one event loop.
+    """Runs at most one call per key and event loop at a time.
 
     A call is a task of its own. It ends with an exception for all of its callers, and is cancelled when the last one is
     cancelled.
     """
 
     def __init__(self) -> None:
-        self._flights: dict[K, _Flight[T]] = {}
-
-    def __len__(self) -> int:
-        return len(self._flights)
+        self._flights: dict[tuple[asyncio.AbstractEventLoop, K], _Flight[T]] = {}
 
     async def run(self, key: K, call: Callable[[], Coroutine[object, object, T]]) -> T:
         """Make a call, or wait for the one in flight.
@@ -43,29 +40,32 @@ class SingleFlight(Generic[K, T]):
         Returns:
             The result of the call.
         """
-        flight = self._flights.get(key)
+        own = (asyncio.get_running_loop(), key)
+        flight = self._flights.get(own)
         if flight is None:
-            flight = self._flights[key] = _Flight(asyncio.create_task(call()))
+            flight = self._flights[own] = _Flight(asyncio.create_task(call()))
         flight.callers += 1
         try:
             return await asyncio.shield(flight.task)
         finally:
             flight.callers -= 1
             if flight.task.done() or not flight.callers:
-                if self._flights.get(key) is flight:
-                    del self._flights[key]
+                if self._flights.get(own) is flight:
+                    self._flights.pop(own, None)
                 await cancel([flight.task])
 
     def holds(self, key: K) -> bool:
         """Whether the running task is the call in flight for a key: false once the key was forgotten."""
-        flight = self._flights.get(key)
+        flight = self._flights.get((asyncio.get_running_loop(), key))
         return flight is not None and flight.task is asyncio.current_task()
 
     def forget(self, selects: Callable[[K], bool]) -> None:
         """Let later callers make a call of their own. Calls in flight continue for their callers.
 
+        Another thread than that of the calls may use it.
+
         Args:
             selects: whether a key is affected.
         """
-        for key in [key for key in self._flights if selects(key)]:
-            del self._flights[key]
+        for known in [known for known in list(self._flights) if selects(known[1])]:
+            self._flights.pop(known, None)

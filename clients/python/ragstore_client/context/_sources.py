@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -10,6 +11,9 @@ from ragstore_client._models import Where
 from ragstore_client.context._passages import Passage
 
 FailureReason: TypeAlias = Literal["timeout", "failed"]
+
+_MIN_SECONDS = 0.001
+_MARGIN, _MAX_MARGIN_SECONDS = 0.05, 0.1
 
 
 class PartialSearch(RagstoreError):
@@ -71,3 +75,9 @@ class ScopedSource(PassageSource, Protocol):
             A source. It shares the connections of this one.
         """
         ...
+
+
+def seconds_before(deadline: float) -> float:
+    """Seconds in which a search has to end by itself, so that it is not cancelled with the results that it has."""
+    remaining = deadline - asyncio.get_running_loop().time()
+    return max(remaining - min(_MARGIN * remaining, _MAX_MARGIN_SECONDS), _MIN_SECONDS)

@@ -7,19 +7,22 @@ time limit ends. A store that hangs would leave threads behind, or make the call
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ragstore_client.context._builder import AsyncContextBuilder, Built
 from ragstore_client.context._cache import ContextCache
 from ragstore_client.context._citations import Names
 from ragstore_client.context._context import ChatContext
 from ragstore_client.context._formats import Style
-from ragstore_client.context._rerank import Reranker
+from ragstore_client.context._rerank import Reranker, RerankFunction
 from ragstore_client.context._scopes import Scope
 from ragstore_client.context._settings import ContextSettings
 from ragstore_client.context._sources import PassageSource
 from ragstore_client.context._tokens import TokenCounter, estimate_tokens
 from ragstore_client.rag._connections import LoopThread
+
+if TYPE_CHECKING:
+    from ragstore_client.rag._retriever import Retriever
 
 
 class ContextBuilder:
@@ -46,13 +49,13 @@ class ContextBuilder:
 
     def __init__(
         self,
-        source: PassageSource,
+        source: PassageSource | Retriever,
         *,
         settings: ContextSettings | None = None,
         scopes: Sequence[Scope] | None = None,
         style: Style | Literal["sections", "numbered", "headings", "archives"] = "sections",
         count_tokens: TokenCounter = estimate_tokens,
-        reranker: Reranker | None = None,
+        reranker: Reranker | RerankFunction | None = None,
         names: Names | None = None,
         cache: ContextCache[Built] | None = None,
         loop_thread: LoopThread | None = None,

@@ -145,7 +145,8 @@ async def inject_rag_context(
         retriever: searches its own archives, whatever the configuration says.
         embedder: embeds queries; the endpoint in `settings` when None.
         settings: time limits and defaults; the environment's when None.
-        builder: builds the context within a token budget, in place of the retriever.
+        builder: builds the context within a token budget, in place of the retriever. Its session is `session_id` of
+            `config["configurable"]`, or the id of the thread.
         language: language of the labels.
 
     Returns:
@@ -154,10 +155,12 @@ async def inject_rag_context(
     Raises:
         InvalidConfiguration: the `rag_config` is not valid.
     """
-    update, query = _begin(state)
-    if query is not None and builder is not None:
-        _add(update, _context_of(await builder.build(query)))
-    elif query is not None and (searcher := _searcher(config, retriever, embedder, settings)) is not None:
+    update, message = _begin(state)
+    topic = state.get("current_topic")
+    if message is not None and builder is not None:
+        _add(update, _context_of(await builder.build(message, topic=topic, session_id=_session_id(config))))
+    elif message is not None and (searcher := _searcher(config, retriever, embedder, settings)) is not None:
+        query = choose_query(message, topic).text
         try:
             found = await searcher.asearch(query, _top_k(searcher), layer=searcher.settings.default_layer)
             _add(update, format_context(found, language=language) if found else "")
@@ -177,10 +180,12 @@ def inject_rag_context_sync(
     language: str = "de",
 ) -> MessagesUpdate:
     """Add passages for the last human message to the conversation, for `graph.invoke`. See `inject_rag_context`."""
-    update, query = _begin(state)
-    if query is not None and builder is not None:
-        _add(update, _context_of(builder.build(query)))
-    elif query is not None and (searcher := _searcher(config, retriever, embedder, settings)) is not None:
+    update, message = _begin(state)
+    topic = state.get("current_topic")
+    if message is not None and builder is not None:
+        _add(update, _context_of(builder.build(message, topic=topic, session_id=_session_id(config))))
+    elif message is not None and (searcher := _searcher(config, retriever, embedder, settings)) is not None:
+        query = choose_query(message, topic).text
         try:
             found = searcher.search(query, _top_k(searcher), layer=searcher.settings.default_layer)
             _add(update, format_context(found, language=language) if found else "")
@@ -255,13 +260,19 @@ def _searcher(
 
 
 def _begin(state: RagState) -> tuple[list[BaseMessage], str | None]:
-    """The removals of earlier context, and the text to search for."""
+    """The removals of earlier context, and the text of the last human message."""
     messages = state.get("messages", [])
     update: list[BaseMessage] = [
         RemoveMessage(id=message.id) for message in messages if message.id and message.id.startswith(_CONTEXT_ID)
     ]
     question = next((message for message in reversed(messages) if message.type == "human"), None)
-    return update, None if question is None else choose_query(_text(question), state.get("current_topic")).text
+    return update, None if question is None else _text(question)
+
+
+def _session_id(config: RunnableConfig) -> str | None:
+    configurable = config.get("configurable") or {}
+    identifier = configurable.get("session_id") or configurable.get("thread_id")
+    return str(identifier) if identifier else None
 
 
 def _add(update: list[BaseMessage], context: str) -> None:

@@ -30,8 +30,9 @@ _BYTE_ORDER_MARKS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le
 FALLBACK: Final = "cp1252"
 """The encoding of a page that names none and is not UTF-8, as in browsers."""
 
+# Atomic: otherwise, the ways to divide many comments would be tried, whose number doubles with each.
 _HTML: Final = re.compile(
-    rb"(?:\s|<!--.{0,2000}?-->|<\?xml[^>]{0,200}\?>)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.S
+    rb"(?>\s|<!--.{0,2000}?-->|<\?xml[^>]{0,200}\?>)*+<(?:!doctype\s+html|html|head|body)\b", re.I | re.S
 )
 _XML: Final = re.compile(rb"\s*<\?xml\b", re.I)
 _META: Final = re.compile(rb"<meta\b[^>]{0,500}?\bcharset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40})", re.I)

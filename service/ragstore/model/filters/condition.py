@@ -62,6 +62,11 @@ class Condition:
         return self.where is None and self.where_document is None
 
     @cached_property
+    def is_exact_here(self) -> bool:
+        """Whether `where.matches` selects exactly the documents that Chroma selects. It does not apply text filters."""
+        return self.where_document is None and (self.where is None or metadata_filter.is_exact(self.where))
+
+    @cached_property
     def chroma_where(self) -> dict[str, object] | None:
         """The filter over metadata in Chroma's language."""
         return None if self.where is None else metadata_filter.to_chroma(self.where)

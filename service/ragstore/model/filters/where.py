@@ -48,6 +48,9 @@ _ORDERS: Final[dict[str, Callable[[float, float], bool]]] = {
 }
 _ERRORS: Final = FilterErrors("where")
 
+MAX_EXACT_DIGITS: Final = 15
+"""Maximum number of digits of a float that Chroma's server reads exactly from JSON (measured with 1.5.9)."""
+
 _EDGE: Final = 2.0**63
 """The smallest float above the largest integer. Chroma treats the two as equal."""
 
@@ -181,6 +184,22 @@ def _equal(value: MetadataValue | None, operand: Scalar) -> bool:
 def _comparable(value: int | float, operand: int | float) -> tuple[int | float, int | float]:
     """Both numbers as Chroma compares them: with a stored float, an integer becomes a double, rounded beyond 2**53."""
     return (value, float(operand)) if isinstance(value, float) else (value, operand)
+
+
+def is_exact(where: Where) -> bool:
+    """Whether `matches` selects exactly the documents that Chroma selects.
+
+    Chroma's server reads floats with many digits inexactly, in documents and in filters, so that two floats may be
+    equal there and different here.
+    """
+    if isinstance(where, Combination):
+        return all(is_exact(clause) for clause in where.clauses)
+    operands = where.operand if isinstance(where.operand, tuple) else (where.operand,)
+    return all(len(_digits(operand)) <= MAX_EXACT_DIGITS for operand in operands if isinstance(operand, float))
+
+
+def _digits(number: float) -> str:
+    return repr(abs(number)).partition("e")[0].replace(".", "").strip("0")
 
 
 def to_chroma(where: Where) -> dict[str, object]:

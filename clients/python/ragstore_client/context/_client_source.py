@@ -1,4 +1,4 @@
-"""Sources over a ragstore service: collections of a client, and the archives of a retriever."""
+"""A source over collections of a ragstore service."""
 
 from __future__ import annotations
 
@@ -17,20 +17,14 @@ from ragstore_client._types import FloatArray
 from ragstore_client._vectors import to_float32
 from ragstore_client.context._passages import Passage
 from ragstore_client.context._single_flight import SingleFlight
-from ragstore_client.context._sources import FailureReason, PartialSearch
-from ragstore_client.rag._config import RagConfig
+from ragstore_client.context._sources import FailureReason, PartialSearch, seconds_before
 from ragstore_client.rag._connections import search_retries
 from ragstore_client.rag._fanout import search_jointly
-from ragstore_client.rag._providers import SearchOptions
-from ragstore_client.rag._results import SkipReason
-from ragstore_client.rag._retriever import Retriever
 
 Embed: TypeAlias = "Callable[[str], Awaitable[Embedding]] | Callable[[str], Embedding]"
 """Embeds a text. A plain function runs in a thread, which no time limit ends; its result is then not used."""
 
 _DEFAULT_SECONDS = 30.0
-_MIN_SECONDS = 0.001
-_MARGIN, _MAX_MARGIN_SECONDS = 0.05, 0.1
 _GATEWAY_TIMEOUT = 504
 
 
@@ -81,7 +75,7 @@ class ClientSource:
         if not self._collections:
             raise InvalidConfiguration("neither the scope nor the source names a collection")
         embedding = await self._flights.run(query, lambda: self._vector(query))
-        seconds = _DEFAULT_SECONDS if deadline is None else _seconds_before(deadline)
+        seconds = _DEFAULT_SECONDS if deadline is None else seconds_before(deadline)
 
         def search(collections: list[str]) -> Coroutine[object, object, MultiQueryResults]:
             return self._query(collections, embedding, top_k, where, with_embeddings, seconds)
@@ -122,76 +116,6 @@ class ClientSource:
         return await asyncio.to_thread(
             client.query_collections, names, embedding, top_k=top_k, where=where, include_embeddings=with_embeddings
         )
-
-
-class ArchiveSource:
-    """Searches the archives of a retriever.
-
-    Args:
-        retriever: the retriever.
-        layer: the layer of the documents; None for all.
-    """
-
-    def __init__(self, retriever: Retriever, *, layer: str | None = None) -> None:
-        self._retriever = retriever
-        self._layer = layer
-        self._headers: Mapping[str, str] = {}
-
-    def scoped(self, *, collections: Strings | None = None, headers: Mapping[str, str] | None = None) -> ArchiveSource:
-        """The same source for one search. See `ScopedSource.scoped`."""
-        source = copy.copy(self)
-        source._headers = {**self._headers, **(headers or {})}
-        if collections is not None:
-            archives = [known for known in self._retriever.config.archives if known.collection_name in collections]
-            source._retriever = copy.copy(self._retriever)
-            source._retriever.config = RagConfig(archives=archives)
-        return source
-
-    async def search(
-        self,
-        query: str,
-        top_k: int,
-        *,
-        where: Where | None = None,
-        with_embeddings: bool = False,
-        deadline: float | None = None,
-    ) -> list[Passage]:
-        """Find the passages nearest to a text. See `PassageSource.search`.
-
-        Raises:
-            PartialSearch: some of the archives were skipped.
-            EmbeddingFailed: the question could not be embedded.
-        """
-        found = await self._retriever.asearch(
-            query,
-            top_k,
-            layer=self._layer,
-            where=where,
-            timeout_seconds=None if deadline is None else _seconds_before(deadline),
-            options=SearchOptions(include_embeddings=with_embeddings, headers=self._headers),
-        )
-        passages = [
-            Passage(
-                id=passage.id,
-                text=passage.text,
-                metadata=passage.metadata,
-                similarity=passage.score,
-                embedding=passage.embedding,
-                collection=passage.archive.collection_name,
-            )
-            for passage in found.passages
-        ]
-        if found.skipped:
-            reasons = list(dict.fromkeys(skipped.reason for skipped in found.skipped))
-            timed_out = SkipReason.TOO_SLOW in reasons
-            raise PartialSearch(passages, "timeout" if timed_out else "failed", [str(reason) for reason in reasons])
-        return passages
-
-
-def _seconds_before(deadline: float) -> float:
-    """Seconds in which a search has to end by itself, so that it is not cancelled with the results that it has."""
-    remaining = deadline - asyncio.get_running_loop().time()
-    return max(remaining - min(_MARGIN * remaining, _MAX_MARGIN_SECONDS), _MIN_SECONDS)
 
 
 def _to_passage(match: Match) -> Passage:

@@ -1,0 +1,185 @@
+"""The time of a run: what it waits for, and what it does not wait for. The test ends the ingestions itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+
+from ragstore_client import AsyncClient
+from ragstore_gateway.app import create_secrets
+from ragstore_gateway.connections import Connections
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
+from ragstore_gateway.extraction.extractor import Extractor
+from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.ingestion.ingestions import COMPLETED, end_ingestion
+from ragstore_gateway.ingestion.tables import IngestionRow
+from ragstore_gateway.knowledge.configurations import Configurations
+from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.knowledge.source import Source, SourceSettings
+from ragstore_gateway.settings import Settings
+from ragstore_gateway.sources import execution as execution_module
+from ragstore_gateway.sources.execution import MAX_PENDING, Execution
+from ragstore_gateway.sources.kinds import SourceKind
+from ragstore_gateway.sources.runs import MANUAL, Runs
+from ragstore_gateway.sources.source_documents import SourceDocuments
+from ragstore_gateway.sources.tables import SourceDocumentRow, SourceRunRow
+from ragstore_gateway.sources.visit import CrawlEnd, Visit
+from ragstore_gateway.vector_stores.vector_stores import VectorStores
+
+SECONDS: Final = 30.0
+NO_TIME: Final = SourceSettings(time_budget_minutes=0)
+"""The deadline of a run is its begin. A configuration has at least a minute."""
+
+BODY: Final = msgspec.convert(
+    {"name": "tea", "sources": [{"name": "docs", "web": {"startUrl": "https://tea.example/"}}]}, KnowledgeBase
+)
+
+
+class Pages:
+    """Visits of new pages, all at the beginning of the run."""
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        self.end = CrawlEnd(complete=True)
+        self._urls = urls
+
+    async def visits(self) -> AsyncGenerator[Visit, None]:
+        """The visits."""
+        for url in self._urls:
+            yield Visit(
+                url, "changed", content_hash=url.rjust(64), media_type="text/plain", content=url.encode(), is_new=True
+            )
+
+
+class Site:
+    """A base whose ingestions end only by `end_ingestions`: no job engine runs.
+
+    Args:
+        database: the database.
+    """
+
+    def __init__(self, database: Database, folder: Path) -> None:
+        settings = Settings(data_path=str(folder))
+        connections = Connections()
+        embeddings = Embeddings(create_secrets(settings, connections), connections, EmbeddingLimits(1, 1.0, 0))
+        stores = VectorStores(embeddings.secrets, AsyncClient("http://127.0.0.1:1"))
+        self.database = database
+        self.bases = Configurations(database, "rags", KnowledgeBase)
+        extractor = Extractor.from_settings(settings)
+        ingestion = Ingestion(settings, database, self.bases, embeddings, stores, extractor)
+        self.runs = Runs(database, "own", 60)
+        self.documents = SourceDocuments(database, ingestion, self.runs)
+        self.base_id = self.run_id = ""
+        self.execution: Execution | None = None
+
+    async def run(self, urls: Sequence[str], settings: SourceSettings) -> str:
+        """Execute a run over new pages until its end; its id."""
+        self.base_id = self.base_id or (await self.bases.create(BODY)).id
+        run = await self.runs.claim(self.base_id, 1, "docs", MANUAL)
+        assert run is not None
+        source = Source(name="docs", settings=settings)
+        kind = SourceKind(lambda *_: Pages(urls), lambda url: url, lambda _: 2)
+        self.run_id = run.id
+        self.execution = Execution(run, BODY, source, kind, self.runs, self.documents)
+        await self.execution.execute()
+        return run.id
+
+    async def read(self, run_id: str) -> SourceRunRow:
+        """A run."""
+        return await self.runs.read(self.base_id, "docs", run_id)
+
+    async def waiting(self) -> int:
+        """The number of ingestions that have not ended."""
+        query = sa.select(sa.func.count()).select_from(IngestionRow).where(IngestionRow.finished_on.is_(None))
+        async with self.database.reading() as session:
+            return await session.scalar(query) or 0
+
+    async def until_waiting(self, count: int) -> None:
+        """Wait until a number of ingestions have begun."""
+        while True:
+            if await self.waiting() >= count:
+                return
+            await asyncio.sleep(0.02)
+
+    async def until_stored(self, count: int) -> None:
+        """Wait until a run has recorded a number of documents."""
+        query = sa.select(sa.func.count()).select_from(SourceDocumentRow).where(SourceDocumentRow.content_hash != "")
+        while True:
+            async with self.database.reading() as session:
+                if await session.scalar(query) == count:
+                    return
+            await asyncio.sleep(0.02)
+
+    async def end_ingestions(self, name: str = "") -> None:
+        """Complete the ingestions that have not ended, or that of one document."""
+        query = sa.select(IngestionRow).where(IngestionRow.finished_on.is_(None))
+        if name:
+            query = query.where(IngestionRow.document_name == name)
+        async with self.database.session() as session:
+            for row in await session.scalars(query):
+                row.chunks = 1
+                await end_ingestion(session, row, COMPLETED)
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    """A base with a source."""
+    database = Database(sa.make_url(f"sqlite+aiosqlite:///{tmp_path / 'gateway.db'}"))
+    async with database.running():
+        yield Site(database, tmp_path)
+
+
+async def test_a_run_waits_for_its_ingestions_after_its_deadline(site: Site) -> None:
+    run = asyncio.create_task(site.run(["a", "b"], NO_TIME))
+    async with asyncio.timeout(SECONDS):
+        await site.until_waiting(2)
+        # It waits: it has looked at them several times since.
+        assert not (await asyncio.wait([run], timeout=3 * execution_module.POLL_SECONDS))[0]
+        await site.end_ingestions()
+        found = await site.read(await run)
+    assert (found.state, found.reason, found.added, found.chunks) == ("completed", "", 2, 2)
+
+
+async def test_the_wait_for_ingestions_is_bounded_and_the_next_run_has_their_documents(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution_module, "DRAIN_SECONDS", 0.0)
+    async with asyncio.timeout(SECONDS):
+        found = await site.read(await site.run(["a", "b"], NO_TIME))
+    assert (found.state, found.reason, found.added) == ("incomplete", "time_budget", 0)
+    await site.end_ingestions()
+    async with asyncio.timeout(SECONDS):
+        run = asyncio.create_task(site.run(["a", "b"], SourceSettings()))
+        await site.until_waiting(2)
+        await site.end_ingestions()
+        found = await site.read(await run)
+    assert (found.state, found.reason, found.added + found.changed) == ("completed", "", 2)
+
+
+async def test_pages_that_wait_for_ingestions_do_not_delay_the_end_of_a_run_beyond_its_time(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution_module, "DRAIN_SECONDS", 0.0)
+    async with asyncio.timeout(SECONDS):
+        found = await site.read(await site.run([str(number) for number in range(MAX_PENDING + 2)], NO_TIME))
+    assert (found.state, found.reason, found.failed) == ("incomplete", "time_budget", 0)
+    assert await site.waiting() == MAX_PENDING
+
+
+async def test_the_history_of_a_cancelled_run_counts_the_documents_that_it_stored(site: Site) -> None:
+    run = asyncio.create_task(site.run(["a", "b"], SourceSettings()))
+    async with asyncio.timeout(SECONDS):
+        await site.until_waiting(2)
+        await site.end_ingestions("a")
+        await site.until_stored(1)
+        await site.runs.cancel(site.base_id, "docs", site.run_id)
+        assert site.execution is not None
+        site.execution.lose()
+        found = await site.read(await run)
+    assert (found.state, found.reason, found.added, found.chunks) == ("cancelled", "requested", 1, 1)
