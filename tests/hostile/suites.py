@@ -82,6 +82,7 @@ def run_suite(area: str, suite: Suite, memory_mib: int) -> Findings:
         lines = output.read().splitlines()
     outcomes = {kind: count for count, kind in _OUTCOMES.findall(lines[-1] if lines else "")}
     findings.figures[f"{area}, tests passed"] = outcomes.get("passed", "0")
+    findings.figures[f"{area}, memory limit"] = f"{memory_mib} MiB ({memory.kind})"
     findings.expect(code == 0, f"{area}: exit code {code}: " + "; ".join(_failures(lines)))
     findings.expect(not memory.was_exceeded, f"{area}: the memory limit was exceeded")
     memory.close()

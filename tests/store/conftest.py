@@ -35,6 +35,7 @@ BEYOND_QUOTAS: Final = (
     "test_ids_may_be_any_text[truncating-name7]",
     "test_a_batch_of_the_largest_size_is_written",
     "test_a_large_write_is_sent_in_blocks_and_stored_as_it_is",
+    "test_large_packed_texts_are_sent_in_blocks_and_stored_as_they_are",
     "test_a_larger_batch_is_refused_and_nothing_is_written",
     "test_more_documents_than_one_write_takes_are_deleted",
     "test_matches_agrees_with_the_store_on_whole_filters",
