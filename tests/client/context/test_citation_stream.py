@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from ragstore_client.context._citation_report import check_citations, report_of, without_invented
 from ragstore_client.context._citation_stream import Citation, CitationStream, Segment
+from ragstore_client.context._escape import skeleton
+from ragstore_client.context._passages import ContextPassage
 from tests.client.context.citation_corpus import CONTEXT
+from tests.support.hangs import ends
 
 FRAGMENTS = (
     "[1]", "[9]", "[1, 2]", "[1-3]", "[1\u20133]", "[manual.pdf#3]", "[manual.pdf]", "[report [final].pdf#1]",
@@ -139,6 +142,32 @@ def test_a_list_of_sources_cites_nothing_but_may_be_invented() -> None:
 def test_invented_markers_can_be_removed() -> None:
     answer = "Two years [1]. Three [7]. Four [2, 9]. Five [other.pdf#1]!"
     assert without_invented(answer, check_citations(answer, CONTEXT)) == "Two years [1]. Three. Four [2, 9]. Five!"
+
+
+LONG_NAME = [
+    ContextPassage(
+        id="a", text="", metadata={"url": "https://x.org/" + "a" * 200_000}, citation="a.pdf#1", number=1, tokens=1
+    )
+]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param("[a" + " " * 150_000 + "b]", id="spaces"),
+        pytest.param("\n" * 1_000_000, id="lines"),
+    ],
+)
+def test_an_answer_is_scanned_in_linear_time(answer: str) -> None:
+    stream = CitationStream(LONG_NAME)
+    with ends():
+        segments = [*stream.feed(answer), *stream.finish()]
+    assert collect(segments) == (answer, [])
+
+
+def test_a_line_of_combining_marks_is_compared_in_linear_time() -> None:
+    with ends():
+        assert skeleton("\uff03 Source " + "\u0301\u0323" * 100_000).startswith("# source ")
 
 
 def test_the_answer_of_the_numbered_example_cites_both_sources() -> None:

@@ -19,8 +19,10 @@ _LABEL: Final = re.compile(
     r"siehe|von|来源|文档)(?:\s*[:\uff1a]\s*|\s+|(?=\d))",
     re.IGNORECASE,
 )
-_BETWEEN_NUMBERS: Final = re.compile(r"\s*(?:[,;\u3001\uff0c\uff1b&+]|\b(?:and|und|och|et|y)\b)\s*")
-_BETWEEN_NAMES: Final = re.compile(r"\s*[,;\u3001\uff0c\uff1b]\s*")
+# A run of spaces is matched from its start only: otherwise a long run would take quadratic time.
+_SPACES: Final = r"(?:(?<!\s)\s+)?"
+_BETWEEN_NUMBERS: Final = re.compile(_SPACES + r"(?:[,;\u3001\uff0c\uff1b&+]|\b(?:and|und|och|et|y)\b)\s*")
+_BETWEEN_NAMES: Final = re.compile(_SPACES + r"[,;\u3001\uff0c\uff1b]\s*")
 _NUMBERS: Final = re.compile(rf"({_NUMBER})(?:{_DASH}({_NUMBER}))?")
 _CHUNKS: Final = re.compile(rf"(.+)#({_NUMBER}){_DASH}#?({_NUMBER})")
 _CHUNK_ONLY: Final = re.compile(r"#[\w.-]+")

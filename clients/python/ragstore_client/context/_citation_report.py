@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 
 from ragstore_client.context._citation_stream import Citation, CitationStream
 from ragstore_client.context._passages import ContextPassage
-
-_PIECE: Final = 1000
-"""Number of characters of a reply that are scanned at a time."""
 
 
 class HasPassages(Protocol):
@@ -59,9 +56,7 @@ def check_citations(reply: str, context: HasPassages | Sequence[ContextPassage])
     """
     passages = context if isinstance(context, Sequence) else context.passages
     stream = CitationStream(passages)
-    # In pieces: the stream moves the rest of its buffer for each segment.
-    pieces = (reply[start : start + _PIECE] for start in range(0, len(reply), _PIECE))
-    segments = itertools.chain(*map(stream.feed, pieces), stream.finish())
+    segments = itertools.chain(stream.feed(reply), stream.finish())
     return report_of((citation for segment in segments for citation in segment.citations), passages)
 
 

@@ -23,15 +23,18 @@ _MIN_MARKER: Final = 200
 """Number of characters after an opening bracket within which it must be closed, if no name is longer."""
 _MAX_CODE_SPAN: Final = 400
 """Maximum length of a code span, in characters. A run of backticks without a partner within it is plain text."""
+_PIECE: Final = 1000
+"""Number of characters of a chunk that are scanned at a time. Each step moves the rest of the buffer, so a large one
+would take quadratic time."""
 _MAX_FENCE_LINE: Final = 200
 _MAX_PREFIX: Final = 200
 
 _MAYBE_FENCE: Final = re.compile(r"[ \t>]{0,16}(?:`{0,2}|~{0,2})")
 _FENCE_START: Final = re.compile(r"[ \t>]{0,16}(`+|~+)")
-_LIST_ITEM: Final = re.compile(r"\s*(?:[-*+•]\s|\d{1,3}[.)]\s)?\s*[*_]{0,3}")
+_LIST_ITEM: Final = re.compile(r"\s*(?:(?:[-*+•]|\d{1,3}[.)])\s+)?[*_]{0,3}")
 _HEADING: Final = re.compile(
     r"[#*_\s>]*(?:sources?|references?|citations?|quellen(?:angaben|verzeichnis)?|belege|källor|referenser|"
-    r"来源|參考資料|参考资料|参考文献|引用)[*_\s]*[:\uff1a]?[*_\s]*",
+    r"来源|參考資料|参考资料|参考文献|引用)[*_\s]*(?:[:\uff1a][*_\s]*)?",
     re.IGNORECASE,
 )
 
@@ -109,8 +112,11 @@ class CitationStream:
         Returns:
             The segments that are decided by now, in order.
         """
-        self._buffer += chunk
-        return list(self._scan(final=False))
+        segments: list[Segment] = []
+        for start in range(0, len(chunk), _PIECE):
+            self._buffer += chunk[start : start + _PIECE]
+            segments += self._scan(final=False)
+        return segments
 
     def finish(self) -> list[Segment]:
         """End the reply.
