@@ -32,6 +32,7 @@ _NAMED: Final = msgspec.json.Decoder(_Named)
 _TEXT: Final = msgspec.json.Decoder(_Text)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _LIST: Final = msgspec.json.Decoder(list[Raw])
+_MODEL_KEY: Final = re.compile(rb'"model"\s*:\s*')
 
 
 def debug_line(details: dict[str, object]) -> bytes:
@@ -58,11 +59,12 @@ def renamed(data: bytes, model: Raw) -> bytes:
         # An error has no model and gets none.
         return data if isinstance(named.choices, UnsetType) else write_fields({**_FIELDS.decode(data), "model": model})
     # A key is followed by a colon, and quotes in texts are escaped, so this finds members of objects only.
-    found = list(re.finditer(rb'"model"\s*:\s*(' + re.escape(bytes(named.model)) + rb")", data))
-    if len(found) != 1:
+    # The value is compared, and is no part of the pattern: a pattern of a long name takes seconds to compile.
+    value = bytes(named.model)
+    starts = [key.end() for key in _MODEL_KEY.finditer(data) if data.startswith(value, key.end())]
+    if len(starts) != 1:
         return write_fields({**_FIELDS.decode(data), "model": model})
-    start, end = found[0].span(1)
-    return data[:start] + bytes(model) + data[end:]
+    return data[: starts[0]] + bytes(model) + data[starts[0] + len(value) :]
 
 
 def completed(

@@ -11,9 +11,11 @@ import pytest
 from msgspec import Raw
 
 from ragstore_client.context import ContextPassage
+from ragstore_gateway.chat.completion import renamed
 from ragstore_gateway.chat.event_stream import EventStream
 from tests.gateway.chat.test_rag import KETTLE, QUESTION
 from tests.support.fake_upstream import DONE, Exchange, FakeUpstream, delta, stream_of
+from tests.support.hangs import ends
 
 PASSAGES = [
     ContextPassage(id="a", text="x", metadata={"url": "https://e.example/a"}, citation="a", number=1, tokens=1),
@@ -163,3 +165,10 @@ def test_a_model_named_in_a_text_is_not_renamed() -> None:
     assert rewriter(annotate=False).feed(event) == event.replace(
         b'"model": "m", "choices"', b'"model": "rag/m", "choices"'
     )
+
+
+def test_a_model_name_of_any_length_is_replaced() -> None:
+    with ends():
+        for letter in "abc":
+            chunk = b'{"model": "' + letter.encode() + b"(" * 4_000_000 + b'", "choices": []}'
+            assert renamed(chunk, Raw(b'"rag/m"')) == b'{"model": "rag/m", "choices": []}'
