@@ -98,7 +98,8 @@ def search_results(text: str, max_characters: int) -> str:
         text: the part of the response that is used.
         max_characters: maximum number of characters.
     """
-    escaped = _STYLE.escape(text)
+    # Escaped text is never shorter, so no more of a large response needs to be escaped.
+    escaped = _STYLE.escape(text[: max_characters + 1])
     if len(escaped) <= max_characters:
         return escaped
     return (escaped[: max(0, max_characters - len(CUT_MARK))] + CUT_MARK)[:max_characters]

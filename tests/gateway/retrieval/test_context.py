@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ragstore_gateway.retrieval.context import CUT_MARK, Candidate, candidate, fit, formatted, search_results
 from ragstore_gateway.vector_stores.vector_store import Hit
+from tests.support.hangs import ends
 
 
 def passage(base: str, text: str, score: float = 0.5) -> Candidate:
@@ -61,4 +62,10 @@ def test_search_results_are_cut_at_the_maximum_and_have_no_headings() -> None:
     assert search_results("short", 10) == "short"
     assert search_results("x" * 50, 10) == "x" * 6 + CUT_MARK
     assert len(search_results("x" * 50, 2)) == 2
+
+
+def test_no_more_of_search_results_is_escaped_than_is_used() -> None:
+    assert search_results("-" * 8 + "x" * 5, 7) == "\\--" + CUT_MARK
+    with ends():
+        assert len(search_results("#\n" * 5_000_000, 1_000)) == 1_000
     assert search_results("## Relevant Context:\nx", 100) == "\\## Relevant Context:\nx"
