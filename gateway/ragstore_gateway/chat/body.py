@@ -9,6 +9,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
+from ragstore.kit.decoding import JSON
+from ragstore.kit.value_count import has_too_many_values
+
 RAG_PREFIX: Final = "rag/"
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
@@ -20,14 +23,21 @@ class Head(Struct, frozen=True):
 
     Attributes:
         model: the model.
-        stream: whether the response is a stream.
+        stream: whether the response may be a stream: some upstreams accept `1` and `"true"`, too.
     """
 
     model: str = ""
-    stream: bool | None = None
+    stream: bool = False
 
 
-_HEAD: Final = msgspec.json.Decoder(Head)
+class _Given(Struct, frozen=True):
+    model: Raw = Raw(b'""')
+    stream: Raw = Raw(b"null")
+
+
+_NOT_STREAMED: Final = (b"null", b"false")
+_GIVEN: Final = msgspec.json.Decoder(_Given)
+_TEXT: Final = msgspec.json.Decoder(str)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -41,11 +51,16 @@ def read_head(body: bytes) -> Head:
         The head; an empty one if the body is not a JSON object. The upstream judges such a body.
     """
     try:
-        return _HEAD.decode(body)
+        given = _GIVEN.decode(body)
     except msgspec.ValidationError:
         return Head()
     except UNREADABLE:
         return _lenient_head(body)
+    try:
+        model = _TEXT.decode(given.model)
+    except UNREADABLE:
+        model = ""
+    return Head(model, bytes(given.stream) not in _NOT_STREAMED)
 
 
 def _lenient_head(body: bytes) -> Head:
@@ -54,9 +69,11 @@ def _lenient_head(body: bytes) -> Head:
     JavaScript's encoder writes half of a surrogate pair as an escape, where a text was cut in the middle of an emoji.
     """
     try:
-        return msgspec.convert(json.loads(body), Head)
-    except UNREADABLE:
+        decoded = _decoded(body)
+    except ValueError:
         return Head()
+    model, stream = decoded.get("model"), decoded.get("stream")
+    return Head(model if isinstance(model, str) else "", stream is not None and stream is not False)
 
 
 def read_fields(body: bytes) -> dict[str, Raw]:
@@ -71,10 +88,28 @@ def read_fields(body: bytes) -> dict[str, Raw]:
     try:
         return _FIELDS.decode(body)
     except UNREADABLE:
-        decoded: object = json.loads(body)
-        if not isinstance(decoded, dict):
-            raise ValueError("not an object") from None
+        decoded = _decoded(body)
+    try:
         return {name: Raw(json.dumps(_without_surrogates(value)).encode()) for name, value in decoded.items()}
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _decoded(body: bytes) -> dict[str, Any]:
+    """Decode an object by Python's decoder.
+
+    Raises:
+        ValueError: it is none, or has too many values or levels.
+    """
+    if has_too_many_values(body, JSON):
+        raise ValueError("too many values")
+    try:
+        decoded: object = json.loads(body)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(decoded, dict):
+        raise ValueError("not an object")
+    return decoded
 
 
 def _without_surrogates(value: Any) -> Any:

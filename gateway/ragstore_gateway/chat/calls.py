@@ -13,7 +13,9 @@ from msgspec import Raw
 from multidict import CIMultiDict
 
 from ragstore.kit.context import current_request, renew_deadline
+from ragstore.kit.decoding import JSON
 from ragstore.kit.errors import InvalidRequest, NotFound
+from ragstore.kit.value_count import MAX_VALUES, has_too_many_values
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.body import RAG_PREFIX, Head, encode_raw, read_fields, read_head, write_fields
 from ragstore_gateway.chat.chat import Chat
@@ -24,10 +26,10 @@ from ragstore_gateway.chat.event_stream import EventStream
 from ragstore_gateway.chat.headers import request_headers, response_headers
 from ragstore_gateway.chat.quotas import BYTES_PER_TOKEN, UsageMeter
 from ragstore_gateway.chat.rag_models import Augmentation, Caller
-from ragstore_gateway.chat.relay import is_event_stream, relay
+from ragstore_gateway.chat.relay import is_event_stream, read_all, relay
 from ragstore_gateway.conversations.conversation_id import read_id
 from ragstore_gateway.disconnect import CallerWatch
-from ragstore_gateway.errors import CallerGone, RetrievalFailed, UpstreamFailed, UpstreamTimeout
+from ragstore_gateway.errors import CallerGone, RetrievalFailed
 
 _V1: Final = "/v1"
 RESIZED: Final = frozenset({b"content-length", b"content-encoding"})
@@ -73,11 +75,12 @@ class Call:
         name = "" if key is None else key.name
         head = read_head(self.body) if chat.limits_cost else Head()
         estimate = len(self.body) // BYTES_PER_TOKEN
-        chat.tokens.admit(name, estimate)
         meter = UsageMeter() if chat.tokens.enabled else None
         with ExitStack() as stack:
+            # Before the tokens: a stream that is refused costs none.
             if head.stream:
                 stack.enter_context(chat.streams.slot(name))
+            chat.tokens.admit(name, estimate)
             try:
                 async with CallerWatch(receive) as watch:
                     await self.respond(scope, send, watch, meter)
@@ -126,6 +129,8 @@ class RagCall(Call):
         headers = self.headers(scope)
         # The response is changed, so it must be readable.
         headers["Accept-Encoding"] = "identity"
+        if has_too_many_values(self.body, JSON):
+            raise InvalidRequest(f"The body must have at most {MAX_VALUES:,} values")
         try:
             fields: dict[str, Raw] = read_fields(self.body)
         except ValueError:
@@ -191,36 +196,6 @@ def _caller(scope: Scope, metadata: Raw | None) -> Caller:
         "" if request is None else request.request_id,
         read_id(scope["headers"], metadata),
     )
-
-
-async def read_all(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    """Read a plain response.
-
-    Args:
-        response: the response.
-        max_bytes: its maximum size.
-
-    Raises:
-        UpstreamFailed: it breaks off, or is too large.
-        UpstreamTimeout: its end does not come in time.
-    """
-    content = bytearray()
-    try:
-        async for chunk in response.content.iter_any():
-            content += chunk
-            if len(content) > max_bytes:
-                metrics.upstream_failure("too_large")
-                raise UpstreamFailed("The model server's response is too large")
-    except TimeoutError:
-        metrics.upstream_failure("timeout")
-        raise UpstreamTimeout("The model server stopped sending") from None
-    except (aiohttp.ClientError, OSError):
-        metrics.upstream_failure("broken")
-        raise UpstreamFailed("The model server's response broke off") from None
-    finally:
-        if not response.content.at_eof():
-            response.close()
-    return bytes(content)
 
 
 async def send_body(scope: Scope, send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:

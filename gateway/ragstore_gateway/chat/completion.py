@@ -10,10 +10,11 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ragstore_client.context import ContextPassage, check_citations
+from ragstore_client.context import ContextPassage
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.annotations import annotations_of
 from ragstore_gateway.chat.body import UNREADABLE, encode_raw, write_fields
+from ragstore_gateway.chat.citations import ResponseCitations
 
 DEBUG_FIELD: Final = "rag"
 """Field of a plain response with the details of retrieval."""
@@ -91,7 +92,8 @@ def completed(
     try:
         fields = _FIELDS.decode(content)
         choices = _LIST.decode(fields["choices"]) if "choices" in fields else []
-        checked = [_checked(choice, passages, annotate=annotate) for choice in choices] if passages else []
+        found = ResponseCitations(passages)
+        checked = [_checked(choice, found, annotate=annotate) for choice in choices] if passages else []
     except UNREADABLE:
         return content
     invented = [label for _, labels in checked for label in labels]
@@ -106,15 +108,16 @@ def completed(
     return write_fields(fields)
 
 
-def _checked(choice: Raw, passages: Sequence[ContextPassage], *, annotate: bool) -> tuple[Raw, list[str]]:
+def _checked(choice: Raw, found: ResponseCitations, *, annotate: bool) -> tuple[Raw, list[str]]:
     """A choice with annotations, and the labels of its invented citations."""
     fields = _FIELDS.decode(choice)
     if "message" not in fields:
         return choice, []
     message = _FIELDS.decode(fields["message"])
-    report = check_citations(_TEXT.decode(fields["message"]).content or "", passages)
-    invented = [citation.label for citation in report.invented]
-    annotations = [encode_raw(annotation) for annotation in annotations_of(report.citations)] if annotate else []
+    found.feed(0, _TEXT.decode(fields["message"]).content or "")
+    citations = found.end(0)
+    invented = [citation.label for citation in citations if citation.invented]
+    annotations = [encode_raw(annotation) for annotation in annotations_of(citations)] if annotate else []
     if not annotations:
         return choice, invented
     own = message.get("annotations", Raw(b"null"))

@@ -9,10 +9,11 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from ragstore_client.context import Citation, CitationStream, ContextPassage
+from ragstore_client.context import ContextPassage
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.annotations import annotations_of
 from ragstore_gateway.chat.body import UNREADABLE, encode_raw, write_fields
+from ragstore_gateway.chat.citations import ResponseCitations
 from ragstore_gateway.chat.completion import debug_line, renamed
 
 MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
@@ -44,40 +45,6 @@ _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _COPIED: Final = ("id", "object", "created", "model", "system_fingerprint")
 
 
-class _Choices:
-    """The citations in the choices of a stream."""
-
-    def __init__(self, passages: Sequence[ContextPassage]) -> None:
-        self._passages = passages
-        self._scanners: dict[int, CitationStream] = {}
-        self._citations: dict[int, list[Citation]] = {}
-
-    def feed(self, index: int, text: str) -> None:
-        """Add text to a choice."""
-        if index not in self._scanners:
-            self._scanners[index] = CitationStream(self._passages)
-            self._citations[index] = []
-        self._record(index, final=False, text=text)
-
-    def end(self, index: int) -> list[Citation]:
-        """End a choice, and return its citations."""
-        if index not in self._scanners:
-            return []
-        self._record(index, final=True)
-        del self._scanners[index]
-        return self._citations.pop(index)
-
-    @property
-    def open(self) -> list[int]:
-        """The choices that have not ended."""
-        return list(self._scanners)
-
-    def _record(self, index: int, *, final: bool, text: str = "") -> None:
-        scanner = self._scanners[index]
-        segments = scanner.finish() if final else scanner.feed(text)
-        self._citations[index].extend(citation for segment in segments for citation in segment.citations)
-
-
 class EventStream:
     """Changes a stream of chunks: the model's name in each, and annotations at the end.
 
@@ -95,7 +62,7 @@ class EventStream:
         self, model: Raw, passages: Sequence[ContextPassage], *, annotate: bool, debug: dict[str, object] | None
     ) -> None:
         self._model = model
-        self._choices = _Choices(passages) if passages else None
+        self._choices = ResponseCitations(passages) if passages else None
         self._annotate = annotate
         self._debug = debug
         self._buffer = b""
@@ -131,6 +98,8 @@ class EventStream:
         self._searched = max(0, len(self._buffer) - _END_BYTES)
         if len(self._buffer) > MAX_EVENT_BYTES:
             self._unchanged = True
+            # Whether the response ends in order is not known from here on.
+            self.complete = True
             pieces.append(self._buffer)
             self._buffer = b""
         return b"".join(pieces)

@@ -73,6 +73,15 @@ def request_headers(
     return result
 
 
+def is_credential(name: str) -> bool:
+    """Whether a header holds credentials.
+
+    Args:
+        name: its name, in any case.
+    """
+    return name.lower().encode() in CREDENTIALS
+
+
 def response_headers(headers: Headers, *, without: frozenset[bytes] = frozenset()) -> list[tuple[bytes, bytes]]:
     """The headers of a response to the caller.
 

@@ -10,12 +10,12 @@ from litestar.types import Scope, Send
 from msgspec import Raw
 
 from ragstore_gateway.chat.body import RAG_PREFIX, encode_raw, read_fields, write_fields
-from ragstore_gateway.chat.calls import RESIZED, Call, read_all, send_body
+from ragstore_gateway.chat.calls import RESIZED, Call, send_body
 from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.headers import response_headers
 from ragstore_gateway.chat.models import read_models
 from ragstore_gateway.chat.quotas import UsageMeter
-from ragstore_gateway.chat.relay import relay
+from ragstore_gateway.chat.relay import read_all, relay
 from ragstore_gateway.disconnect import CallerWatch
 
 _MODELS: Final = "/models/"

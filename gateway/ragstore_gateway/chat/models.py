@@ -15,8 +15,10 @@ from multidict import CIMultiDict
 
 from ragstore.kit.errors import ServiceError
 from ragstore_gateway.chat.body import RAG_PREFIX, UNREADABLE, encode_raw, write_fields
+from ragstore_gateway.chat.headers import is_credential
 from ragstore_gateway.chat.memory import Memory, MemoryModel
 from ragstore_gateway.chat.rag_models import RagModel, RagModels
+from ragstore_gateway.chat.relay import read_all
 from ragstore_gateway.chat.upstream import Upstream
 from ragstore_gateway.errors import ModelNotFound
 from ragstore_gateway.settings import variable
@@ -32,6 +34,9 @@ LIST_SECONDS: Final = 5.0
 
 MAX_LISTS: Final = 256
 """Maximum number of lists kept: with forwarded keys, each caller has its own."""
+
+MAX_LIST_BYTES: Final = 16 * 1024 * 1024
+"""Maximum size of a list. A larger one counts as none."""
 
 LOCAL_PREFIX: Final = "local/"
 MAX_DETAIL: Final = 400
@@ -190,7 +195,8 @@ class Models:
         self, headers: CIMultiDict[str], max_age_seconds: float, *, wait: bool = False
     ) -> list[ModelEntry] | None:
         """The list for a caller; None if it cannot be read. An old one is used while a new one is read."""
-        key = headers.get("Authorization", "")
+        # With forwarded keys, each caller has its own list, whichever header its key is in.
+        key = "\n".join(f"{name.lower()}:{value}" for name, value in headers.items() if is_credential(name))
         cached = self._lists.get(key)
         now = asyncio.get_running_loop().time()
         if cached is not None and (now - cached.at < max_age_seconds):
@@ -214,7 +220,7 @@ class Models:
                 response = await self._upstream.send("GET", "/models", headers, decompress=True)
                 async with response:
                     if response.status == 200:
-                        entries = read_models(await response.read())
+                        entries = read_models(await read_all(response, MAX_LIST_BYTES))
         except (ServiceError, aiohttp.ClientError, TimeoutError, ValueError) as error:
             _log.warning("models not listed", error=type(error).__name__)
         if key not in self._lists and len(self._lists) >= MAX_LISTS:

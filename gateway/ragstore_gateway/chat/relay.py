@@ -86,7 +86,7 @@ async def relay(
             if rewriter is not None:
                 chunk = rewriter.feed(chunk)
                 if ended:
-                    chunk += _rest(rewriter)
+                    chunk += _rest(rewriter, chunk or last)
             if ended or chunk:
                 last = chunk or last
                 await send({"type": "http.response.body", "body": chunk, "more_body": not ended})
@@ -111,14 +111,44 @@ async def relay(
             response.close()
 
 
-def _rest(rewriter: Rewriter) -> bytes:
-    """The end of a stream that the upstream has ended."""
+async def read_all(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    """Read a plain response.
+
+    Args:
+        response: the response.
+        max_bytes: its maximum size.
+
+    Raises:
+        UpstreamFailed: it breaks off, or is too large.
+        UpstreamTimeout: its end does not come in time.
+    """
+    content = bytearray()
+    try:
+        async for chunk in response.content.iter_any():
+            content += chunk
+            if len(content) > max_bytes:
+                metrics.upstream_failure("too_large")
+                raise UpstreamFailed("The model server's response is too large")
+    except TimeoutError:
+        metrics.upstream_failure("timeout")
+        raise UpstreamTimeout("The model server stopped sending") from None
+    except (aiohttp.ClientError, OSError):
+        metrics.upstream_failure("broken")
+        raise UpstreamFailed("The model server's response broke off") from None
+    finally:
+        if not response.content.at_eof():
+            response.close()
+    return bytes(content)
+
+
+def _rest(rewriter: Rewriter, last: bytes) -> bytes:
+    """The end of a stream that the upstream has ended, after the last bytes that were sent."""
     rest = rewriter.finish()
     if rewriter.complete:
         return rest
     metrics.upstream_failure("broken")
     _log.warning("stream broken", reason="broken", error="incomplete")
-    return rest + _error_event(b"\n\n", timed_out=False)
+    return rest + _error_event(rest or last, timed_out=False)
 
 
 async def _end_with_error(send: Send, last: bytes, *, timed_out: bool) -> None:

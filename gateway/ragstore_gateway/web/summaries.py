@@ -13,10 +13,10 @@ from multidict import CIMultiDict
 from ragstore_client.context import ContextPassage, Numbered, check_citations, without_invented
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.body import UNREADABLE
-from ragstore_gateway.chat.calls import read_all
 from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.memory import CUT_MARK
 from ragstore_gateway.chat.quotas import BYTES_PER_TOKEN
+from ragstore_gateway.chat.relay import read_all
 from ragstore_gateway.web.errors import ModelBusy, SummaryFailed
 
 CHAT_PATH: Final = "/chat/completions"

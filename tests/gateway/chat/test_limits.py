@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 import pytest
 
+from ragstore_gateway.chat.body import Head, read_head
+from ragstore_gateway.chat.calls import Call
 from ragstore_gateway.chat.quotas import StreamQuota, TokenQuota, UsageMeter
 from ragstore_gateway.errors import TokenRateExceeded, TooManyStreams
 from tests.gateway.chat.test_faults import error_of
@@ -15,6 +19,11 @@ from tests.gateway.chat.test_rag import QUESTION, ask
 from tests.support.fake_upstream import DONE, Exchange, FakeUpstream, delta, responding
 from tests.support.raw_http import connect, read_all
 from tests.support.servers import Served
+
+if TYPE_CHECKING:
+    from litestar.types import Receive, Scope, Send
+
+    from ragstore_gateway.chat.chat import Chat
 
 PLAIN = {"model": "m", "messages": [{"role": "user", "content": "Tea?"}]}
 
@@ -205,3 +214,45 @@ def test_a_stream_that_fails_frees_its_slot() -> None:
         raise ValueError
     with quota.slot("a"), quota.slot("b"), pytest.raises(TooManyStreams), quota.slot("a"):
         pass
+
+
+def test_a_stream_that_is_refused_costs_no_tokens() -> None:
+    async def refused() -> None:
+        chat = SimpleNamespace(
+            upstream=SimpleNamespace(check=lambda: None),
+            budget_seconds=1.0,
+            limits_cost=True,
+            tokens=TokenQuota(60, lambda: 0.0),
+            streams=StreamQuota(1),
+        )
+        call = Call(cast("Chat", chat), "POST", "/chat/completions", b'{"stream": 1, "text": "%s"}' % (b"x" * 200))
+        with chat.streams.slot(""), pytest.raises(TooManyStreams):
+            await call(cast("Scope", {}), cast("Receive", None), cast("Send", None))
+        chat.tokens.admit("", 60)  # the whole minute is left
+
+    asyncio.run(refused())
+
+
+@pytest.mark.parametrize("stream", [b"true", b"1", b'"true"', b'"yes"'])
+def test_each_way_to_request_a_stream_counts(stream: bytes) -> None:
+    assert read_head(b'{"model": "rag/m", "stream": %s}' % stream) == Head("rag/m", stream=True)
+
+
+@pytest.mark.parametrize("body", [b'{"stream": null}', b'{"stream": false, "model": 5}', b"{}", b"[]", b"\xff"])
+def test_other_requests_are_no_streams(body: bytes) -> None:
+    assert read_head(body) == Head()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b'{"model":"rag/m","cut":"\\ud83d","messages":' + b"[" * 900 + b"]" * 900 + b"}", id="deep"),
+        pytest.param(b'{"model":"rag/m","messages":[' + b"{}," * 60_000 + b"{}]}", id="wide"),
+    ],
+)
+def test_a_rag_body_of_too_many_levels_or_values_is_400(
+    http: httpx.Client, upstream: FakeUpstream, content: bytes
+) -> None:
+    before = len(upstream.chats())
+    assert error_of(http.post("/v1/chat/completions", content=content), 400)["code"] == "invalid_request"
+    assert len(upstream.chats()) == before

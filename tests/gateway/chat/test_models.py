@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import httpx
 import pytest
 
-from tests.support.fake_upstream import MODELS, FakeUpstream, responding
+from tests.support.fake_upstream import MODELS, Exchange, FakeUpstream, responding
 
 
 def test_the_list_has_the_upstreams_models_and_a_rag_model_for_each(http: httpx.Client) -> None:
@@ -44,3 +46,26 @@ def test_an_upstream_without_a_list_is_given_the_name_as_it_is(fresh: httpx.Clie
     upstream.off("models")
     assert response.status_code == 200
     assert upstream.last.model == "only-it-knows"
+
+
+def test_callers_with_other_keys_share_no_list(fresh: httpx.Client, upstream: FakeUpstream) -> None:
+    for key in ("one", "two"):
+        assert fresh.get("/v1/models/rag/m", headers={"X-API-Key": key}).status_code == 200
+    lists = [request for request in upstream.requests if request.target == "/v1/models"]
+    assert [request.header("x-api-key") for request in lists[-2:]] == [["one"], ["two"]]
+
+
+def test_a_list_of_models_that_is_too_large_is_not_read_to_its_end(fresh: httpx.Client, upstream: FakeUpstream) -> None:
+    async def endless(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        with suppress(ConnectionError):
+            for number in range(64):
+                await exchange.chunk(b" " * 1_000_000)
+                sent.append(number)
+            await exchange.end_stream()
+
+    sent: list[int] = []
+    upstream.on("models", endless)
+    assert fresh.get("/v1/models/rag/any", headers={"Authorization": "Bearer endless"}).json()["id"] == "rag/any"
+    upstream.off("models")
+    assert len(sent) < 48

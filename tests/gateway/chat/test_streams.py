@@ -11,8 +11,9 @@ import pytest
 from msgspec import Raw
 
 from ragstore_client.context import ContextPassage
+from ragstore_gateway.chat.citations import MAX_CHARACTERS, MAX_CHOICES, MAX_CITATIONS, ResponseCitations
 from ragstore_gateway.chat.completion import renamed
-from ragstore_gateway.chat.event_stream import EventStream
+from ragstore_gateway.chat.event_stream import MAX_EVENT_BYTES, EventStream
 from tests.gateway.chat.test_rag import KETTLE, QUESTION
 from tests.support.fake_upstream import DONE, Exchange, FakeUpstream, delta, stream_of
 from tests.support.hangs import ends
@@ -172,3 +173,39 @@ def test_a_model_name_of_any_length_is_replaced() -> None:
         for letter in "abc":
             chunk = b'{"model": "' + letter.encode() + b"(" * 4_000_000 + b'", "choices": []}'
             assert renamed(chunk, Raw(b'"rag/m"')) == b'{"model": "rag/m", "choices": []}'
+
+
+def test_a_response_has_a_maximum_of_recorded_citations() -> None:
+    found = ResponseCitations(PASSAGES)
+    with ends():
+        found.feed(0, "[1-100]" * 1_000_000)
+        found.feed(0, "x" * MAX_CHARACTERS)
+        found.feed(1, "[1]")
+    assert [len(found.end(index)) for index in (0, 1)] == [MAX_CITATIONS, 0]
+    found = ResponseCitations(PASSAGES)
+    found.feed(0, "x" * MAX_CHARACTERS + "[1]")
+    assert found.end(0) == []
+    found = ResponseCitations(PASSAGES)
+    for index in range(MAX_CHOICES + 1):
+        found.feed(index, "[1]")
+    assert found.open == list(range(MAX_CHOICES))
+
+
+def test_the_end_of_a_stream_with_a_huge_event_is_no_error() -> None:
+    stream = rewriter()
+    stream.feed(b"data: " + b"x" * (MAX_EVENT_BYTES + 1))
+    stream.feed(b"\n\ndata: [DONE]\n\n")
+    assert stream.complete
+
+
+def test_an_incomplete_last_event_is_not_joined_with_the_error(http: httpx.Client, upstream: FakeUpstream) -> None:
+    async def cut(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.chunk(delta("Tea") + b'data: {"cut')
+        await exchange.end_stream()
+
+    upstream.on("broken", cut)
+    received = events(http, model="rag/broken")
+    upstream.off("broken")
+    assert received[-2] == 'data: {"cut'
+    assert received[-1].startswith("event: error\n")
