@@ -188,7 +188,7 @@ async def main() -> None:
     parser.add_argument("--sample", type=int, default=MAX_SAMPLE, help="maximum number of documents to look for")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        store = create_store(Settings(data_path=folder, chroma_url=options.url))
+        store = create_store(Settings(data_path=folder, chroma_url=options.url, chroma_timeout_seconds=600))
         await store.start()
         print(
             "| embeddings | not found by Chroma | by the service | time of Chroma | of the service "

@@ -223,9 +223,10 @@ async def test_the_first_query_of_a_text_filter_evaluates_it_once(
 
 
 @pytest.mark.parametrize("where", [{"half": True}, {"weight": {"$lt": 0.1 + 0.2}}])
+@pytest.mark.parametrize("deleted", [[], ["deleted"]], ids=["no longer matching", "deleted"])
 @pytest.mark.parametrize("count", [3, 120])
 async def test_ids_that_no_longer_match_are_no_results(
-    bare: Store, bare_collection: str, where: dict[str, object], count: int
+    bare: Store, bare_collection: str, where: dict[str, object], count: int, deleted: list[str]
 ) -> None:
     """A filter is evaluated first, and the documents are read afterwards."""
     rows = varying_lengths(count, 18)
@@ -233,7 +234,7 @@ async def test_ids_that_no_longer_match_are_no_results(
     metadatas = [{**metadata, "weight": row % 2} for row, metadata in enumerate(documents.metadatas)]
     await add_documents(bare, bare_collection, replace(documents, metadatas=metadatas))
     query = Query(rows[1], count, Condition.parse(where))
-    outdated = [*documents.ids, "deleted"]
+    outdated = [*documents.ids, *deleted]
     found = await bare.query_exact(bare_collection, [query], MAX_EXACT_VALUES // DIMENSION, outdated)
     assert found is not None
     assert sorted(found.matches[0].ids) == sorted(documents.ids[::2])

@@ -17,7 +17,7 @@ class KnownDocument:
 
     Attributes:
         document_id: its id.
-        page: what the next visit of its page needs to know.
+        page: what the next visit of its page needs to know, without links: those of all pages would need much memory.
     """
 
     document_id: str

@@ -83,6 +83,8 @@ class Execution:
         self._documents = documents
         self._counts = RunCounts()
         self._known: dict[str, KnownDocument] = {}
+        self._read: dict[str, KnownPage] = {}
+        """The known pages that were requested, until their visits."""
         self._found: set[str] = set()
         """Locations of the pages that are not missing."""
         self._pending: list[Pending] = []
@@ -196,14 +198,18 @@ class Execution:
 
     async def _find(self, url: str) -> KnownPage | None:
         known = self._known.get(url)
-        return None if known is None else known.page
+        if known is None:
+            return None
+        page = self._read[url] = await self._documents.page(known)
+        return page
 
     async def _take(self, visit: Visit) -> None:
         if visit.outcome in FOUND:
             self._found.add(visit.url)
         known = self._known.get(visit.url)
+        before = self._read.pop(visit.url, None)
         if visit.outcome == "changed":
-            await self._ingest(visit, None if known is None else known.page)
+            await self._ingest(visit, before)
         elif visit.outcome == "unchanged" and known is not None:
             self._counts.unchanged += 1
             self._seen[known.document_id] = visit

@@ -56,7 +56,7 @@ class Previews:
         known = await self._documents.load(base_id, source.name)
 
         async def find(url: str) -> KnownPage | None:
-            return known[url].page if url in known else None
+            return await self._documents.page(known[url]) if url in known else None
 
         visited: list[Visit] = []
         end = CrawlEnd(complete=False, reason=LIMIT)

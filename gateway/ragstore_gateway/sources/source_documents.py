@@ -9,6 +9,7 @@ from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import defer
 
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.ingestion.documents import NewContent
@@ -41,7 +42,7 @@ class SourceDocuments:
         self._runs = runs
 
     async def load(self, base_id: str, source: str) -> dict[str, KnownDocument]:
-        """The documents of a source that are stored, by the location of their pages.
+        """The documents of a source that are stored, by the location of their pages, without the links of these.
 
         Args:
             base_id: the knowledge base.
@@ -54,8 +55,22 @@ class SourceDocuments:
             SourceDocumentRow.content_hash != "", DocumentRow.current_revision.is_not(None)
         )
         async with self._database.reading() as session:
-            rows = list(await session.scalars(query))
+            rows = list(await session.scalars(query.options(defer(SourceDocumentRow.links))))
         return {row.location: KnownDocument(row.document_id, _page(row)) for row in rows}
+
+    async def page(self, known: KnownDocument) -> KnownPage:
+        """The page of a document as the last run left it, with its links.
+
+        Args:
+            known: the document.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        query = sa.select(SourceDocumentRow.links).where(SourceDocumentRow.document_id == known.document_id)
+        async with self._database.reading() as session:
+            links = await session.scalar(query)
+        return replace(known.page, links=tuple(links or ()))
 
     async def owners(self, base_id: str, source: str, names: Mapping[str, str]) -> dict[str, str]:
         """The locations of the pages that documents belong to.
@@ -203,7 +218,8 @@ class SourceDocuments:
             nonlocal missing
             await check_running(session, run.id)
             await _let_go(session, run.base_id, run.source)
-            for row in await session.scalars(_owned(run.base_id, run.source)):
+            owned = _owned(run.base_id, run.source).options(defer(SourceDocumentRow.links))
+            for row in await session.scalars(owned):
                 if row.location in found:
                     continue
                 row.missed_runs += 1
@@ -339,8 +355,7 @@ def _page(row: SourceDocumentRow) -> KnownPage:
         row.etag,
         row.last_modified,
         row.content_hash,
-        tuple(row.links),
-        row.characters,
-        row.title,
-        row.media_type,
+        characters=row.characters,
+        title=row.title,
+        media_type=row.media_type,
     )

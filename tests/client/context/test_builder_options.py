@@ -18,6 +18,7 @@ from ragstore_client.context import (
     ContextSettings,
     Names,
     Passage,
+    Scope,
     maximal_marginal_relevance,
     session_scopes,
 )
@@ -121,6 +122,41 @@ async def test_a_source_without_a_collection_is_a_failure_that_is_named() -> Non
     async with AsyncClient("http://127.0.0.1:9") as client:
         context = await AsyncContextBuilder(ClientSource(client, lambda _: [1.0])).build(QUESTION)
     assert [(failure.step, failure.error) for failure in context.failures] == [("all", "InvalidConfiguration")]
+
+
+def fails(*_: object) -> list[Passage]:
+    raise ZeroDivisionError
+
+
+def test_a_failed_reranker_is_not_the_reason_of_an_empty_context() -> None:
+    source = ScriptedSource(Behaviour(passages=GIVEN))
+    builder = ContextBuilder(source, reranker=fails, settings=ContextSettings(token_budget=1))
+    context = builder.build(QUESTION)
+    assert (context.reason, [failure.step for failure in context.failures]) == ("no_match", ["rerank"])
+
+
+def test_the_failures_of_scopes_are_reported_with_that_of_the_selection() -> None:
+    def broken(_: str) -> int:
+        raise ZeroDivisionError
+
+    source = ScriptedSource(good=Behaviour(passages=GIVEN), bad=Behaviour("problem"))
+    scopes = [Scope(collections=["good"]), Scope(collections=["bad"])]
+    context = run_virtually(AsyncContextBuilder(source, scopes=scopes, count_tokens=broken).build(QUESTION))
+    assert [failure.step for failure in context.failures] == ["bad", "select"]
+
+
+def test_a_reranker_replaces_mmr_and_needs_no_vectors() -> None:
+    source = ScriptedSource(Behaviour(passages=GIVEN))
+    settings = ContextSettings(diversity=0.5)
+    context = ContextBuilder(source, reranker=lambda _, given: given[::-1], settings=settings).build(QUESTION)
+    assert [found.id for found in context.passages] == ["p3", "p2", "p1"]
+    assert not source.searches[0].with_embeddings
+
+
+def test_a_citation_of_several_passages_is_listed_once() -> None:
+    passages = [Passage(id=text, text=text, metadata={"source": "a.pdf"}) for text in ("One.", "Two.")]
+    context = run_virtually(AsyncContextBuilder(ScriptedSource(Behaviour(passages=passages))).build(QUESTION))
+    assert (len(context.passages), context.citations) == (2, ["a.pdf"])
 
 
 def by_file(found: Passage) -> str:

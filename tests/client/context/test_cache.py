@@ -184,6 +184,23 @@ def test_a_retrieval_in_flight_while_its_session_is_invalidated_is_not_cached(co
     assert [context.cached for context in contexts] == [False, False, True]
 
 
+def test_a_caller_that_repeats_a_failed_question_does_not_get_the_same_failure() -> None:
+    source = ScriptedSource(Behaviour("problem", delay=1))
+
+    async def run() -> list[bool]:
+        builder = AsyncContextBuilder(source)
+
+        async def twice() -> bool:
+            await builder.build(QUESTION)
+            source.default = Behaviour(passages=[passage(1)])
+            return (await builder.build(QUESTION)).used
+
+        return list(await asyncio.gather(twice(), twice(), twice()))
+
+    assert run_virtually(run()) == [True, True, True]
+    assert len(source.searches) == 2
+
+
 def test_a_cancelled_caller_does_not_cancel_the_retrieval_of_the_others() -> None:
     source = ScriptedSource(Behaviour(delay=1, passages=[passage(1)]))
 

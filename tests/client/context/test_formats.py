@@ -158,6 +158,13 @@ def test_there_is_one_system_message_even_with_one_in_the_history(style: Style) 
         assert "mine" in str(messages[0]["content"])
 
 
+@pytest.mark.parametrize("style", [Sections(), Numbered(), Headings()], ids=lambda style: style.name)
+def test_a_developer_message_is_extended_as_a_system_message_is(style: Style) -> None:
+    messages = style.messages("q", passages("one"), [{"role": "developer", "content": "mine"}])
+    assert [message["role"] for message in messages] == ["developer", "user"]
+    assert str(messages[0]["content"]).startswith("mine\n\n")
+
+
 @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
 def test_ordinary_text_is_written_as_it_is(style: Style) -> None:
     for text in (

@@ -148,7 +148,7 @@ def test_a_function_that_blocks_leaves_the_order_by_similarity_within_the_time_l
         return passages
 
     source = ScriptedSource(Behaviour(passages=[passage(1, similarity=0.5), passage(2)]))
-    builder = ContextBuilder(source, reranker=block, settings=ContextSettings(timeout_seconds=0.1))
+    builder = ContextBuilder(source, reranker=block, settings=ContextSettings(timeout_seconds=0.5))
     context = builder.build("How long is the warranty?")
     release.set()
     assert [found.id for found in context.passages] == ["p2", "p1"]

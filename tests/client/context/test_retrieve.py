@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from ragstore_client import GatewayTimeout
 from ragstore_client.context import (
     AsyncContextBuilder,
     ContextSettings,
@@ -18,7 +19,7 @@ from ragstore_client.context import (
     retrieve_sync,
     session_scopes,
 )
-from tests.client.context.sources import Behaviour, FilteringSource, ScriptedSource, passage
+from tests.client.context.sources import Behaviour, FilteringSource, ScriptedSource, Search, passage
 from tests.client.context.virtual_clock import run_virtually
 
 QUESTION = "How long is the warranty?"
@@ -56,6 +57,15 @@ def test_a_deadline_that_has_passed_ends_a_search_immediately(seconds: float) ->
     found, waited = run_virtually(run())
     assert found == Retrieval([], [StepFailure("all", "timeout")])
     assert waited <= 0.001
+
+
+def test_a_service_that_times_out_is_a_timeout() -> None:
+    class Slow(ScriptedSource):
+        async def behave(self, search: Search) -> list[Passage]:
+            raise GatewayTimeout(504, "Gateway timeout", "the store did not respond in time")
+
+    found = run_virtually(retrieve(Slow(), QUESTION))
+    assert found.failures == [StepFailure("all", "timeout", "GatewayTimeout (504)")]
 
 
 def test_synchronous_callers_get_the_same() -> None:

@@ -83,6 +83,14 @@ def test_scopes_of_one_collection_share_a_call_with_one_filter() -> None:
     ]
 
 
+def test_a_value_or_a_collection_that_is_named_twice_is_searched_once() -> None:
+    assert searches(session_scopes(["docs", "docs"]), "GLOBAL") == [
+        ScopedSearch(
+            collections=("docs",), where={"session_id": {"$in": ["GLOBAL"]}}, top_k=None, title="session + global"
+        )
+    ]
+
+
 def test_scopes_with_other_filters_share_a_call_by_or() -> None:
     scopes = [Scope(where={"session_id": "{session_id}"}), Scope(where={"public": True}), Scope(where={"a": 1, "b": 2})]
     assert filters(scopes) == [{"$or": [{"session_id": "s-1"}, {"public": True}, {"a": 1, "b": 2}]}]

@@ -240,6 +240,24 @@ def test_a_response_that_is_not_the_contract_s_is_a_failure() -> None:
         assert build(server.url, Scope(collections=["manuals"])).failures[0].error == "UnexpectedResponse (200)"
 
 
+def test_a_match_whose_score_is_not_finite_counts_as_one_without_a_similarity() -> None:
+    match: dict[str, object] = {
+        "id": "a",
+        "text": "The boiler.",
+        "metadata": {},
+        "distance": None,
+        "score": None,
+        "collection": "manuals",
+    }
+
+    def respond(_: Request) -> Response:
+        return Response(200, {"results": [match], "count": 1, "collection_metadata": {}})
+
+    with LocalServer(respond) as server:
+        context = build(server.url, Scope(collections=["manuals"]))
+    assert [(passage.id, passage.similarity) for passage in context.passages] == [("a", None)]
+
+
 @pytest.fixture
 def silent() -> Iterator[socket.socket]:
     """A server that accepts connections and sends nothing."""

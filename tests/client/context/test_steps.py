@@ -117,3 +117,4 @@ def test_names_override_the_metadata() -> None:
     assert citation_of(given, lambda p: p.id.upper()) == "ID#4"
     assert citation_of(given, lambda p: None) == "old.pdf#4"
     assert source_of(given, {"f1": "new.pdf"}) == "new.pdf"
+    assert citation_of(passage("id", document_id="d1", chunk_index=4), {"d1": "new.pdf"}) == "new.pdf#4"

@@ -19,7 +19,7 @@ from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.ingestions import COMPLETED, end_ingestion
-from ragstore_gateway.ingestion.tables import IngestionRow
+from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.source import Source, SourceSettings
@@ -53,7 +53,13 @@ class Pages:
         """The visits."""
         for url in self._urls:
             yield Visit(
-                url, "changed", content_hash=url.rjust(64), media_type="text/plain", content=url.encode(), is_new=True
+                url,
+                "changed",
+                content_hash=url.rjust(64),
+                links=(f"{url}/next",),
+                media_type="text/plain",
+                content=url.encode(),
+                is_new=True,
             )
 
 
@@ -62,10 +68,11 @@ class Site:
 
     Args:
         database: the database.
+        max_waiting: maximum number of ingestions that have not ended.
     """
 
-    def __init__(self, database: Database, folder: Path) -> None:
-        settings = Settings(data_path=str(folder))
+    def __init__(self, database: Database, max_waiting: int = 1000) -> None:
+        settings = Settings(ingestion_max_waiting=max_waiting)
         connections = Connections()
         embeddings = Embeddings(create_secrets(settings, connections), connections, EmbeddingLimits(1, 1.0, 0))
         stores = VectorStores(embeddings.secrets, AsyncClient("http://127.0.0.1:1"))
@@ -126,13 +133,18 @@ class Site:
                 row.chunks = 1
                 await end_ingestion(session, row, COMPLETED)
 
+    async def set_published(self) -> None:
+        """Let searches find all documents, as the job engine does."""
+        async with self.database.session() as session:
+            await session.execute(sa.update(DocumentRow).values(current_revision=DocumentRow.last_ingestion))
+
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     """A base with a source."""
     database = Database(sa.make_url(f"sqlite+aiosqlite:///{tmp_path / 'gateway.db'}"))
     async with database.running():
-        yield Site(database, tmp_path)
+        yield Site(database)
 
 
 async def test_a_run_waits_for_its_ingestions_after_its_deadline(site: Site) -> None:
@@ -172,6 +184,17 @@ async def test_pages_that_wait_for_ingestions_do_not_delay_the_end_of_a_run_beyo
     assert await site.waiting() == MAX_PENDING
 
 
+async def test_a_full_queue_does_not_delay_the_end_of_a_run_beyond_its_time(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution_module, "DRAIN_SECONDS", 0.0)
+    busy = Site(site.database, max_waiting=1)
+    async with asyncio.timeout(SECONDS):
+        found = await busy.read(await busy.run(["a", "b", "c"], NO_TIME))
+    assert (found.state, found.reason, found.failed) == ("incomplete", "time_budget", 0)
+    assert await busy.waiting() == 1
+
+
 async def test_the_history_of_a_cancelled_run_counts_the_documents_that_it_stored(site: Site) -> None:
     run = asyncio.create_task(site.run(["a", "b"], SourceSettings()))
     async with asyncio.timeout(SECONDS):
@@ -183,3 +206,15 @@ async def test_the_history_of_a_cancelled_run_counts_the_documents_that_it_store
         site.execution.lose()
         found = await site.read(await run)
     assert (found.state, found.reason, found.added, found.chunks) == ("cancelled", "requested", 1, 1)
+
+
+async def test_the_links_of_a_page_are_read_only_when_it_is_visited(site: Site) -> None:
+    run = asyncio.create_task(site.run(["a", "b"], SourceSettings()))
+    async with asyncio.timeout(SECONDS):
+        await site.until_waiting(2)
+        await site.end_ingestions()
+        await run
+    await site.set_published()
+    known = await site.documents.load(site.base_id, "docs")
+    assert {url: each.page.links for url, each in known.items()} == {"a": (), "b": ()}
+    assert (await site.documents.page(known["a"])).links == ("a/next",)
