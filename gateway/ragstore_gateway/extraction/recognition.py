@@ -54,6 +54,12 @@ _ENCRYPTED_PACKAGE: Final = "EncryptedPackage".encode("utf-16-le")
 _PDF_WITHIN: Final = 1024
 """Readers accept a PDF header within the first 1,024 bytes."""
 
+_DIRECTORY_ENTRY: Final = b"PK\x01\x02"
+
+MAX_PACKAGE_ENTRIES: Final = 20_000
+"""Maximum number of entries in the directory of a ZIP container. Python 3.11 reads 500,000 of them, 25 MB, in 9 s and
+180 MiB; office files have some hundred."""
+
 # Atomic: otherwise, the ways to divide many comments would be tried, whose number doubles with each.
 _HTML: Final = re.compile(
     rb"\s*+(?:<\?xml[^>]{0,200}\?>\s*+)?(?><!--.{0,1000}?-->\s*+)*+<(?:!doctype\s+html|html|head|body)[\s>]",
@@ -131,6 +137,9 @@ def _binary_format(content: bytes) -> Format | None:
 
 
 def _package_format(content: bytes) -> Format:
+    # Counted by the mark that each entry begins with: what the directory says about itself may be wrong.
+    if content.count(_DIRECTORY_ENTRY) > MAX_PACKAGE_ENTRIES:
+        raise ExtractionFailed(f"The document's ZIP container has more than {MAX_PACKAGE_ENTRIES} entries")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as package:
             names = package.namelist()

@@ -12,7 +12,7 @@ from ragstore_gateway.errors import ExtractionFailed, NoText
 from ragstore_gateway.extraction import dispatch
 from ragstore_gateway.extraction.formats import EXTENSIONS, FORMATS, MEDIA_TYPES, NAMES, Format
 from ragstore_gateway.extraction.protocol import Request
-from ragstore_gateway.extraction.recognition import recognise
+from ragstore_gateway.extraction.recognition import MAX_PACKAGE_ENTRIES, recognise
 from tests.gateway.extraction import documents
 from tests.support.hangs import ends
 
@@ -142,3 +142,12 @@ def test_no_message_contains_the_content() -> None:
         with pytest.raises(ServiceError) as raised:
             dispatch.extract(recognise(content), content, Request("", "kettle", "text", "", 1000, 1.0), 10**9)
         assert "kettle" not in raised.value.detail
+
+
+def test_a_container_of_too_many_entries_is_rejected_before_its_directory_is_read() -> None:
+    entry = b"PK\x01\x02" + bytes(42)
+    count = MAX_PACKAGE_ENTRIES + 1
+    with pytest.raises(ExtractionFailed, match="more than 20000 entries"):
+        recognise(b"PK\x03\x04" + entry * count)
+    with pytest.raises(ExtractionFailed, match="cannot be read"):
+        recognise(b"PK\x03\x04" + entry * (count - 1))
