@@ -184,7 +184,8 @@ class StoreFiles:
         await self._bases.read(base_id)
         document, _, known = await self._find(base_id, file_id)
         async with self._database.session() as session:
-            if await session.get(DocumentRow, document.id) is None:
+            # Of two first changes, one waits; without the lock, it would insert the same row. A deletion waits, too.
+            if await session.get(DocumentRow, document.id, with_for_update={"key_share": True}) is None:
                 raise _missing(base_id, file_id)
             row = VectorStoreFileRow(
                 document_id=document.id,
