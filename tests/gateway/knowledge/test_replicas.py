@@ -102,6 +102,20 @@ def test_concurrent_changes_of_a_vector_store_and_of_a_document_all_succeed(repl
             assert [each.result().status_code for each in changes] == [200] * len(changes)
 
 
+def test_a_file_is_deleted_although_its_document_is_removed_concurrently(replicas: Replicas, name: str) -> None:
+    with replicas.client(0) as first, replicas.client(1) as second, ThreadPoolExecutor(2) as threads:
+        stores = [first.post("/v1/vector_stores", json={"name": f"{name}-{n}"}).json()["id"] for n in range(6)]
+        upload = {"file": ("a.txt", b"a", "text/plain")}
+        file = first.post("/v1/files", files=upload, data={"purpose": "assistants"}).json()["id"]
+        for store in stores:
+            assert first.post(f"/v1/vector_stores/{store}/files", json={"file_id": file}).status_code == 200
+        deletion = threads.submit(first.delete, f"/v1/files/{file}")
+        for store in reversed(stores):
+            assert second.delete(f"/v1/vector_stores/{store}/files/{file}").status_code in (200, 404)
+        assert deletion.result().status_code == 200
+        assert first.get(f"/v1/files/{file}").status_code == 404
+
+
 def test_a_version_is_stored_with_the_name_of_the_key_that_wrote_it(replicas: Replicas, name: str) -> None:
     with replicas.client() as http:
         path = create(http, "rags", name)
