@@ -129,9 +129,7 @@ def whole_numbers(size: int, other: bytes = b"") -> bytes:
     """
     head = b"\xdd" + struct.pack(">I", 65_536)
     embedding = head + other + (b"\x01\x02" * 32_768)[bool(other) :]
-    count = size // len(embedding)
-    document = b"\x82\xa4text\xa0\xa9embedding" + embedding
-    return b"\x81\xa9documents\xdc" + struct.pack(">H", count) + document * count
+    return msgpack_documents(b"\x82\xa4text\xa0\xa9embedding" + embedding, size // len(embedding))
 
 
 def wide(size: int) -> str:
@@ -166,20 +164,22 @@ def large_document(size: int, **fields: object) -> bytes:
     return encoded([{"text": wide(size), "embedding": [1], **fields}], json=True)
 
 
+def _legal(name: str, media_type: str, body: Callable[[], bytes]) -> Bomb:
+    return Bomb(name, "PUT", DOCUMENTS, media_type, body, 200)
+
+
 def legal_document(size: int) -> list[Bomb]:
     """Bodies of one document of a size, which is stored, and takes the most memory for its size."""
     text = wide(size)
     return [
-        Bomb("a document with one emoji", "PUT", DOCUMENTS, JSON, lambda: large_document(size), 200),
-        Bomb(
-            "a document with one emoji in MessagePack",
-            *("PUT", DOCUMENTS, MSGPACK),
-            *(lambda: encoded([{"text": text, "embedding": [1]}]), 200),
+        _legal("a document with one emoji", JSON, lambda: large_document(size)),
+        _legal(
+            "a document with one emoji in MessagePack", MSGPACK, lambda: encoded([{"text": text, "embedding": [1]}])
         ),
-        Bomb(
+        _legal(
             "a document with one emoji in its metadata",
-            *("PUT", DOCUMENTS, JSON),
-            *(lambda: large_document(size, text="", metadata={"a": text}), 200),
+            JSON,
+            lambda: large_document(size, text="", metadata={"a": text}),
         ),
     ]
 
@@ -187,20 +187,50 @@ def legal_document(size: int) -> list[Bomb]:
 def legal(size: int) -> list[Bomb]:
     """Bodies of a size that are stored, and take the most memory for their size."""
     return [
-        Bomb("whole numbers of one byte", "PUT", DOCUMENTS, MSGPACK, lambda: whole_numbers(size), 200),
-        Bomb(
-            "whole numbers of one byte and a fraction",
-            *("PUT", DOCUMENTS, MSGPACK),
-            *(lambda: whole_numbers(size, b"\xca\x3f\x00\x00\x00"), 200),
+        _legal("whole numbers of one byte", MSGPACK, lambda: whole_numbers(size)),
+        _legal(
+            "whole numbers of one byte and a fraction", MSGPACK, lambda: whole_numbers(size, b"\xca\x3f\x00\x00\x00")
         ),
-        Bomb("texts with one emoji", "PUT", DOCUMENTS, JSON, lambda: wide_texts(size, json=True), 200),
-        Bomb("texts with one emoji in MessagePack", "PUT", DOCUMENTS, MSGPACK, lambda: wide_texts(size), 200),
-        Bomb("one emoji in metadata", "PUT", DOCUMENTS, JSON, lambda: wide_metadata(size), 200),
+        _legal("texts with one emoji", JSON, lambda: wide_texts(size, json=True)),
+        _legal("texts with one emoji in MessagePack", MSGPACK, lambda: wide_texts(size)),
+        _legal("one emoji in metadata", JSON, lambda: wide_metadata(size)),
         Bomb(
             "one emoji in each of many metadata values", "PUT", DOCUMENTS, JSON, lambda: wide_metadata(size, 300), 200
         ),
-        Bomb("one emoji in each member of lists", "PUT", DOCUMENTS, MSGPACK, lambda: wide_lists(size), 200),
+        _legal("one emoji in each member of lists", MSGPACK, lambda: wide_lists(size)),
     ]
+
+
+def others(size: int) -> list[Bomb]:
+    """Further legal bodies, and a wrong document, for measurements."""
+    count = size // 98_304
+    halves = b"\xcc\xc8\x01" * 32_768
+    document = b"\x82\xa4text\xa0\xa9embedding\xdd" + struct.pack(">I", 65_536) + halves
+    numbers = b'{"text":"","embedding":[1' + b",1" * 65_535 + b"]}"
+
+    def values(value: object) -> bytes:
+        metadata = {str(number): value for number in range(4_900)}
+        return encoded([{"text": "", "embedding": [1], "metadata": metadata}] * 100)
+
+    def text(length: int) -> str:
+        return "x" * length + "\N{SMILING FACE WITH OPEN MOUTH}"
+
+    return [
+        _legal("numbers of one and of two bytes", MSGPACK, lambda: msgpack_documents(document, count)),
+        _legal(
+            "whole numbers", JSON, lambda: b'{"documents":[' + b",".join([numbers] * (size // len(numbers))) + b"]}"
+        ),
+        _legal("490,000 values that are numbers", MSGPACK, lambda: values(1)),
+        _legal("490,000 values of 10 characters", MSGPACK, lambda: values(text(10))),
+        _legal("490,000 values of 60 characters", MSGPACK, lambda: values(text(60))),
+        _legal("490,000 values of 100 characters", MSGPACK, lambda: values(text(100))),
+        _documents("a wrong document with one emoji", JSON, lambda: large_document(7 * MIB, embedding=["a"])),
+    ]
+
+
+def msgpack_documents(document: bytes, count: int) -> bytes:
+    """A body that repeats a document."""
+    return b"\x81\xa9documents\xdc" + struct.pack(">H", count) + document * count
 
 
 def random_bomb(seed: int) -> Bomb:

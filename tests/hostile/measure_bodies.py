@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.hostile.bombs import BOMBS, MIB, Bomb, legal, legal_document, random_bomb
+from tests.hostile.bombs import BOMBS, MIB, Bomb, legal, legal_document, others, random_bomb
 from tests.hostile.watchdog import start_watched, watched
 from tests.support.servers import running, start_chroma
 
@@ -53,7 +53,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--store", choices=["embedded", "remote"], default="embedded")
     parser.add_argument("--only", default="", help="part of the names of the bodies to send")
     options = parser.parse_args(arguments)
-    bombs = [*BOMBS, *legal(16 * MIB), *legal_document(7 * MIB), *map(random_bomb, range(options.random))]
+    bombs = [
+        *BOMBS,
+        *legal(16 * MIB),
+        *legal_document(7 * MIB),
+        *others(16 * MIB),
+        *map(random_bomb, range(options.random)),
+    ]
     print(HEAD)
     print("|" + " --- |" * (HEAD.count("|") - 1))
     for bomb in bombs:

@@ -105,7 +105,7 @@ class DocumentsDecoder:
         del content
         await self._slices.run(copying)
         views = await self._slices.run(split_documents(held.view, format_, self._max_documents))
-        return await self._slices.run(_release_while(decode_documents(views, size, format_), held, views))
+        return await self._slices.run(decode_documents(views, size, format_, on_decoded=held.release))
 
     async def decode_lines(self, lines: Sequence[bytes], generate_id: Callable[[int], str]) -> ReceivedDocuments:
         """Decode the lines of a stream's batch, good and bad.
@@ -128,6 +128,7 @@ def decode_documents(
     subject: str = "body",
     *,
     may_repeat: bool = False,
+    on_decoded: Callable[[int], object] | None = None,
 ) -> Generator[None, None, ReceivedDocuments]:
     """Decode documents one by one.
 
@@ -138,9 +139,12 @@ def decode_documents(
         generate_id: generates the id of a document without one, from its index; None for random UUIDs.
         subject: what contains a document, for error messages.
         may_repeat: whether several documents may have one id.
+        on_decoded: called after each document, with the size of all that are decoded, in bytes. They are not read
+            again, so their memory can be released: embeddings and texts that take four times their bytes are then
+            never in memory beside the whole body.
 
     Yields:
-        After each document.
+        After each document, and within large ones.
 
     Returns:
         The documents, good and bad.
@@ -149,10 +153,10 @@ def decode_documents(
         BatchTooLarge: they have too many metadata values, or too long ids, together.
     """
     received = ReceivedDocuments(len(documents), size, may_repeat=may_repeat, is_packed=size > SMALL_BYTES)
-    value_count = id_characters = 0
+    value_count = id_characters = decoded_bytes = 0
     for index, raw in enumerate(documents):
         try:
-            document = _decoded(raw, format_, subject)
+            document = yield from _decode(raw, format_, subject)
         except InvalidRequest as error:
             received.reject(_fault_of_fields(error, raw, index, format_))
         else:
@@ -163,23 +167,11 @@ def decode_documents(
                 raise BatchTooLarge.together(MAX_REQUEST_VALUES, "metadata values")
             if id_characters > MAX_REQUEST_ID_CHARACTERS:
                 raise BatchTooLarge.together(MAX_REQUEST_ID_CHARACTERS, "characters in their ids")
+        if on_decoded:
+            decoded_bytes += len(memoryview(raw))
+            on_decoded(decoded_bytes)
         yield
     return received
-
-
-def _release_while(
-    steps: Generator[None, None, ReceivedDocuments], held: ReleasableBytes, documents: Sequence[memoryview]
-) -> Generator[None, None, ReceivedDocuments]:
-    """Decode the documents of a large body, and release its memory up to the last one decoded.
-
-    So embeddings and texts that take four times their bytes are never in memory beside the whole body.
-    """
-    decoded_bytes = 0
-    for document in documents:
-        yield next(steps)
-        decoded_bytes += len(document)
-        held.release(decoded_bytes)
-    return run_whole(steps)
 
 
 def _small_envelope(content: bytes, format_: str) -> list[msgspec.Raw]:
@@ -194,16 +186,20 @@ def _small_envelope(content: bytes, format_: str) -> list[msgspec.Raw]:
     return documents
 
 
-def _decoded(raw: RawDocument, format_: str, subject: str) -> NewDocument | LargeDocument:
-    """Decode a document, after a check of its size."""
+def _decode(raw: RawDocument, format_: str, subject: str) -> Generator[None, None, NewDocument | LargeDocument]:
+    """Decode a document, after a check of its size. Yields within a large one."""
     size = len(memoryview(raw))
     if size > MAX_VALUES:
         if size > MAX_DOCUMENT_BYTES:
             raise InvalidRequest(f"A document must not be larger than {MAX_DOCUMENT_BYTES} bytes")
         if has_too_many_values(bytes(raw), format_):
             raise InvalidRequest(f"A document must not have more than {MAX_VALUES} values")
-    if size > LARGE_BYTES and (large := decode_large(memoryview(raw), format_, subject)):
-        return large
+    if size > LARGE_BYTES:
+        yield
+        large = yield from decode_large(memoryview(raw), format_, subject)
+        yield
+        if large:
+            return large
     decoder: Decoder[NewDocument] = _DOCUMENT[format_]
     return decoded(decoder, raw, format_, subject)
 

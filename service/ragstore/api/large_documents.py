@@ -6,7 +6,7 @@ and 8 MiB more while it is decoded. Here, texts are decoded in slices, and kept 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Final, TypeAlias
 
 import msgspec
@@ -21,6 +21,9 @@ LARGE_BYTES: Final = 256 * 1024
 
 SLICE_BYTES: Final = 64 * 1024
 """Size of the slices in which texts are decoded. Smaller texts are decoded as a whole."""
+
+STEP_VALUES: Final = 500
+"""Number of metadata values that are decoded in one step, in 1 to 3 ms."""
 
 MAX_UNIT_BYTES: Final = 12
 """Maximum size of what a slice must not cut: a character, or its escapes, such as `\\ud83d\\ude03`."""
@@ -63,13 +66,16 @@ _SCALAR: Final[dict[str, Decoder[Scalar]]] = {
 }
 
 
-def decode_large(raw: memoryview, format_: str, subject: str) -> LargeDocument | None:
+def decode_large(raw: memoryview, format_: str, subject: str) -> Generator[None, None, LargeDocument | None]:
     """Decode a large document.
 
     Args:
         raw: the document.
         format_: `JSON` or `MSGPACK`.
         subject: what contains the document, for error messages.
+
+    Yields:
+        After each `STEP_VALUES` of its metadata.
 
     Returns:
         The document; None if its text or its metadata is invalid.
@@ -81,11 +87,14 @@ def decode_large(raw: memoryview, format_: str, subject: str) -> LargeDocument |
     fields = decoded(document, raw, format_, subject)
     try:
         text = _decode_text(fields.text, format_)
-        metadata = fields.metadata
-        values = None if metadata is None else {key: _decode_value(each, format_) for key, each in metadata.items()}
+        values: dict[str, NewPackedValue] = {}
+        for number, (key, value) in enumerate((fields.metadata or {}).items()):
+            if number % STEP_VALUES == 0:
+                yield
+            values[key] = _decode_value(value, format_)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-    return LargeDocument(text, fields.embedding, fields.id, values)
+    return LargeDocument(text, fields.embedding, fields.id, None if fields.metadata is None else values)
 
 
 def _decode_value(raw: msgspec.Raw, format_: str) -> NewPackedValue:

@@ -109,4 +109,5 @@ def _packed_row(embeddings: Embeddings, row: int) -> Row:
 def _upsert_metadata(metadata: PackedMetadata, before: Metadata | None) -> UpsertMetadata:
     """Metadata for Chroma's merging upsert: a null for each key that the document had and has no longer."""
     removed = dict.fromkeys(key for key in before or {} if key not in metadata)
-    return {**removed, **metadata} or None
+    # The metadata itself, not a copy, where nothing is removed: a write may have 500,000 values.
+    return ({**removed, **metadata} if removed else metadata) or None

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=KeyScope)
 
 MEMORY_SHARE: Final = 4
-"""The memory is this many times the bytes in flight: until it is stored, a body takes up to 3.2 times its bytes."""
+"""The memory is this many times the bytes in flight: until it is stored, a body takes up to 3.9 times its bytes."""
 
 
 class WholeBodyRequest(Request[Any, Any, Any]):

@@ -48,7 +48,8 @@ collection (measured with 1.5.9; the text and the write token of an add take two
 """
 
 MAX_REQUEST_VALUES: Final = 500_000
-"""Maximum number of metadata values of all documents in a request. Decoded, they take 60 MB. Chroma writes 400,000 in
+"""Maximum number of metadata values of all documents in a request. Decoded, they take 60 MB, and texts
+with an emoji 130 MB. Chroma writes 400,000 in
 one request (measured with 1.5.9)."""
 
 MAX_COLLECTION_KEYS: Final = 5_000

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from io import BytesIO
 from typing import Final, TypeAlias
 
-MIN_PACKED: Final = 64
-"""Minimum number of characters of a packed text. Shorter ones gain less than an object takes."""
+MIN_PACKED: Final = 16
+"""Minimum number of characters of a packed text. A shorter one is smaller than the packed text and its object."""
 
 WIDE_BYTES: Final = 3
 """A text that takes more bytes for each character takes four; narrower ones take one or two."""

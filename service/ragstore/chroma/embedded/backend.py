@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import multiprocessing
+from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
@@ -15,7 +16,7 @@ import structlog
 from chroma_repair.data_lock import DataInUse
 from ragstore.chroma.collection_config import SYNC_THRESHOLD
 from ragstore.chroma.embedded import process as chroma_process
-from ragstore.chroma.embedded.large_writes import receive, split_write
+from ragstore.chroma.embedded.large_writes import Chunk, receive, split_write
 from ragstore.chroma.embedded.pool import processes_of
 from ragstore.chroma.embedded.process_memory import MemoryWatch
 from ragstore.chroma.embedded.process_metrics import release_folder, watch_folder
@@ -130,6 +131,7 @@ class EmbeddedBackend:
         A caller that is cancelled while it waits leaves the queue. A call that was submitted is never cancelled: Python
         3.11's pool fails on cancelled calls when its process dies, and leaks a thread and eight files.
         """
+        chunks, operation = await split_write(operation)
         with backend_timing():
             await self._slots.acquire()
         pool, opened = self._process()
@@ -139,7 +141,7 @@ class EmbeddedBackend:
                 if not opened.done():
                     await asyncio.shield(asyncio.wrap_future(opened))
                 opened.result()
-                submitted = self._submit(pool, operation)
+                submitted = self._submit(pool, chunks, operation)
             finally:
                 if submitted is None:
                     self._slots.release()
@@ -174,10 +176,9 @@ class EmbeddedBackend:
             self._running = (pool, opened)
         return self._running
 
-    def _submit(self, pool: ProcessPoolExecutor, operation: Operation[T]) -> Future[T]:
+    def _submit(self, pool: ProcessPoolExecutor, chunks: Sequence[Chunk], operation: Operation[T]) -> Future[T]:
         """Send an operation to Chroma's process. Its slot is held until it ends there, also without a caller."""
         loop = asyncio.get_running_loop()
-        chunks, operation = split_write(operation)
         for chunk in chunks:
             pool.submit(receive, chunk)
         submitted = pool.submit(chroma_process.execute, operation)

@@ -7,7 +7,7 @@ one before it has been sent.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar, cast
 
@@ -15,7 +15,8 @@ import msgspec
 import numpy as np
 
 from ragstore.chroma.operations import AddRecords, Operation, UpsertRecords
-from ragstore.chroma.records import RecordBatch, UpsertMetadata, is_larger, size_of_rows
+from ragstore.chroma.records import RecordBatch, UpsertMetadata, size_of_rows
+from ragstore.kit.time_slices import TimeSlices
 from ragstore.model.packed_text import utf8
 from ragstore.model.vectors import Matrix
 
@@ -73,8 +74,8 @@ class _Reference:
         return _take, (self._key,)
 
 
-def split_write(operation: Operation[T]) -> tuple[list[Chunk], Operation[T]]:
-    """Split an operation that is a large write.
+async def split_write(operation: Operation[T]) -> tuple[list[Chunk], Operation[T]]:
+    """Split an operation that is a large write, in slices of the event loop's time.
 
     Args:
         operation: any operation.
@@ -86,22 +87,27 @@ def split_write(operation: Operation[T]) -> tuple[list[Chunk], Operation[T]]:
     if not isinstance(operation, (AddRecords, UpsertRecords)):
         return [], whole
     records: RecordBatch = operation.records
-    rows = list(_rows_of_chunks(records))
-    if len(rows) < 2 and not is_larger(records, CHUNK_BYTES):
+    rows = await TimeSlices().run(_rows_of_chunks(records))
+    if not rows:
         return [], whole
     key = next(_keys)
     reference = msgspec.structs.replace(operation, records=_Reference(key))
     return [Chunk(key, records, each) for each in rows], cast("Operation[T]", reference)
 
 
-def _rows_of_chunks(records: RecordBatch) -> Iterator[slice]:
+def _rows_of_chunks(records: RecordBatch) -> Generator[None, None, list[slice]]:
+    """The rows of each chunk; none if the records are not larger than one. Yields after each row."""
+    rows: list[slice] = []
     start = size = 0
     for row, row_bytes in enumerate(size_of_rows(records)):
         if size > CHUNK_BYTES:
-            yield slice(start, row)
+            rows.append(slice(start, row))
             start, size = row, 0
         size += row_bytes
-    yield slice(start, len(records.ids))
+        yield
+    if rows or size > CHUNK_BYTES:
+        rows.append(slice(start, len(records.ids)))
+    return rows
 
 
 def _receive(
