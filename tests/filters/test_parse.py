@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ragstore.errors import InvalidFilter
 from ragstore.model.filters import where, where_document
 from ragstore.model.filters.grammar import MAX_CLAUSES, MAX_DEPTH, MAX_SIBLINGS, MAX_VALUES, combine
+from ragstore.model.filters.where_document import MAX_REGEX_CHARACTERS, MAX_TEXT
 from tests.support.filter_oracle import Json, Value, selects
 from tests.support.filter_strategies import filters, metadatas
 
@@ -141,6 +142,13 @@ def test_a_filter_with_too_many_values_is_rejected() -> None:
         where.parse({"a": {"$in": [1] * MAX_VALUES}, "b": {"$nin": [1]}})
     with pytest.raises(InvalidFilter, match=f"more than {MAX_VALUES} values"):
         where.parse({"a": {"$in": [0.5] * (MAX_VALUES // 2 + 1)}})
+
+
+def test_regular_expressions_have_a_maximum_in_total() -> None:
+    expressions = [{"$regex": "a" * MAX_TEXT}, {"$not_regex": "b" * MAX_TEXT}] * (MAX_REGEX_CHARACTERS // MAX_TEXT // 2)
+    where_document.parse({"$or": [*expressions, {"$contains": "c" * MAX_TEXT}]})
+    with pytest.raises(InvalidFilter, match=f"more than {MAX_REGEX_CHARACTERS} characters in its regular expressions"):
+        where_document.parse({"$or": [*expressions, {"$regex": "d"}]})
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,8 @@ class Documents:
             IngestionNotFound: the base has no such ingestion.
         """
         async with self._database.reading() as session:
-            row = await session.get(IngestionRow, ingestion_id)
+            # PostgreSQL's driver rejects a NUL.
+            row = None if "\0" in ingestion_id else await session.get(IngestionRow, ingestion_id)
         if row is None or row.base_id != base_id:
             raise IngestionNotFound(f"The knowledge base {base_id} has no ingestion {ingestion_id}")
         return row

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import typing
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any, Final, Generic, cast
+from typing import Any, Final, Generic
 from uuid import uuid4
 
 import msgspec
-from sqlalchemy import CursorResult, Select, Update, delete, or_, select, update
+from sqlalchemy import JSON, ColumnElement, CursorResult, Select, Text, Update, cast, delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -205,7 +206,7 @@ class Configurations(Generic[T]):
         if NUL in filter:
             return []
         if filter:
-            description = ConfigurationVersionRow.body["description"].as_string()
+            description = self._field("description")
             query = query.where(
                 or_(
                     ConfigurationRow.name.icontains(filter, autoescape=True),
@@ -279,10 +280,21 @@ class Configurations(Generic[T]):
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
-        text = ConfigurationVersionRow.body[field].as_string()
+        text = self._field(field)
         query = self._select().with_only_columns(ConfigurationRow.name, text).where(ConfigurationRow.deleted.is_(False))
         async with self._database.reading() as session:
             return {name: value or "" for name, value in sorted((await session.execute(query)).tuples())}
+
+    def _field(self, field: str) -> ColumnElement[str]:
+        """A text field of a version. One with a NUL has a space for it on PostgreSQL.
+
+        PostgreSQL reads no field of a JSON with an escaped NUL in any of them: one configuration would fail the query.
+        """
+        body: ColumnElement[Any] = ConfigurationVersionRow.body.expression
+        if self._database.is_postgresql:
+            body = cast(func.replace(cast(body, Text), r"\u0000", r"\u0020"), JSON)
+        text: ColumnElement[str] = body[field].as_string()
+        return text
 
     def _select(self) -> Select[ConfigurationRow, ConfigurationVersionRow]:
         """Configurations of this kind, each with its current version."""
@@ -377,7 +389,7 @@ def _version(id: str, version: int, body: T, now: datetime, created_by: str) -> 
 
 
 async def _updated(session: AsyncSession, statement: Update) -> bool:
-    result = cast("CursorResult[Any]", await session.execute(statement))
+    result = typing.cast("CursorResult[Any]", await session.execute(statement))
     return result.rowcount == 1
 
 

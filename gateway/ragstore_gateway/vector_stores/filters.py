@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator as compare
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -37,11 +38,16 @@ ORDERS: Final[Mapping[Order, Callable[[float, float], bool]]] = {
 }
 
 
-class OneOf(Struct, frozen=True):
+class OneOf(Struct, frozen=True, dict=True):
     """The value of a key equals one of some values. 1 equals 1.0; a boolean is no number."""
 
     key: str
     values: tuple[MetadataValue, ...]
+
+    @cached_property
+    def typed_values(self) -> frozenset[tuple[type, MetadataValue]]:
+        """The values with their types. There may be 8,000 of them: a record is not compared with each."""
+        return frozenset(map(_typed, self.values))
 
 
 class Compared(Struct, frozen=True):
@@ -113,8 +119,8 @@ def matches(filter_: Filter, metadata: Mapping[str, MetadataValue]) -> bool:
         metadata: the metadata.
     """
     match filter_:
-        case OneOf(key, values):
-            return key in metadata and any(_equal(metadata[key], value) for value in values)
+        case OneOf(key):
+            return key in metadata and _typed(metadata[key]) in filter_.typed_values
         case Compared(key, order, number):
             value = metadata.get(key)
             return is_number(value) and ORDERS[order](value, number)  # type: ignore[arg-type]  # it is a number
@@ -131,10 +137,9 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _equal(stored: MetadataValue, value: MetadataValue) -> bool:
-    if is_number(stored) and is_number(value):
-        return stored == value
-    return type(stored) is type(value) and stored == value
+def _typed(value: MetadataValue) -> tuple[type, MetadataValue]:
+    """A value with its type, which is the same one for all numbers: values are equal if both are."""
+    return (float if is_number(value) else type(value)), value
 
 
 class _Parser:
@@ -147,6 +152,8 @@ class _Parser:
             raise InvalidRequest.at(path, f"A filter has at most {MAX_DEPTH} levels")
         if not isinstance(value, Mapping):
             raise InvalidRequest.at(path, "A filter must be an object")
+        if not value:
+            self._count(path)
         parts: list[Filter] = []
         for key, nested in value.items():
             below = f"{path}.{key}"
@@ -172,9 +179,7 @@ class _Parser:
         return All(parts) if operator == "$and" else Either(parts)
 
     def _comparison(self, key: str, operator: object, operand: object, path: str) -> Filter:
-        self._clauses += 1
-        if self._clauses > MAX_CLAUSES:
-            raise InvalidRequest.at(path, f"A filter has at most {MAX_CLAUSES} comparisons")
+        self._count(path)
         match operator:
             case "$eq":
                 return OneOf(key, (self._scalar(operand, path),))
@@ -199,6 +204,12 @@ class _Parser:
             path,
             "Unknown operator; known are $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $contains, $not_contains",
         )
+
+    def _count(self, path: str) -> None:
+        """Count a comparison, or an empty filter: each costs time for each record."""
+        self._clauses += 1
+        if self._clauses > MAX_CLAUSES:
+            raise InvalidRequest.at(path, f"A filter has at most {MAX_CLAUSES} comparisons")
 
     def _scalars(self, value: object, path: str) -> tuple[MetadataValue, ...]:
         if not isinstance(value, list | tuple) or not value:

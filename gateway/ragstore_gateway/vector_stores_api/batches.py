@@ -14,9 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore.kit.errors import InvalidRequest, ServiceError
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import FileNotFound, IngestionEnded, IngestionNotFound
+from ragstore_gateway.errors import ConfigurationNotFound, FileNotFound, IngestionEnded, IngestionNotFound
 from ragstore_gateway.ingestion.ingestion import Ingestion
-from ragstore_gateway.ingestion.ingestions import UNFINISHED
+from ragstore_gateway.ingestion.ingestions import UNFINISHED, lock_base
 from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
@@ -84,6 +84,8 @@ class Batches:
         await self._files.check_all([new.file_id for new in wanted])
         batch_id, now = f"vsfb_{uuid4().hex}", datetime.now(UTC)
         async with self._database.session() as session:
+            if await lock_base(session, base_id) is None:
+                raise ConfigurationNotFound(f"There is no knowledge base {base_id}")
             session.add(FileBatchRow(id=batch_id, base_id=base_id, created_on=now))
         for new in wanted:
 
@@ -211,7 +213,9 @@ class Batches:
             error=f"{prefix}{error.detail}",
         )
         async with self._database.session() as session:
-            await session.merge(row)
+            # The vector store may have been deleted meanwhile, with the batch.
+            if await session.get(FileBatchRow, batch_id, with_for_update={"key_share": True}) is not None:
+                await session.merge(row)
 
     async def _find(self, base_id: str, batch_id: str) -> FileBatchRow:
         async with self._database.reading() as session:

@@ -19,7 +19,7 @@ from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.retrieval.retriever import BaseQuery, KnowledgeRetriever
 from ragstore_gateway.vector_stores.filters import Filter, matches
-from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, Hit
+from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, Hit, MetadataValue
 from ragstore_gateway.vector_stores_api.attribute_filters import parse_filter
 from ragstore_gateway.vector_stores_api.schemas import (
     TextContent,
@@ -109,7 +109,8 @@ class StoreSearch:
         )
         async with self._database.reading() as session:
             rows = [tuple(row) for row in await session.execute(query)]
-        ids = [id for id, attributes in rows if matches(filter_, attributes or {})]
+        # In a thread: a filter may have 500 comparisons for each document.
+        ids = await asyncio.to_thread(_matching, rows, filter_)
         if len(ids) == len(rows):
             return [None]
         starts = range(0, len(ids), MAX_IDS)
@@ -134,6 +135,11 @@ class StoreSearch:
                 )
             )
         return results
+
+
+def _matching(rows: Sequence[tuple[str, Mapping[str, MetadataValue] | None]], filter_: Filter) -> list[str]:
+    """The documents whose attributes match."""
+    return [id for id, attributes in rows if matches(filter_, attributes or {})]
 
 
 def _questions(query: str | Sequence[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -184,7 +184,8 @@ class StoreFiles:
         await self._bases.read(base_id)
         document, _, known = await self._find(base_id, file_id)
         async with self._database.session() as session:
-            if await session.get(DocumentRow, document.id) is None:
+            # Of two first changes, one waits; without the lock, it would insert the same row. A deletion waits, too.
+            if await session.get(DocumentRow, document.id, with_for_update={"key_share": True}) is None:
                 raise _missing(base_id, file_id)
             row = VectorStoreFileRow(
                 document_id=document.id,
@@ -217,15 +218,17 @@ class StoreFiles:
         Args:
             file_id: the file.
         """
-        query = (
-            sa.select(DocumentRow.base_id, DocumentRow.name)
-            .join(VectorStoreFileRow, VectorStoreFileRow.document_id == DocumentRow.id)
-            .where(VectorStoreFileRow.file_id == file_id)
-        )
+        query = sa.select(VectorStoreFileRow.base_id).where(VectorStoreFileRow.file_id == file_id)
         async with self._database.reading() as session:
-            found = [tuple(row) for row in await session.execute(query)]
-        for base_id, name in found:
-            await self._ingestion.delete(base_id, name)
+            base_ids = list(await session.scalars(query))
+        for base_id in base_ids:
+            own = (VectorStoreFileRow.base_id == base_id, VectorStoreFileRow.file_id == file_id)
+
+            async def choose(session: AsyncSession, own: Sequence[sa.ColumnElement[bool]] = own) -> Sequence[str]:
+                # None if the document was removed meanwhile; another one may have its name.
+                return list(await session.scalars(sa.select(VectorStoreFileRow.document_id).where(*own)))
+
+            await self._ingestion.delete_chosen(base_id, choose)
 
     async def text(self, base_id: str, file_id: str) -> str:
         """The extracted text of a file.

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound
-from ragstore_gateway.ingestion.ingestions import CANCELLED, FAILED, UNFINISHED
+from ragstore_gateway.ingestion.ingestions import CANCELLED, FAILED, UNFINISHED, lock_base
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
 from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.knowledge.configurations import Configurations
@@ -87,8 +87,7 @@ class Stores:
         await self._validator.validate(base)
         stored = await self._bases.create(base, created_by)
         if body.metadata:
-            async with self._database.session() as session:
-                session.add(VectorStoreRow(base_id=stored.id, pairs=dict(body.metadata)))
+            await self._put_pairs(stored.id, body.metadata)
         return stored
 
     async def update(self, base_id: str, body: VectorStoreUpdate, changed_by: str) -> None:
@@ -111,8 +110,14 @@ class Stores:
             base = decode_configuration(KnowledgeBase, msgspec.json.encode(fields))
             await self._bases.update(base_id, found.version, base, changed_by)
         if body.metadata is not None:
-            async with self._database.session() as session:
-                await session.merge(VectorStoreRow(base_id=base_id, pairs=dict(body.metadata)))
+            await self._put_pairs(base_id, body.metadata)
+
+    async def _put_pairs(self, base_id: str, pairs: Mapping[str, str]) -> None:
+        async with self._database.session() as session:
+            # Of two first changes, one waits; without the lock, it would insert the same row.
+            if await lock_base(session, base_id) is None:
+                raise ConfigurationNotFound(f"There is no knowledge base {base_id}")
+            await session.merge(VectorStoreRow(base_id=base_id, pairs=dict(pairs)))
 
     async def read(self, base_id: str) -> VectorStoreObject:
         """A vector store.

@@ -277,6 +277,22 @@ def test_signs_of_patterns_in_a_filter_have_no_meaning(http: httpx.Client, kind:
     assert found("\0") == 0
 
 
+def test_a_text_with_a_nul_does_not_affect_the_search_of_other_descriptions(
+    http: httpx.Client, kind: str, name: str
+) -> None:
+    create(http, kind, f"{name}-a", description=f"\\u0000 {name} last \0")
+    create(http, kind, f"{name}-b", description=f"{name} last")
+    found = http.get(f"/ragstore/{kind}/descriptors", params={"filter": "LAST", "limit": 1000}).json()
+    assert [each["name"] for each in found if each["name"].startswith(name)] == [f"{name}-b", f"{name}-a"]
+    assert found[1]["description"] == f"\\u0000 {name} last \0"
+
+
+def test_an_ingestion_with_a_nul_in_its_id_does_not_exist(http: httpx.Client, name: str) -> None:
+    path = create(http, "rags", name) + "/ingestion/a%00b"
+    assert_problem(http.get(f"{path}/status"), 404, "ingestion_not_found")
+    assert_problem(http.delete(path), 404, "ingestion_not_found")
+
+
 @pytest.mark.parametrize("query", ["index=-1", "limit=0", "limit=1001", "limit=x", "index=99999999999999999999"])
 def test_a_page_out_of_range_is_400(http: httpx.Client, kind: str, query: str) -> None:
     assert_problem(http.get(f"/ragstore/{kind}/descriptors?{query}"), 400, "invalid_request")

@@ -84,6 +84,38 @@ def test_a_deletion_and_an_update_do_not_both_succeed(replicas: Replicas, name: 
             assert (deleted.status_code, updated.status_code) in {(200, 404), (409, 200)}
 
 
+def test_concurrent_changes_of_a_vector_store_and_of_a_document_all_succeed(replicas: Replicas, name: str) -> None:
+    with replicas.client(0) as first, replicas.client(1) as second, ThreadPoolExecutor(8) as threads:
+        for number in range(4):
+            store = first.post("/v1/vector_stores", json={"name": f"{name}-{number}"}).json()["id"]
+            text = {"Content-Type": "text/plain"}
+            assert first.post(f"/ragstore/rags/{store}/ingest", content="a", headers=text).status_code == 202
+            document = first.get(f"/v1/vector_stores/{store}/files").json()["data"][0]["id"]
+            changes = [
+                threads.submit(client.post, path, json=body)
+                for client in (first, second, first, second)
+                for path, body in (
+                    (f"/v1/vector_stores/{store}", {"metadata": {"a": "b"}}),
+                    (f"/v1/vector_stores/{store}/files/{document}", {"attributes": {"a": 1}}),
+                )
+            ]
+            assert [each.result().status_code for each in changes] == [200] * len(changes)
+
+
+def test_a_file_is_deleted_although_its_document_is_removed_concurrently(replicas: Replicas, name: str) -> None:
+    with replicas.client(0) as first, replicas.client(1) as second, ThreadPoolExecutor(2) as threads:
+        stores = [first.post("/v1/vector_stores", json={"name": f"{name}-{n}"}).json()["id"] for n in range(6)]
+        upload = {"file": ("a.txt", b"a", "text/plain")}
+        file = first.post("/v1/files", files=upload, data={"purpose": "assistants"}).json()["id"]
+        for store in stores:
+            assert first.post(f"/v1/vector_stores/{store}/files", json={"file_id": file}).status_code == 200
+        deletion = threads.submit(first.delete, f"/v1/files/{file}")
+        for store in reversed(stores):
+            assert second.delete(f"/v1/vector_stores/{store}/files/{file}").status_code in (200, 404)
+        assert deletion.result().status_code == 200
+        assert first.get(f"/v1/files/{file}").status_code == 404
+
+
 def test_a_version_is_stored_with_the_name_of_the_key_that_wrote_it(replicas: Replicas, name: str) -> None:
     with replicas.client() as http:
         path = create(http, "rags", name)

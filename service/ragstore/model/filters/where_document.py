@@ -22,6 +22,10 @@ REGEX: Final = ("$regex", "$not_regex")
 MAX_TEXT: Final = 1000
 """Characters in one operand. A regular expression costs memory in proportion."""
 
+MAX_REGEX_CHARACTERS: Final = 10_000
+"""Characters in all regular expressions of a filter. The sizes of 500,000 characters, the maximum of 500
+comparisons, take 2 s to compute."""
+
 _NUL: Final = "\x00"
 _SPECIAL: Final = frozenset(r"\.+*?()|[]{}^$#&-~")
 
@@ -54,6 +58,10 @@ def parse(value: object) -> WhereDocument | None:
 
 
 class _WhereDocumentParser(FilterParser[TextComparison]):
+    def __init__(self, errors: FilterErrors) -> None:
+        super().__init__(errors)
+        self._regex_characters = 0
+
     def comparisons(self, key: str, value: object, path: str) -> list[TextComparison]:
         if key not in OPERATORS:
             raise self.errors.error(f"unknown operator '{key}'", path)
@@ -61,10 +69,17 @@ class _WhereDocumentParser(FilterParser[TextComparison]):
             raise self.errors.error(f"'{key}' takes a non-empty string", path)
         if len(value) > MAX_TEXT:
             raise self.errors.error(f"'{key}' takes at most {MAX_TEXT} characters", path)
-        if key in REGEX and is_too_large(value):
+        if key in REGEX:
+            self._check_regex(value, path)
+        return [TextComparison(key, value)]
+
+    def _check_regex(self, value: str, path: str) -> None:
+        self._regex_characters += len(value)
+        if self._regex_characters > MAX_REGEX_CHARACTERS:
+            raise self.errors.error(f"more than {MAX_REGEX_CHARACTERS} characters in its regular expressions")
+        if is_too_large(value):
             message = f"at most {MAX_UNICODE_CLASSES} classes such as '\\w' or '.', repetitions written out"
             raise self.errors.error(f"a regular expression is too large: it may have {message}", path)
-        return [TextComparison(key, value)]
 
 
 def to_chroma(where_document: WhereDocument) -> dict[str, object]:
