@@ -7,6 +7,7 @@ request never exist as Python floats all together.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final, TypeAlias
 from uuid import uuid4
 
@@ -18,10 +19,12 @@ from ragstore.api.split_documents import MAX_DOCUMENT_BYTES, missing_documents, 
 from ragstore.errors import BatchTooLarge, InvalidDocuments, InvalidMetadata
 from ragstore.kit.decoding import JSON, Decoder, decoded, decoders
 from ragstore.kit.errors import InvalidRequest
+from ragstore.kit.full_collections import FULL_COLLECTIONS
 from ragstore.kit.releasable_bytes import ReleasableBytes
 from ragstore.kit.time_slices import TimeSlices, run_whole
 from ragstore.kit.value_count import MAX_VALUES, has_too_many_values
-from ragstore.model.metadata import MAX_REQUEST_VALUES, count_values, validate_document_metadata
+from ragstore.model.documents import Batch
+from ragstore.model.metadata import MAX_REQUEST_VALUES, PackedMetadata, count_values, validate_document_metadata
 from ragstore.model.received_documents import WITHOUT_EMBEDDING, Fault, ReceivedDocuments, embedding_path
 from ragstore.model.vectors import NOT_NUMBERS, parse_embedding
 
@@ -119,6 +122,15 @@ class DocumentsDecoder:
         is_short = size <= SMALL_BYTES and len(lines) <= FEW_DOCUMENTS
         return run_whole(steps) if is_short else await self._slices.run(steps)
 
+    def decoding(self, body: DocumentsBody) -> AbstractContextManager[None]:
+        """Pause full collections of garbage while a large body, and what was decoded of it, are in memory."""
+        return nullcontext() if len(body.content) <= SMALL_BYTES else FULL_COLLECTIONS.paused()
+
+    async def release(self, batch: Batch) -> None:
+        """Free the metadata of a batch that was written, in slices: all of it takes 30 ms for 490,000 values."""
+        if isinstance(batch.metadatas, list):
+            await self._slices.run(_emptied(batch.metadatas))
+
 
 def decode_documents(
     documents: Sequence[RawDocument],
@@ -172,6 +184,12 @@ def decode_documents(
             on_decoded(decoded_bytes)
         yield
     return received
+
+
+def _emptied(metadatas: list[PackedMetadata]) -> Generator[None, None, None]:
+    while metadatas:
+        metadatas.pop()
+        yield
 
 
 def _small_envelope(content: bytes, format_: str) -> list[msgspec.Raw]:

@@ -93,8 +93,10 @@ class DocumentsController(Controller):
 
         An existing id fails with 409, and nothing is changed. Documents without an id get a generated one.
         """
-        batch = await checked_batch(store, collection, await decoder.decode_body(data))
-        await write_batch(store, collection, Write("add", batch))
+        with decoder.decoding(data):
+            batch = await checked_batch(store, collection, await decoder.decode_body(data))
+            await write_batch(store, collection, Write("add", batch))
+            await decoder.release(batch)
         return WriteResult("added", collection, len(batch), batch.ids)
 
     @put(
@@ -116,8 +118,10 @@ class DocumentsController(Controller):
 
         The operation is idempotent, so prefer it for retries.
         """
-        batch = await checked_batch(store, collection, await decoder.decode_body(data))
-        await write_batch(store, collection, Write("upsert", batch))
+        with decoder.decoding(data):
+            batch = await checked_batch(store, collection, await decoder.decode_body(data))
+            await write_batch(store, collection, Write("upsert", batch))
+            await decoder.release(batch)
         return WriteResult("upserted", collection, len(batch), batch.ids)
 
     @patch(
