@@ -107,9 +107,11 @@ demo: $(VENV)/dev.stamp ## ingest the example handbook into a running service an
 
 # -- development --------------------------------------------------------------------------------
 
+# `make test ATTEMPTS=2` runs failed tests a second time, one by one. Exit code 1: tests failed, and none was left out.
+RETEST = $(BIN)/pytest --last-failed --last-failed-no-failures none --exitfirst -rA --tb short
 .PHONY: test
 test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json tests/gateway/node/node_modules/.package-lock.json tests/node/ecosystem/node_modules/.package-lock.json ## run all tests; make test TESTS=tests/unit runs some
-	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile $(TESTS)
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile $(TESTS) $(if $(filter 2,$(ATTEMPTS)),|| { test $$? -eq 1 && $(RETEST); })
 
 .PHONY: test-fast
 test-fast: $(VENV)/dev.stamp ## run the tests that start no process, in under a minute

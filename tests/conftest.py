@@ -30,6 +30,7 @@ STORES = ("embedded", "remote")
 PROCESS_FIXTURES = frozenset(
     {
         "chroma",
+        "own_chroma",
         "service",
         "client_service",
         "tea_service",
@@ -170,6 +171,17 @@ def _refuse_spawning(path: bytes, args: Sequence[object], passfds: Sequence[int]
 def chroma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A Chroma server."""
     with running(start_chroma(tmp_path_factory.mktemp("chroma"))) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def own_chroma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A Chroma server of one file, for tests that write much or depend on time.
+
+    Chroma's full-text index merges its segments now and then, within a write. With 170 MB of text in the server, such
+    a write took more than 6 s (chromadb 1.5.9, 2026-11).
+    """
+    with running(start_chroma(tmp_path_factory.mktemp("own_chroma"))) as served:
         yield served
 
 

@@ -25,7 +25,7 @@ from ragstore.store.protocol import Store, write_batch
 from tests.support.factories import add_documents, batch, of_ids
 from tests.support.fake_servers import between, listening, with_content
 from tests.support.servers import Served
-from tests.support.stores import StoreLocation, exact, http_backend
+from tests.support.stores import exact, http_backend
 
 
 @asynccontextmanager
@@ -41,11 +41,11 @@ async def started(backend: Backend) -> AsyncIterator[Store]:
 
 @pytest.mark.parametrize("kind", ["add", "upsert"])
 async def test_a_write_that_is_too_large_for_one_request_to_a_chroma_server_is_sent_in_several(
-    kind: Literal["add", "upsert"], chroma: Served, name: str
+    kind: Literal["add", "upsert"], own_chroma: Served, name: str
 ) -> None:
     """A server accepts bodies of 40 MiB."""
     requests: list[tuple[str, bytes]] = []
-    async with listening(between(chroma.url, requests)) as url, started(http_backend(url, "store_tests")) as store:
+    async with listening(between(own_chroma.url, requests)) as url, started(http_backend(url, "store_tests")) as store:
         await store.create_collection(name, {}, "l2")
         await write_batch(store, name, Write(kind, batch(*"abcd", text="x" * (15 * 2**20))))
         assert [head.split()[1].rpartition("/")[2] for head, body in requests if len(body) > 2**20] == [kind, kind]
@@ -55,9 +55,9 @@ async def test_a_write_that_is_too_large_for_one_request_to_a_chroma_server_is_s
 
 @pytest.mark.parametrize("kind", ["add", "upsert"])
 async def test_nothing_is_written_if_one_document_of_a_write_is_too_large_for_a_chroma_server(
-    kind: Literal["add", "upsert"], chroma: Served, name: str
+    kind: Literal["add", "upsert"], own_chroma: Served, name: str
 ) -> None:
-    async with started(http_backend(chroma.url, "store_tests")) as store:
+    async with started(http_backend(own_chroma.url, "store_tests")) as store:
         await store.create_collection(name, {}, "l2")
         documents = replace(batch(*"ab"), texts=["x", "x" * (41 * 2**20)])
         with pytest.raises(TooLargeForChroma):
@@ -65,7 +65,7 @@ async def test_nothing_is_written_if_one_document_of_a_write_is_too_large_for_a_
         assert await store.count(name) == 0
 
 
-async def test_an_add_of_several_requests_is_undone_if_one_of_them_fails(chroma: Served, name: str) -> None:
+async def test_an_add_of_several_requests_is_undone_if_one_of_them_fails(own_chroma: Served, name: str) -> None:
     added: list[bytes] = []
 
     def fail_second(head: str, response: str, content: bytes) -> tuple[str, bytes]:
@@ -79,7 +79,7 @@ async def test_an_add_of_several_requests_is_undone_if_one_of_them_fails(chroma:
         return f"HTTP/1.1 500 Internal Server Error\r\ncontent-length: {len(error)}\r\n\r\n", failed
 
     async with (
-        listening(between(chroma.url, [], change=fail_second)) as url,
+        listening(between(own_chroma.url, [], change=fail_second)) as url,
         started(http_backend(url, "store_tests")) as store,
     ):
         await store.create_collection(name, {}, "l2")
@@ -90,10 +90,10 @@ async def test_an_add_of_several_requests_is_undone_if_one_of_them_fails(chroma:
 
 
 async def test_a_write_that_a_chroma_server_does_not_accept_is_rejected_and_writes_nothing(
-    location: StoreLocation,
+    own_chroma: Served,
 ) -> None:
     """A server accepts bodies of 40 MiB. Writes that are larger together are executed one by one."""
-    store = exact(http_backend(location.chroma_url, location.database))
+    store = exact(http_backend(own_chroma.url, "store_tests"))
     await store.start()
     name = f"t-{uuid4().hex}"
     await store.create_collection(name, {}, "l2")

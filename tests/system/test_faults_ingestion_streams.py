@@ -33,21 +33,36 @@ MAX_LINE: Final = 50_000
 
 
 @pytest.fixture(scope="module")
-def limited(chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A service with narrow limits."""
-    environ = {
-        "RAGSTORE_CHROMA_URL": chroma.url,
-        "RAGSTORE_CHROMA_DATABASE": "streams",
-        "RAGSTORE_REQUEST_TIMEOUT_SECONDS": str(BUDGET),
-        "RAGSTORE_MAX_BODY_BYTES": str(MAX_LINE),
-    }
-    with running(start_service(tmp_path_factory.mktemp("limited"), environ)) as served:
+def limited(own_chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service with a small maximum of the body."""
+    with running(start_limited(own_chroma, tmp_path_factory.mktemp("limited"), {})) as served:
         yield served
+
+
+@pytest.fixture(scope="module")
+def hasty(own_chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The same service with a short time limit."""
+    environ = {"RAGSTORE_REQUEST_TIMEOUT_SECONDS": str(BUDGET)}
+    with running(start_limited(own_chroma, tmp_path_factory.mktemp("hasty"), environ)) as served:
+        yield served
+
+
+def start_limited(chroma: Served, folder: Path, environ: dict[str, str]) -> Served:
+    """Start a service with a small maximum of the body."""
+    return start_service(
+        folder,
+        {
+            "RAGSTORE_CHROMA_URL": chroma.url,
+            "RAGSTORE_CHROMA_DATABASE": "streams",
+            "RAGSTORE_MAX_BODY_BYTES": str(MAX_LINE),
+            **environ,
+        },
+    )
 
 
 @pytest.fixture
 def empty_collection(limited: Served, name: str) -> str:
-    """A new collection of the service with narrow limits."""
+    """A new collection of both services."""
     return create_collection(limited, name)
 
 
@@ -69,7 +84,9 @@ def test_a_stream_may_exceed_the_maximum_body(limited: Served, empty_collection:
     lines = lines_of(*(document(f"doc-{number}", text="x" * (MAX_LINE - 200)) for number in range(5)))
     assert len(lines) > 4 * MAX_LINE
 
-    response = httpx.post(limited.url + stream_path(empty_collection), content=lines, headers=NDJSON_HEADERS)
+    response = httpx.post(
+        limited.url + stream_path(empty_collection), content=lines, headers=NDJSON_HEADERS, timeout=60
+    )
 
     assert response_lines(response)[-1]["count"] == 5
 
@@ -90,10 +107,10 @@ def test_a_line_that_is_too_large_is_413_even_before_its_end(
 
 
 def test_a_stream_may_exceed_the_budget_of_a_request_as_long_as_lines_arrive(
-    limited: Served, empty_collection: str
+    hasty: Served, empty_collection: str
 ) -> None:
     ends = time.monotonic() + 2.5 * BUDGET
-    with duplex(limited.url, empty_collection) as sender:
+    with duplex(hasty.url, empty_collection) as sender:
         for number in itertools.count(1):
             sender.send(lines_of(document(f"doc-{number}")))
             assert sender.read()["last_line"] == number
@@ -101,11 +118,11 @@ def test_a_stream_may_exceed_the_budget_of_a_request_as_long_as_lines_arrive(
                 break
         sender.end()
         assert sender.read()["status"] == "done"
-    assert len(ids_in(limited, empty_collection)) == number
+    assert len(ids_in(hasty, empty_collection)) == number
 
 
-def test_a_stream_that_stalls_fails_with_the_last_stored_line(limited: Served, empty_collection: str) -> None:
-    with duplex(limited.url, empty_collection) as sender:
+def test_a_stream_that_stalls_fails_with_the_last_stored_line(hasty: Served, empty_collection: str) -> None:
+    with duplex(hasty.url, empty_collection) as sender:
         sender.send(lines_of(document("a"), document("b")))
         sender.read()
         failed, *nothing = sender.rest()
@@ -114,8 +131,8 @@ def test_a_stream_that_stalls_fails_with_the_last_stored_line(limited: Served, e
     assert failed["problem"]["status"] == 408
 
 
-def test_a_line_that_trickles_in_counts_as_a_stall(limited: Served, empty_collection: str) -> None:
-    with duplex(limited.url, empty_collection) as sender:
+def test_a_line_that_trickles_in_counts_as_a_stall(hasty: Served, empty_collection: str) -> None:
+    with duplex(hasty.url, empty_collection) as sender:
         sender.connection.sock.settimeout(0.05)
         sender.send(b'{"text": "')
         deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -181,9 +198,9 @@ def ended_streams(service: Served, collection: str) -> list[dict[str, Any]]:
         time.sleep(0.02)
 
 
-async def test_reading_pauses_while_one_batch_is_written_and_one_waits(chroma: Served, name: str) -> None:
+async def test_reading_pauses_while_one_batch_is_written_and_one_waits(own_chroma: Served, name: str) -> None:
     """The test calls the application directly: data that the network buffers is visible on neither side."""
-    store = create_store(Settings(chroma_url=chroma.url))
+    store = create_store(Settings(chroma_url=own_chroma.url))
     await store.start()
     await store.create_collection(name, {}, "l2")
     sent_documents = 0
@@ -225,8 +242,8 @@ async def test_reading_pauses_while_one_batch_is_written_and_one_waits(chroma: S
         await store.close()
 
 
-def test_memory_does_not_grow_with_the_length_of_a_stream(chroma: Served, name: str, tmp_path: Path) -> None:
-    environ = {"RAGSTORE_CHROMA_URL": chroma.url, "RAGSTORE_CHROMA_DATABASE": "streams"}
+def test_memory_does_not_grow_with_the_length_of_a_stream(own_chroma: Served, name: str, tmp_path: Path) -> None:
+    environ = {"RAGSTORE_CHROMA_URL": own_chroma.url, "RAGSTORE_CHROMA_DATABASE": "streams"}
     with running(start_service(tmp_path, environ)) as service:
         create_collection(service, name)
         spaces = b"," + b" " * 64_000
@@ -310,9 +327,9 @@ def assert_stored(service: Served, collection: str, streaming: Endless) -> None:
 
 @pytest.mark.parametrize("kind", ["embedded", "remote"])
 def test_a_service_that_stops_finishes_its_batch_and_reports_the_last_line(
-    tmp_path: Path, chroma: Served, name: str, kind: Literal["embedded", "remote"]
+    tmp_path: Path, own_chroma: Served, name: str, kind: Literal["embedded", "remote"]
 ) -> None:
-    environ = {} if kind == "embedded" else {"RAGSTORE_CHROMA_URL": chroma.url}
+    environ = {} if kind == "embedded" else {"RAGSTORE_CHROMA_URL": own_chroma.url}
     service = start_service(tmp_path, {**environ, "RAGSTORE_SHUTDOWN_SECONDS": "10"})
     create_collection(service, name)
     with endless(service, name) as streaming:
@@ -326,9 +343,9 @@ def test_a_service_that_stops_finishes_its_batch_and_reports_the_last_line(
 
 @pytest.mark.parametrize("kind", ["embedded", "remote"])
 def test_acknowledged_lines_survive_a_kill_of_the_service(
-    tmp_path: Path, chroma: Served, name: str, kind: Literal["embedded", "remote"]
+    tmp_path: Path, own_chroma: Served, name: str, kind: Literal["embedded", "remote"]
 ) -> None:
-    environ = {} if kind == "embedded" else {"RAGSTORE_CHROMA_URL": chroma.url}
+    environ = {} if kind == "embedded" else {"RAGSTORE_CHROMA_URL": own_chroma.url}
     service = start_service(tmp_path, environ)
     create_collection(service, name)
     with endless(service, name) as streaming:
