@@ -199,7 +199,7 @@ def test_characters_without_meaning_are_skipped_together(answer: str, size: int)
 def test_the_calls_for_a_character_are_bounded(pattern: str) -> None:
     """Ranges were expanded before they were checked, those within others, too: the last pattern took hours."""
     counts = []
-    for repeats in (1_000, 2_000):
+    for repeats in (500, 1_000):
         stream = CitationStream(CONTEXT)
         with ends(), counted_calls() as calls:
             stream.feed(pattern * repeats)
@@ -226,9 +226,9 @@ def test_a_name_of_any_length_does_not_delay_the_text_after_a_bracket() -> None:
 
 
 def test_a_report_has_a_maximum_of_citations_and_counts_the_others() -> None:
-    report = check_citations("[1-100]" * 100_000, CONTEXT)
+    report = check_citations("[1-100]" * 20_000, CONTEXT)
     assert len(report.citations) == MAX_CITATIONS
-    assert report.unrecorded == 100 * 100_000 - MAX_CITATIONS
+    assert report.unrecorded == 100 * 20_000 - MAX_CITATIONS
     assert [p.id for p in report.cited] == ["a", "b", "c", "d", "e"]
     few = check_citations("Yes [1, 2] and [2-4] and [9].", CONTEXT, max_citations=3)
     assert [c.label for c in few.citations] == ["1", "2", "2"]

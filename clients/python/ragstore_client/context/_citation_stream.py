@@ -284,7 +284,7 @@ class CitationStream:
         return items[0].first_label == "0" and bool(re.match(r"[\w)\]]", self._previous))
 
     def _citations(self, items: list[Item], length: int) -> tuple[Citation, ...]:
-        """The citations of a marker, as many as may be recorded."""
+        """The citations of a marker, up to the maximum."""
         listed = self._in_list and _LIST_ITEM.fullmatch(self._line) is not None
         references = itertools.chain.from_iterable(item.references() for item in items)
         citations = tuple(
