@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -38,7 +39,14 @@ LIMITS: Final = "English; word vectors without word order; 256 dimensions; see d
 """The limits of the model, for the log."""
 
 MAX_BATCH: Final = 256
-"""Number of texts that are tokenized together: it bounds the memory for tokens."""
+"""Maximum number of pieces that are tokenized together."""
+
+MAX_PIECE: Final = 8_192
+"""Maximum number of characters that are tokenized as one text. A longer text is cut at spaces, and its vector is the
+mean of the tokens of all pieces. A token takes 1 kB until then: a text of 1 MB in one piece took 1.1 GB."""
+
+MAX_BATCH_CHARACTERS: Final = 65_536
+"""Maximum number of characters that are tokenized together."""
 
 
 class ModelDamaged(Exception):
@@ -110,18 +118,61 @@ class BuiltinEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
         """Embed texts; see `Embedder`. Queries and documents are embedded alike."""
-        vectors = await asyncio.to_thread(self.vectors, list(texts))
+        left = threading.Event()
+        try:
+            vectors = await asyncio.to_thread(self.vectors, list(texts), left)
+        finally:
+            # A thread cannot be cancelled. It ends after its batch if the caller is gone.
+            left.set()
         return normalized(vectors) if normalize else vectors
 
-    def vectors(self, texts: list[str]) -> Vectors:
-        """The vectors as the model gives them, computed in this thread."""
-        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        for begin in range(0, len(texts), MAX_BATCH):
-            batch = texts[begin : begin + MAX_BATCH]
-            for index, encoding in enumerate(self._tokenizer.encode_batch_fast(batch, add_special_tokens=False), begin):
+    def vectors(self, texts: list[str], left: threading.Event | None = None) -> Vectors:
+        """The vectors as the model gives them, computed in this thread.
+
+        Args:
+            texts: the texts.
+            left: set when nobody waits for the vectors.
+        """
+        sums = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        counts = np.zeros((len(texts), 1), dtype=np.float32)
+        pieces = ((index, piece) for index, text in enumerate(texts) for piece in pieces_of(text))
+        for batch in _batches(pieces):
+            if left is not None and left.is_set():
+                break
+            encodings = self._tokenizer.encode_batch_fast([piece for _, piece in batch], add_special_tokens=False)
+            for (index, _), encoding in zip(batch, encodings, strict=True):
                 if encoding.ids:
-                    vectors[index] = self._tokens[encoding.ids].mean(axis=0)
-        return vectors
+                    sums[index] += self._tokens[encoding.ids].sum(axis=0)
+                    counts[index] += len(encoding.ids)
+        return np.asarray(sums / np.maximum(counts, 1), dtype=np.float32)
+
+
+def pieces_of(text: str) -> Iterator[str]:
+    """A text in pieces of at most `MAX_PIECE` characters.
+
+    They end at spaces where possible. The space is left out: the tokenizer adds one before each text, so the tokens are
+    those of the whole text.
+    """
+    start = 0
+    while len(text) - start > MAX_PIECE:
+        space = text.rfind(" ", start + 1, start + MAX_PIECE)
+        end = space if space > 0 else start + MAX_PIECE
+        yield text[start:end]
+        start = end + (space > 0)
+    yield text[start:]
+
+
+def _batches(pieces: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    batch: list[tuple[int, str]] = []
+    characters = 0
+    for index, piece in pieces:
+        if batch and (len(batch) >= MAX_BATCH or characters + len(piece) > MAX_BATCH_CHARACTERS):
+            yield batch
+            batch, characters = [], 0
+        batch.append((index, piece))
+        characters += len(piece)
+    if batch:
+        yield batch
 
 
 class TruncatedEmbedder:
