@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from safetensors.numpy import load
@@ -47,6 +46,10 @@ mean of the tokens of all pieces. A token takes 1 kB until then: a text of 1 MB 
 
 MAX_BATCH_CHARACTERS: Final = 65_536
 """Maximum number of characters that are tokenized together."""
+
+
+_Piece: TypeAlias = tuple[int, str]
+"""A piece of a text, after the text's index."""
 
 
 class ModelDamaged(Exception):
@@ -118,33 +121,47 @@ class BuiltinEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
         """Embed texts; see `Embedder`. Queries and documents are embedded alike."""
-        left = threading.Event()
-        try:
-            vectors = await asyncio.to_thread(self.vectors, list(texts), left)
-        finally:
-            # A thread cannot be cancelled. It ends after its batch if the caller is gone.
-            left.set()
+        means = _Means(len(texts), self.dimension)
+        for batch in _batches(texts):
+            # Each batch is a job of its own: those of other callers run between, and none follows if this one leaves.
+            await asyncio.to_thread(self._add, batch, means)
+        vectors = means.vectors()
         return normalized(vectors) if normalize else vectors
 
-    def vectors(self, texts: list[str], left: threading.Event | None = None) -> Vectors:
-        """The vectors as the model gives them, computed in this thread.
+    def vectors(self, texts: list[str]) -> Vectors:
+        """The vectors as the model gives them, computed in this thread."""
+        means = _Means(len(texts), self.dimension)
+        for batch in _batches(texts):
+            self._add(batch, means)
+        return means.vectors()
 
-        Args:
-            texts: the texts.
-            left: set when nobody waits for the vectors.
-        """
-        sums = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        counts = np.zeros((len(texts), 1), dtype=np.float32)
-        pieces = ((index, piece) for index, text in enumerate(texts) for piece in pieces_of(text))
-        for batch in _batches(pieces):
-            if left is not None and left.is_set():
-                break
-            encodings = self._tokenizer.encode_batch_fast([piece for _, piece in batch], add_special_tokens=False)
-            for (index, _), encoding in zip(batch, encodings, strict=True):
-                if encoding.ids:
-                    sums[index] += self._tokens[encoding.ids].sum(axis=0)
-                    counts[index] += len(encoding.ids)
-        return np.asarray(sums / np.maximum(counts, 1), dtype=np.float32)
+    def _add(self, batch: list[_Piece], means: _Means) -> None:
+        encodings = self._tokenizer.encode_batch_fast([text for _, text in batch], add_special_tokens=False)
+        for (index, _), encoding in zip(batch, encodings, strict=True):
+            if encoding.ids:
+                means.add(index, self._tokens[encoding.ids])
+
+
+class _Means:
+    """The means of the tokens of several texts.
+
+    Args:
+        texts: number of texts.
+        dimension: number of components of a token.
+    """
+
+    def __init__(self, texts: int, dimension: int) -> None:
+        self._sums = np.zeros((texts, dimension), dtype=np.float32)
+        self._counts = np.zeros((texts, 1), dtype=np.float32)
+
+    def add(self, index: int, tokens: Vectors) -> None:
+        """Add tokens of a text."""
+        self._sums[index] += tokens.sum(axis=0)
+        self._counts[index] += len(tokens)
+
+    def vectors(self) -> Vectors:
+        """The means; zeros for a text without tokens."""
+        return np.asarray(self._sums / np.maximum(self._counts, 1), dtype=np.float32)
 
 
 def pieces_of(text: str) -> Iterator[str]:
@@ -162,15 +179,17 @@ def pieces_of(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _batches(pieces: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
-    batch: list[tuple[int, str]] = []
+def _batches(texts: Sequence[str]) -> Iterator[list[_Piece]]:
+    """The pieces of texts, in batches."""
+    batch: list[_Piece] = []
     characters = 0
-    for index, piece in pieces:
-        if batch and (len(batch) >= MAX_BATCH or characters + len(piece) > MAX_BATCH_CHARACTERS):
-            yield batch
-            batch, characters = [], 0
-        batch.append((index, piece))
-        characters += len(piece)
+    for index, text in enumerate(texts):
+        for piece in pieces_of(text):
+            if batch and (len(batch) >= MAX_BATCH or characters + len(piece) > MAX_BATCH_CHARACTERS):
+                yield batch
+                batch, characters = [], 0
+            batch.append((index, piece))
+            characters += len(piece)
     if batch:
         yield batch
 
