@@ -74,7 +74,9 @@ def _lenient_head(body: bytes) -> Head:
     except ValueError:
         return Head()
     model, stream = decoded.get("model"), decoded.get("stream")
-    return Head(model if isinstance(model, str) else "", stream is not None and stream is not False)
+    return Head(
+        _without_surrogates(model) if isinstance(model, str) else "", stream is not None and stream is not False
+    )
 
 
 _NOT_STREAMED_FIELD: Final = frozenset({b"", b"null", b"false", b"f", b"0", b"no", b"n", b"off"})
