@@ -41,6 +41,9 @@ their size in memory."""
 MAX_FRAME_BYTES: Final = 64 * 1024
 """Maximum size of the rest of a response."""
 
+MAX_RETRY_AFTER_SECONDS: Final = 3_600
+"""Maximum of `Retry-After` in the gateway's response. A provider may send any number."""
+
 TOO_LONG: Final = frozenset({400, 413, 422})
 """Statuses with which providers reject a text that is longer than the model takes, among other causes."""
 
@@ -202,7 +205,7 @@ class ProviderEmbedder:
         wait = retry_after(response.headers)
         _log.warning("embedding provider rejected a request", provider=self.name, status=status)
         if status == 429:
-            seconds = max(1, math.ceil(wait or 1))
+            seconds = min(MAX_RETRY_AFTER_SECONDS, max(1, math.ceil(wait or 1)))
             return _Retry(EmbeddingRateLimited(f"{self.name} is at its rate limit", seconds), wait)
         if status in RETRIED:
             return _Retry(EmbeddingFailed(f"{self.name} responded with status {status}"), wait)

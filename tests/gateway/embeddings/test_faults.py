@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from email.utils import formatdate
 
+import numpy as np
 import pytest
 from aiohttp import web
 
@@ -77,6 +78,21 @@ async def test_a_429_beyond_the_deadline_is_503_with_the_time(made: Embeddings, 
     assert caught.value.status == 503
     assert caught.value.headers == {"Retry-After": "120"}
     assert len(server.received) == 1
+
+
+@pytest.mark.parametrize("after", ["1e300", "Fri, 31 Dec 9999 23:59:59 GMT", "99999999999999999999"])
+async def test_the_time_of_a_429_has_a_maximum(made: Embeddings, server: FakeProvider, after: str) -> None:
+    server.respond = always(lambda: busy(after))
+    with pytest.raises(EmbeddingRateLimited) as caught:
+        await made.of("tei", {"baseUrl": server.url}).embed(["tea"], "document")
+    assert caught.value.headers == {"Retry-After": "3600"}
+
+
+async def test_very_large_and_small_components_are_normalised(made: Embeddings, server: FakeProvider) -> None:
+    """Their squares are not float32: the vectors became zeros, or were not scaled."""
+    server.respond = always(lambda: json_response([[3e38, 3e38], [-1e-30, 0.0], [0.0, 0.0], [3.0, 4.0]]))
+    vectors = await made.of("tei", {"baseUrl": server.url}).embed(["a", "b", "c", "d"], "document")
+    assert vectors == pytest.approx(np.array([[0.5**0.5, 0.5**0.5], [-1, 0], [0, 0], [0.6, 0.8]]))
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
