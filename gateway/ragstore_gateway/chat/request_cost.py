@@ -25,7 +25,7 @@ class RequestCost:
     """Counts one request while its block runs.
 
     The estimate of the prompt is charged before the request is sent. At the end, it is corrected to what the upstream
-    reports, or to an estimate of the whole. It is given back if the upstream cannot have generated anything: the
+    reports, or to an estimate of what was sent and received. It is given back if the upstream cannot have generated anything: the
     request was not sent, the connection was lost before a response, or the response is an error or a redirect without
     usage. A timeout, and a caller that leaves, give nothing back: the upstream may have generated until then.
 
@@ -43,7 +43,7 @@ class RequestCost:
         self._tokens = tokens
         self._streams = streams
         self._name = name
-        self._estimate = body_bytes // BYTES_PER_TOKEN
+        self._reserved = self._prompt = body_bytes // BYTES_PER_TOKEN
         self._meter = UsageMeter() if tokens.enabled and generates else None
         self._slot = ExitStack()
         self._is_stream = False
@@ -72,11 +72,16 @@ class RequestCost:
             TokenRateExceeded: the key has too few tokens left.
         """
         if self._meter is not None:
-            self._tokens.admit(self._name, self._estimate)
+            self._tokens.admit(self._name, self._reserved)
             self._admitted = True
 
-    def sent(self) -> None:
-        """The request is sent now."""
+    def sent(self, body_bytes: int) -> None:
+        """The request is sent now.
+
+        Args:
+            body_bytes: size of the body that is sent, which may have passages that the caller's has not.
+        """
+        self._prompt = body_bytes // BYTES_PER_TOKEN
         self._billable = True
 
     def failed(self) -> None:
@@ -112,8 +117,8 @@ class RequestCost:
     ) -> None:
         self._slot.close()
         if self._meter is not None and self._admitted:
-            total = self._meter.total(self._estimate) if self._billable else self._meter.reported or 0
-            self._tokens.charge(self._name, total - self._estimate)
+            total = self._meter.total(self._prompt) if self._billable else self._meter.reported or 0
+            self._tokens.charge(self._name, total - self._reserved)
 
 
 async def send_counted(
@@ -140,7 +145,7 @@ async def send_counted(
     Raises:
         TooManyStreams: the response is a stream, which the request did not say, and the key has its maximum.
     """
-    cost.sent()
+    cost.sent(len(body))
     try:
         response = await upstream.send(method, target, headers, body, decompress=decompress)
     except (UpstreamUnreachable, UpstreamFailed):

@@ -174,7 +174,7 @@ def test_work_that_the_upstream_may_have_done_is_charged(kind: str) -> None:
     tokens = TokenQuota(100, lambda: 0.0)
     with RequestCost(tokens, StreamQuota(0), "", 400) as cost:
         cost.admit()
-        cost.sent()
+        cost.sent(400)
         if kind == "reported":
             cost.failed()
             run_whole(cost.feed(b'{"error": {}, "usage": {"total_tokens": 70}}'))
@@ -182,6 +182,17 @@ def test_work_that_the_upstream_may_have_done_is_charged(kind: str) -> None:
         tokens.admit("", 31)
     if kind == "reported":
         tokens.admit("", 30)
+
+
+def test_the_passages_in_a_prompt_are_charged_where_the_upstream_reports_no_usage() -> None:
+    tokens = TokenQuota(1_000, lambda: 0.0)
+    with RequestCost(tokens, StreamQuota(0), "", 400) as cost:
+        cost.admit()
+        cost.sent(2_000)
+        run_whole(cost.feed(b"data: a\n\ndata: b\n\n"))
+    tokens.admit("", 1_000 - 500 - 2)
+    with pytest.raises(TokenRateExceeded):
+        tokens.admit("", 1)
 
 
 def test_a_request_that_was_not_sent_costs_no_tokens() -> None:

@@ -138,6 +138,8 @@ class CitationIndex:
         """
         end = len(_SUFFIX.sub("", content).rstrip())
         start = len(content) - len(content.lstrip())
+        if start >= end:
+            return []
         if item := self._named(start, end, content[start:end]):
             return [item]
         numbers = list(_pieces(content, start, end, _BETWEEN_NUMBERS))
