@@ -25,9 +25,10 @@ class RequestCost:
     """Counts one request while its block runs.
 
     The estimate of the prompt is charged before the request is sent. At the end, it is corrected to what the upstream
-    reports, or to an estimate of what was sent and received. It is given back if the upstream cannot have generated anything: the
-    request was not sent, the connection was lost before a response, or the response is an error or a redirect without
-    usage. A timeout, and a caller that leaves, give nothing back: the upstream may have generated until then.
+    reports, or to an estimate of what was sent and received. It is given back if the upstream cannot have generated
+    anything: the request was not sent, the connection was lost before a response, or the response is an error or a
+    redirect without usage. A timeout, and a caller that leaves, give nothing back: the upstream may have generated
+    until then.
 
     Args:
         tokens: tokens a minute.
