@@ -71,6 +71,24 @@ def dimension_mismatch(found: int, wanted: int) -> DimensionMismatch:
     return DimensionMismatch(f"The collection has the dimension {found}, and the embedding model {wanted}")
 
 
+def check_dimension(store_type: str, dimension: int, max_dimension: int) -> None:
+    """Check that an engine can store vectors of a dimension.
+
+    Args:
+        store_type: the store type.
+        dimension: the embedding model's dimension.
+        max_dimension: the maximum of the engine.
+
+    Raises:
+        DimensionMismatch: it cannot.
+    """
+    if dimension > max_dimension:
+        raise DimensionMismatch(
+            f"The vector store ({store_type}) has at most {max_dimension} dimensions, "
+            f"and the embedding model {dimension}"
+        )
+
+
 @contextmanager
 def empty_if_missing() -> Iterator[None]:
     """Ignore that a collection does not exist."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from ragstore_gateway.vector_stores.names import field_name
 from ragstore_gateway.vector_stores.vector_store import MetadataValue
 
 MAX_TOKEN_LENGTH = 4096
@@ -22,3 +25,32 @@ def token(value: MetadataValue) -> str:
     if isinstance(value, int) or value.is_integer():
         return f"n:{int(value)}"
     return f"n:{value!r}"
+
+
+def key_token(key: str, value: MetadataValue) -> str:
+    """The token of a value of a key, for engines that have one list of tokens for all keys.
+
+    Args:
+        key: the metadata key.
+        value: the value.
+    """
+    return f"{field_name(key)}={token(value)}"
+
+
+def key_tokens(key: str, values: Sequence[MetadataValue]) -> list[str]:
+    """The tokens of some values of a key, each once.
+
+    Args:
+        key: the metadata key.
+        values: the values.
+    """
+    return list(dict.fromkeys(key_token(key, value) for value in values))
+
+
+def metadata_tokens(metadata: Mapping[str, MetadataValue]) -> list[str]:
+    """The tokens of metadata.
+
+    Args:
+        metadata: the metadata.
+    """
+    return [key_token(key, value) for key, value in metadata.items()]

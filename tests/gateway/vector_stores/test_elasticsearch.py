@@ -1,0 +1,90 @@
+"""What Elasticsearch does beyond the conformance suite: refreshes, version conflicts, shards, the depth of queries."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ragstore.kit.errors import InvalidRequest
+from ragstore_client import Where
+from ragstore_gateway.errors import StoreUnavailable
+from ragstore_gateway.vector_stores.vector_store import VectorStore
+from tests.gateway.vector_stores.conftest import new_collection
+from tests.support.elasticsearch_server import ElasticsearchServer
+from tests.support.vector_records import QUESTION, numbers, record
+
+
+@pytest.fixture
+async def index(request: pytest.FixtureRequest, elasticsearch: ElasticsearchServer) -> AsyncIterator[VectorStore]:
+    """A new collection. The server is as before afterwards."""
+    async with new_collection(request, "elasticsearch") as store:
+        try:
+            yield store
+        finally:
+            elasticsearch.product = True
+            elasticsearch.failed_shards = 0
+
+
+async def test_a_deletion_removes_the_records_of_a_write_that_was_not_acknowledged(
+    index: VectorStore, elasticsearch: ElasticsearchServer
+) -> None:
+    elasticsearch.fails_after_write = True
+    with pytest.raises(StoreUnavailable):
+        await index.write([record(1)])
+    assert await index.delete({"document_id": "d1"}) == 1
+    await index.write([record(2)])
+    assert await index.count() == 1
+
+
+async def test_records_that_change_while_they_are_deleted_are_deleted(
+    index: VectorStore, elasticsearch: ElasticsearchServer
+) -> None:
+    await index.write([record(number, 0.5, kind="old") for number in range(5)])
+    elasticsearch.conflicts = 2
+    assert await index.delete({"kind": "old"}) == 5
+    assert await index.count() == 0
+
+
+async def test_a_count_without_all_shards_is_an_error(index: VectorStore, elasticsearch: ElasticsearchServer) -> None:
+    elasticsearch.failed_shards = 1
+    with pytest.raises(StoreUnavailable, match="shards"):
+        await index.count()
+
+
+async def test_a_server_that_is_not_elasticsearch_is_an_error_that_says_so(
+    request: pytest.FixtureRequest, index: VectorStore, elasticsearch: ElasticsearchServer
+) -> None:
+    assert await index.count() == 0  # a client checks the first response only
+    elasticsearch.product = False
+    with pytest.raises(StoreUnavailable, match="is not Elasticsearch"):
+        async with new_collection(request, "elasticsearch"):
+            pass
+
+
+def nested(levels: int) -> Where:
+    """A filter in which `$or` and `$and` alternate."""
+    where: Where = {"n": 1}
+    for level in range(levels):
+        where = {"$or" if level % 2 else "$and": [{"n": level}, where]}
+    return where
+
+
+async def test_a_filter_that_is_too_deep_for_elasticsearch_is_a_400(index: VectorStore) -> None:
+    await index.write([record(1, 0.5, n=28)])
+    assert numbers(await index.search(QUESTION, 5, where={"$or": [{"n": 28}, nested(28)]})) == [1]
+    for call in (
+        index.search(QUESTION, 5, where=nested(30)),
+        index.count(nested(30)),
+        index.delete(nested(30)),
+    ):
+        with pytest.raises(InvalidRequest, match="levels"):
+            await call
+
+
+async def test_one_and_within_another_one_does_not_count_as_a_level(index: VectorStore) -> None:
+    where: Where = {"n": 1}
+    for _ in range(32):
+        where = {"$and": [where, {"n": {"$gt": 0}}]}
+    await index.write([record(1, 0.5, n=1), record(2, 0.5, n=2)])
+    assert numbers(await index.search(QUESTION, 5, where=where)) == [1]
