@@ -73,6 +73,18 @@ class ElasticsearchServer:
     failed_shards: int = 0
     _indexes: dict[str, _Index] = field(default_factory=dict)
 
+    def put(self, index: str, id_: str, document: Document) -> None:
+        """Store a document as another program.
+
+        Args:
+            index: name of an index or an alias.
+            id_: its id.
+            document: the document.
+        """
+        found = self._index(index)
+        found.documents[id_] = document
+        found.refresh()
+
     async def handle(self, request: web.Request) -> web.Response:
         """Respond to a request."""
         self.authorizations.add(request.headers.get("Authorization", ""))
@@ -188,7 +200,12 @@ class ElasticsearchServer:
         nearest = sorted(scored, key=lambda pair: -pair[1])[: min(knn["k"], body["size"])]
         includes = body["_source"]["includes"] if "_source" in body else list(found[nearest[0][0]]) if nearest else []
         hits = [
-            {"_index": "i", "_id": id_, "_score": score, "_source": {name: found[id_][name] for name in includes}}
+            {
+                "_index": "i",
+                "_id": id_,
+                "_score": score,
+                "_source": {name: found[id_][name] for name in includes if name in found[id_]},
+            }
             for id_, score in nearest
         ]
         return {

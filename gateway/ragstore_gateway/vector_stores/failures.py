@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
+from msgspec import ValidationError
+
 from ragstore.kit.errors import ServiceError
 from ragstore_gateway.errors import CollectionMissing, DimensionMismatch, StoreUnavailable
 
@@ -46,6 +48,9 @@ class StoreErrors:
             raise self.unavailable("does not respond in time", error) from None
         except self._kinds as error:
             raise self._convert(error) or self.unavailable("does not respond", error) from None
+        except (ValidationError, LookupError) as error:
+            # Another program has written to the collection, or has created it.
+            raise self.unavailable("has data that the gateway did not write", error) from None
 
     def unavailable(self, problem: str, error: BaseException) -> StoreUnavailable:
         """The error of an engine that does not respond, or responds with an error.

@@ -200,11 +200,13 @@ class VectorStores:
                 return MongodbStore(client, parameters, collection, dimension, seconds)
 
     def _client(self, parameters: StoreParameters, connect: Any) -> Any:
-        """The client of an engine: one for all collections with the same parameters.
+        """The client of an engine: one for all collections with the same parameters of the connection.
 
         References to secrets are part of its identity, secrets are not.
         """
-        identity = type(parameters).__name__.encode() + msgspec.json.encode(parameters)
+        given = msgspec.to_builtins(parameters).items()
+        connection = {name: value for name, value in given if name not in parameters.of_collections}
+        identity = type(parameters).__name__.encode() + msgspec.json.encode(connection)
         if identity not in self._clients:
             self._clients[identity] = connect(parameters, self._secrets, self._timeout_seconds)
         return self._clients[identity]

@@ -1,4 +1,4 @@
-"""What Elasticsearch does beyond the conformance suite: refreshes, version conflicts, shards, the depth of queries."""
+"""Elasticsearch beyond the conformance suite: refreshes, version conflicts, shards, the depth of queries."""
 
 from __future__ import annotations
 
@@ -60,6 +60,16 @@ async def test_a_server_that_is_not_elasticsearch_is_an_error_that_says_so(
     with pytest.raises(StoreUnavailable, match="is not Elasticsearch"):
         async with new_collection(request, "elasticsearch"):
             pass
+
+
+async def test_a_document_that_another_program_wrote_is_an_error_that_says_so(
+    index: VectorStore, elasticsearch: ElasticsearchServer
+) -> None:
+    await index.write([record(1)])
+    written = next(path for method, path, _ in reversed(elasticsearch.requests) if "/_bulk" in path)
+    elasticsearch.put(written.split("/")[1], "foreign", {"vector": [1, 0, 0, 0], "values": {}, "numbers": {}})
+    with pytest.raises(StoreUnavailable, match="did not write"):
+        await index.search(QUESTION, 5)
 
 
 def nested(levels: int) -> Where:

@@ -38,7 +38,11 @@ def parameters_of(store_type: str, port: int) -> dict[str, object]:
 
 @asynccontextmanager
 async def opened(
-    store_type: str, port: int, environ: Mapping[str, str] | None = None, timeout_seconds: float = 1.0
+    store_type: str,
+    port: int,
+    environ: Mapping[str, str] | None = None,
+    timeout_seconds: float = 1.0,
+    dimension: int = DIMENSION,
 ) -> AsyncIterator[VectorStore]:
     """A collection of a store whose engine is at a port."""
     found = {
@@ -49,7 +53,7 @@ async def opened(
     async with AsyncClient(f"http://127.0.0.1:{port}", api_key=None) as client:
         stores = VectorStores(secrets, client, timeout_seconds=timeout_seconds)
         async with stores.running():
-            yield stores.open(store_type, parameters_of(store_type, port), "kb-1", DIMENSION)
+            yield stores.open(store_type, parameters_of(store_type, port), "kb-1", dimension)
 
 
 ENGINES = [name for name in STORES if name != "in-memory"]
@@ -122,6 +126,18 @@ async def test_a_connection_string_that_is_not_valid_is_an_error_without_its_tex
         with pytest.raises(StoreUnavailable) as caught:
             await store.count()
     assert SECRET not in f"{caught.value} {caught.value.cause} {caught.value.__context__.__class__}"
+
+
+@pytest.mark.parametrize(
+    ("store_type", "dimension"),
+    [("pgvector", 16_000), ("qdrant", 65_536), ("elasticsearch", 4096), ("mongodb-atlas", 8192)],
+)
+async def test_a_dimension_beyond_the_maximum_of_the_engine_is_an_error_that_says_so(
+    store_type: str, dimension: int
+) -> None:
+    async with opened(store_type, free_port(), dimension=dimension + 1) as store:
+        with pytest.raises(DimensionMismatch, match=f"at most {dimension} dimensions, and .* {dimension + 1}"):
+            await store.create()
 
 
 async def test_a_configured_dimension_that_is_not_the_models_is_an_error() -> None:

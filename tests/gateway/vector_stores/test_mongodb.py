@@ -1,4 +1,4 @@
-"""What Atlas does beyond the conformance suite: an index that is built later and lags, and nodes that lag."""
+"""Atlas beyond the conformance suite: an index that is built later and lags, and nodes that lag."""
 
 from __future__ import annotations
 

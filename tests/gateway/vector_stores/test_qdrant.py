@@ -1,4 +1,4 @@
-"""What Qdrant does beyond the conformance suite: strict mode, changes that are not applied, rate limits."""
+"""Qdrant beyond the conformance suite: strict mode, changes that are not applied, rate limits."""
 
 from __future__ import annotations
 
