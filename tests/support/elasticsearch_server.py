@@ -8,6 +8,7 @@ no Elasticsearch: the docs of the gateway say so. Pages of elastic.co/docs/refer
 - `mapping-reference/dense-vector`: at most 4,096 dimensions; `cosine` rejects zeros.
 - `configuration-reference/search-settings`: at most 30 levels of queries (`indices.query.bool.max_nested_depth`).
 - `configuration-reference/networking-settings`: a request has at most 100 MB (`http.max_content_length`).
+- `rest-apis/compatibility`: the media types of a request name one version: that of the server, or the one before.
 - `index-settings/index-modules`: at most 65,536 terms (`index.max_terms_count`) and 10,000 hits
   (`index.max_result_window`).
 """
@@ -58,6 +59,7 @@ class ElasticsearchServer:
         url: its address.
         authorizations: the values of the header `Authorization` that requests were sent with.
         requests: the requests so far: method, path with its query, and body.
+        major: major version.
         product: whether responses name the product.
         fails_after_write: whether the next bulk request is stored and fails before its refresh.
         conflicts: number of documents that change while the next deletion runs.
@@ -67,6 +69,7 @@ class ElasticsearchServer:
     url: str = ""
     authorizations: set[str] = field(default_factory=set)
     requests: list[tuple[str, str, object]] = field(default_factory=list)
+    major: int = 9
     product: bool = True
     fails_after_write: bool = False
     conflicts: int = 0
@@ -93,12 +96,21 @@ class ElasticsearchServer:
         body: Any = [json.loads(line) for line in text.splitlines()] if bulk else json.loads(text or "{}")
         self.requests.append((request.method, request.path_qs, body))
         try:
+            self._check_media_types(request)
             response = self._respond(request.method, request.path.strip("/").split("/"), dict(request.query), body)
             return web.json_response(response, headers=_PRODUCT if self.product else {})
         except _Rejected as error:
             cause = {"type": error.kind, "reason": "a reason that may contain what was sent"}
             failed = {"error": {"root_cause": [cause], **cause}, "status": error.status}
             return web.json_response(failed, status=error.status, headers=_PRODUCT)
+
+    def _check_media_types(self, request: web.Request) -> None:
+        # Without a body, only the media type of the response counts.
+        names = ("Accept", "Content-Type") if request.body_exists else ("Accept",)
+        given = [request.headers.get(name, "") for name in names]
+        versions = {value.partition("compatible-with=")[2] for value in given}
+        if len(versions) != 1 or not versions <= {"", str(self.major), str(self.major - 1)}:
+            raise _Rejected(400, "media_type_header_exception")
 
     def _respond(self, method: str, path: list[str], query: dict[str, str], body: Any) -> object:
         match method, path:

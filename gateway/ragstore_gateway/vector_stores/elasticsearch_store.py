@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
 
+from elastic_transport import ApiResponse
 from elasticsearch import ApiError, AsyncElasticsearch, BadRequestError, NotFoundError
 from elasticsearch.exceptions import SerializationError, TransportError, UnsupportedProductError
 from msgspec import Struct, convert, json
@@ -36,6 +38,8 @@ MAX_NAME_LENGTH: Final = 200
 MAX_QUERY_DEPTH: Final = 30
 """Default of the setting `indices.query.bool.max_nested_depth`, which counts each query within another one."""
 
+_MEDIA_TYPE: Final = re.compile("application/(json|x-ndjson)")
+
 Query: TypeAlias = dict[str, Any]
 """A query in Elasticsearch's language."""
 
@@ -55,6 +59,31 @@ class _Outcome(Struct):
     status: int
 
 
+class CompatibleClient(AsyncElasticsearch):
+    """A client that requests the REST interface of version 8, which Elasticsearch 8 and 9 have.
+
+    Version 9 of the driver requests the one of version 9, and Elasticsearch 8 rejects that with status 400.
+    """
+
+    async def perform_request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: Any | None = None,
+        endpoint_id: str | None = None,
+        path_parts: Mapping[str, Any] | None = None,
+    ) -> ApiResponse[Any]:
+        """Send a request."""
+        compatible = r"application/vnd.elasticsearch+\1; compatible-with=8"
+        given = {name: _MEDIA_TYPE.sub(compatible, value) for name, value in (headers or {}).items()}
+        return await super().perform_request(
+            method, path, params=params, headers=given, body=body, endpoint_id=endpoint_id, path_parts=path_parts
+        )
+
+
 def connect_elasticsearch(
     parameters: ElasticsearchParameters, secrets: SecretReferences, timeout_seconds: float
 ) -> SharedClient[AsyncElasticsearch]:
@@ -68,7 +97,7 @@ def connect_elasticsearch(
 
     async def connect(values: Secrets) -> AsyncElasticsearch:
         password = values.get("password")
-        return AsyncElasticsearch(
+        return CompatibleClient(
             parameters.server_url,
             api_key=values.get("api_key"),
             basic_auth=None if password is None else (parameters.user_name or "", password),

@@ -63,7 +63,7 @@ _PROBLEMS: Final = {
     "53300": "has no free connections",
     "57014": "ended a statement at the time limit",
 }
-"""What SQLSTATEs mean that an operator can correct."""
+"""Meanings of SQLSTATEs whose cause an operator can remove."""
 
 
 def connect_pgvector(

@@ -23,7 +23,20 @@ async def index(request: pytest.FixtureRequest, elasticsearch: ElasticsearchServ
             yield store
         finally:
             elasticsearch.product = True
+            elasticsearch.major = 9
             elasticsearch.failed_shards = 0
+
+
+@pytest.mark.parametrize("major", [8, 9])
+async def test_versions_8_and_9_are_supported(
+    request: pytest.FixtureRequest, index: VectorStore, elasticsearch: ElasticsearchServer, major: int
+) -> None:
+    assert await index.count() == 0
+    elasticsearch.major = major
+    async with new_collection(request, "elasticsearch") as store:
+        await store.write([record(1), record(2)])
+        assert await store.delete({"document_id": "d2"}) == 1
+        assert numbers(await store.search(QUESTION, 5)) == [1]
 
 
 async def test_a_deletion_removes_the_records_of_a_write_that_was_not_acknowledged(
