@@ -6,6 +6,7 @@ no Elasticsearch: the docs of the gateway say so. Pages of elastic.co/docs/refer
 - `rest-apis/refresh-parameter`: searches, counts and deletions by query find documents since the last refresh.
 - `docs-delete-by-query`: a document that changed since the deletion began is a version conflict, and stays.
 - `mapping-reference/dense-vector`: at most 4,096 dimensions; `cosine` rejects zeros.
+- `mapping-reference/ignore-above`: a longer term than 32,766 bytes rejects its document.
 - `configuration-reference/search-settings`: at most 30 levels of queries (`indices.query.bool.max_nested_depth`).
 - `configuration-reference/networking-settings`: a request has at most 100 MB (`http.max_content_length`).
 - `rest-apis/compatibility`: the media types of a request name one version: that of the server, or the one before.
@@ -28,6 +29,7 @@ Document: TypeAlias = dict[str, Any]
 
 MAX_QUERY_DEPTH = 30
 MAX_TERMS = 65_536
+MAX_TERM_BYTES = 32_766
 MAX_WINDOW = 10_000
 MAX_DIMENSION = 4096
 
@@ -180,6 +182,9 @@ class ElasticsearchServer:
         index = self._index(name)
         if len(document["vector"]) != index.mappings["properties"]["vector"]["dims"]:
             raise _Rejected(400, "document_parsing_exception")
+        terms = [f"{key}\0{value}" for key, value in document["values"].items()]
+        if any(len(term.encode()) > MAX_TERM_BYTES for term in terms):
+            raise _Rejected(400, "illegal_argument_exception")
         index.documents[id_] = document
 
     def _delete(self, index: _Index, query: dict[str, str], body: Any) -> object:

@@ -36,6 +36,8 @@ INDEX_LAG = 2
 
 MAX_CANDIDATES = 10_000
 MAX_DIMENSION = 8192
+MAX_TOKEN = 8191
+"""Atlas cuts strings of filters off after so many characters: `LuceneConfig.MAX_TERM_CHAR_LENGTH` of mongodb/mongot."""
 
 _NAMESPACE_EXISTS = 48
 _INDEX_EXISTS = 68
@@ -237,7 +239,7 @@ def _vector_search(collection: _Collection, search: Document) -> list[Document]:
     scored = [
         {**row, "$score": float((1 + float(query @ _vector(row["vector"]))) / 2)}
         for row in collection.indexed.values()
-        if _matches(condition, row)
+        if _matches(condition, {**row, "tokens": [each[:MAX_TOKEN] for each in row["tokens"]]})
     ]
     scored.reverse()  # equal scores have no order by id
     nearest = sorted(scored, key=lambda row: -row["$score"])[: search["limit"]]

@@ -27,7 +27,7 @@ from ragstore_gateway.vector_stores.names import field_name, physical_name
 from ragstore_gateway.vector_stores.ranking import relevance, search_ranked
 from ragstore_gateway.vector_stores.shared_client import Secrets, SharedClient
 from ragstore_gateway.vector_stores.store_parameters import ElasticsearchParameters
-from ragstore_gateway.vector_stores.tokens import MAX_TOKEN_LENGTH, token
+from ragstore_gateway.vector_stores.tokens import token
 from ragstore_gateway.vector_stores.vector_store import Hit, MetadataValue, Record, Vector
 from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
 
@@ -312,7 +312,7 @@ def _mappings(dimension: int) -> Mapping[str, Any]:
         "properties": {
             "text": {"type": "text", "index": False},
             "metadata": {"type": "object", "enabled": False},
-            "values": {"type": "flattened", "ignore_above": MAX_TOKEN_LENGTH},
+            "values": {"type": "flattened"},
             "numbers": {"type": "object", "dynamic": True},
             "vector": vector,
         },

@@ -29,7 +29,7 @@ from ragstore_gateway.vector_stores.names import field_name, metadata_key, physi
 from ragstore_gateway.vector_stores.ranking import relevance, search_ranked
 from ragstore_gateway.vector_stores.shared_client import Secrets, SharedClient
 from ragstore_gateway.vector_stores.store_parameters import MongodbParameters
-from ragstore_gateway.vector_stores.tokens import MAX_TOKEN_LENGTH, key_tokens, metadata_tokens
+from ragstore_gateway.vector_stores.tokens import key_tokens, metadata_tokens
 from ragstore_gateway.vector_stores.vector_store import Hit, MetadataValue, Record, Vector
 from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
 
@@ -351,7 +351,7 @@ def _document(record: Record, vector: Vector, write: str) -> Document:
         "text": record.text,
         "vector": _binary(vector),
         "metadata": {field_name(key): value for key, value in record.metadata.items()},
-        "tokens": [each for each in metadata_tokens(record.metadata) if len(each) <= MAX_TOKEN_LENGTH],
+        "tokens": metadata_tokens(record.metadata),
         "write": write,
     }
 

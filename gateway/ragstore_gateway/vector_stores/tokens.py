@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from ragstore_gateway.vector_stores.names import field_name
 from ragstore_gateway.vector_stores.vector_store import MetadataValue
 
-MAX_TOKEN_LENGTH = 4096
-"""Maximum number of characters of a token. Longer values are stored, and no filter finds them: the engines limit the
-size of what they index."""
+MAX_TOKEN_LENGTH: Final = 1024
+"""Maximum number of characters of a token. A longer one is replaced by its digest. Lucene's terms have at most 32,766
+bytes, and Atlas cuts strings off after 8,191 characters."""
 
 
 def token(value: MetadataValue) -> str:
@@ -18,13 +20,7 @@ def token(value: MetadataValue) -> str:
     Args:
         value: the value.
     """
-    if isinstance(value, str):
-        return f"s:{value}"
-    if isinstance(value, bool):
-        return "b:true" if value else "b:false"
-    if isinstance(value, int) or value.is_integer():
-        return f"n:{int(value)}"
-    return f"n:{value!r}"
+    return _bounded(_token(value))
 
 
 def key_token(key: str, value: MetadataValue) -> str:
@@ -34,7 +30,7 @@ def key_token(key: str, value: MetadataValue) -> str:
         key: the metadata key.
         value: the value.
     """
-    return f"{field_name(key)}={token(value)}"
+    return _bounded(f"{field_name(key)}={_token(value)}")
 
 
 def key_tokens(key: str, values: Sequence[MetadataValue]) -> list[str]:
@@ -54,3 +50,19 @@ def metadata_tokens(metadata: Mapping[str, MetadataValue]) -> list[str]:
         metadata: the metadata.
     """
     return [key_token(key, value) for key, value in metadata.items()]
+
+
+def _token(value: MetadataValue) -> str:
+    if isinstance(value, str):
+        return f"s:{value}"
+    if isinstance(value, bool):
+        return "b:true" if value else "b:false"
+    if isinstance(value, int) or value.is_integer():
+        return f"n:{int(value)}"
+    return f"n:{value!r}"
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= MAX_TOKEN_LENGTH:
+        return text
+    return f"h:{hashlib.sha256(text.encode()).hexdigest()}"
