@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from importlib.abc import MetaPathFinder
 
 import pytest
 from structlog.testing import capture_logs
@@ -16,7 +19,7 @@ from ragstore_client import AsyncClient
 from ragstore_gateway.errors import DimensionMismatch, DriverMissing, SecretUnavailable, StoreUnavailable
 from ragstore_gateway.secret_references import EnvironmentSource, SecretReferences
 from ragstore_gateway.vector_stores.vector_store import VectorStore
-from ragstore_gateway.vector_stores.vector_stores import EXTRAS, STORES, VectorStores, validate
+from ragstore_gateway.vector_stores.vector_stores import EXTRAS, MODULES, STORES, VectorStores, validate
 from tests.support.servers import free_port
 from tests.support.vector_records import DIMENSION, QUESTION, record
 
@@ -147,6 +150,29 @@ async def test_a_configured_dimension_that_is_not_the_models_is_an_error() -> No
         store = VectorStores(secrets, client).open("pgvector", given, "kb-1", DIMENSION)
         with pytest.raises(DimensionMismatch, match="1536"):
             await store.create()
+
+
+@pytest.mark.parametrize("store_type", list(MODULES))
+async def test_a_driver_is_imported_in_a_thread_by_the_first_call(
+    store_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"ragstore_gateway.vector_stores.{MODULES[store_type]}"
+    threads: list[int] = []
+
+    class Finder(MetaPathFinder):
+        def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+            if fullname == name:
+                threads.append(threading.get_ident())
+
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    async with opened(store_type, free_port()) as store:
+        assert threads == []
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable):
+                await store.count()
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
 
 
 @pytest.mark.parametrize("store_type", list(EXTRAS))
