@@ -20,6 +20,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from ssl import SSLContext
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -234,15 +235,19 @@ class ElasticsearchServer:
 
 
 @asynccontextmanager
-async def elasticsearch_server() -> AsyncIterator[ElasticsearchServer]:
-    """A server on a free port."""
+async def elasticsearch_server(tls: SSLContext | None = None) -> AsyncIterator[ElasticsearchServer]:
+    """A server on a free port.
+
+    Args:
+        tls: its certificate; None for no encryption.
+    """
     server = ElasticsearchServer()
     app = web.Application(client_max_size=100 << 20)
     app.router.add_route("*", "/{path:.*}", server.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    server.url = f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
     try:
         yield server
     finally:

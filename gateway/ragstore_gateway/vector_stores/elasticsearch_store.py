@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
 
+import httpx
 from elastic_transport import ApiResponse
 from elasticsearch import ApiError, AsyncElasticsearch, BadRequestError, NotFoundError
 from elasticsearch.exceptions import SerializationError, TransportError, UnsupportedProductError
@@ -99,6 +100,8 @@ def connect_elasticsearch(
         password = values.get("password")
         return CompatibleClient(
             parameters.server_url,
+            # The driver's own one does not compare the certificate with an IP address.
+            ssl_context=httpx.create_ssl_context() if parameters.server_url.startswith("https:") else None,
             api_key=values.get("api_key"),
             basic_auth=None if password is None else (parameters.user_name or "", password),
             request_timeout=timeout_seconds,

@@ -189,7 +189,8 @@ class MongodbStore:
         async def fetch(count: int) -> list[Hit]:
             search = await self._search(collection, query, filter_, count)
             found = await self._found(collection, search, filter_, count)
-            if len(found) < count and len(found) < await self._matching(collection, filter_):
+            is_exact = "exact" in search
+            if not is_exact and len(found) < count and len(found) < await self._matching(collection, filter_):
                 # The index still has records that are deleted, or the approximate search has missed some.
                 search |= {"exact": True, "limit": count + MAX_CANDIDATES}
                 search.pop("numCandidates", None)

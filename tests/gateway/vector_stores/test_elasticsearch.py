@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
+import subprocess
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -10,8 +13,8 @@ from ragstore.kit.errors import InvalidRequest
 from ragstore_client import Where
 from ragstore_gateway.errors import StoreUnavailable
 from ragstore_gateway.vector_stores.vector_store import VectorStore
-from tests.gateway.vector_stores.conftest import new_collection
-from tests.support.elasticsearch_server import ElasticsearchServer
+from tests.gateway.vector_stores.conftest import Engine, new_collection
+from tests.support.elasticsearch_server import ElasticsearchServer, elasticsearch_server
 from tests.support.vector_records import QUESTION, numbers, record
 
 
@@ -111,3 +114,40 @@ async def test_one_and_within_another_one_does_not_count_as_a_level(index: Vecto
         where = {"$and": [where, {"n": {"$gt": 0}}]}
     await index.write([record(1, 0.5, n=1), record(2, 0.5, n=2)])
     assert numbers(await index.search(QUESTION, 5, where=where)) == [1]
+
+
+def certified(folder: Path, names: str) -> ssl.SSLContext:
+    """The side of a server, with a certificate of its own for some names, in `cert.pem`."""
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
+            *("-days", "2", "-subj", "/CN=test", "-addext", f"subjectAltName={names}"),
+            *("-keyout", str(key), "-out", str(certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    return tls
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("names", "is_accepted"), [("DNS:localhost", False), ("IP:127.0.0.1", True)])
+async def test_a_certificate_is_compared_with_the_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: str, is_accepted: bool
+) -> None:
+    tls = certified(tmp_path, names)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    async with elasticsearch_server(tls) as server:
+        engine = Engine("elasticsearch", {"serverUrl": server.url}, "http://127.0.0.1:9")
+        async with engine.stack:
+            store = await engine.open("encrypted")
+            if is_accepted:
+                await store.create()
+                assert await store.count() == 0
+            else:
+                with pytest.raises(StoreUnavailable, match="does not respond"):
+                    await store.create()
+                assert server.requests == []

@@ -166,7 +166,7 @@ async def test_a_driver_is_imported_in_a_thread_by_the_first_call(
 
     monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
-    async with opened(store_type, free_port()) as store:
+    async with opened(store_type, free_port(), timeout_seconds=0.2) as store:
         assert threads == []
         for _ in range(2):
             with pytest.raises(StoreUnavailable):
