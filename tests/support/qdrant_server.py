@@ -7,6 +7,7 @@ misses one point, unless it is exact (qdrant.tech/articles/filtered-vector-searc
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -20,6 +21,7 @@ from qdrant_client.grpc.points_service_pb2_grpc import PointsServicer, add_Point
 from qdrant_client.models import Filter, NearestQuery, PointsList
 
 MAX_INDEXES: Final = 100
+CREATION_SECONDS: Final = 0.02
 
 _SCHEMAS: Final = {
     messages.FieldType.FieldTypeKeyword: messages.PayloadSchemaType.Keyword,
@@ -34,6 +36,7 @@ class QdrantServer:
         port: its port.
         keys: the keys that requests were sent with.
         indexed: the types of the payload indexes by path, by collection.
+        creating: names of collections that are being created.
         update_status: the status of a change.
         max_query_limit: maximum number of points of a search, in strict mode.
         max_reads: number of searches that are still allowed, with a rate limit.
@@ -43,6 +46,7 @@ class QdrantServer:
         self.port = 0
         self.keys: set[str] = set()
         self.indexed: dict[str, dict[str, Any]] = {}
+        self.creating: set[str] = set()
         self.update_status: Any = messages.UpdateStatus.Completed
         self.max_query_limit: int | None = None
         self.max_reads: int | None = None
@@ -71,8 +75,14 @@ class _Collections(CollectionsServicer):
         name = request.collection_name
         if await self._local.collection_exists(name):
             await context.abort(grpc.StatusCode.ALREADY_EXISTS, f"Collection `{name}` already exists!")
+        # The folder of a collection exists before the collection: `create_collection_path` of qdrant/qdrant.
+        if name in self._server.creating:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "Collection data already exists")
+        self._server.creating.add(name)
+        await asyncio.sleep(CREATION_SECONDS)
         vectors = GrpcToRest.convert_vectors_config(request.vectors_config)
         await self._local.create_collection(name, vectors_config=vectors)
+        self._server.creating.remove(name)
         return messages.CollectionOperationResponse(result=True)
 
     async def Get(self, request: Any, context: Any) -> Any:  # noqa: N802 - of the interface

@@ -7,6 +7,7 @@ with an index for each key.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -61,6 +62,8 @@ TOKENS: Final = "tokens"
 NUMBERS: Final = "numbers"
 MAX_NAME_LENGTH: Final = 255
 MAX_DIMENSION: Final = 65_536
+CREATION_POLLS: Final = 20
+CREATION_POLL_SECONDS: Final = 0.1
 
 _OPERATORS: Final = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 T = TypeVar("T")
@@ -149,9 +152,10 @@ class QdrantStore:
             client = connection.client
             try:
                 await client.create_collection(self._name, vectors_config=vectors)
-            except AioRpcError:
-                # The status of a collection that exists depends on the version, and on who creates it concurrently.
-                if not await client.collection_exists(self._name):
+            except AioRpcError as error:
+                # A collection that another gateway is creating is an invalid argument, and does not exist yet.
+                codes = (StatusCode.ALREADY_EXISTS, StatusCode.INVALID_ARGUMENT)
+                if error.code() not in codes or not await self._appears(client):
                     raise
             info = await client.get_collection(self._name)
             connection.indexed[self._name] = {path.replace('"', "") for path in info.payload_schema or {}}
@@ -234,6 +238,13 @@ class QdrantStore:
             async with self._connection() as connection:
                 connection.indexed.pop(self._name, None)
                 await connection.client.delete_collection(self._name)
+
+    async def _appears(self, client: AsyncQdrantClient) -> bool:
+        for _ in range(CREATION_POLLS):
+            if await client.collection_exists(self._name):
+                return True
+            await asyncio.sleep(CREATION_POLL_SECONDS)
+        return False
 
     async def _index(self, connection: QdrantConnection, path: str, schema: PayloadSchemaType) -> None:
         indexed = connection.indexed.setdefault(self._name, set())
