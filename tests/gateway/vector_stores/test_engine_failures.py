@@ -18,6 +18,8 @@ from ragstore.kit.errors import InvalidRequest
 from ragstore_client import AsyncClient
 from ragstore_gateway.errors import DimensionMismatch, DriverMissing, SecretUnavailable, StoreUnavailable
 from ragstore_gateway.secret_references import EnvironmentSource, SecretReferences
+from ragstore_gateway.vector_stores.chroma_store import ChromaConnection
+from ragstore_gateway.vector_stores.store_parameters import ChromaParameters
 from ragstore_gateway.vector_stores.vector_store import VectorStore
 from ragstore_gateway.vector_stores.vector_stores import EXTRAS, MODULES, STORES, VectorStores, validate
 from tests.support.servers import free_port
@@ -122,6 +124,18 @@ async def test_a_secret_that_cannot_be_read_is_an_error_of_the_call(store_type: 
     async with opened(store_type, free_port(), {}) as store:
         with pytest.raises(SecretUnavailable, match=r"\$\{env:[A-Z]+\}"):
             await store.count()
+
+
+async def test_a_chroma_connection_that_is_given_up_while_it_starts_ends() -> None:
+    before = asyncio.all_tasks()
+    connection = ChromaConnection(ChromaParameters(base_url=f"http://127.0.0.1:{free_port()}"), 1.0, "")
+    starting = asyncio.create_task(connection.start())
+    await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    left = asyncio.all_tasks() - before
+    await asyncio.wait_for(asyncio.gather(*left, return_exceptions=True), 20)
 
 
 async def test_a_connection_string_that_is_not_valid_is_an_error_without_its_text() -> None:

@@ -57,7 +57,8 @@ async def test_an_index_that_is_not_ready_in_time_is_an_error_that_says_so(mongo
     engine = Engine("mongodb-atlas", {"connectionString": "${env:M}"}, "http://127.0.0.1:9", {"M": mongodb.url})
     try:
         async with engine.stack:
-            store = (await engine.start(timeout_seconds=1.5)).open(engine.store_type, engine.parameters, "building", 4)
+            store = (await engine.start(timeout_seconds=3)).open(engine.store_type, engine.parameters, "building", 4)
+            assert await store.count() == 0  # so that the connection exists
             with pytest.raises(StoreUnavailable, match="still building its search index"):
                 await store.create()
     finally:
