@@ -10,7 +10,7 @@ everything else. It is no MongoDB: the docs of the gateway say so. Pages of mong
 - `atlas/atlas-search/performance/index-performance`: the index is eventually consistent. Here it has the documents of
   a write or a deletion only after some further searches. Deleted documents count for the limit of a search, and
   are removed from its result when the server looks them up.
-- `manual/reference/operator/aggregation/search`: the read concern of the stage can only be `local`.
+- `community/forums/t/301828` (an error of the server): the read concern of a search can only be `local`.
 - `manual/reference/parameters` (`notablescan`): which filters use no index of the collection.
 """
 
