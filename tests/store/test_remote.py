@@ -57,7 +57,7 @@ async def test_an_unreachable_chroma_is_reported_without_delay(call: str) -> Non
         began = time.monotonic()
         with pytest.raises(ChromaUnavailable, match="cannot be reached"):
             await CALLS[call](store)
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 8
 
 
 async def test_a_name_that_does_not_resolve_is_unavailable() -> None:
@@ -75,7 +75,7 @@ async def test_a_server_that_never_responds_is_a_timeout(call: str) -> None:
         began = time.monotonic()
         with pytest.raises(ChromaTimeout):
             await CALLS[call](store)
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 8
 
 
 async def test_a_response_that_stalls_is_a_timeout() -> None:
