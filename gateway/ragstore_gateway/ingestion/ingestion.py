@@ -10,6 +10,7 @@ from typing import Final
 
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
@@ -108,6 +109,6 @@ class Ingestion:
         for ingestion_id in cancelled:
             self._jobs.cancel(ingestion_id)
         # No search finds the document any more. The supervisor removes vectors that take longer.
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError, DatabaseUnavailable):
             async with asyncio.timeout(REMOVAL_SECONDS):
                 await self._removals.run(base_id)
