@@ -188,11 +188,18 @@ class TooManyPreviews(ServiceError):
 
 
 class QueueFull(ServiceError):
-    """Too many ingestions have not ended."""
+    """Too many ingestions have not ended, or their documents are too large together."""
 
     status: ClassVar[int] = 503
     title: ClassVar[str] = "Queue full"
     retry_after = 10
+
+
+class FileStorageFull(ServiceError):
+    """The uploaded files would be larger together than the settings allow."""
+
+    status: ClassVar[int] = 413
+    title: ClassVar[str] = "File storage full"
 
 
 class NameTaken(Conflict):

@@ -12,9 +12,10 @@ from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.extraction.extractor import Extractor
+from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
-from ragstore_gateway.ingestion.documents import AlsoStore, Choice, Documents, NewContent
+from ragstore_gateway.ingestion.documents import AlsoStore, Choice, Documents
 from ragstore_gateway.ingestion.leases import Leases, executor_id
 from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.publication import Publication
@@ -46,6 +47,7 @@ class Ingestion:
 
     Attributes:
         documents: the documents of all bases.
+        acceptance: accepts documents in transactions.
         collections: the collections of all bases.
     """
 
@@ -58,7 +60,8 @@ class Ingestion:
         vector_stores: VectorStores,
         extractor: Extractor,
     ) -> None:
-        self.documents = Documents(database, settings.ingestion_max_waiting)
+        self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes)
+        self.documents = Documents(database, self.acceptance)
         self.collections = Collections(database, embeddings, vector_stores)
         self._removals = Removals(database, vector_stores)
         leases = Leases(database, executor_id(), settings.ingestion_lease_seconds)

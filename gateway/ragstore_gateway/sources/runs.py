@@ -191,9 +191,7 @@ class Runs:
         self.count(counts)
         return True
 
-    async def end_in(
-        self, session: AsyncSession, run_id: str, state: RunState, reason: str, counts: RunCounts
-    ) -> bool:
+    async def end_in(self, session: AsyncSession, run_id: str, state: RunState, reason: str, counts: RunCounts) -> bool:
         """End a run in a transaction; see `end`. The caller counts it when the transaction is committed."""
         row = await session.scalar(_by_id(run_id).with_for_update())
         if row is None or row.state != RUNNING:

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.ingestion.documents import NewContent
+from ragstore_gateway.ingestion.acceptance import NewContent
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.ingestions import COMPLETED, INGEST, UNFINISHED
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow

@@ -17,8 +17,9 @@ from ragstore_client import AsyncClient
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import CollectionMissing, StoreUnavailable
 from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.collections import Collection, Collections, live_collections
-from ragstore_gateway.ingestion.documents import Documents, NewContent
+from ragstore_gateway.ingestion.documents import Documents
 from ragstore_gateway.ingestion.errors import IngestionAbandoned
 from ragstore_gateway.ingestion.ingestions import add_reindexing, end_ingestion
 from ragstore_gateway.ingestion.pipeline import Pipeline
@@ -76,7 +77,7 @@ async def test_an_ingestion_that_begins_during_the_change_of_an_empty_base_uses_
     knowledge: Knowledge,
 ) -> None:
     base = await knowledge.base("changed")
-    documents = Documents(knowledge.database, 10)
+    documents = Documents(knowledge.database, Acceptance(10, 1000))
     accepted = await documents.accept(base.id, NewContent("doc", "text/plain", b"tea", "alias"))
     during = BeginsDuringChange(Publication(knowledge.database, knowledge.collections), accepted.id)
     knowledge.bases.add_listener(during)
@@ -95,7 +96,7 @@ async def test_a_document_that_a_new_collection_lacks_is_tried_again_after_a_wai
 ) -> None:
     base = await knowledge.base("failing", ["tea"], storeType="in-memory")
     await knowledge.bases.update(base.id, 1, msgspec.structs.replace(base.body, chunk_size=77))
-    documents = Documents(knowledge.database, 10)
+    documents = Documents(knowledge.database, Acceptance(10, 1000))
     waits = [30, 60, 120]
     for wait in waits:
         assert await _repeat(knowledge, base.id) == 0
@@ -123,7 +124,7 @@ async def test_a_document_is_given_up_after_20_attempts_until_it_or_the_base_is_
     base = await knowledge.base(f"given up {reset}", ["tea"], storeType="in-memory")
     changed = msgspec.structs.replace(base.body, chunk_size=77)
     await knowledge.bases.update(base.id, 1, changed)
-    documents = Documents(knowledge.database, 10)
+    documents = Documents(knowledge.database, Acceptance(10, 1000))
     long_ago = datetime.now(UTC) - timedelta(days=1)
     added = 1
     for _ in range(20):
@@ -208,7 +209,9 @@ async def _writing(knowledge: Knowledge, base_id: str, before_create: Callable[[
     pipeline = Pipeline(
         knowledge.database, collections, publication, removals, Extractor(), split, retries, 10, lambda: True
     )
-    accepted = await Documents(knowledge.database, 10).accept(base_id, NewContent("doc", "text/plain", b"tea", ""))
+    accepted = await Documents(knowledge.database, Acceptance(10, 1000)).accept(
+        base_id, NewContent("doc", "text/plain", b"tea", "")
+    )
     await publication.begin(accepted.id)
     for step in (pipeline.extract, pipeline.split, pipeline.embed, pipeline.write):
         await step(accepted.id)
