@@ -303,6 +303,27 @@ class ExtractionUnavailable(ServiceError):
     retry_after = 1
 
 
+class SplittingFailed(ServiceError):
+    """A document's text cannot be split with the memory that a process may have."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "Splitting failed"
+
+
+class SplittingTimeout(ServiceError):
+    """Splitting a document's text took longer than the settings allow."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "Splitting timed out"
+
+
+class TooManyChunks(ServiceError):
+    """A document has more chunks than the settings allow."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "Too many chunks"
+
+
 class DocumentTooLarge(ServiceError):
     """A document, its unpacked content or its text is larger than the settings allow, or needs more memory."""
 

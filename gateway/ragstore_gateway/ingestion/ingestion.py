@@ -27,7 +27,7 @@ from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.settings import Settings
-from ragstore_gateway.splitting.split import split
+from ragstore_gateway.splitting.splitter import Splitter
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
 REMOVAL_SECONDS: Final = 5.0
@@ -65,15 +65,17 @@ class Ingestion:
         self.collections = Collections(database, embeddings, vector_stores)
         self._removals = Removals(database, vector_stores)
         leases = Leases(database, executor_id(), settings.ingestion_lease_seconds)
+        self._splitter = Splitter(
+            settings.splitting_timeout_seconds, settings.extraction_concurrency, settings.max_document_chunks
+        )
         pipeline = Pipeline(
             database,
             self.collections,
             Publication(database, self.collections),
             self._removals,
             extractor,
-            split,
+            self._splitter,
             Retries(settings.ingestion_retry_seconds),
-            settings.max_document_chunks,
             lambda: leases.is_valid,
         )
         self._jobs = DbosJobs(database.url, leases, pipeline.run, settings.ingestion_concurrency)
@@ -84,6 +86,7 @@ class Ingestion:
     async def running(self) -> AsyncIterator[None]:
         """Run jobs in the background. At the end, they are handed over to other replicas or to the next start."""
         async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._splitter.running())
             await stack.enter_async_context(self._jobs.running())
             await stack.enter_async_context(self._supervisor.running())
             yield

@@ -31,6 +31,7 @@ from ragstore_gateway.ingestion.schemas import entry_of
 from ragstore_gateway.ingestion.tables import IngestionRow, RemovalRow
 from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.splitting.chunk import Chunking, ChunkSpan
 from ragstore_gateway.splitting.split import split
 from ragstore_gateway.vector_stores.in_memory_store import InMemoryStore
 from tests.support.knowledge import Knowledge
@@ -45,6 +46,14 @@ async def knowledge(database_url: str) -> AsyncIterator[Knowledge]:
         found.bases.add_listener(Reindexing(found.collections, lambda: None))
         async with found.embeddings.running():
             yield found
+
+
+class InProcess:
+    """Splits texts in this process."""
+
+    async def split(self, extracted: bytes, chunking: Chunking) -> list[ChunkSpan]:
+        """Split a text."""
+        return [chunk.span for chunk in split(msgspec.msgpack.decode(extracted, type=Extracted), chunking)]
 
 
 @dataclass
@@ -207,7 +216,7 @@ async def _writing(knowledge: Knowledge, base_id: str, before_create: Callable[[
     removals = Removals(knowledge.database, knowledge.vector_stores)
     retries = Retries(600)
     pipeline = Pipeline(
-        knowledge.database, collections, publication, removals, Extractor(), split, retries, 10, lambda: True
+        knowledge.database, collections, publication, removals, Extractor(), InProcess(), retries, lambda: True
     )
     accepted = await Documents(knowledge.database, Acceptance(10, 1000)).accept(
         base_id, NewContent("doc", "text/plain", b"tea", "")
