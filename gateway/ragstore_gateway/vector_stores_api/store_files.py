@@ -286,10 +286,13 @@ class StoreFiles:
     async def _find(
         self, base_id: str, file_id: str
     ) -> tuple[DocumentRow, IngestionRow | None, VectorStoreFileRow | None]:
-        own = sa.and_(VectorStoreFileRow.document_id.is_(None), DocumentRow.id == file_id)
-        query = _select(base_id).where(sa.or_(VectorStoreFileRow.file_id == file_id, own))
+        linked = _select(base_id).where(VectorStoreFileRow.base_id == base_id, VectorStoreFileRow.file_id == file_id)
+        own = _select(base_id).where(VectorStoreFileRow.document_id.is_(None), DocumentRow.id == file_id)
+        found = None
         async with self._database.reading() as session:
-            found = None if "\0" in file_id else (await session.execute(query)).first()
+            if "\0" not in file_id:
+                # One statement for both would read all documents.
+                found = (await session.execute(linked)).first() or (await session.execute(own)).first()
         if found is None:
             raise _missing(base_id, file_id)
         document, ingestion, link = found

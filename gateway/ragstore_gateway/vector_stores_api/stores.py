@@ -172,19 +172,31 @@ class Stores:
         return [_object(row, version, pairs, usage.get(row.id, _Usage())) for row, version, pairs in rows]
 
     async def _usage(self, base_ids: Sequence[str]) -> Mapping[str, _Usage]:
-        query = (
-            sa.select(DocumentRow.base_id, IngestionRow.state, sa.func.count(), sa.func.sum(DocumentRow.bytes))
-            .join(IngestionRow, IngestionRow.id == DocumentRow.last_ingestion, isouter=True)
+        """The contents of several vector stores.
+
+        Most documents are completed. They are counted by an index: the state of each would have to be looked up.
+        """
+        total = (
+            sa.select(DocumentRow.base_id, sa.func.count(), sa.func.sum(DocumentRow.bytes))
             .where(DocumentRow.base_id.in_(base_ids))
-            .group_by(DocumentRow.base_id, IngestionRow.state)
+            .group_by(DocumentRow.base_id)
+        )
+        others = (
+            sa.select(IngestionRow.base_id, IngestionRow.state, sa.func.count())
+            .join(DocumentRow, DocumentRow.last_ingestion == IngestionRow.id)
+            .where(IngestionRow.base_id.in_(base_ids), IngestionRow.state.in_((*UNFINISHED, FAILED, CANCELLED)))
+            .group_by(IngestionRow.base_id, IngestionRow.state)
         )
         found: dict[str, _Usage] = {}
         async with self._database.reading() as session:
-            for base_id, state, count, size in await session.execute(query):
-                usage = found.setdefault(base_id, _Usage())
+            for base_id, count, size in await session.execute(total):
+                found[base_id] = _Usage({"completed": count}, int(size or 0))
+            for base_id, state, count in await session.execute(others):
+                counts = found.setdefault(base_id, _Usage()).counts
                 name = state_of(state)
-                usage.counts[name] = usage.counts.get(name, 0) + count
-                usage.bytes += int(size or 0)
+                counts[name] = counts.get(name, 0) + count
+                # A document may have been accepted between the two statements.
+                counts["completed"] = max(0, counts.get("completed", 0) - count)
         return found
 
 
