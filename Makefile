@@ -36,7 +36,7 @@ $(VENV)/gateway.stamp: requirements/gateway.txt gateway/pyproject.toml $(VENV)/r
 	@touch $@
 
 $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/gateway.stamp
-	$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	$(PIP_INSTALL) --no-compile --require-hashes -r requirements/dev.txt
 	@touch $@
 
 # The lock of the documentation tools is constrained by the development lock; conf.py imports the service's version.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +21,24 @@ STORE_ONLY = Path(__file__).with_name("store_only")
 """Folder of modules that hide packages of the gateway."""
 
 
+WORKERS = 8
+"""Workers of pytest-xdist that have ports of their own."""
+
+PORTS = range(10_000, 32_000)
+"""Ports below those that Linux gives to connections and to listeners on port 0."""
+
+# Its own generator: Hypothesis seeds the global one, which would return the same ports again.
+_random = random.Random()
+
+
 def free_port() -> int:
-    """A free port."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """A free port. No other worker, and no connection, takes it before its server listens."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS
+    while True:
+        port = _random.choice(PORTS[worker::WORKERS])
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 @dataclass

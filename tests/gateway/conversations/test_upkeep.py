@@ -15,6 +15,7 @@ from ragstore_gateway.conversations.conversations import Conversations
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.settings import Settings
 from tests.gateway.conversations.factories import step
+from tests.support.ledger import wait_until
 
 SECONDS = 30
 FAILING = "CREATE TRIGGER failing BEFORE DELETE ON conversation_context BEGIN SELECT RAISE(ABORT, 'no'); END"
@@ -58,4 +59,4 @@ async def test_contexts_are_purged_periodically_also_after_an_error(
             await _until_purged(database, 2)
             await _execute(database, "DROP TRIGGER failing")
             await _until_purged(database, 1)
-    assert _purged() == before + 2
+            await wait_until(lambda: _purged() == before + 2)  # the metric follows the transaction
