@@ -217,5 +217,5 @@ class Supervisor:
             async with self._database.session() as session:
                 await session.execute(sa.delete(IngestionRow).where(IngestionRow.id.in_(batch)))
             _log.info("ingestions forgotten", count=len(batch))
-        # The next sweep continues here. After the last one, it begins again.
+        # The next sweep continues here, and the one after the last ingestion with the first one.
         self._forgotten = (rows[-1][0], rows[-1][1]) if len(rows) == FORGET_SCAN else None

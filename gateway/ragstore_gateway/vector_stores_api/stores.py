@@ -174,7 +174,8 @@ class Stores:
     async def _usage(self, base_ids: Sequence[str]) -> Mapping[str, _Usage]:
         """The contents of several vector stores.
 
-        Most documents are completed. They are counted by an index: the state of each would have to be looked up.
+        All documents are counted by an index, and then those that are not completed: the state of each document would
+        have to be looked up.
         """
         total = (
             sa.select(DocumentRow.base_id, sa.func.count(), sa.func.sum(DocumentRow.bytes))
