@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -73,7 +74,47 @@ def _lenient_head(body: bytes) -> Head:
     except ValueError:
         return Head()
     model, stream = decoded.get("model"), decoded.get("stream")
-    return Head(model if isinstance(model, str) else "", stream is not None and stream is not False)
+    return Head(
+        _without_surrogates(model) if isinstance(model, str) else "", stream is not None and stream is not False
+    )
+
+
+_NOT_STREAMED_FIELD: Final = frozenset({b"", b"null", b"false", b"f", b"0", b"no", b"n", b"off"})
+_PART: Final = re.compile(rb'\bname="?stream"?[^\r\n]{0,200}\r?\n(?:[^\r\n]{1,200}\r?\n){0,8}\r?\n([^\r\n]{0,16})')
+_PAIR: Final = re.compile(rb"(?<![^&])stream=([^&]{0,16})")
+_MAX_FIELD: Final = 2_500
+_MAX_FIELDS: Final = 20
+
+
+def form_requests_stream(content_type: str, query: bytes, body: bytes) -> bool:
+    """Whether a query or a form has a field `stream` that is true, in the way that clients write it.
+
+    The upstream decides. A response that is a stream nevertheless is counted when it begins.
+
+    Args:
+        content_type: the type of the body.
+        query: the request's query.
+        body: the body.
+    """
+    if _is_true(query, b"stream=", _PAIR):
+        return True
+    if content_type.startswith("application/x-www-form-urlencoded"):
+        return _is_true(body, b"stream=", _PAIR)
+    names = (b'name="stream"', b"name=stream")
+    return content_type.startswith("multipart/") and any(_is_true(body, name, _PART) for name in names)
+
+
+def _is_true(form: bytes, name: bytes, field: re.Pattern[bytes]) -> bool:
+    """Whether a field has a value that is not false. More fields than a client sends count as one."""
+    start = form.find(name)
+    for _ in range(_MAX_FIELDS):
+        if start < 0:
+            return False
+        found = field.match(form, start, start + _MAX_FIELD)
+        if found and found[1].strip().lower() not in _NOT_STREAMED_FIELD:
+            return True
+        start = form.find(name, start + 1)
+    return start >= 0
 
 
 def read_fields(body: bytes) -> dict[str, Raw]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote
@@ -17,16 +16,24 @@ from ragstore.kit.decoding import JSON
 from ragstore.kit.errors import InvalidRequest, NotFound
 from ragstore.kit.value_count import MAX_VALUES, has_too_many_values
 from ragstore_gateway.chat import metrics
-from ragstore_gateway.chat.body import RAG_PREFIX, Head, encode_raw, read_fields, read_head, write_fields
+from ragstore_gateway.chat.body import (
+    RAG_PREFIX,
+    encode_raw,
+    form_requests_stream,
+    read_fields,
+    read_head,
+    write_fields,
+)
 from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.completion import completed
 from ragstore_gateway.chat.conversation import read_conversation
 from ragstore_gateway.chat.error_format import FROM_UPSTREAM
 from ragstore_gateway.chat.event_stream import EventStream
 from ragstore_gateway.chat.headers import request_headers, response_headers
-from ragstore_gateway.chat.quotas import BYTES_PER_TOKEN, UsageMeter
 from ragstore_gateway.chat.rag_models import Augmentation, Caller
 from ragstore_gateway.chat.relay import is_event_stream, read_all, relay
+from ragstore_gateway.chat.request_cost import RequestCost, send_counted
+from ragstore_gateway.chat.usage import readable_encodings
 from ragstore_gateway.conversations.conversation_id import read_id
 from ragstore_gateway.disconnect import CallerWatch
 from ragstore_gateway.errors import CallerGone, RetrievalFailed
@@ -72,31 +79,52 @@ class Call:
         chat.upstream.check()
         renew_deadline(chat.budget_seconds)
         key = scope.get("user")
-        name = "" if key is None else key.name
-        head = read_head(self.body) if chat.limits_cost else Head()
-        estimate = len(self.body) // BYTES_PER_TOKEN
-        meter = UsageMeter() if chat.tokens.enabled else None
-        with ExitStack() as stack:
+        # Other requests read or change what the upstream keeps.
+        generates = self.method == "POST"
+        with chat.cost("" if key is None else key.name, self.body, generates=generates) as cost:
             # Before the tokens: a stream that is refused costs none.
-            if head.stream:
-                stack.enter_context(chat.streams.slot(name))
-            chat.tokens.admit(name, estimate)
+            if chat.limits_streams and self.requests_stream(scope):
+                cost.count_stream()
+            cost.admit()
             try:
                 async with CallerWatch(receive) as watch:
-                    await self.respond(scope, send, watch, meter)
+                    await self.respond(scope, send, watch, cost)
             except CallerGone:
                 # A response that has begun cannot become an error.
                 if FROM_UPSTREAM not in scope:
                     raise
-            finally:
-                if meter is not None:
-                    chat.tokens.charge(name, meter.total(estimate) - estimate)
 
-    async def respond(self, scope: Scope, send: Send, watch: CallerWatch, meter: UsageMeter | None) -> None:
+    async def respond(self, scope: Scope, send: Send, watch: CallerWatch, cost: RequestCost) -> None:
         """Send the request, and relay the response."""
         headers = self.headers(scope)
-        response = await self.chat.upstream.send(self.method, self.target, headers, self.body)
-        await relay(response, response_headers(response.raw_headers), scope, send, watch, meter=meter)
+        if cost.counts_tokens and "Accept-Encoding" in headers:
+            headers["Accept-Encoding"] = readable_encodings(headers.popall("Accept-Encoding"))
+        response = await self.send(headers, self.body, cost)
+        own = response_headers(response.raw_headers)
+        await relay(response, own, scope, send, watch, self.chat.slices, meter=cost)
+
+    async def send(
+        self, headers: CIMultiDict[str], body: bytes, cost: RequestCost, *, decompress: bool = False
+    ) -> aiohttp.ClientResponse:
+        """Send a request to the upstream, and count it.
+
+        Args:
+            headers: its headers.
+            body: its body.
+            cost: the cost of the caller's request.
+            decompress: whether to decompress the response's body.
+
+        Raises:
+            ServiceError: there is no response, or the key has too many streams; see `send_counted`.
+        """
+        upstream = self.chat.upstream
+        return await send_counted(upstream, cost, self.method, self.target, headers, body, decompress=decompress)
+
+    def requests_stream(self, scope: Scope) -> bool:
+        """Whether the request is for a stream, as far as the gateway knows its format."""
+        content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+        as_form = form_requests_stream(content_type.decode("latin-1").lower(), scope["query_string"], self.body)
+        return as_form or read_head(self.body).stream
 
     def headers(self, scope: Scope) -> CIMultiDict[str]:
         """The headers of the request to the upstream."""
@@ -123,7 +151,7 @@ class RagCall(Call):
         super().__init__(chat, "POST", target, body)
         self.model = model
 
-    async def respond(self, scope: Scope, send: Send, watch: CallerWatch, meter: UsageMeter | None) -> None:
+    async def respond(self, scope: Scope, send: Send, watch: CallerWatch, cost: RequestCost) -> None:
         """Retrieve, send the request with context, and relay the response."""
         settings = self.chat.settings
         headers = self.headers(scope)
@@ -149,8 +177,8 @@ class RagCall(Call):
         if added.messages is not None:
             fields["messages"] = added.messages
         body = write_fields(fields)
-        response = await self.chat.upstream.send(self.method, self.target, headers, body, decompress=True)
-        await self._relay(response, added, scope, send, watch, meter)
+        response = await self.send(headers, body, cost, decompress=True)
+        await self._relay(response, added, scope, send, watch, cost)
 
     async def _relay(
         self,
@@ -159,7 +187,7 @@ class RagCall(Call):
         scope: Scope,
         send: Send,
         watch: CallerWatch,
-        meter: UsageMeter | None,
+        cost: RequestCost,
     ) -> None:
         settings = self.chat.settings
         streams = is_event_stream(response)
@@ -171,17 +199,17 @@ class RagCall(Call):
         model = encode_raw(self.model)
         debug = added.debug if settings.rag_debug else None
         annotate = settings.rag_annotations
+        slices = self.chat.slices
         if changes and streams:
             rewriter = EventStream(model, added.passages, annotate=annotate, debug=debug)
-            await relay(response, headers, scope, send, watch, rewriter=rewriter, meter=meter)
+            await relay(response, headers, scope, send, watch, slices, rewriter=rewriter, meter=cost)
         elif changes:
             content = await read_all(response, settings.max_body_bytes)
-            if meter is not None:
-                meter.feed(content)
-            body = completed(content, model, added.passages, annotate=annotate, debug=debug)
+            await slices.run(cost.feed(content))
+            body = await slices.run(completed(content, model, added.passages, annotate=annotate, debug=debug))
             await send_body(scope, send, response.status, headers, body)
         else:
-            await relay(response, headers, scope, send, watch, meter=meter)
+            await relay(response, headers, scope, send, watch, slices, meter=cost)
 
 
 def _caller(scope: Scope, metadata: Raw | None) -> Caller:

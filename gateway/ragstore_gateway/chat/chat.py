@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from ragstore.kit.time_slices import TimeSlices
 from ragstore_gateway.chat.memory import Memory
 from ragstore_gateway.chat.models import Models
 from ragstore_gateway.chat.quotas import StreamQuota, TokenQuota
 from ragstore_gateway.chat.rag_models import NoRagModels, RagModels
+from ragstore_gateway.chat.request_cost import RequestCost
 from ragstore_gateway.chat.upstream import CONNECT_SECONDS, Upstream
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.settings import Settings
@@ -30,7 +32,8 @@ class Chat:
 
     Attributes:
         budget_seconds: maximum time until the first byte of a response, and between two chunks.
-        limits_cost: whether requests are counted for limits of cost.
+        slices: runs the work on large responses, so that other requests do not wait for it.
+        limits_streams: whether concurrent streams have a limit.
     """
 
     def __init__(
@@ -42,10 +45,21 @@ class Chat:
         self.models = Models(self.upstream, assistants or NoRagModels(), memory, settings.model)
         self.tokens = TokenQuota(settings.chat_tokens_per_minute)
         self.streams = StreamQuota(settings.chat_max_streams)
-        self.limits_cost = bool(settings.chat_max_streams)
+        self.limits_streams = bool(settings.chat_max_streams)
+        self.slices = TimeSlices()
         self.budget_seconds = (
             settings.upstream_timeout_seconds + settings.rag_timeout_seconds + 3 * CONNECT_SECONDS + MARGIN_SECONDS
         )
+
+    def cost(self, key_name: str, body: bytes, *, generates: bool = True) -> RequestCost:
+        """The cost of a request.
+
+        Args:
+            key_name: name of the caller's key; empty without keys.
+            body: the request's body.
+            generates: whether it makes a model work.
+        """
+        return RequestCost(self.tokens, self.streams, key_name, len(body), generates=generates)
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
+from itertools import islice
 from typing import Final
 
-from ragstore_client.context import Citation, CitationStream, ContextPassage
+from ragstore_client.context import Citation, CitationReport, CitationStream, ContextPassage, report_of
+from ragstore_gateway.chat.annotations import Annotation, annotations_of
 
 MAX_CITATIONS: Final = 1_000
 """Maximum number of citations of a response that are recorded. What follows them is not searched."""
+
+MAX_ANNOTATIONS: Final = 1_000
+"""Maximum number of annotations of a response: a citation of a file has one for each of its passages in the prompt."""
 
 MAX_CHARACTERS: Final = 200_000
 """Maximum number of characters of a response that are searched."""
@@ -16,7 +21,8 @@ MAX_CHARACTERS: Final = 200_000
 MAX_CHOICES: Final = 128
 """Maximum number of choices in progress; OpenAI's maximum of `n`. Further ones are not searched."""
 
-_PIECE: Final = 200
+PIECE: Final = 200
+"""Number of characters that are searched in one step: up to 0.6 ms for a text that is made to be slow."""
 
 
 class ResponseCitations:
@@ -32,19 +38,22 @@ class ResponseCitations:
         self._citations: dict[int, list[Citation]] = {}
         self._characters = MAX_CHARACTERS
         self._left = MAX_CITATIONS
+        self._annotations_left = MAX_ANNOTATIONS
 
-    def feed(self, index: int, text: str) -> None:
-        """Add text to a choice."""
+    def feed(self, index: int, text: str) -> Generator[None, None, None]:
+        """Add text to a choice, a piece in each step."""
         if index not in self._scanners:
             if len(self._scanners) >= MAX_CHOICES:
                 return
             self._scanners[index] = CitationStream(self._passages)
             self._citations[index] = []
-        for start in range(0, min(len(text), self._characters), _PIECE):
+        searched = min(len(text), self._characters)
+        self._characters -= searched
+        for start in range(0, searched, PIECE):
             if not self._left:
                 return
-            self._record(index, text[start : start + _PIECE])
-        self._characters = max(0, self._characters - len(text))
+            self._record(index, text[start : min(start + PIECE, searched)])
+            yield
 
     def end(self, index: int) -> list[Citation]:
         """End a choice, and return its citations."""
@@ -53,6 +62,12 @@ class ResponseCitations:
         self._record(index, None)
         del self._scanners[index]
         return self._citations.pop(index)
+
+    def annotations(self, citations: Iterable[Citation]) -> list[Annotation]:
+        """The annotations of citations, as far as the response may have more."""
+        found = list(islice(annotations_of(citations), self._annotations_left))
+        self._annotations_left -= len(found)
+        return found
 
     @property
     def open(self) -> list[int]:
@@ -65,3 +80,19 @@ class ResponseCitations:
         found = [citation for segment in segments for citation in segment.citations][: self._left]
         self._left -= len(found)
         self._citations[index].extend(found)
+
+
+def checked_citations(reply: str, passages: Sequence[ContextPassage]) -> Generator[None, None, CitationReport]:
+    """Check which passages a reply cites, a piece in each step; see `check_citations`.
+
+    Args:
+        reply: the reply.
+        passages: the passages in the prompt.
+    """
+    stream = CitationStream(passages)
+    found: list[Citation] = []
+    for start in range(0, len(reply), PIECE):
+        found += [citation for segment in stream.feed(reply[start : start + PIECE]) for citation in segment.citations]
+        yield
+    found += [citation for segment in stream.finish() for citation in segment.citations]
+    return report_of(found, passages, unrecorded=stream.unrecorded)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Final
 
 import msgspec
@@ -12,7 +12,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ragstore_client.context import ContextPassage
 from ragstore_gateway.chat import metrics
-from ragstore_gateway.chat.annotations import annotations_of
 from ragstore_gateway.chat.body import UNREADABLE, encode_raw, write_fields
 from ragstore_gateway.chat.citations import ResponseCitations
 
@@ -58,14 +57,22 @@ def renamed(data: bytes, model: Raw) -> bytes:
         return data
     if isinstance(named.model, UnsetType):
         # An error has no model and gets none.
-        return data if isinstance(named.choices, UnsetType) else write_fields({**_FIELDS.decode(data), "model": model})
+        return data if isinstance(named.choices, UnsetType) else _with_model(data, model)
     # A key is followed by a colon, and quotes in texts are escaped, so this finds members of objects only.
     # The value is compared, and is no part of the pattern: a pattern of a long name takes seconds to compile.
     value = bytes(named.model)
     starts = [key.end() for key in _MODEL_KEY.finditer(data) if data.startswith(value, key.end())]
     if len(starts) != 1:
-        return write_fields({**_FIELDS.decode(data), "model": model})
+        return _with_model(data, model)
     return data[: starts[0]] + bytes(model) + data[starts[0] + len(value) :]
+
+
+def _with_model(data: bytes, model: Raw) -> bytes:
+    """An object with a model; unchanged if a name of its fields is not UTF-8, which a decoder of some fields skips."""
+    try:
+        return write_fields({**_FIELDS.decode(data), "model": model})
+    except UNREADABLE:
+        return data
 
 
 def completed(
@@ -75,8 +82,8 @@ def completed(
     *,
     annotate: bool,
     debug: dict[str, object] | None,
-) -> bytes:
-    """A plain response of a `rag/` model.
+) -> Generator[None, None, bytes]:
+    """A plain response of a `rag/` model, in steps.
 
     Args:
         content: the upstream's response.
@@ -89,11 +96,13 @@ def completed(
         The response. Fields that are not changed have their own bytes. One that is not a completion is unchanged.
     """
     content = renamed(content, model)
+    found = ResponseCitations(passages)
+    checked: list[tuple[Raw, list[str]]] = []
     try:
         fields = _FIELDS.decode(content)
         choices = _LIST.decode(fields["choices"]) if "choices" in fields else []
-        found = ResponseCitations(passages)
-        checked = [_checked(choice, found, annotate=annotate) for choice in choices] if passages else []
+        for choice in choices if passages else ():
+            checked.append((yield from _checked(choice, found, annotate=annotate)))
     except UNREADABLE:
         return content
     invented = [label for _, labels in checked for label in labels]
@@ -108,16 +117,17 @@ def completed(
     return write_fields(fields)
 
 
-def _checked(choice: Raw, found: ResponseCitations, *, annotate: bool) -> tuple[Raw, list[str]]:
+def _checked(choice: Raw, found: ResponseCitations, *, annotate: bool) -> Generator[None, None, tuple[Raw, list[str]]]:
     """A choice with annotations, and the labels of its invented citations."""
+    yield
     fields = _FIELDS.decode(choice)
     if "message" not in fields:
         return choice, []
     message = _FIELDS.decode(fields["message"])
-    found.feed(0, _TEXT.decode(fields["message"]).content or "")
+    yield from found.feed(0, _TEXT.decode(fields["message"]).content or "")
     citations = found.end(0)
     invented = [citation.label for citation in citations if citation.invented]
-    annotations = [encode_raw(annotation) for annotation in annotations_of(citations)] if annotate else []
+    annotations = [encode_raw(annotation) for annotation in found.annotations(citations)] if annotate else []
     if not annotations:
         return choice, invented
     own = message.get("annotations", Raw(b"null"))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Generator, Sequence
+from itertools import islice
+from typing import Annotated, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from ragstore_client.context import ContextPassage
 from ragstore_gateway.chat import metrics
-from ragstore_gateway.chat.annotations import annotations_of
 from ragstore_gateway.chat.body import UNREADABLE, encode_raw, write_fields
 from ragstore_gateway.chat.citations import ResponseCitations
 from ragstore_gateway.chat.completion import debug_line, renamed
@@ -23,7 +23,7 @@ DONE: Final = b"[DONE]"
 
 _END: Final = re.compile(rb"\r?\n\r?\n|\r\r")
 _END_BYTES: Final = 4
-_DATA: Final = re.compile(rb"^data:[ ]?(.*?)\r?$", re.MULTILINE)
+_DATA: Final = re.compile(rb"^data:[ ]?([^\n]*)", re.MULTILINE)
 
 
 class _Delta(Struct, frozen=True):
@@ -31,7 +31,7 @@ class _Delta(Struct, frozen=True):
 
 
 class _Choice(Struct, frozen=True):
-    index: int = 0
+    index: Annotated[int, Meta(ge=0, le=2**31)] = 0
     delta: _Delta | None = None
     finish_reason: str | None = None
 
@@ -65,7 +65,7 @@ class EventStream:
         self._choices = ResponseCitations(passages) if passages else None
         self._annotate = annotate
         self._debug = debug
-        self._buffer = b""
+        self._buffer = bytearray()
         self._searched = 0
         self._unchanged = False
         self._template: dict[str, Raw] = {}
@@ -76,8 +76,8 @@ class EventStream:
         """The bytes before the first event."""
         return b"" if self._debug is None else debug_line(self._debug)
 
-    def feed(self, chunk: bytes) -> bytes:
-        """Change the events that a chunk completes.
+    def feed(self, chunk: bytes) -> Generator[None, None, bytes]:
+        """Change the events that a chunk completes, one in each step or in several.
 
         Args:
             chunk: the next bytes of the stream.
@@ -90,76 +90,83 @@ class EventStream:
         self._buffer += chunk
         pieces: list[bytes] = []
         start = 0
-        for match in _END.finditer(self._buffer, self._searched):
-            pieces.extend(self._event(self._buffer[start : match.start()], match[0]))
+        while match := _END.search(self._buffer, max(start, self._searched)):
+            event = bytes(self._buffer[start : match.start()])
+            yield from self._event(event, match[0], pieces)
             start = match.end()
-        self._buffer = self._buffer[start:]
+            yield
+        del self._buffer[:start]
         # The next search begins where an end may have begun.
         self._searched = max(0, len(self._buffer) - _END_BYTES)
         if len(self._buffer) > MAX_EVENT_BYTES:
             self._unchanged = True
             # Whether the response ends in order is not known from here on.
             self.complete = True
-            pieces.append(self._buffer)
-            self._buffer = b""
+            pieces.append(bytes(self._buffer))
+            self._buffer.clear()
         return b"".join(pieces)
 
-    def finish(self) -> bytes:
+    def finish(self) -> Generator[None, None, bytes]:
         """The bytes after the last one of the upstream, if its stream ended in order."""
-        rest, self._buffer = self._buffer, b""
-        return b"".join(self._event(rest, b"")) if rest else b""
+        pieces: list[bytes] = []
+        if self._buffer:
+            yield from self._event(bytes(self._buffer), b"", pieces)
+            self._buffer.clear()
+        return b"".join(pieces)
 
-    def _event(self, event: bytes, end: bytes) -> Iterator[bytes]:
-        lines = list(_DATA.finditer(event))
+    def _event(self, event: bytes, end: bytes, pieces: list[bytes]) -> Generator[None, None, None]:
+        """Add the bytes for an event."""
+        lines = list(islice(_DATA.finditer(event), 2))
         if len(lines) != 1:  # a comment, or JSON over several lines, which no upstream is known to send
-            yield event + end
+            pieces.append(event + end)
             return
-        data = lines[0][1]
+        start, stop = lines[0].span(1)
+        stop -= event.endswith(b"\r", start, stop)
+        data = event[start:stop]
         if data.strip() == DONE:
-            yield from self._end()
-            yield event + end
+            pieces.extend(self._end())
+            pieces.append(event + end)
             return
         changed = renamed(data, self._model)
-        start, stop = lines[0].span(1)
         own = event[:start] + changed + event[stop:] + end
         try:
             chunk = _CHUNK.decode(data)
+            fields = _FIELDS.decode(changed) if chunk.choices and not self._template else {}
         except UNREADABLE:
-            yield own
+            pieces.append(own)
             return
         finished = [choice for choice in chunk.choices if choice.finish_reason is not None]
         self.complete = self.complete or bool(finished)
         if self._choices is None:
-            yield own
+            pieces.append(own)
             return
-        if not self._template and chunk.choices:
-            fields = _FIELDS.decode(changed)
-            self._template = {name: fields[name] for name in _COPIED if name in fields}
+        self._template = self._template or {name: fields[name] for name in _COPIED if name in fields}
         for choice in chunk.choices:
             if choice.delta is not None and choice.delta.content:
-                self._choices.feed(choice.index, choice.delta.content)
+                yield from self._choices.feed(choice.index, choice.delta.content)
         added = [self._annotations(choice.index) for choice in finished]
         # The delta with annotations is the last one, so it precedes a chunk that only says why the response ended.
         has_content = any(choice.delta is not None and choice.delta.content for choice in finished)
-        yield from [own, *added] if has_content else [*added, own]
+        pieces.extend([own, *added] if has_content else [*added, own])
 
-    def _end(self) -> Iterator[bytes]:
+    def _end(self) -> list[bytes]:
         """End the choices that have no reason to end, and report the citations of sources that do not exist."""
         self.complete = True
-        if self._choices is not None:
-            for index in self._choices.open:
-                yield self._annotations(index)
+        pieces = [] if self._choices is None else [self._annotations(index) for index in self._choices.open]
         if self._invented:
             metrics.INVENTED_CITATIONS.inc(len(self._invented))
             if self._debug is not None:
-                yield debug_line({"invented": self._invented})
+                pieces.append(debug_line({"invented": self._invented}))
         self._invented = []
+        return pieces
 
     def _annotations(self, index: int) -> bytes:
         """A chunk with the annotations of a choice; empty if there are none."""
-        citations = [] if self._choices is None else self._choices.end(index)
+        if self._choices is None:
+            return b""
+        citations = self._choices.end(index)
         self._invented.extend(citation.label for citation in citations if citation.invented)
-        annotations = annotations_of(citations) if self._annotate else []
+        annotations = self._choices.annotations(citations) if self._annotate else []
         if not annotations:
             return b""
         choice = {"index": index, "delta": {"annotations": annotations}, "finish_reason": None}

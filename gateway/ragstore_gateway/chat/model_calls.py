@@ -14,8 +14,8 @@ from ragstore_gateway.chat.calls import RESIZED, Call, send_body
 from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.headers import response_headers
 from ragstore_gateway.chat.models import read_models
-from ragstore_gateway.chat.quotas import UsageMeter
 from ragstore_gateway.chat.relay import read_all, relay
+from ragstore_gateway.chat.request_cost import RequestCost
 from ragstore_gateway.disconnect import CallerWatch
 
 _MODELS: Final = "/models/"
@@ -24,14 +24,14 @@ _MODELS: Final = "/models/"
 class ListModels(Call):
     """`GET /v1/models`."""
 
-    async def respond(self, scope: Scope, send: Send, watch: CallerWatch, meter: UsageMeter | None) -> None:
+    async def respond(self, scope: Scope, send: Send, watch: CallerWatch, cost: RequestCost) -> None:
         """Relay the upstream's list, with `rag/` models added."""
         headers = self.headers(scope)
         headers["Accept-Encoding"] = "identity"
-        response = await self.chat.upstream.send(self.method, self.target, headers, decompress=True)
+        response = await self.send(headers, b"", cost, decompress=True)
         own = response_headers(response.raw_headers, without=RESIZED)
         if response.status != HTTPStatus.OK:
-            await relay(response, own, scope, send, watch)
+            await relay(response, own, scope, send, watch, self.chat.slices, meter=cost)
             return
         content = await read_all(response, self.chat.settings.max_body_bytes)
         await send_body(scope, send, response.status, own, await self._with_rag(content))
@@ -61,7 +61,7 @@ class GetRagModel(Call):
         super().__init__(chat, "GET", target, b"")
         self.name = name
 
-    async def respond(self, scope: Scope, send: Send, watch: CallerWatch, meter: UsageMeter | None) -> None:
+    async def respond(self, scope: Scope, send: Send, watch: CallerWatch, cost: RequestCost) -> None:
         """Send the model."""
         entry = await self.chat.models.entry(self.name, self.headers(scope))
         await send_body(scope, send, HTTPStatus.OK, [(b"content-type", b"application/json")], bytes(entry))

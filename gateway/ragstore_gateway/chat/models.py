@@ -173,10 +173,9 @@ class Models:
         Args:
             entries: the upstream's models.
         """
-        known = {entry.id for entry in entries}
-        usable = (
-            name for name, model in (await self._assistants.upstream_models()).items() if _first_of([model], entries)
-        )
+        names = _Names(entries)
+        known = names.ids
+        usable = (name for name, model in (await self._assistants.upstream_models()).items() if names.first_of([model]))
         assistants = [RAG_PREFIX + name for name in usable]
         plain = {RAG_PREFIX + entry.id: entry for entry in entries if not entry.id.startswith(RAG_PREFIX)}
         added = [ModelEntry(name, _minimal()).renamed(name) for name in assistants if name not in known]
@@ -232,15 +231,33 @@ class Models:
         return entries
 
 
+class _Names:
+    """The names of an upstream's models.
+
+    Args:
+        entries: the models.
+
+    Attributes:
+        ids: their ids.
+    """
+
+    def __init__(self, entries: Sequence[ModelEntry]) -> None:
+        self.ids = {entry.id for entry in entries}
+        # LiteLLM lists a whole provider as `openai/*`.
+        self._patterns = [name for name in self.ids if "*" in name]
+
+    def first_of(self, names: Sequence[str]) -> str | None:
+        """The first name that the upstream has."""
+        matches = (
+            name for name in names if name in self.ids or any(fnmatchcase(name, each) for each in self._patterns)
+        )
+        return next(matches, None)
+
+
 def _first_of(names: Sequence[str], entries: Sequence[ModelEntry] | None) -> str | None:
     if entries is None:
         return names[0] if names else None
-    known = {entry.id for entry in entries}
-    # LiteLLM lists a whole provider as `openai/*`.
-    patterns = [entry.id for entry in entries if "*" in entry.id]
-    return next(
-        (name for name in names if name in known or any(fnmatchcase(name, pattern) for pattern in patterns)), None
-    )
+    return _Names(entries).first_of(names)
 
 
 def _minimal() -> dict[str, msgspec.Raw]:

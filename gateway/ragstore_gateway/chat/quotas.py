@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
 
 from ragstore_gateway.errors import TokenRateExceeded, TooManyStreams
-
-BYTES_PER_TOKEN: Final = 4
-"""Bytes of a prompt that are counted as one token, until the upstream reports how many it counted."""
-
-TAIL_BYTES: Final = 8192
-"""End of a response in which its usage is looked for."""
-
-_TOTAL: Final = re.compile(rb'"total_tokens"\s*:\s*(\d{1,12})')
-_EVENT: Final = b"data:"
 
 
 class TokenQuota:
@@ -72,32 +61,6 @@ class TokenQuota:
         now = self._clock()
         balance, since = self._buckets.get(name, (self._capacity, now))
         return min(self._capacity, balance + (now - since) * self._per_second)
-
-
-class UsageMeter:
-    """Counts the tokens of a response: as the upstream reports them, otherwise one for each event of a stream."""
-
-    def __init__(self) -> None:
-        self._tail = b""
-        self._events = 0
-        self._bytes = 0
-
-    def feed(self, chunk: bytes) -> None:
-        """Add a chunk of the response."""
-        self._events += chunk.count(_EVENT)
-        self._bytes += len(chunk)
-        self._tail = (self._tail + chunk)[-TAIL_BYTES:]
-
-    def total(self, prompt_tokens: int) -> int:
-        """Tokens of request and response.
-
-        Args:
-            prompt_tokens: the estimate of the prompt, which counts if the upstream reports nothing.
-        """
-        reported = _TOTAL.findall(self._tail)
-        if reported:
-            return int(reported[-1])
-        return prompt_tokens + (self._events or self._bytes // BYTES_PER_TOKEN)
 
 
 class StreamQuota:

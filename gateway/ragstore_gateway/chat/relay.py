@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Final, Protocol
 
 import aiohttp
 import structlog
 from litestar.types import Scope, Send
 
+from ragstore.kit.time_slices import TimeSlices
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.error_format import FROM_UPSTREAM
-from ragstore_gateway.chat.quotas import UsageMeter
 from ragstore_gateway.disconnect import CallerWatch
 from ragstore_gateway.errors import UpstreamFailed, UpstreamTimeout
 from ragstore_gateway.openai_errors import encode_openai_error
 
 EVENT_STREAM: Final = "text/event-stream"
+
+_WHOLE: Final = frozenset({"application/json", "application/problem+json"})
+"""Types of responses that are not streams, although many servers send them without a length."""
+
+_WITHOUT_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.RESET_CONTENT})
 
 _log = structlog.get_logger(__name__)
 
@@ -32,16 +39,38 @@ class Rewriter(Protocol):
     def begin(self) -> bytes:
         """The bytes to send before the first one of the upstream."""
 
-    def feed(self, chunk: bytes) -> bytes:
-        """The bytes to send for a chunk."""
+    def feed(self, chunk: bytes) -> Generator[None, None, bytes]:
+        """The bytes to send for a chunk, made in steps."""
 
-    def finish(self) -> bytes:
-        """The bytes to send after the last chunk."""
+    def finish(self) -> Generator[None, None, bytes]:
+        """The bytes to send after the last chunk, made in steps."""
+
+
+class ChunkMeter(Protocol):
+    """Counts what passes."""
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether it counts anything."""
+
+    def feed(self, chunk: bytes) -> Generator[None, None, None]:
+        """Count a chunk, in steps."""
 
 
 def is_event_stream(response: aiohttp.ClientResponse) -> bool:
     """Whether a response is a stream of server-sent events."""
     return response.content_type == EVENT_STREAM
+
+
+def is_streamed(response: aiohttp.ClientResponse) -> bool:
+    """Whether a response occupies its connection for as long as the upstream generates.
+
+    That is a stream of events, and everything but JSON whose length was not known at its start, such as speech.
+    """
+    if is_event_stream(response):
+        return True
+    success = HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES and response.status not in _WITHOUT_BODY
+    return success and "Content-Length" not in response.headers and response.content_type not in _WHOLE
 
 
 async def relay(
@@ -50,9 +79,10 @@ async def relay(
     scope: Scope,
     send: Send,
     watch: CallerWatch,
+    slices: TimeSlices,
     *,
+    meter: ChunkMeter,
     rewriter: Rewriter | None = None,
-    meter: UsageMeter | None = None,
 ) -> None:
     """Send a response, each chunk as soon as it arrives.
 
@@ -65,8 +95,9 @@ async def relay(
         scope: the scope of the caller's request.
         send: the ASGI callable.
         watch: the watch of the caller's connection, within which this runs.
-        rewriter: changes the stream; None for the bytes as they are.
+        slices: runs the work on large chunks, so that other requests do not wait for it.
         meter: counts tokens.
+        rewriter: changes the stream; None for the bytes as they are.
     """
     scope[FROM_UPSTREAM] = True  # type: ignore[typeddict-unknown-key]  # a key of our own
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
@@ -81,12 +112,12 @@ async def relay(
         while True:
             chunk = await content.readany()
             ended = content.at_eof()
-            if meter is not None:
-                meter.feed(chunk)
+            if meter.counts_tokens:
+                await slices.run(meter.feed(chunk))
             if rewriter is not None:
-                chunk = rewriter.feed(chunk)
+                chunk = await slices.run(rewriter.feed(chunk))
                 if ended:
-                    chunk += _rest(rewriter, chunk or last)
+                    chunk += _end_of(rewriter, await slices.run(rewriter.finish()), chunk or last)
             if ended or chunk:
                 last = chunk or last
                 await send({"type": "http.response.body", "body": chunk, "more_body": not ended})
@@ -141,9 +172,8 @@ async def read_all(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     return bytes(content)
 
 
-def _rest(rewriter: Rewriter, last: bytes) -> bytes:
+def _end_of(rewriter: Rewriter, rest: bytes, last: bytes) -> bytes:
     """The end of a stream that the upstream has ended, after the last bytes that were sent."""
-    rest = rewriter.finish()
     if rewriter.complete:
         return rest
     metrics.upstream_failure("broken")

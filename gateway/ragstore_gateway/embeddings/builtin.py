@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from safetensors.numpy import load
@@ -38,7 +38,18 @@ LIMITS: Final = "English; word vectors without word order; 256 dimensions; see d
 """The limits of the model, for the log."""
 
 MAX_BATCH: Final = 256
-"""Number of texts that are tokenized together: it bounds the memory for tokens."""
+"""Maximum number of pieces that are tokenized together."""
+
+MAX_PIECE: Final = 8_192
+"""Maximum number of characters that are tokenized as one text. A longer text is cut at spaces, and its vector is the
+mean of the tokens of all pieces. A token takes 1 kB until then: a text of 1 MB in one piece took 1.1 GB."""
+
+MAX_BATCH_CHARACTERS: Final = 65_536
+"""Maximum number of characters that are tokenized together."""
+
+
+_Piece: TypeAlias = tuple[int, str]
+"""A piece of a text, after the text's index."""
 
 
 class ModelDamaged(Exception):
@@ -110,18 +121,77 @@ class BuiltinEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
         """Embed texts; see `Embedder`. Queries and documents are embedded alike."""
-        vectors = await asyncio.to_thread(self.vectors, list(texts))
+        means = _Means(len(texts), self.dimension)
+        for batch in _batches(texts):
+            # Each batch is a job of its own: those of other callers run between, and none follows if this one leaves.
+            await asyncio.to_thread(self._add, batch, means)
+        vectors = means.vectors()
         return normalized(vectors) if normalize else vectors
 
     def vectors(self, texts: list[str]) -> Vectors:
         """The vectors as the model gives them, computed in this thread."""
-        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        for begin in range(0, len(texts), MAX_BATCH):
-            batch = texts[begin : begin + MAX_BATCH]
-            for index, encoding in enumerate(self._tokenizer.encode_batch_fast(batch, add_special_tokens=False), begin):
-                if encoding.ids:
-                    vectors[index] = self._tokens[encoding.ids].mean(axis=0)
-        return vectors
+        means = _Means(len(texts), self.dimension)
+        for batch in _batches(texts):
+            self._add(batch, means)
+        return means.vectors()
+
+    def _add(self, batch: list[_Piece], means: _Means) -> None:
+        encodings = self._tokenizer.encode_batch_fast([text for _, text in batch], add_special_tokens=False)
+        for (index, _), encoding in zip(batch, encodings, strict=True):
+            if encoding.ids:
+                means.add(index, self._tokens[encoding.ids])
+
+
+class _Means:
+    """The means of the tokens of several texts.
+
+    Args:
+        texts: number of texts.
+        dimension: number of components of a token.
+    """
+
+    def __init__(self, texts: int, dimension: int) -> None:
+        self._sums = np.zeros((texts, dimension), dtype=np.float32)
+        self._counts = np.zeros((texts, 1), dtype=np.float32)
+
+    def add(self, index: int, tokens: Vectors) -> None:
+        """Add tokens of a text."""
+        self._sums[index] += tokens.sum(axis=0)
+        self._counts[index] += len(tokens)
+
+    def vectors(self) -> Vectors:
+        """The means; zeros for a text without tokens."""
+        return np.asarray(self._sums / np.maximum(self._counts, 1), dtype=np.float32)
+
+
+def pieces_of(text: str) -> Iterator[str]:
+    """A text in pieces of at most `MAX_PIECE` characters.
+
+    They end at spaces where possible. The space is left out: the tokenizer adds one before each text, so the tokens are
+    those of the whole text.
+    """
+    start = 0
+    while len(text) - start > MAX_PIECE:
+        space = text.rfind(" ", start + 1, start + MAX_PIECE)
+        end = space if space > 0 else start + MAX_PIECE
+        yield text[start:end]
+        start = end + (space > 0)
+    yield text[start:]
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[_Piece]]:
+    """The pieces of texts, in batches."""
+    batch: list[_Piece] = []
+    characters = 0
+    for index, text in enumerate(texts):
+        for piece in pieces_of(text):
+            if batch and (len(batch) >= MAX_BATCH or characters + len(piece) > MAX_BATCH_CHARACTERS):
+                yield batch
+                batch, characters = [], 0
+            batch.append((index, piece))
+            characters += len(piece)
+    if batch:
+        yield batch
 
 
 class TruncatedEmbedder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,17 @@ class Embedder(Protocol):
         """
 
 
+MIN_LENGTH: Final = 1e-15
+"""Length of a vector up to which its square is not exact in float32."""
+
+
 def normalized(vectors: Vectors) -> Vectors:
     """Vectors scaled to length 1. A vector of zeros stays as it is."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths == 0, 1, lengths), dtype=np.float32)
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not (np.isfinite(lengths) & (lengths > MIN_LENGTH)).all():
+        # The squares of very large or small components are not float32, which made zeros of such a vector.
+        exact = vectors.astype(np.float64)
+        lengths = np.linalg.norm(exact, axis=1, keepdims=True)
+        return np.asarray(exact / np.where(lengths == 0, 1, lengths), dtype=np.float32)
+    return np.asarray(vectors / lengths, dtype=np.float32)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeAlias
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Meta
 
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.extras import MissingExtra, require_extra
+from ragstore.kit.time_slices import TimeSlices
 from ragstore_gateway.connections import Connections
 from ragstore_gateway.embeddings import builtin
 from ragstore_gateway.embeddings.builtin import BuiltinEmbedder, ModelDamaged, TruncatedEmbedder
@@ -52,7 +55,12 @@ from ragstore_gateway.secret_references import SecretReferences
 
 LOCAL: Final = "local"
 MAX_EMBEDDERS: Final = 256
-"""Maximum number of embedders that are kept. The least recently created one is made again when it is used."""
+"""Maximum number of embedders that are kept. The least recently used one is made again when it is used."""
+
+_OF_A_MODEL: Final = frozenset(
+    {"model", "dimensions", "outputDimensionality", "queryPrefix", "documentPrefix", "taskType"}
+)
+"""Parameters that choose a model or a kind of vector, and not a server or an account."""
 
 
 class LocalParameters(Parameters, frozen=True, kw_only=True):
@@ -152,6 +160,7 @@ class Embeddings:
 
     Attributes:
         secrets: checks and resolves references to secrets.
+        slices: runs the work on large responses, so that other requests do not wait for it.
     """
 
     def __init__(self, secrets: SecretReferences, connections: Connections, limits: EmbeddingLimits) -> None:
@@ -159,7 +168,9 @@ class Embeddings:
         self._connections = connections
         self._limits = limits
         self._cache = VectorCache(limits.cache_bytes)
+        self.slices = TimeSlices()
         self._embedders: dict[bytes, Embedder] = {}
+        self._slots: WeakValueDictionary[bytes, asyncio.Semaphore] = WeakValueDictionary()
         self._builtin: BuiltinEmbedder | None = None
         self._default: tuple[str, LocalParameters | Any] = (LOCAL, LocalParameters())
 
@@ -265,16 +276,31 @@ class Embeddings:
 
     def _embedder(self, provider: str, parameters: ProviderParameters) -> Embedder:
         identity = _identity(provider, parameters)
-        return self._embedders.get(identity) or self._keep(provider, parameters, self._create(provider, parameters))
+        kept = self._embedders.pop(identity, None)
+        if kept is None:
+            return self._keep(provider, parameters, self._create(provider, parameters))
+        self._embedders[identity] = kept
+        return kept
 
     def _keep(self, provider: str, parameters: ProviderParameters, embedder: Embedder) -> Embedder:
         identity = _identity(provider, parameters)
+        # A request can name dimensions, so these come and go; the default one may be a model that takes long to load.
+        default = _identity(*self._default)
         while len(self._embedders) >= MAX_EMBEDDERS:
-            del self._embedders[next(iter(self._embedders))]
+            del self._embedders[next(each for each in self._embedders if each != default)]
         kept = self._embedders[identity] = CachingEmbedder(
             embedder, self._cache, identity, timeout_seconds=self._limits.timeout_seconds
         )
         return kept
+
+    def _slots_of(self, provider: str, parameters: ProviderParameters) -> asyncio.Semaphore:
+        """The slots for requests in flight to a provider: one set for all models and dimensions of an account."""
+        given = msgspec.to_builtins(parameters)
+        account = msgspec.json.encode([provider, {name: given[name] for name in given if name not in _OF_A_MODEL}])
+        slots = self._slots.get(account)
+        if slots is None:
+            slots = self._slots[account] = asyncio.Semaphore(self._limits.concurrency)
+        return slots
 
     def _create(self, provider: str, parameters: ProviderParameters) -> Embedder:
         if isinstance(parameters, LocalParameters):
@@ -292,6 +318,7 @@ class Embeddings:
         return ProviderEmbedder(
             create(parameters, self.secrets),
             self._connections,
+            self._slots_of(provider, parameters),
             concurrency=self._limits.concurrency,
             timeout_seconds=self._limits.timeout_seconds,
         )

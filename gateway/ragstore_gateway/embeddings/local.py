@@ -5,15 +5,23 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
 
 import numpy as np
 import structlog
 
 from ragstore.kit.extras import MissingExtra, require_extra
+from ragstore_gateway.embeddings.batches import batches
 from ragstore_gateway.embeddings.embedder import Kind, Vectors, normalized
 from ragstore_gateway.embeddings.prefixes import Prefixes
 from ragstore_gateway.errors import EmbeddingFailed, ModelUnavailable
+
+MAX_BATCH: Final = 64
+"""Maximum number of texts that are embedded together."""
+
+MAX_BATCH_BYTES: Final = 262_144
+"""Maximum size of these texts."""
 
 _log = structlog.get_logger(__name__)
 
@@ -42,6 +50,8 @@ class LocalEmbedder:
         self._model_name = model
         self._prefixes = prefixes
         self._lock = threading.Lock()
+        # One computation at a time: each one uses all cores. They wait here, and not in threads that others need.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="local-model")
         self._model: Any = None
         self._dimension: int | None = None
         self.name = f"local/{model}"
@@ -78,15 +88,22 @@ class LocalEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
         """Embed texts; see `Embedder`."""
-        vectors = await asyncio.to_thread(self._embed, self._prefixes.applied(list(texts), kind))
+        loop = asyncio.get_running_loop()
+        given = batches(self._prefixes.applied(list(texts), kind), MAX_BATCH, MAX_BATCH_BYTES)
+        # Each batch is a job of its own: those of other callers run between, and none follows if this one leaves.
+        found = [await loop.run_in_executor(self._thread, self._embed, batch) for batch in given]
+        vectors = np.concatenate(found)
         return normalized(vectors) if normalize else vectors
 
     def _embed(self, texts: list[str]) -> Vectors:
         model = self.load()
-        # One computation at a time: each one uses all cores.
-        with self._lock:
+        try:
             vectors = model.encode(texts, convert_to_numpy=True, show_progress_bar=False)
-        matrix = np.asarray(vectors, dtype=np.float32)
-        if matrix.shape[0] != len(texts) or not np.isfinite(matrix).all():
+            matrix = np.asarray(vectors, dtype=np.float32)
+        except Exception as error:  # noqa: BLE001  # memory, a device, a format: it raises what its libraries raise
+            # The exception's own text may have parts of the texts.
+            _log.warning("local model failed", model=self._model_name, error=type(error).__name__)
+            raise EmbeddingFailed(f"{self.name} failed: {type(error).__name__}") from None
+        if matrix.ndim != 2 or matrix.shape[0] != len(texts) or not np.isfinite(matrix).all():
             raise EmbeddingFailed(f"{self.name} returned no usable vectors")
         return matrix

@@ -22,6 +22,7 @@ from ragstore_gateway.connections import Connections
 from ragstore_gateway.embeddings.batches import batches
 from ragstore_gateway.embeddings.embedder import Kind, Vectors, normalized
 from ragstore_gateway.embeddings.providers.provider import (
+    MAX_DIMENSIONS,
     Embedding,
     GarbledResponse,
     Provider,
@@ -31,6 +32,20 @@ from ragstore_gateway.embeddings.retries import MAX_ATTEMPTS, RETRIED, backoff, 
 from ragstore_gateway.errors import EmbeddingFailed, EmbeddingRateLimited, EmbeddingTimeout, ModelUnavailable
 
 MAX_RESPONSE_BYTES: Final = 128 * 1024 * 1024
+"""Maximum size of a response to any batch."""
+
+MAX_VECTOR_BYTES: Final = MAX_DIMENSIONS * 32
+"""Maximum size of a vector in a response. A number has up to 24 characters; decoded, the shortest ones take 16 times
+their size in memory."""
+
+MAX_FRAME_BYTES: Final = 64 * 1024
+"""Maximum size of the rest of a response."""
+
+MAX_RETRY_AFTER_SECONDS: Final = 3_600
+"""Maximum of `Retry-After` in the gateway's response. A provider may send any number."""
+
+TOO_LONG: Final = frozenset({400, 413, 422})
+"""Statuses with which providers reject a text that is longer than the model takes, among other causes."""
 
 REQUESTS: Final = Counter(
     "ragstore_gateway_embedding_requests_total",
@@ -66,16 +81,23 @@ class ProviderEmbedder:
     Args:
         provider: the provider.
         connections: the pool.
-        concurrency: maximum number of requests in flight.
+        slots: the slots for requests in flight.
+        concurrency: maximum number of requests in flight of one call.
         timeout_seconds: time limit of one call of `embed`, retries and waiting included.
     """
 
     def __init__(
-        self, provider: Provider, connections: Connections, *, concurrency: int, timeout_seconds: float
+        self,
+        provider: Provider,
+        connections: Connections,
+        slots: asyncio.Semaphore,
+        *,
+        concurrency: int,
+        timeout_seconds: float,
     ) -> None:
         self._provider = provider
         self._connections = connections
-        self._slots = asyncio.Semaphore(concurrency)
+        self._slots = slots
         self._concurrency = concurrency
         self._timeout_seconds = timeout_seconds
         self._dimension = provider.dimensions
@@ -127,7 +149,7 @@ class ProviderEmbedder:
             attempt += 1
             try:
                 async with self._slots:
-                    content = await self._send(request)
+                    content = await self._send(request, max_response_bytes(len(texts)))
                 return self._decoded(content, len(texts))
             except _Retry as failure:
                 wait = backoff(attempt) if failure.wait is None else failure.wait
@@ -138,8 +160,8 @@ class ProviderEmbedder:
                 _log.info("embedding request is retried", provider=self.name, attempt=attempt, wait_seconds=wait)
                 await asyncio.sleep(wait)
 
-    async def _send(self, request: ProviderRequest) -> bytes:
-        """Send a request once.
+    async def _send(self, request: ProviderRequest, max_bytes: int) -> bytes:
+        """Send a request once, and read a response of at most `max_bytes`.
 
         Raises:
             _Retry: another attempt may succeed.
@@ -160,7 +182,7 @@ class ProviderEmbedder:
                 status = str(response.status)
                 if response.status != 200:
                     raise self._rejection(response)
-                return await self._content(response)
+                return await self._content(response, max_bytes)
         except (aiohttp.ClientError, OSError, ValueError, asyncio.IncompleteReadError) as error:
             # The exception's own text may have parts of the response.
             _log.warning("embedding provider failed", provider=self.name, error=type(error).__name__)
@@ -169,11 +191,11 @@ class ProviderEmbedder:
             REQUESTS.labels(provider, status).inc()
             SECONDS.labels(provider).observe(asyncio.get_running_loop().time() - started)
 
-    async def _content(self, response: aiohttp.ClientResponse) -> bytes:
+    async def _content(self, response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
         content = bytearray()
         async for chunk in response.content.iter_any():
             content += chunk
-            if len(content) > MAX_RESPONSE_BYTES:
+            if len(content) > max_bytes:
                 raise EmbeddingFailed(f"{self.name} returned a response that is too large")
         return bytes(content)
 
@@ -183,7 +205,7 @@ class ProviderEmbedder:
         wait = retry_after(response.headers)
         _log.warning("embedding provider rejected a request", provider=self.name, status=status)
         if status == 429:
-            seconds = max(1, math.ceil(wait or 1))
+            seconds = min(MAX_RETRY_AFTER_SECONDS, max(1, math.ceil(wait or 1)))
             return _Retry(EmbeddingRateLimited(f"{self.name} is at its rate limit", seconds), wait)
         if status in RETRIED:
             return _Retry(EmbeddingFailed(f"{self.name} responded with status {status}"), wait)
@@ -191,7 +213,8 @@ class ProviderEmbedder:
             return EmbeddingFailed(f"{self.name} did not accept the configured credentials (status {status})")
         if status == 404:
             return ModelUnavailable(f"{self.name} does not exist at the configured address (status 404)")
-        return EmbeddingFailed(f"{self.name} rejected the request with status {status}")
+        hint = "; a text may be too long for the model" if status in TOO_LONG else ""
+        return EmbeddingFailed(f"{self.name} rejected the request with status {status}{hint}")
 
     def _decoded(self, content: bytes, count: int) -> Vectors:
         """The vectors of a response, one per text.
@@ -216,6 +239,15 @@ class ProviderEmbedder:
             self._dimension = found
         if found != self._dimension:
             raise EmbeddingFailed(f"{self.name} returned vectors of dimension {found} instead of {self._dimension}")
+
+
+def max_response_bytes(count: int) -> int:
+    """Maximum size of the response to a batch.
+
+    Args:
+        count: number of texts.
+    """
+    return min(MAX_RESPONSE_BYTES, MAX_FRAME_BYTES + count * MAX_VECTOR_BYTES)
 
 
 def _matrix(embeddings: Sequence[Embedding]) -> Vectors:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
-import numpy as np
 from litestar import Request, Response, post
 from litestar.di import NamedDependency
 from litestar.params import SkipValidation
@@ -18,16 +16,14 @@ from ragstore.kit.decoding import JSON, decoded
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS, without_marks
-from ragstore_client.context import estimate_tokens
 from ragstore_gateway.disconnect import CallerWatch
-from ragstore_gateway.embeddings.embedder import Embedder, Kind, Vectors
+from ragstore_gateway.embeddings.embedder import Embedder, Kind
 from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.embeddings.response_bodies import embed_body, embeddings_body
 from ragstore_gateway.embeddings.schemas import (
     NOT_BLANK,
-    EmbeddingsData,
     EmbeddingsRequest,
     EmbeddingsResponse,
-    EmbeddingsUsage,
     EmbedRequest,
     EmbedResponse,
 )
@@ -104,7 +100,7 @@ async def embed(
     _check(body.inputs, "$.inputs", settings)
     async with CallerWatch(request.receive):
         vectors = await embeddings.default.embed(body.inputs, body.kind, normalize=body.normalize)
-    return Response(EmbedResponse(vectors.tolist(), body.normalize, vectors.shape[1]))
+    return _json(await embeddings.slices.run(embed_body(vectors, normalize=body.normalize)))
 
 
 @post(
@@ -137,15 +133,13 @@ async def create_embeddings(
     kind: Kind = "query" if body.input_type == "query" else "document"
     async with CallerWatch(request.receive):
         vectors = await embedder.embed(texts, kind)
-    tokens = sum(map(estimate_tokens, texts))
-    return Response(
-        EmbeddingsResponse(
-            "list",
-            _data(vectors, body.encoding_format),
-            model or embedder.name,
-            EmbeddingsUsage(tokens, tokens),
-        )
-    )
+    name = model or embedder.name
+    steps = embeddings_body(vectors, texts, model=name, encoding_format=body.encoding_format)
+    return _json(await embeddings.slices.run(steps))
+
+
+def _json(body: bytes) -> Response[Any]:
+    return Response(body, media_type="application/json")
 
 
 def _unknown_model(model: str, default: Embedder) -> str:
@@ -186,10 +180,3 @@ def _check(texts: Sequence[str], path: str, settings: Settings) -> None:
         longest = settings.max_embedding_text_bytes
         if len(text) * 4 > longest and len(text.encode("utf-8", "surrogatepass")) > longest:
             raise InvalidRequest.at(f"{path}[{index}]", f"Must have at most {longest} bytes")
-
-
-def _data(vectors: Vectors, encoding_format: str) -> list[EmbeddingsData]:
-    if encoding_format == "base64":
-        encoded = (base64.b64encode(row.tobytes()).decode() for row in vectors.astype(np.dtype("<f4"), copy=False))
-        return [EmbeddingsData("embedding", index, text) for index, text in enumerate(encoded)]
-    return [EmbeddingsData("embedding", index, row) for index, row in enumerate(vectors.tolist())]

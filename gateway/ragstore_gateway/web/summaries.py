@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 import msgspec
 from multidict import CIMultiDict
 
-from ragstore_client.context import ContextPassage, Numbered, check_citations, without_invented
+from ragstore_client.context import ContextPassage, Numbered, without_invented
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.body import UNREADABLE
 from ragstore_gateway.chat.chat import Chat
+from ragstore_gateway.chat.citations import MAX_CHARACTERS, checked_citations
 from ragstore_gateway.chat.memory import CUT_MARK
-from ragstore_gateway.chat.quotas import BYTES_PER_TOKEN
 from ragstore_gateway.chat.relay import read_all
+from ragstore_gateway.chat.request_cost import RequestCost, send_counted
 from ragstore_gateway.web.errors import ModelBusy, SummaryFailed
 
 CHAT_PATH: Final = "/chat/completions"
@@ -155,25 +157,33 @@ class Summarizer:
         passages, truncated = _passages(sources, self._max_characters)
         model = await self._chat.models.default(headers)
         body = msgspec.json.encode({"model": model, "messages": _messages(task, passages), "stream": False})
-        estimate = len(body) // BYTES_PER_TOKEN
-        self._chat.tokens.admit(key_name, estimate)
-        completion = await self._complete(body, headers)
-        if completion.usage is not None and completion.usage.total_tokens > 0:
-            self._chat.tokens.charge(key_name, completion.usage.total_tokens - estimate)
+        with self._chat.cost(key_name, body) as cost:
+            cost.admit()
+            completion = await self._complete(body, headers, cost)
         reply = (completion.choices[0].message.content or "").strip() if completion.choices else ""
-        text = within_words(without_inventions(reply, passages), task.max_words)
+        # Far more than the maximum number of words.
+        reply = reply[:MAX_CHARACTERS]
+        text = within_words(await self._without_inventions(reply, passages), task.max_words)
         if not text:
             raise SummaryFailed("The model returned no summary")
-        cited = frozenset(passage.number for passage in check_citations(text, passages).cited)
+        report = await self._chat.slices.run(checked_citations(text, passages))
+        cited = frozenset(passage.number for passage in report.cited)
         return Summary(text, completion.model or model, cited, truncated)
 
-    async def _complete(self, body: bytes, headers: CIMultiDict[str]) -> _Completion:
+    async def _without_inventions(self, reply: str, passages: Sequence[ContextPassage]) -> str:
+        """Remove citations of sources that do not exist, and count them."""
+        report = await self._chat.slices.run(checked_citations(reply, passages))
+        metrics.INVENTED_CITATIONS.inc(len(report.invented))
+        return without_invented(reply, report).strip() if report.invented else reply
+
+    async def _complete(self, body: bytes, headers: CIMultiDict[str], cost: RequestCost) -> _Completion:
         own = headers.copy()
         own["Content-Type"] = own["Accept"] = "application/json"
         own["Accept-Encoding"] = "identity"
-        response = await self._chat.upstream.send("POST", CHAT_PATH, own, body, decompress=True)
+        response = await send_counted(self._chat.upstream, cost, "POST", CHAT_PATH, own, body, decompress=True)
         async with response:
             content = await read_all(response, MAX_RESPONSE_BYTES)
+            await self._chat.slices.run(cost.feed(content))
             if response.status == 429:
                 raise ModelBusy("The model server is at its limit", _retry_after(response.headers.get("Retry-After")))
             if response.status != 200:
@@ -184,18 +194,6 @@ class Summarizer:
             raise SummaryFailed("The model server's response is not a completion") from None
 
 
-def without_inventions(reply: str, passages: Sequence[ContextPassage]) -> str:
-    """Remove citations of sources that do not exist, and count them.
-
-    Args:
-        reply: the reply.
-        passages: the sources.
-    """
-    report = check_citations(reply, passages)
-    metrics.INVENTED_CITATIONS.inc(len(report.invented))
-    return without_invented(reply, report).strip() if report.invented else reply
-
-
 def within_words(text: str, max_words: int) -> str:
     """Cut a text that has too many words, at the end of a sentence where possible.
 
@@ -203,12 +201,13 @@ def within_words(text: str, max_words: int) -> str:
         text: the text.
         max_words: maximum number of words; citations such as `[1]` are none.
     """
-    words = [found for found in re.finditer(r"\S+", text) if not _CITATIONS.fullmatch(found[0])]
-    if len(words) <= max_words:
+    words = (found for found in re.finditer(r"\S+", text) if not _CITATIONS.fullmatch(found[0]))
+    first_too_many = next(islice(words, max_words, None), None)
+    if first_too_many is None:
         return text
-    limit = words[max_words].start()
-    ends = [found.end() for found in _SENTENCE_END.finditer(text) if found.end() <= limit]
-    return text[: ends[-1]].rstrip() if ends else text[:limit].rstrip() + " ..."
+    limit = first_too_many.start()
+    end = max((found.end() for found in _SENTENCE_END.finditer(text, 0, limit)), default=0)
+    return text[:end].rstrip() if end else text[:limit].rstrip() + " ..."
 
 
 def _messages(task: SummaryTask, passages: Sequence[ContextPassage]) -> list[dict[str, object]]:

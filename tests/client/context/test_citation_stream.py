@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragstore_client.context._citation_report import check_citations, report_of, without_invented
-from ragstore_client.context._citation_stream import Citation, CitationStream, Segment
+from ragstore_client.context._citation_stream import MAX_CITATIONS, Citation, CitationStream, Segment
 from ragstore_client.context._escape import skeleton
 from ragstore_client.context._passages import ContextPassage
 from tests.client.context.citation_corpus import CONTEXT
+from tests.support.call_counts import counted_calls
 from tests.support.hangs import ends
 
 FRAGMENTS = (
@@ -163,6 +164,115 @@ def test_an_answer_is_scanned_in_linear_time(answer: str) -> None:
     with ends():
         segments = [*stream.feed(answer), *stream.finish()]
     assert collect(segments) == (answer, [])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param("[" * 100_000, id="brackets"),
+        pytest.param("\u3010[" * 50_000, id="brackets of two kinds"),
+        pytest.param("[a" * 50_000, id="unclosed brackets"),
+        pytest.param("\n" * 100_000, id="line breaks"),
+        pytest.param("]" * 100_000, id="closing brackets"),
+        pytest.param("```\n" + "\n" * 100_000, id="blank lines of a code block"),
+        pytest.param("```\n" + "a\n[1]\n" * 20_000, id="lines of a code block"),
+    ],
+)
+@pytest.mark.parametrize("size", [100_000_000, 500])
+def test_characters_without_meaning_are_skipped_together(answer: str, size: int) -> None:
+    """The scanner made 14 calls for each bracket and each line break: 0.2 s for 100,000 of them."""
+    stream = CitationStream(CONTEXT[:2])
+    with counted_calls() as calls:
+        for start in range(0, len(answer), size):
+            stream.feed(answer[start : start + size])
+        stream.finish()
+    assert calls.count < len(answer) / 10
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("[\n", "[]", "[x]", "[a1]", "[1]", "[1-99]", "[a#1-99]", "[manual.pdf#0-99]", "[#1]", "[\u3011", "- [1]\n"),
+        *("`a`", "`a``", "[`", "a\n", " \n", "Sources:\n", "[a.md,b.md]", "[a.md,#1,#2]", "[a#0-#0-#0-#0-#0-#99]"),
+    ],
+)
+def test_the_calls_for_a_character_are_bounded(pattern: str) -> None:
+    """Ranges were expanded before they were checked, those within others, too: the last pattern took hours."""
+    counts = []
+    for repeats in (500, 1_000):
+        stream = CitationStream(CONTEXT)
+        with ends(), counted_calls() as calls:
+            stream.feed(pattern * repeats)
+            stream.finish()
+        counts.append(calls.count / (len(pattern) * repeats))
+    assert max(counts) < 40
+    assert counts[1] < counts[0] * 1.2
+
+
+@pytest.mark.parametrize("start", ["[", "[" + "a" * 150, "` ``" * 60, "```\n", "[a\u3011" * 40 + "["])
+def test_the_calls_for_a_chunk_are_bounded(start: str) -> None:
+    stream = CitationStream(CONTEXT)
+    stream.feed(start)
+    with counted_calls() as calls:
+        for _ in range(300):
+            stream.feed("a")
+    assert calls.count < 300 * 50
+
+
+def test_a_name_of_any_length_does_not_delay_the_text_after_a_bracket() -> None:
+    stream = CitationStream(LONG_NAME)
+    given = "[" + "x" * 1_100
+    assert "".join(s.text for s in stream.feed(given)) == given
+
+
+def test_a_report_has_a_maximum_of_citations_and_counts_the_others() -> None:
+    report = check_citations("[1-100]" * 20_000, CONTEXT)
+    assert len(report.citations) == MAX_CITATIONS
+    assert report.unrecorded == 100 * 20_000 - MAX_CITATIONS
+    assert [p.id for p in report.cited] == ["a", "b", "c", "d", "e"]
+    few = check_citations("Yes [1, 2] and [2-4] and [9].", CONTEXT, max_citations=3)
+    assert [c.label for c in few.citations] == ["1", "2", "2"]
+    assert few.unrecorded == 3
+    assert few.invented == ()
+    assert check_citations("[1]", CONTEXT).unrecorded == 0
+
+
+def test_citations_beyond_the_maximum_are_text() -> None:
+    stream = CitationStream(CONTEXT, max_citations=1)
+    assert [(s.text, len(s.citations)) for s in [*stream.feed("a [1] b [2] c"), *stream.finish()]] == [
+        ("a ", 0),
+        ("[1]", 1),
+        (" b [2] c", 0),
+    ]
+
+
+def test_citations_of_a_file_share_its_passages() -> None:
+    passages = [ContextPassage(id=f"{n}", text="", citation=f"a.pdf#{n}", number=n, tokens=1) for n in range(2_000)]
+    citations = check_citations("[a.pdf]" * 1_000, passages).citations
+    assert len(citations) == 1_000
+    assert len({id(citation.passages) for citation in citations}) == 1
+
+
+@pytest.mark.parametrize("names", [("x.md#1",), ("[x] y.pdf#12",), ("[[x] y.pdf#12",), ("r [f].pdf#1", "x.md#1")])
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(["[", "[[", "\u3010", "]", "]]", "\n", "[x] y.pdf#12]", "r [f].pdf#1]", "x.md#1]", "a", "`"]),
+        max_size=14,
+    ).map("".join)
+)
+def test_names_with_brackets_are_found_wherever_the_chunks_end(names: tuple[str, ...], answer: str) -> None:
+    passages = [ContextPassage(id=name, text="", citation=name, number=n, tokens=1) for n, name in enumerate(names, 1)]
+
+    def found(chunks: list[str]) -> list[Citation]:
+        stream = CitationStream(passages)
+        return [
+            c for s in [*(s for chunk in chunks for s in stream.feed(chunk)), *stream.finish()] for c in s.citations
+        ]
+
+    assert found(list(answer)) == found([answer])
+    if f"a[{names[0]}]" in answer and "`" not in answer:
+        assert any(citation.label == names[0] for citation in found([answer]))
 
 
 def test_a_line_of_combining_marks_is_compared_in_linear_time() -> None:

@@ -128,7 +128,8 @@ def keyed_gateway(
 ) -> Iterator[tuple[Served, dict[str, str]]]:
     """A gateway with keys and limits that retrieves nothing, and its plain keys by name."""
     folder = tmp_path_factory.mktemp("keyed")
-    roles = {"reader": "reader", "other": "reader", "talker": "reader", "streamer": "reader", "admin": "admin"}
+    readers = ("reader", "other", "talker", "streamer", "packer")
+    roles = {**dict.fromkeys(readers, "reader"), "admin": "admin"}
     keys = {name: new_key(folder / "keys", name, role) for name, role in roles.items()}
     environ = {
         "RAGSTORE_URL": chat_gateway.url,
@@ -150,7 +151,8 @@ def keyed(keyed_gateway: tuple[Served, dict[str, str]]) -> Iterator[Any]:
     with httpx.Client(base_url=served.url, timeout=30) as client:
 
         def call(name: str, method: str = "POST", path: str = "/v1/chat/completions", **options: Any) -> httpx.Response:
-            headers = {"Authorization": f"Bearer {keys[name]}"} if name else {}
+            own = options.pop("extra", {})
+            headers = {"Authorization": f"Bearer {keys[name]}", **own} if name else own
             return client.request(method, path, headers=headers, **options)
 
         yield call

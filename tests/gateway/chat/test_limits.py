@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import httpx
 import pytest
 
 from ragstore_gateway.chat.body import Head, read_head
-from ragstore_gateway.chat.calls import Call
-from ragstore_gateway.chat.quotas import StreamQuota, TokenQuota, UsageMeter
+from ragstore_gateway.chat.quotas import StreamQuota, TokenQuota
 from ragstore_gateway.errors import TokenRateExceeded, TooManyStreams
 from tests.gateway.chat.test_faults import error_of
 from tests.gateway.chat.test_rag import QUESTION, ask
 from tests.support.fake_upstream import DONE, Exchange, FakeUpstream, delta, responding
 from tests.support.raw_http import connect, read_all
 from tests.support.servers import Served
-
-if TYPE_CHECKING:
-    from litestar.types import Receive, Scope, Send
-
-    from ragstore_gateway.chat.chat import Chat
 
 PLAIN = {"model": "m", "messages": [{"role": "user", "content": "Tea?"}]}
 
@@ -195,42 +187,12 @@ def test_tokens_come_back_with_time_and_debts_are_paid() -> None:
         quota.admit("b", 1)
 
 
-def test_usage_is_what_the_upstream_reports_or_an_estimate() -> None:
-    meter = UsageMeter()
-    meter.feed(b'{"usage": {"total_to')
-    meter.feed(b'kens": 77}}')
-    assert meter.total(5) == 77
-    events = UsageMeter()
-    events.feed(b"data: a\n\ndata: b\n\n")
-    assert events.total(5) == 7
-    plain = UsageMeter()
-    plain.feed(b"x" * 400)
-    assert plain.total(5) == 105
-
-
 def test_a_stream_that_fails_frees_its_slot() -> None:
     quota = StreamQuota(1)
     with pytest.raises(ValueError), quota.slot("a"):
         raise ValueError
     with quota.slot("a"), quota.slot("b"), pytest.raises(TooManyStreams), quota.slot("a"):
         pass
-
-
-def test_a_stream_that_is_refused_costs_no_tokens() -> None:
-    async def refused() -> None:
-        chat = SimpleNamespace(
-            upstream=SimpleNamespace(check=lambda: None),
-            budget_seconds=1.0,
-            limits_cost=True,
-            tokens=TokenQuota(60, lambda: 0.0),
-            streams=StreamQuota(1),
-        )
-        call = Call(cast("Chat", chat), "POST", "/chat/completions", b'{"stream": 1, "text": "%s"}' % (b"x" * 200))
-        with chat.streams.slot(""), pytest.raises(TooManyStreams):
-            await call(cast("Scope", {}), cast("Receive", None), cast("Send", None))
-        chat.tokens.admit("", 60)  # the whole minute is left
-
-    asyncio.run(refused())
 
 
 @pytest.mark.parametrize("stream", [b"true", b"1", b'"true"', b'"yes"'])

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import httpx
 import pytest
 from msgspec import Raw
 
+from ragstore.kit.time_slices import run_whole
 from ragstore_client.context import ContextPassage
-from ragstore_gateway.chat.citations import MAX_CHARACTERS, MAX_CHOICES, MAX_CITATIONS, ResponseCitations
-from ragstore_gateway.chat.completion import renamed
+from ragstore_gateway.chat.citations import (
+    MAX_ANNOTATIONS,
+    MAX_CHARACTERS,
+    MAX_CHOICES,
+    MAX_CITATIONS,
+    ResponseCitations,
+)
+from ragstore_gateway.chat.completion import completed, renamed
 from ragstore_gateway.chat.event_stream import MAX_EVENT_BYTES, EventStream
 from tests.gateway.chat.test_rag import KETTLE, QUESTION
-from tests.support.fake_upstream import DONE, Exchange, FakeUpstream, delta, stream_of
+from tests.support.call_counts import counted_calls
+from tests.support.fake_upstream import DONE, Exchange, FakeUpstream, completion, delta, stream_of
 from tests.support.hangs import ends
 
 PASSAGES = [
@@ -35,8 +44,27 @@ def data_of(event: str) -> Any:
     return json.loads(event.removeprefix("data: "))
 
 
-def rewriter(*, annotate: bool = True, debug: dict[str, object] | None = None) -> EventStream:
-    return EventStream(Raw(b'"rag/m"'), PASSAGES, annotate=annotate, debug=debug)
+class Rewriter:
+    """An `EventStream` that does its work in one step."""
+
+    def __init__(self, passages: Sequence[ContextPassage], *, annotate: bool, debug: dict[str, object] | None) -> None:
+        self._stream = EventStream(Raw(b'"rag/m"'), passages, annotate=annotate, debug=debug)
+
+    def feed(self, chunk: bytes) -> bytes:
+        return run_whole(self._stream.feed(chunk))
+
+    def finish(self) -> bytes:
+        return run_whole(self._stream.finish())
+
+    @property
+    def complete(self) -> bool:
+        return self._stream.complete
+
+
+def rewriter(
+    passages: Sequence[ContextPassage] = PASSAGES, *, annotate: bool = True, debug: dict[str, object] | None = None
+) -> Rewriter:
+    return Rewriter(passages, annotate=annotate, debug=debug)
 
 
 def test_every_chunk_carries_the_requested_model(http: httpx.Client) -> None:
@@ -178,17 +206,78 @@ def test_a_model_name_of_any_length_is_replaced() -> None:
 def test_a_response_has_a_maximum_of_recorded_citations() -> None:
     found = ResponseCitations(PASSAGES)
     with ends():
-        found.feed(0, "[1-100]" * 1_000_000)
-        found.feed(0, "x" * MAX_CHARACTERS)
-        found.feed(1, "[1]")
+        run_whole(found.feed(0, "[1-100]" * 1_000_000))
+        run_whole(found.feed(0, "x" * MAX_CHARACTERS))
+        run_whole(found.feed(1, "[1]"))
     assert [len(found.end(index)) for index in (0, 1)] == [MAX_CITATIONS, 0]
     found = ResponseCitations(PASSAGES)
-    found.feed(0, "x" * MAX_CHARACTERS + "[1]")
+    run_whole(found.feed(0, "x" * MAX_CHARACTERS + "[1]"))
     assert found.end(0) == []
     found = ResponseCitations(PASSAGES)
     for index in range(MAX_CHOICES + 1):
-        found.feed(index, "[1]")
+        run_whole(found.feed(index, "[1]"))
     assert found.open == list(range(MAX_CHOICES))
+
+
+def most_calls(steps: Generator[None, None, bytes]) -> int:
+    """Maximum number of calls of one step of a computation."""
+    most = 0
+    while True:
+        with counted_calls() as calls:
+            ended = next(steps, steps) is steps
+        most = max(most, calls.count)
+        if ended:
+            return most
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 250_000, "\n" * 250_000, "[a1]" * 3_000, "[a#1-99]" * 1_500, "a\n" * 6_000, "[a#0-#0-#0-#0-#0-#99]"],
+)
+def test_the_steps_of_a_large_response_are_bounded(text: str) -> None:
+    """Other requests run between two steps. The whole took 0.2 to 10 s, and the last text took hours."""
+    stream = EventStream(Raw(b'"rag/m"'), PASSAGES, annotate=True, debug=None)
+    assert most_calls(stream.feed(delta(text, finish="stop"))) < 10_000
+    content = json.dumps(completion(text)).encode()
+    assert most_calls(completed(content, Raw(b'"rag/m"'), PASSAGES, annotate=True, debug=None)) < 10_000
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [b"\n" * 20_000, b"data: {}\n\n" * 2_000, b"data:\n" * 20_000 + b"\n", b"data: " + b" " * 1_000_000 + b"\n\n"],
+)
+def test_the_steps_of_a_large_chunk_are_bounded(chunk: bytes) -> None:
+    stream = EventStream(Raw(b'"rag/m"'), PASSAGES, annotate=True, debug=None)
+    assert most_calls(stream.feed(chunk)) < 1_000
+    assert rewriter().feed(chunk) == chunk
+
+
+def test_a_file_that_is_cited_often_has_a_maximum_of_annotations() -> None:
+    passages = [
+        ContextPassage(id=f"{n}", text="", metadata={"url": "u" * 100_000}, citation=f"a.md#{n}", number=n, tokens=1)
+        for n in range(1, 101)
+    ]
+    text = rewriter(passages).feed(delta("[a.md]" * 500, finish="stop"))
+    assert text.count(b'"url":"a.md#') == MAX_ANNOTATIONS
+    assert len(text) < 500_000
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b'"\xff":1,"choices":[]',
+        b'"model":"m","\xff":1,"choices":[{"index":0,"delta":{"content":"[1]"},"finish_reason":"stop"}]',
+        b'"model":"m","choices":[{"index":99999999999999999999,"delta":{"content":"[1]"},"finish_reason":"stop"}]',
+        b'"model":"m","choices":[{"index":-1,"delta":{"content":"[1]"},"finish_reason":"stop"}]',
+        b'"model":"m","choices":[{"index":1.5,"message":{"content":"[1]","annotations":{"\xff":1}}}]',
+        b'"model":"m","\xff":1,"choices":[{"message":{"content":"[1]","annotations":[1,2}}]',
+    ],
+)
+def test_an_event_that_is_not_what_it_should_be_does_not_end_the_stream(fields: bytes) -> None:
+    stream = rewriter(debug={})
+    event = b"data: {" + fields + b"}\n\n"
+    assert stream.feed(event + DONE).replace(b'"rag/m"', b'"m"') == event + DONE
+    run_whole(completed(b"{" + fields + b"}", Raw(b'"rag/m"'), PASSAGES, annotate=True, debug={}))
 
 
 def test_the_end_of_a_stream_with_a_huge_event_is_no_error() -> None:

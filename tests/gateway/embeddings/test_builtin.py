@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import subprocess
 import sys
+import threading
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ragstore_gateway.embeddings.builtin import TOKENIZER, WEIGHTS, BuiltinEmbedder, ModelDamaged, model_folder
+from ragstore_gateway.embeddings.builtin import (
+    MAX_PIECE,
+    TOKENIZER,
+    WEIGHTS,
+    BuiltinEmbedder,
+    ModelDamaged,
+    model_folder,
+)
 from ragstore_gateway.errors import ModelUnavailable
 from tests.gateway.embeddings.factories import embeddings
 
@@ -45,6 +55,51 @@ async def test_a_text_has_the_same_vector_in_any_batch(embedder: BuiltinEmbedder
     for index in (0, 255, 256, 599):
         alone = await embedder.embed([texts[index]], "document")
         assert alone[0].tolist() == together[index].tolist()
+
+
+@pytest.mark.parametrize("text", ["tea and  milk, " * 2_000, "!?" * 9_000, "a " * 4_096 + "b", "c" * MAX_PIECE])
+def test_a_long_text_has_the_mean_of_all_its_tokens(embedder: BuiltinEmbedder, text: str) -> None:
+    ids = embedder._tokenizer.encode(text, add_special_tokens=False).ids
+    whole = embedder._tokens[ids].mean(axis=0)
+    assert embedder.vectors([text])[0] == pytest.approx(whole, abs=2e-4)
+    assert embedder.vectors(["tea", text, "milk"])[1].tolist() == embedder.vectors([text])[0].tolist()
+
+
+@pytest.mark.parametrize("text", ["!?" * 50_000, "tea " * 50_000])
+def test_the_memory_for_a_long_text_is_bounded(embedder: BuiltinEmbedder, text: str) -> None:
+    """In one piece these took 100 MB and 50 MB, and a question of 1 MB took 1.1 GB."""
+    tracemalloc.start()
+    embedder.vectors([text])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 30_000_000
+
+
+async def test_each_batch_is_a_job_of_its_own_and_none_follows_when_the_caller_is_gone() -> None:
+    """A call occupied one of the process's few threads for seconds, also after its caller had left."""
+    embedder = BuiltinEmbedder()
+    inner, calls = embedder._tokenizer, 0
+    begun, may_continue = threading.Event(), threading.Event()
+
+    class Slow:
+        def encode_batch_fast(self, texts: list[str], *, add_special_tokens: bool) -> object:
+            nonlocal calls
+            calls += 1
+            begun.set()
+            may_continue.wait(20)
+            return inner.encode_batch_fast(texts, add_special_tokens=add_special_tokens)
+
+    embedder._tokenizer = Slow()  # type: ignore[assignment]  # it waits in each batch
+    texts = ["tea " * 4_000] * 40
+    task = asyncio.create_task(embedder.embed(texts, "document"))
+    await asyncio.to_thread(begun.wait, 20)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    may_continue.set()
+    assert calls == 1
+    assert (await embedder.embed(texts, "document")).shape == (40, 256)
+    assert calls == 1 + 10
 
 
 @pytest.mark.parametrize("file", [WEIGHTS[0], TOKENIZER[0]])

@@ -7,10 +7,13 @@ import time
 from collections.abc import AsyncIterator, Callable
 from email.utils import formatdate
 
+import numpy as np
 import pytest
 from aiohttp import web
 
-from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.embeddings.embeddings import MAX_EMBEDDERS, Embeddings
+from ragstore_gateway.embeddings.provider_embedder import max_response_bytes
+from ragstore_gateway.embeddings.providers.provider import MAX_DIMENSIONS
 from ragstore_gateway.errors import EmbeddingFailed, EmbeddingRateLimited, EmbeddingTimeout, ModelUnavailable
 from tests.gateway.embeddings.factories import embeddings
 from tests.gateway.embeddings.waits import until
@@ -75,6 +78,21 @@ async def test_a_429_beyond_the_deadline_is_503_with_the_time(made: Embeddings, 
     assert caught.value.status == 503
     assert caught.value.headers == {"Retry-After": "120"}
     assert len(server.received) == 1
+
+
+@pytest.mark.parametrize("after", ["1e300", "Fri, 31 Dec 9999 23:59:59 GMT", "99999999999999999999"])
+async def test_the_time_of_a_429_has_a_maximum(made: Embeddings, server: FakeProvider, after: str) -> None:
+    server.respond = always(lambda: busy(after))
+    with pytest.raises(EmbeddingRateLimited) as caught:
+        await made.of("tei", {"baseUrl": server.url}).embed(["tea"], "document")
+    assert caught.value.headers == {"Retry-After": "3600"}
+
+
+async def test_very_large_and_small_components_are_normalised(made: Embeddings, server: FakeProvider) -> None:
+    """Their squares are not float32: the vectors became zeros, or were not scaled."""
+    server.respond = always(lambda: json_response([[3e38, 3e38], [-1e-30, 0.0], [0.0, 0.0], [3.0, 4.0]]))
+    vectors = await made.of("tei", {"baseUrl": server.url}).embed(["a", "b", "c", "d"], "document")
+    assert vectors == pytest.approx(np.array([[0.5**0.5, 0.5**0.5], [-1, 0], [0, 0], [0.6, 0.8]]))
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
@@ -254,6 +272,56 @@ async def test_the_requests_in_flight_stay_within_the_limit(server: FakeProvider
         await asyncio.gather(*(embedder.embed(each, "document") for each in texts))
     assert running[1] == 3
     assert len(server.received) == 16
+
+
+async def test_all_models_of_a_provider_share_the_limit_of_requests_in_flight(server: FakeProvider) -> None:
+    """A request can name dimensions, and each embedder had a limit of its own."""
+    running = most = 0
+
+    async def respond(received: Received) -> web.StreamResponse:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        return vectors_of(received)
+
+    server.respond = respond
+    async with embeddings(concurrency=2) as made:
+        parameters = [{"baseUrl": server.url, "model": f"m{number}", "queryPrefix": "q: "} for number in range(6)]
+        await asyncio.gather(*(made.of("tei", each).embed(["tea"], "query") for each in parameters))
+        assert most == 2
+        most = 0
+        others = [{"baseUrl": f"{server.url}/{number}"} for number in range(6)]
+        await asyncio.gather(*(made.of("tei", each).embed(["tea"], "query") for each in others))
+        assert most > 2
+
+
+async def test_the_embedder_that_is_used_is_kept_whatever_others_are_made(server: FakeProvider) -> None:
+    async with embeddings() as made:
+        default = made.set_default("tei", {"baseUrl": server.url})
+        used = made.of("tei", {"baseUrl": server.url, "model": "used"})
+        for number in range(MAX_EMBEDDERS):
+            made.of("tei", {"baseUrl": server.url, "dimensions": number + 1})
+            assert made.of("tei", {"baseUrl": server.url, "model": "used"}) is used
+        assert made.default is default
+
+
+async def test_a_response_that_is_too_large_for_its_texts_is_not_read(made: Embeddings, server: FakeProvider) -> None:
+    """Decoded, the shortest numbers take 16 times their size: 128 MiB of them took 2 GB."""
+    zeros = b"[[" + b"0," * max_response_bytes(1) + b"0]]"
+    server.respond = always(lambda: web.Response(body=zeros, content_type="application/json"))
+    with pytest.raises(EmbeddingFailed, match="too large"):
+        await made.of("tei", {"baseUrl": server.url}).embed(["tea"], "document")
+    largest = [-0.012345678901234567] * MAX_DIMENSIONS
+    server.respond = always(lambda: json_response([largest]))
+    assert (await made.of("tei", {"baseUrl": server.url}).embed(["tea"], "document")).shape == (1, MAX_DIMENSIONS)
+
+
+async def test_a_rejection_names_the_likely_cause(made: Embeddings, server: FakeProvider) -> None:
+    server.respond = always(lambda: json_response({}, 413))
+    with pytest.raises(EmbeddingFailed, match="a text may be too long for the model"):
+        await made.of("tei", {"baseUrl": server.url}).embed(["tea"], "document")
 
 
 async def test_batches_are_bounded_by_count_and_by_bytes(server: FakeProvider) -> None:

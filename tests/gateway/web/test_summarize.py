@@ -12,7 +12,9 @@ from ragstore_client import Client
 from ragstore_gateway.web.summaries import within_words
 from tests.gateway.web.articles import COFFEE, TEA, article
 from tests.gateway.web.conftest import WebGateway
+from tests.support.call_counts import counted_calls
 from tests.support.fake_upstream import Behaviour, completion, hang, replying, responding
+from tests.support.hangs import ends
 from tests.support.servers import Served
 
 SUMMARY = "Black tea needs five minutes [1]. Coffee is roasted at two hundred degrees [2]."
@@ -260,6 +262,18 @@ def test_the_tokens_of_a_summary_are_counted(web: WebGateway) -> None:
     assert web.summarize("spender", text="Tea").status_code == 200
     response = web.summarize("spender", text="Tea")
     assert (response.status_code, response.json()["code"]) == (429, "token_rate_exceeded")
+
+
+def test_a_summary_that_the_upstream_rejects_costs_no_tokens(web: WebGateway) -> None:
+    _reply(web, responding(b"{}", "503 Service Unavailable"))
+    text = "\U0001f375" * 40_000  # an estimate of 40,000 tokens, of 1,000,000 a minute
+    assert {web.summarize("writer", text=text).json()["code"] for _ in range(30)} == {"summary_failed"}
+
+
+def test_a_reply_of_any_length_is_cut_to_the_maximum_of_words() -> None:
+    with ends(), counted_calls() as calls:
+        assert within_words("a " * 2_000_000, 3) == "a a a ..."
+    assert calls.count < 100
 
 
 def test_a_caller_without_a_key_is_401(web: WebGateway) -> None:

@@ -6,18 +6,30 @@ where the chunks end. Code blocks, code spans, links, footnotes and escaped brac
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
-from ragstore_client.context._citation_index import CitationIndex, Reference
+from ragstore_client.context._citation_index import OPENING, CitationIndex, Item
 from ragstore_client.context._passages import ContextPassage
 
-# Square brackets, and those of Chinese and Japanese texts: lenticular, full-width and tortoise shell.
-_CLOSING: Final = {"[": "]", "\u3010": "\u3011", "\uff3b": "\uff3d", "\u3014": "\u3015"}
-_SPECIAL: Final = re.compile(r"[\[\u3010\uff3b\u3014`\n]")
+MAX_CITATIONS: Final = 1_000
+"""Maximum number of citations of a reply that are recorded: `[1-100]` is seven characters and a hundred citations."""
+
+_CLOSING: Final = dict(zip(OPENING, "]\u3011\uff3d\u3015", strict=True))
+_OPENING: Final = f"[{re.escape(OPENING)}]"
+_PLAIN: Final = r"[^\[\u3010\uff3b\u3014`\n]"
+_TEXT: Final = re.compile(f"{_PLAIN}+")
+# With an opening bracket, if another one or the end of the line follows before it is closed: it begins no marker. All
+# of them are skipped together, since a step for each took 2 us. A name with brackets is recognised by its first two.
+_TEXT_BEFORE_BRACKETS: Final = re.compile(rf"(?:{_PLAIN}+|{_OPENING}(?={_OPENING}{{2}}|{_OPENING}?\n))+")
+_TEXT_WITH_BRACKETS: Final = re.compile(
+    rf"(?:{_PLAIN}+|{_OPENING}(?=[^\[\]\u3010\u3011\uff3b\uff3d\u3014\u3015`\n]{{0,200}}(?:{_OPENING}|\n)))+"
+)
+_BLANK_LINES: Final = re.compile(r"\n+")
 _BRACKET: Final = re.compile(r"[\[\]\u3010\u3011\uff3b\uff3d\u3014\u3015\n]")
 _MIN_MARKER: Final = 200
 """Number of characters after an opening bracket within which it must be closed, if no name is longer."""
@@ -30,6 +42,8 @@ _MAX_FENCE_LINE: Final = 200
 _MAX_PREFIX: Final = 200
 
 _MAYBE_FENCE: Final = re.compile(r"[ \t>]{0,16}(?:`{0,2}|~{0,2})")
+_NO_FENCE: Final = re.compile(r"[ \t>]{0,16}[^ \t>`~]|[ \t>]{17}")
+_NEXT_FENCE: Final = re.compile(r"\n[ \t>]{0,16}[`~]")
 _FENCE_START: Final = re.compile(r"[ \t>]{0,16}(`+|~+)")
 _LIST_ITEM: Final = re.compile(r"\s*(?:(?:[-*+•]|\d{1,3}[.)])\s+)?[*_]{0,3}")
 _HEADING: Final = re.compile(
@@ -85,10 +99,17 @@ class CitationStream:
 
     Args:
         passages: the passages of the context.
+        max_citations: maximum number of citations that are recorded. Markers that follow them are text.
+
+    Attributes:
+        unrecorded: the number of citations beyond the maximum.
     """
 
-    def __init__(self, passages: Sequence[ContextPassage]) -> None:
+    def __init__(self, passages: Sequence[ContextPassage], *, max_citations: int = MAX_CITATIONS) -> None:
         self._index = CitationIndex(passages)
+        self._left = max_citations
+        self.unrecorded = 0
+        self._text = _text_pattern(self._index.bracketed)
         self._buffer = ""
         self._offset = 0
         """Position of the buffer in the reply."""
@@ -149,19 +170,21 @@ class CitationStream:
             if fence != 0:
                 return None if fence is None else self._take(fence)
         if self._fence:
-            newline = self._buffer.find("\n")
-            return self._take(len(self._buffer) if newline < 0 else newline + 1)
-        special = _SPECIAL.search(self._buffer)
-        if special is None:
-            return self._take(len(self._buffer))
-        if special.start() > 0:
-            return self._take(special.start())
-        if special[0] == "\n":
-            return self._take(1)
-        if special[0] == "`":
+            return self._take(self._code_lines())
+        if text := self._text.match(self._buffer):
+            return self._take(text.end())
+        if lines := _BLANK_LINES.match(self._buffer):
+            return self._take(lines.end())
+        first = self._buffer[0]
+        if first == "`":
             length = self._code_span(final=final)
             return None if length is None else self._take(length)
-        return self._brackets(special[0], final=final)
+        return self._brackets(first, final=final)
+
+    def _code_lines(self) -> int:
+        """Number of characters of the rest of a line of a code block, and of the lines after it that cannot end it."""
+        fence = _NEXT_FENCE.search(self._buffer)
+        return fence.start() + 1 if fence else self._buffer.rfind("\n") + 1 or len(self._buffer)
 
     def _take(self, length: int, citations: tuple[Citation, ...] = (), *, brackets: bool = False) -> Segment:
         """Move characters from the buffer to a segment."""
@@ -172,7 +195,8 @@ class CitationStream:
         before, newline, after = text.rpartition("\n")
         if newline:
             if not self._fence:
-                self._end_line(self._line + before.rpartition("\n")[2])
+                # Only blank lines are taken together with the end of a line, and those end no list.
+                self._end_line(self._line + before.partition("\n")[0])
             self._line = ""
         self._line = (self._line + after)[:_MAX_PREFIX]
         return Segment(text, citations)
@@ -181,11 +205,13 @@ class CitationStream:
         line = line[:_MAX_PREFIX]
         if _HEADING.fullmatch(line.rstrip("\r")):
             self._in_list = True
-        elif line.strip() and not _opens_item(line):
+        elif self._in_list and line.strip() and not _opens_item(line):
             self._in_list = False
 
     def _fence_line(self, *, final: bool) -> int | None:
         """Number of characters of a line that opens or closes a code block; 0 if it does neither; None if undecided."""
+        if _NO_FENCE.match(self._buffer):
+            return 0
         line, newline, _ = self._buffer.partition("\n")
         complete = bool(newline) or final
         if not complete and _MAYBE_FENCE.fullmatch(line):
@@ -218,9 +244,9 @@ class CitationStream:
             return None
         window = self._buffer[run : run + _MAX_CODE_SPAN]
         line, newline, _ = window.partition("\n")
-        for closing in re.finditer("`+", line):
-            if len(closing[0]) == run and (closing.end() < len(window) or final or len(window) == _MAX_CODE_SPAN):
-                return run + closing.end()
+        closing = re.search(rf"(?<!`)`{{{run}}}(?!`)", line)
+        if closing and (closing.end() < len(window) or final or len(window) == _MAX_CODE_SPAN):
+            return run + closing.end()
         decided = newline or final or len(window) == _MAX_CODE_SPAN
         return run if decided else None
 
@@ -239,28 +265,30 @@ class CitationStream:
             if end is None or end[0] != _CLOSING[opening]:
                 return self._take(1)
             length = end.end()
-        references = self._index.resolve(self._buffer[1 : length - 1])
-        known = any(reference.passages for reference in references)
+        items = self._index.resolve(self._buffer[1 : length - 1])
+        known = any(item.known for item in items)
         at_start = not self._line.strip()
-        if references and (at_start or not known):
+        if items and (at_start or not known):
             # `[7](url)` is a link, and `[7]: url` at the start of a line defines one.
             if len(self._buffer) == length and not final:
                 return None
             following = self._buffer[length : length + 1]
             if (following == "(" and not known) or (following == ":" and at_start):
-                references = []
-        if not references or self._is_index(references) or self._after_brackets:
-            return self._take(length, brackets=not references)
-        return self._take(length, tuple(self._citations(references, length)))
+                items = []
+        if not items or self._is_index(items) or self._after_brackets:
+            return self._take(length, brackets=not items)
+        return self._take(length, self._citations(items, length))
 
-    def _is_index(self, references: list[Reference]) -> bool:
+    def _is_index(self, items: list[Item]) -> bool:
         """Whether `[0]` follows a word, as in `values[0]`."""
-        return references[0].label == "0" and bool(re.match(r"[\w)\]]", self._previous))
+        return items[0].first_label == "0" and bool(re.match(r"[\w)\]]", self._previous))
 
-    def _citations(self, references: list[Reference], length: int) -> Iterator[Citation]:
+    def _citations(self, items: list[Item], length: int) -> tuple[Citation, ...]:
+        """The citations of a marker, up to the maximum."""
         listed = self._in_list and _LIST_ITEM.fullmatch(self._line) is not None
-        for reference in references:
-            yield Citation(
+        references = itertools.chain.from_iterable(item.references() for item in items)
+        citations = tuple(
+            Citation(
                 label=reference.label,
                 passages=reference.passages,
                 start=self._offset + 1 + reference.start,
@@ -269,6 +297,11 @@ class CitationStream:
                 marker_end=self._offset + length,
                 listed=listed,
             )
+            for reference in itertools.islice(references, self._left)
+        )
+        self._left -= len(citations)
+        self.unrecorded += sum(item.count for item in items) - len(citations)
+        return citations
 
     def _bracketed_name(self, opening: str, *, final: bool) -> int | None:
         """Number of characters of a marker whose name contains brackets; 0 if there is none; None if undecided."""
@@ -282,6 +315,13 @@ class CitationStream:
         return 0
 
 
+def _text_pattern(bracketed: Sequence[str]) -> re.Pattern[str]:
+    """The pattern of text that contains no marker, for names with brackets."""
+    if not bracketed:
+        return _TEXT_WITH_BRACKETS
+    return _TEXT if any(name[0] in OPENING and name[1:2] in OPENING for name in bracketed) else _TEXT_BEFORE_BRACKETS
+
+
 def _opens_item(line: str) -> bool:
     match = _LIST_ITEM.match(line)
-    return match is not None and (match.end() > 0 or line[:1] in _CLOSING)
+    return match is not None and (match.end() > 0 or line[:1] in OPENING)

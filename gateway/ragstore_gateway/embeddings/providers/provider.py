@@ -14,7 +14,10 @@ from ragstore_gateway.embeddings.embedder import Kind
 Embedding: TypeAlias = list[float] | str
 """A vector as a provider returns it: numbers, or little-endian float32 in base64."""
 
-Dimensions = Annotated[int, Meta(ge=1, le=16384)]
+MAX_DIMENSIONS: Final = 16_384
+"""Maximum number of components of a vector."""
+
+Dimensions = Annotated[int, Meta(ge=1, le=MAX_DIMENSIONS)]
 Prefix = Annotated[str, Meta(max_length=2000)]
 
 MAX_TOKENS_BYTES: Final = 250_000
