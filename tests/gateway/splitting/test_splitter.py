@@ -19,6 +19,8 @@ from tests.gateway.splitting.handbook import handbook
 from tests.gateway.splitting.test_properties import STRATEGIES
 from tests.support.hangs import ends
 
+pytestmark = pytest.mark.process
+
 MAX_CHUNKS = 2000
 SECONDS = 60.0
 

@@ -103,7 +103,7 @@ class Gateway:
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql"])
-async def both(
+async def file_gateways(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[list[Gateway]]:
     """Two gateways over one database."""
@@ -125,12 +125,12 @@ async def both(
 
 
 @pytest.fixture
-async def gateways(both: list[Gateway]) -> list[Gateway]:
+async def gateways(file_gateways: list[Gateway]) -> list[Gateway]:
     """The gateways, without files and vector stores."""
-    async with both[0].database.session() as session:
+    async with file_gateways[0].database.session() as session:
         for each in (FileRow, *reversed(MADE_BY_A_STORE)):
             await session.execute(sa.delete(each))
-    return both
+    return file_gateways
 
 
 def refused(results: Sequence[object]) -> list[str]:
