@@ -120,8 +120,9 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     """
     # Embedded Chroma executes one call at a time, so no write overlaps a read.
     layers: list[BackendLayer] = []
+    quotas = Quotas.of(settings.chroma_quotas)
     if settings.store == "remote":
-        layers = [QuotaLayer(Quotas.of(settings.chroma_quotas)), ConsistentReadLayer()]
+        layers = [QuotaLayer(quotas), ConsistentReadLayer()]
     layers += [CircuitBreakerLayer(), RetryLayer(settings.chroma_timeout_seconds)]
     if tracing is not None:
         from ragstore.chroma.layers.tracing import TracingLayer
@@ -134,7 +135,7 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     if settings.index_sample_every:
         store = IndexSamplingStore(store, settings.index_sample_every)
     if settings.planning:
-        store = FilterPlanningStore(store)
+        store = FilterPlanningStore(store, max_ids=lambda: quotas.ids_of_get)
     if settings.coalescing:
         store = BatchingStore(
             store,

@@ -94,6 +94,7 @@ class BareCollection(Protocol):
         self,
         query_embeddings: Embeddings,
         *,
+        ids: Sequence[str] | None = None,
         n_results: int = 10,
         where: Filter | None = None,
     ) -> Nearest: ...

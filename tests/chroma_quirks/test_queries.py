@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 import pytest
 from chromadb.api import ClientAPI
+from chromadb.errors import InternalError
 
 from tests.chroma_quirks.bare import DATABASE_PATH, Space, new_collection, run_program
 from tests.chroma_quirks.quirk import Quirk, shows
@@ -62,6 +63,23 @@ def test_documents_are_not_found_by_their_own_embedding(client: ClientAPI) -> No
         answer = collection.query(query_embeddings=[embedding], n_results=1, where={"own": key})
         found += answer["ids"] == [[key]]
     assert found <= 380, f"{400 - found} of 400 documents are unreachable; 127 to 173 were"
+
+
+@shows(
+    Quirk(
+        name="queries-by-unknown-ids",
+        summary="A query by ids fails with an internal error if one of them is not stored. A get ignores such an id.",
+        workaround="It is repeated with the filter that selected the ids.",
+        works_around=("ragstore.chroma.errors:RecordGone", "ragstore.chroma.search"),
+    )
+)
+def test_a_query_by_an_id_that_is_not_stored_fails(client: ClientAPI) -> None:
+    collection = new_collection(client)
+    collection.add(ids=["a", "b"], embeddings=[[1.0, 0.0], [0.0, 1.0]])
+    assert collection.query(query_embeddings=[[1.0, 0.0]], ids=["b"])["ids"] == [["b"]]
+    assert collection.get(ids=["b", "gone"])["ids"] == ["b"]
+    with pytest.raises(InternalError, match="Error finding id"):
+        collection.query(query_embeddings=[[1.0, 0.0]], ids=["b", "gone"])
 
 
 @shows(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from ragstore.model.filters.condition import Condition
 from ragstore.model.metadata import Metadata
 from ragstore.model.queries import Matches, Query
 from ragstore.model.vectors import Matrix
+from ragstore.store import filter_planning
 from ragstore.store.batching.store import BatchingStore
 from ragstore.store.filter_planning import FilterPlanningStore
 from ragstore.store.layer import StoreLayer
@@ -67,14 +68,19 @@ async def clusters(bare: Store) -> str:
     return "clusters"
 
 
-@pytest.fixture(scope="module")
-def experienced(bare: Store) -> tuple[FilterPlanningStore, FakeClockStore]:
-    """A planning store that is kept from example to example, so that it has statistics."""
+@pytest.fixture(scope="module", params=["by filter", "by ids"])
+def experienced(request: pytest.FixtureRequest, bare: Store) -> Iterator[tuple[FilterPlanningStore, FakeClockStore]]:
+    """A planning store that is kept from example to example, so that it has statistics.
+
+    It compares nothing exactly. The matches of a new filter are searched by the filter, or by their ids.
+    """
     inner = FakeClockStore(bare)
-    return FilterPlanningStore(inner, lambda: inner.now, is_exact=False), inner
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(filter_planning, "MAX_EXACT_VALUES", 0)
+        yield FilterPlanningStore(inner, lambda: inner.now, is_exact=request.param == "by ids"), inner
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(filtered=FILTERS, queries=st.lists(QUERIES, min_size=1, max_size=4), filter_cost=st.sampled_from((0.1, 100.0)))
 async def test_results_are_complete_match_the_filter_and_are_sorted(
     clusters: str,

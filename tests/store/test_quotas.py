@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
+from typing import TypeVar
 from uuid import uuid4
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
+from ragstore.chroma.layers.layered_backend import BackendLayer, LayeredBackend, NextCall
+from ragstore.chroma.layers.quotas import QuotaLayer
+from ragstore.chroma.operations import GetRecords, Operation, QueryRecords
 from ragstore.chroma.quotas import Quotas, count_predicates
 from ragstore.chroma.records import RecordBatch
 from ragstore.errors import BatchTooLarge, ChromaQuotaExceeded
@@ -19,7 +24,9 @@ from ragstore.model.queries import Query
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, of_where
 from tests.support.quota_proxy import RECORDS, QuotaProxy, quota_proxy
-from tests.support.stores import StoreLocation, stack
+from tests.support.stores import StoreLocation, http_backend, stack
+
+T = TypeVar("T")
 
 COUNT = 1000
 HALF = {"n": {"$lt": 500}}
@@ -50,6 +57,20 @@ def documents(start: int, count: int, prefix: str = "d") -> Batch:
     return Batch(
         ids, [f"text {row}" for row in rows], [{"n": row, "kind": f"k{row % 400}"} for row in rows], embeddings
     )
+
+
+class RecordingLayer(BackendLayer):
+    """Records the operations that pass through it."""
+
+    def __init__(self) -> None:
+        self.operations: list[Operation[object]] = []
+
+    def concerns(self, kind: type[Operation[object]]) -> bool:
+        return True
+
+    async def call(self, next_call: NextCall[T], operation: Operation[T]) -> T:
+        self.operations.append(operation)
+        return await next_call(operation)
 
 
 @pytest.fixture
@@ -113,6 +134,39 @@ async def test_a_query_returns_more_results_than_the_quota(limited: Store, large
     assert found.matches[1].ids == [f"d{row}" for row in range(5)]
     filtered = await limited.query(large, [Query(embedding, 400, Condition.parse({"n": {"$gte": 100}}))])
     assert filtered.matches[0].ids == [f"d{row}" for row in range(100, 500)]
+
+
+async def test_a_query_by_more_ids_than_the_quota_is_one_by_the_filter(
+    limited: Store, large: str, proxy: tuple[str, QuotaProxy], location: StoreLocation
+) -> None:
+    backend = LayeredBackend(http_backend(proxy[0], location.database), [QuotaLayer(Quotas())])
+    await backend.start()
+    collection = await limited.get_collection(large)
+    ids = [f"d{row}" for row in range(500)]
+    query = QueryRecords(collection.id, np.zeros((1, 8), np.float32), 3, where={"n": {"$lt": 500}}, matching_ids=ids)
+    for refused in (1, 0):
+        before = proxy[1].refused
+        (found,) = await backend.call(query)
+        assert (found.ids, proxy[1].refused - before) == (ids[:3], refused)
+    (found,) = await backend.call(replace(query, matching_ids=["d7", "d9"]))
+    assert found.ids == ["d7", "d9"]
+    await backend.close()
+
+
+async def test_one_long_page_shows_that_shorter_ones_are_not_truncated(
+    limited: Store, large: str, location: StoreLocation
+) -> None:
+    backend = http_backend(location.chroma_url, location.database)
+    layer = RecordingLayer()
+    layered = LayeredBackend(backend, [QuotaLayer(Quotas()), layer])
+    await layered.start()
+    collection = await limited.get_collection(large)
+    sizes = []
+    for bound in (200, 150, 300):
+        found = await layered.call(GetRecords(collection.id, where={"n": {"$lt": bound}}, limit=5000))
+        sizes.append((len(found.ids), len(layer.operations)))
+    assert sizes == [(200, 2), (150, 3), (300, 4)]
+    await layered.close()
 
 
 async def test_a_write_beyond_the_quota_is_rejected_with_the_limit_and_its_neighbours_are_not(

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
 import numpy as np
 import pytest
 
+from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.operations import GetRecords, QueryRecords
 from ragstore.model.collections import Distance
 from ragstore.model.distances import distances_to
-from ragstore.model.documents import Batch
+from ragstore.model.documents import Batch, Selection
 from ragstore.model.filters.condition import Condition
-from ragstore.model.queries import Query
+from ragstore.model.queries import CollectionMatches, Query
 from ragstore.model.vectors import Matrix
 from ragstore.store.filter_planning import (
     MAX_EXACT_VALUES,
+    MAX_MATCHING_IDS,
     SMALL_COLLECTION_VALUES,
     FilterPlanningStore,
 )
+from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, of_ids, upsert_documents
 from tests.support.spies import SpyBackend
+from tests.support.stores import with_retries
 
 DIMENSION = 384
 COUNT = 250
@@ -139,6 +144,12 @@ async def bare_collection(bare: Store) -> AsyncIterator[str]:
     await bare.delete_collection(name)
 
 
+@pytest.fixture(params=["embedded", "remote"])
+async def any_bare(request: pytest.FixtureRequest, started: Callable[[str], Awaitable[Store]]) -> Store:
+    """The innermost store over each kind of Chroma."""
+    return await started(request.param)
+
+
 def _reads(backend: SpyBackend) -> list[GetRecords | QueryRecords]:
     """The reads and queries so far."""
     return [operation for operation in backend.operations if isinstance(operation, (GetRecords, QueryRecords))]
@@ -186,7 +197,11 @@ async def test_more_matches_than_the_limit_are_not_compared(
 
 def _filters(backend: SpyBackend) -> int:
     """How often Chroma has evaluated a filter."""
-    return sum(read.where is not None or read.where_document is not None for read in _reads(backend))
+    return sum(
+        (read.where is not None or read.where_document is not None)
+        and not (isinstance(read, QueryRecords) and read.matching_ids is not None)
+        for read in _reads(backend)
+    )
 
 
 @pytest.mark.parametrize("matches", [3, MAX_EXACT_VALUES // DIMENSION, MAX_EXACT_VALUES // DIMENSION + 1])
@@ -202,13 +217,102 @@ async def test_the_first_query_of_a_filter_evaluates_it_once(
     assert (await planned.query(bare_collection, [query])).matches[0].ids[0] == "1"
     first, *rest = _reads(spy_backend)
     assert isinstance(first, GetRecords)
-    assert (first.columns, first.limit) == ((), MAX_EXACT_VALUES // DIMENSION + 1)
+    assert (first.columns, first.limit) == ((), MAX_MATCHING_IDS + 1)
     assert _filters(spy_backend) == 1
     exact = matches <= MAX_EXACT_VALUES // DIMENSION
     assert {type(call) for call in rest} == {GetRecords if exact else QueryRecords}
     spy_backend.operations.clear()
     await planned.query(bare_collection, [query])
     assert _filters(spy_backend) == (1 if exact else 0)
+
+
+async def test_matches_that_are_too_many_for_an_exact_query_are_searched_by_their_ids(
+    bare: Store, spy_backend: SpyBackend, bare_collection: str
+) -> None:
+    matches = MAX_EXACT_VALUES // DIMENSION + 1
+    rows = varying_lengths(3 * matches, 19)
+    rows[matches:, 0] += 10  # no neighbour of a query there matches
+    documents = documents_of(rows)
+    metadatas = [{**metadata, "first": row < matches} for row, metadata in enumerate(documents.metadatas)]
+    await add_documents(bare, bare_collection, replace(documents, metadatas=metadatas))
+    planned = FilterPlanningStore(bare)
+    query = Query(rows[-1], 5, Condition.parse({"first": True}))
+    spy_backend.operations.clear()
+    hits = (await planned.query(bare_collection, [query])).matches[0]
+    assert (len(hits.ids), {metadata["first"] for metadata in hits.metadatas}) == (5, {True})
+    last = _reads(spy_backend)[-1]
+    assert isinstance(last, QueryRecords)
+    assert last.matching_ids == documents.ids[:matches]
+    assert _filters(spy_backend) == 1
+    spy_backend.operations.clear()
+    assert (await planned.query(bare_collection, [query])).matches[0].ids == hits.ids
+    assert [type(operation) for operation in _reads(spy_backend)] == [QueryRecords]
+    assert _filters(spy_backend) == 1
+
+
+class ConcurrentStore(StoreLayer):
+    """A store that reads ids only while a query is in flight."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.has_query = asyncio.Event()
+
+    async def get_ids(self, name: str, selection: Selection, *, limit: int | None = None, offset: int = 0) -> list[str]:
+        await asyncio.wait_for(self.has_query.wait(), 30)
+        return await super().get_ids(name, selection, limit=limit, offset=offset)
+
+    async def query(self, name: str, queries: Sequence[Query]) -> CollectionMatches:
+        self.has_query.set()
+        return await super().query(name, queries)
+
+
+async def test_a_new_filter_is_post_filtered_while_its_matches_are_read_if_many_matched_the_last_one(
+    bare: Store, spy_backend: SpyBackend, bare_collection: str
+) -> None:
+    many = MAX_EXACT_VALUES // DIMENSION + 1
+    rows = varying_lengths(many + 3, 26)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    await add_documents(bare, bare_collection, documents_of(rows))
+    inner = ConcurrentStore(bare)
+    planned = FilterPlanningStore(inner)
+    inner.has_query.set()
+    limits, neighbours = [], []
+    for unlike in ("", "0", "1", "2"):
+        query = Query(rows[-1], 2, Condition.parse({"one": {"$ne": unlike}}))
+        spy_backend.operations.clear()
+        hits = (await planned.query(bare_collection, [query])).matches[0]
+        assert hits.ids[0] == str(many + 2)
+        first, second = sorted(_reads(spy_backend), key=lambda read: isinstance(read, QueryRecords))
+        assert isinstance(first, GetRecords)
+        assert isinstance(second, QueryRecords)
+        limits.append(first.limit)
+        neighbours.append(second.n_results)
+        inner.has_query.clear()
+    assert limits == [MAX_MATCHING_IDS + 1, MAX_MATCHING_IDS + 1, many, many]
+    assert neighbours == [8, 8, 5, 5]  # all match: 2 and two standard deviations
+    few = Query(rows[5], 2, Condition.parse({"one": {"$in": ["5", "6"]}}))
+    for _ in range(2):
+        hits = (await planned.query(bare_collection, [few])).matches[0]
+        assert sorted(hits.ids) == ["5", "6"]
+    inner.has_query.set()
+    spy_backend.operations.clear()
+    await planned.query(bare_collection, [replace(few, condition=Condition.parse({"one": {"$in": ["7", "8"]}}))])
+    assert QueryRecords not in [type(read) for read in _reads(spy_backend)]
+
+
+async def test_more_ids_than_one_call_reads_are_not_read_for_a_query(
+    bare: Store, spy_backend: SpyBackend, bare_collection: str
+) -> None:
+    matches = MAX_EXACT_VALUES // DIMENSION + 1
+    await add_documents(bare, bare_collection, documents_of(varying_lengths(matches, 22)))
+    planned = FilterPlanningStore(bare, max_ids=lambda: 20)
+    spy_backend.operations.clear()
+    query = Query(varying_lengths(1, 23)[0], 2, Condition.parse({"one": {"$ne": "none"}}))
+    await planned.query(bare_collection, [query])
+    first, *rest = _reads(spy_backend)
+    assert isinstance(first, GetRecords)
+    assert first.limit == matches
+    assert [operation for operation in rest if isinstance(operation, QueryRecords) and operation.matching_ids] == []
 
 
 async def test_the_first_query_of_a_text_filter_evaluates_it_once(
@@ -238,6 +342,40 @@ async def test_ids_that_no_longer_match_are_no_results(
     found = await bare.query_exact(bare_collection, [query], MAX_EXACT_VALUES // DIMENSION, outdated)
     assert found is not None
     assert sorted(found.matches[0].ids) == sorted(documents.ids[::2])
+
+
+@pytest.mark.parametrize("deleted", [[], ["deleted"]], ids=["no longer matching", "deleted"])
+async def test_ids_that_no_longer_match_are_no_results_of_a_search_by_ids(any_bare: Store, deleted: list[str]) -> None:
+    """Chroma fails if it is given an id that is not stored."""
+    name = f"t-{uuid4().hex}"
+    await any_bare.create_collection(name, {}, "l2")
+    rows = varying_lengths(60, 24)
+    documents = documents_of(rows)
+    await add_documents(any_bare, name, documents)
+    condition = Condition.parse({"half": True})
+    outdated = [*documents.ids, *deleted]
+    query = Query(rows[1], 30, condition, matching_ids=outdated)
+    hits = (await any_bare.query(name, [query])).matches[0]
+    assert sorted(hits.ids) == sorted(documents.ids[::2])
+    current = replace(query, matching_ids=documents.ids[::2], top_k=5)
+    by_filter = replace(current, matching_ids=None)
+    by_ids, by_filter_hits = [(await any_bare.query(name, [each])).matches[0] for each in (current, by_filter)]
+    assert (by_ids.ids, by_ids.distances) == (by_filter_hits.ids, by_filter_hits.distances)
+    await any_bare.delete_collection(name)
+
+
+async def test_a_search_by_ids_of_which_one_is_gone_is_not_repeated_by_ids(
+    spy_backend: SpyBackend, bare: Store, bare_collection: str
+) -> None:
+    rows = varying_lengths(10, 25)
+    await add_documents(bare, bare_collection, documents_of(rows))
+    retrying = ChromaStore(with_retries(spy_backend), 1000)
+    spy_backend.operations.clear()
+    query = Query(rows[1], 2, Condition.parse({"half": True}), matching_ids=["0", "gone"])
+    hits = (await retrying.query(bare_collection, [query])).matches[0]
+    assert len(hits.ids) == 2
+    reads = _reads(spy_backend)
+    assert [isinstance(read, QueryRecords) and read.matching_ids is not None for read in reads] == [True, False]
 
 
 async def test_a_filter_is_exact_again_after_a_deletion(

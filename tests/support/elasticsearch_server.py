@@ -1,7 +1,17 @@
 """A server with the part of Elasticsearch's documented REST interface that the gateway uses.
 
 It evaluates queries as the documentation describes them, over documents in memory, and rejects everything else. It is
-no Elasticsearch: the docs of the gateway say so.
+no Elasticsearch: the docs of the gateway say so. Pages of elastic.co/docs/reference/elasticsearch that it follows:
+
+- `rest-apis/refresh-parameter`: searches, counts and deletions by query find documents since the last refresh.
+- `docs-delete-by-query`: a document that changed since the deletion began is a version conflict, and stays.
+- `mapping-reference/dense-vector`: at most 4,096 dimensions; `cosine` rejects zeros.
+- `mapping-reference/ignore-above`: a longer term than 32,766 bytes rejects its document.
+- `configuration-reference/search-settings`: at most 30 levels of queries (`indices.query.bool.max_nested_depth`).
+- `configuration-reference/networking-settings`: a request has at most 100 MB (`http.max_content_length`).
+- `rest-apis/compatibility`: the media types of a request name one version: that of the server, or the one before.
+- `index-settings/index-modules`: at most 65,536 terms (`index.max_terms_count`) and 10,000 hits
+  (`index.max_result_window`).
 """
 
 from __future__ import annotations
@@ -10,12 +20,19 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from ssl import SSLContext
 from typing import Any, TypeAlias
 
 import numpy as np
 from aiohttp import web
 
 Document: TypeAlias = dict[str, Any]
+
+MAX_QUERY_DEPTH = 30
+MAX_TERMS = 65_536
+MAX_TERM_BYTES = 32_766
+MAX_WINDOW = 10_000
+MAX_DIMENSION = 4096
 
 _PRODUCT = {"X-Elastic-Product": "Elasticsearch"}
 
@@ -31,6 +48,10 @@ class _Index:
     mappings: Mapping[str, Any]
     aliases: set[str]
     documents: dict[str, Document] = field(default_factory=dict)
+    visible: dict[str, Document] = field(default_factory=dict)
+
+    def refresh(self) -> None:
+        self.visible = dict(self.documents)
 
 
 @dataclass
@@ -41,12 +62,34 @@ class ElasticsearchServer:
         url: its address.
         authorizations: the values of the header `Authorization` that requests were sent with.
         requests: the requests so far: method, path with its query, and body.
+        major: major version.
+        product: whether responses name the product.
+        fails_after_write: whether the next bulk request is stored and fails before its refresh.
+        conflicts: number of documents that change while the next deletion runs.
+        failed_shards: number of shards that cannot be counted.
     """
 
     url: str = ""
     authorizations: set[str] = field(default_factory=set)
     requests: list[tuple[str, str, object]] = field(default_factory=list)
+    major: int = 9
+    product: bool = True
+    fails_after_write: bool = False
+    conflicts: int = 0
+    failed_shards: int = 0
     _indexes: dict[str, _Index] = field(default_factory=dict)
+
+    def put(self, index: str, id_: str, document: Document) -> None:
+        """Store a document as another program.
+
+        Args:
+            index: name of an index or an alias.
+            id_: its id.
+            document: the document.
+        """
+        found = self._index(index)
+        found.documents[id_] = document
+        found.refresh()
 
     async def handle(self, request: web.Request) -> web.Response:
         """Respond to a request."""
@@ -56,12 +99,21 @@ class ElasticsearchServer:
         body: Any = [json.loads(line) for line in text.splitlines()] if bulk else json.loads(text or "{}")
         self.requests.append((request.method, request.path_qs, body))
         try:
+            self._check_media_types(request)
             response = self._respond(request.method, request.path.strip("/").split("/"), dict(request.query), body)
-            return web.json_response(response, headers=_PRODUCT)
+            return web.json_response(response, headers=_PRODUCT if self.product else {})
         except _Rejected as error:
             cause = {"type": error.kind, "reason": "a reason that may contain what was sent"}
             failed = {"error": {"root_cause": [cause], **cause}, "status": error.status}
             return web.json_response(failed, status=error.status, headers=_PRODUCT)
+
+    def _check_media_types(self, request: web.Request) -> None:
+        # Without a body, only the media type of the response counts.
+        names = ("Accept", "Content-Type") if request.body_exists else ("Accept",)
+        given = [request.headers.get(name, "") for name in names]
+        versions = {value.partition("compatible-with=")[2] for value in given}
+        if len(versions) != 1 or not versions <= {"", str(self.major), str(self.major - 1)}:
+            raise _Rejected(400, "media_type_header_exception")
 
     def _respond(self, method: str, path: list[str], query: dict[str, str], body: Any) -> object:
         match method, path:
@@ -80,13 +132,13 @@ class ElasticsearchServer:
                 return self._search(self._index(name), body)
             case "POST", [name, "_count"]:
                 found = _selected(self._index(name), body["query"])
-                return {"count": len(found), "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0}}
+                shards = {"total": 2, "successful": 2 - self.failed_shards, "skipped": 0, "failed": self.failed_shards}
+                return {"count": len(found), "_shards": shards}
+            case "POST", [name, "_refresh"]:
+                self._index(name).refresh()
+                return {"_shards": {"total": 1, "successful": 1, "failed": 0}}
             case "POST", [name, "_delete_by_query"]:
-                index = self._index(name)
-                found = _selected(index, body["query"])
-                for id_ in found:
-                    del index.documents[id_]
-                return {"took": 1, "timed_out": False, "total": len(found), "deleted": len(found), "failures": []}
+                return self._delete(self._index(name), query, body)
         raise _Rejected(400, "illegal_argument_exception")
 
     def _create(self, name: str, body: Any) -> object:
@@ -94,6 +146,9 @@ class ElasticsearchServer:
             raise _Rejected(400, "resource_already_exists_exception")
         if set(body) - {"aliases", "mappings", "settings"}:
             raise _Rejected(400, "parse_exception")
+        vector = body["mappings"]["properties"]["vector"]
+        if vector["dims"] > MAX_DIMENSION or name != name.lower() or len(name) > 255:
+            raise _Rejected(400, "mapper_parsing_exception")
         self._indexes[name] = _Index(body["mappings"], set(body["aliases"]))
         return {"acknowledged": True, "shards_acknowledged": True, "index": name}
 
@@ -113,6 +168,12 @@ class ElasticsearchServer:
             except _Rejected as error:
                 outcome = {"_index": name, "_id": id_, "status": error.status, "error": {"type": error.kind}}
             items.append({"index": outcome})
+        if self.fails_after_write:
+            self.fails_after_write = False
+            raise _Rejected(503, "unavailable_shards_exception")
+        if query.get("refresh") in ("true", "wait_for"):
+            for index in self._indexes.values():
+                index.refresh()
         errors = any("error" in next(iter(item.values())) for item in items if isinstance(item, dict))
         return {"took": 1, "errors": errors, "items": items}
 
@@ -122,12 +183,29 @@ class ElasticsearchServer:
         index = self._index(name)
         if len(document["vector"]) != index.mappings["properties"]["vector"]["dims"]:
             raise _Rejected(400, "document_parsing_exception")
+        terms = [f"{key}\0{value}" for key, value in document["values"].items()]
+        if any(len(term.encode()) > MAX_TERM_BYTES for term in terms):
+            raise _Rejected(400, "illegal_argument_exception")
         index.documents[id_] = document
+
+    def _delete(self, index: _Index, query: dict[str, str], body: Any) -> object:
+        found = _selected(index, body["query"])
+        unchanged = [id_ for id_, each in found.items() if index.documents.get(id_) is each][self.conflicts :]
+        self.conflicts = 0
+        conflicts = len(found) - len(unchanged)
+        if conflicts and query.get("conflicts") != "proceed":
+            raise _Rejected(409, "version_conflict_engine_exception")
+        for id_ in unchanged:
+            del index.documents[id_]
+        if query.get("refresh") == "true":
+            index.refresh()
+        counts = {"total": len(found), "deleted": len(unchanged), "version_conflicts": conflicts}
+        return {"took": 1, "timed_out": False, "failures": [], **counts}
 
     @staticmethod
     def _search(index: _Index, body: Any) -> object:
         knn = body["knn"]
-        if not knn["k"] <= knn["num_candidates"] <= 10_000 or body["size"] > 10_000:
+        if not knn["k"] <= knn["num_candidates"] <= MAX_WINDOW or body["size"] > MAX_WINDOW:
             raise _Rejected(400, "illegal_argument_exception")
         dimension = index.mappings["properties"]["vector"]["dims"]
         query = np.array(knn["query_vector"], dtype=np.float32)
@@ -140,7 +218,12 @@ class ElasticsearchServer:
         nearest = sorted(scored, key=lambda pair: -pair[1])[: min(knn["k"], body["size"])]
         includes = body["_source"]["includes"] if "_source" in body else list(found[nearest[0][0]]) if nearest else []
         hits = [
-            {"_index": "i", "_id": id_, "_score": score, "_source": {name: found[id_][name] for name in includes}}
+            {
+                "_index": "i",
+                "_id": id_,
+                "_score": score,
+                "_source": {name: found[id_][name] for name in includes if name in found[id_]},
+            }
             for id_, score in nearest
         ]
         return {
@@ -152,15 +235,19 @@ class ElasticsearchServer:
 
 
 @asynccontextmanager
-async def elasticsearch_server() -> AsyncIterator[ElasticsearchServer]:
-    """A server on a free port."""
+async def elasticsearch_server(tls: SSLContext | None = None) -> AsyncIterator[ElasticsearchServer]:
+    """A server on a free port.
+
+    Args:
+        tls: its certificate; None for no encryption.
+    """
     server = ElasticsearchServer()
-    app = web.Application(client_max_size=1 << 28)
+    app = web.Application(client_max_size=100 << 20)
     app.router.add_route("*", "/{path:.*}", server.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    server.url = f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
     try:
         yield server
     finally:
@@ -173,7 +260,14 @@ def _score(product: float) -> float:
 
 
 def _selected(index: _Index, query: Any) -> dict[str, Document]:
-    return {id_: document for id_, document in index.documents.items() if _matches(query, document)}
+    if _depth(query) > MAX_QUERY_DEPTH:
+        raise _Rejected(400, "x_content_parse_exception")
+    return {id_: document for id_, document in index.visible.items() if _matches(query, document)}
+
+
+def _depth(query: Any) -> int:
+    parts = [part for part in query.get("bool", {}).values() if isinstance(part, list)]
+    return 1 + max((_depth(each) for part in parts for each in part), default=0)
 
 
 def _matches(query: Any, document: Document) -> bool:
@@ -185,6 +279,8 @@ def _matches(query: Any, document: Document) -> bool:
             return False
         case "terms":
             [(path, tokens)] = content.items()
+            if len(tokens) > MAX_TERMS:
+                raise _Rejected(400, "illegal_argument_exception")
             return _value(path, document, "values") in tokens
         case "range":
             [(path, bounds)] = content.items()

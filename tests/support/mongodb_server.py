@@ -1,8 +1,17 @@
 """A server with MongoDB's wire protocol, and the part of its documented commands that the gateway uses.
 
 It evaluates filters and `$vectorSearch` as the documentation describes them, over documents in memory, and rejects
-everything else. It is no MongoDB: the docs of the gateway say so. Its search index has the documents of a write only
-after some further searches, as that of Atlas has them only after some time.
+everything else. It is no MongoDB: the docs of the gateway say so. Pages of mongodb.com/docs that it follows:
+
+- `atlas/atlas-vector-search/vector-search-stage`: `numCandidates` is at least `limit`, at most 10,000, and not given
+  with `exact`; a filter has only fields of the index's type `filter`, and lists of one type.
+- `atlas/atlas-vector-search/vector-search-type`: a vector has at most 8,192 dimensions; an index is built after it was
+  created, and its status is PENDING, BUILDING, READY or FAILED.
+- `atlas/atlas-search/performance/index-performance`: the index is eventually consistent. Here it has the documents of
+  a write or a deletion only after some further searches. Deleted documents count for the limit of a search, and
+  are removed from its result when the server looks them up.
+- `community/forums/t/301828` (an error of the server): the read concern of a search can only be `local`.
+- `manual/reference/parameters` (`notablescan`): which filters use no index of the collection.
 """
 
 from __future__ import annotations
@@ -25,8 +34,14 @@ OP_MSG = 2013
 INDEX_LAG = 2
 """Searches of a collection that do not find a new write yet."""
 
+MAX_CANDIDATES = 10_000
+MAX_DIMENSION = 8192
+MAX_TOKEN = 8191
+"""Atlas cuts strings of filters off after so many characters: `LuceneConfig.MAX_TERM_CHAR_LENGTH` of mongodb/mongot."""
+
 _NAMESPACE_EXISTS = 48
 _INDEX_EXISTS = 68
+_SEARCH_FIELDS = frozenset({"index", "path", "queryVector", "exact", "limit", "numCandidates", "filter"})
 _FILTERS = frozenset({"$in", "$nin", "$eq", "$and", "$or"})
 
 
@@ -41,6 +56,7 @@ class _Collection:
     documents: dict[str, Document] = field(default_factory=dict)
     indexes: dict[str, Document] = field(default_factory=dict)
     indexed: dict[str, Document] = field(default_factory=dict)
+    keys: set[str] = field(default_factory=lambda: {"_id"})
     lag: int = 0
 
 
@@ -50,12 +66,23 @@ class MongodbServer:
 
     Attributes:
         url: its connection string.
+        address: its host and port.
         commands: the commands so far, without those of the connection itself.
+        scans: filters of commands that no index of the collection supports.
+        index_status: the status of indexes that are created.
     """
 
     url: str = ""
+    address: str = ""
     commands: list[Document] = field(default_factory=list)
+    scans: list[Document] = field(default_factory=list)
+    index_status: str = "READY"
     _collections: dict[tuple[str, str], _Collection] = field(default_factory=dict)
+
+    @property
+    def hello(self) -> Document:
+        """The response to a new connection: the primary of a replica set without secondaries."""
+        return {**_HELLO, "hosts": [self.address], "me": self.address, "primary": self.address}
 
     def respond(self, command: Document) -> Document:
         """Execute a command.
@@ -68,7 +95,7 @@ class MongodbServer:
         """
         name = next(iter(command))
         if name.lower() in ("hello", "ismaster"):
-            return _HELLO
+            return self.hello
         if name in ("ping", "endSessions"):
             return {"ok": 1.0}
         self.commands.append(command)
@@ -99,13 +126,19 @@ class MongodbServer:
     def _createSearchIndexes(self, command: Document) -> Document:  # noqa: N802 - the command's name
         collection = self._collections[command["$db"], command["createSearchIndexes"]]
         [index] = command["indexes"]
-        if index["type"] != "vectorSearch":
+        dimensions = [each["numDimensions"] for each in index["definition"]["fields"] if each["type"] == "vector"]
+        if index["type"] != "vectorSearch" or max(dimensions) > MAX_DIMENSION:
             raise _Rejected(9, "wrong type")
         if index["name"] in collection.indexes:
             raise _Rejected(_INDEX_EXISTS, "Duplicate Index")
         latest = {"latestDefinition": index["definition"], "status": "PENDING", "queryable": False}
         collection.indexes[index["name"]] = {"id": "1", "name": index["name"], "type": "vectorSearch", **latest}
         return {"indexesCreated": [{"id": "1", "name": index["name"]}]}
+
+    def _createIndexes(self, command: Document) -> Document:  # noqa: N802 - the command's name
+        collection = self._collections[command["$db"], command["createIndexes"]]
+        collection.keys |= {key for index in command["indexes"] for key in index["key"]}
+        return {}
 
     def _update(self, command: Document) -> Document:
         key = (command["$db"], command["update"])
@@ -126,10 +159,17 @@ class MongodbServer:
     def _delete(self, command: Document) -> Document:
         collection = self._collections.get((command["$db"], command["delete"]), _Collection())
         [deletion] = command["deletes"]
+        self._note_scan(collection, deletion["q"])
         found = [id_ for id_, each in collection.documents.items() if _matches(deletion["q"], each)]
         for id_ in found:
             del collection.documents[id_]
+        collection.lag = INDEX_LAG
         return {"n": len(found)}
+
+    def _note_scan(self, collection: _Collection, condition: Document) -> None:
+        conditions = [condition, *condition.get("$and", [])]
+        if condition and not any(key in collection.keys for each in conditions for key in each):
+            self.scans.append(condition)
 
     def _count(self, command: Document) -> Document:
         collection = self._collections.get((command["$db"], command["count"]), _Collection())
@@ -139,6 +179,10 @@ class MongodbServer:
         name = command["aggregate"]
         collection = self._collections.get((command["$db"], name), _Collection())
         rows = [dict(each) for each in collection.documents.values()]
+        first = command["pipeline"][0]
+        if "$vectorSearch" in first and command.get("readConcern", {}).get("level", "local") != "local":
+            raise _Rejected(72, "$vectorSearch cannot run with a readConcern other than 'local'")
+        self._note_scan(collection, first.get("$match", {}))
         for stage in command["pipeline"]:
             rows = self._stage(collection, rows, stage)
         return _cursor(command["$db"], name, rows)
@@ -149,7 +193,11 @@ class MongodbServer:
             case "$listSearchIndexes":
                 found = [index for index in collection.indexes.values() if index["name"] == content["name"]]
                 for index in found:  # the next look finds it ready
-                    collection.indexes[index["name"]] = {**index, "status": "READY", "queryable": True}
+                    collection.indexes[index["name"]] = {
+                        **index,
+                        "status": self.index_status,
+                        "queryable": self.index_status == "READY",
+                    }
                 return found
             case "$vectorSearch":
                 return _vector_search(collection, content)
@@ -179,22 +227,25 @@ def _vector_search(collection: _Collection, search: Document) -> list[Document]:
     fields = index["latestDefinition"]["fields"]
     [vector] = [each for each in fields if each["type"] == "vector"]
     filterable = {each["path"] for each in fields if each["type"] == "filter"}
-    if not search.get("exact") and not search["limit"] <= search["numCandidates"] <= 10_000:
-        raise _Rejected(2, "numCandidates is wrong")
+    candidates = search.get("numCandidates")
+    is_limited = candidates is None if search.get("exact") else search["limit"] <= (candidates or 0) <= MAX_CANDIDATES
+    if not is_limited or search["limit"] < 1 or set(search) - _SEARCH_FIELDS:
+        raise _Rejected(2, "limit or numCandidates is wrong")
     query = _vector(search["queryVector"])
     if len(query) != vector["numDimensions"] or search["path"] != vector["path"]:
         raise _Rejected(8, "vector field is indexed with another dimension")
     condition = search.get("filter", {})
     _check_filter(condition, filterable)
-    # The index may still have deleted documents. They are not found in the collection.
-    rows = [each for id_, each in collection.indexed.items() if id_ in collection.documents]
     scored = [
         {**row, "$score": float((1 + float(query @ _vector(row["vector"]))) / 2)}
-        for row in rows
-        if _matches(condition, row)
+        for row in collection.indexed.values()
+        if _matches(condition, {**row, "tokens": [each[:MAX_TOKEN] for each in row["tokens"]]})
     ]
     scored.reverse()  # equal scores have no order by id
-    return sorted(scored, key=lambda row: -row["$score"])[: search["limit"]]
+    nearest = sorted(scored, key=lambda row: -row["$score"])[: search["limit"]]
+    # The index may still have deleted documents, and former versions. The server looks up the current ones.
+    found = [(collection.documents.get(row["_id"]), row["$score"]) for row in nearest]
+    return [{**row, "$score": score} for row, score in found if row is not None]
 
 
 def _check_filter(condition: Document, filterable: set[str]) -> None:
@@ -202,8 +253,13 @@ def _check_filter(condition: Document, filterable: set[str]) -> None:
         if key in ("$and", "$or"):
             for each in value:
                 _check_filter(each, filterable)
-        elif key not in filterable or (isinstance(value, dict) and set(value) - _FILTERS):
+        elif key not in filterable or (isinstance(value, dict) and set(value) - _FILTERS) or _is_mixed(value):
             raise _Rejected(2, f"Path '{key}' needs to be indexed as filter")
+
+
+def _is_mixed(value: object) -> bool:
+    lists = [each for each in value.values() if isinstance(each, list)] if isinstance(value, dict) else []
+    return any(len({type(each) for each in values}) != 1 for values in lists)
 
 
 def _vector(value: object) -> Any:
@@ -291,7 +347,8 @@ async def mongodb_server() -> AsyncIterator[MongodbServer]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    running.url = f"mongodb://127.0.0.1:{port}/?directConnection=true"
+    running.address = f"127.0.0.1:{port}"
+    running.url = f"mongodb://{running.address}/?directConnection=true"
     try:
         yield running
     finally:
@@ -304,7 +361,7 @@ def _code_of(code: int) -> int:
 
 def _response(server: MongodbServer, code: int, body: bytes) -> bytes:
     if code != OP_MSG:  # the first message of a connection is an OP_QUERY, whose response is an OP_REPLY
-        return struct.pack("<iqii", 8, 0, 0, 1) + bson.encode(_HELLO)
+        return struct.pack("<iqii", 8, 0, 0, 1) + bson.encode(server.hello)
     command: Document = {}
     position = 4
     while position < len(body):

@@ -109,10 +109,10 @@ class QuotaProxy:
                 raise Refused("Number of records", verb, len(ids), RECORDS)
             self._check_sizes(verb, body)
             return body
-        if verb == "query":
-            return body | {"n_results": self._at_most("Number of results", verb, body["n_results"])}
         if len(ids) > RECORDS:
             raise Refused("Number of ids", verb, len(ids), RECORDS)
+        if verb == "query":
+            return body | {"n_results": self._at_most("Number of results", verb, body["n_results"])}
         limit = body.get("limit")
         wanted = RECORDS + 1 if limit is None and not ids else limit
         if self.form == "refusing" and limit is None and not ids:

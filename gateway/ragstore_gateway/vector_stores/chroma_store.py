@@ -52,8 +52,14 @@ class ChromaConnection:
         """Start the store. Chroma is not needed for it."""
         self._task = asyncio.create_task(self._run())
         started = asyncio.create_task(self._started.wait())
-        await asyncio.wait((self._task, started), return_when=asyncio.FIRST_COMPLETED)
-        started.cancel()
+        try:
+            await asyncio.wait((self._task, started), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            # A call that is given up while it connects leaves no store behind.
+            self._stopping.set()
+            raise
+        finally:
+            started.cancel()
         if self._task.done():
             await self._task
 

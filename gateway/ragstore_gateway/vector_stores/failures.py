@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
+from msgspec import ValidationError
+
 from ragstore.kit.errors import ServiceError
 from ragstore_gateway.errors import CollectionMissing, DimensionMismatch, StoreUnavailable
 
@@ -46,6 +48,9 @@ class StoreErrors:
             raise self.unavailable("does not respond in time", error) from None
         except self._kinds as error:
             raise self._convert(error) or self.unavailable("does not respond", error) from None
+        except (ValidationError, LookupError) as error:
+            # Another program has written to the collection, or has created it.
+            raise self.unavailable("has data that the gateway did not write", error) from None
 
     def unavailable(self, problem: str, error: BaseException) -> StoreUnavailable:
         """The error of an engine that does not respond, or responds with an error.
@@ -69,6 +74,24 @@ def dimension_mismatch(found: int, wanted: int) -> DimensionMismatch:
         wanted: the embedding model's.
     """
     return DimensionMismatch(f"The collection has the dimension {found}, and the embedding model {wanted}")
+
+
+def check_dimension(store_type: str, dimension: int, max_dimension: int) -> None:
+    """Check that an engine can store vectors of a dimension.
+
+    Args:
+        store_type: the store type.
+        dimension: the embedding model's dimension.
+        max_dimension: the maximum of the engine.
+
+    Raises:
+        DimensionMismatch: it cannot.
+    """
+    if dimension > max_dimension:
+        raise DimensionMismatch(
+            f"The vector store ({store_type}) has at most {max_dimension} dimensions, "
+            f"and the embedding model {dimension}"
+        )
 
 
 @contextmanager

@@ -6,7 +6,7 @@ Metadata of a chunk are flat: no value is a list, so `$contains` selects nothing
 from __future__ import annotations
 
 import operator as compare
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
@@ -24,9 +24,6 @@ MAX_CLAUSES: Final = 500
 
 MAX_VALUES: Final = 8_000
 """Maximum number of values in all lists of a filter, as in the store."""
-
-MAX_EXACT_INTEGER: Final = 2**53
-"""Integers up to this one are exact as doubles."""
 
 Order: TypeAlias = Literal["$gt", "$gte", "$lt", "$lte"]
 
@@ -142,6 +139,18 @@ def _typed(value: MetadataValue) -> tuple[type, MetadataValue]:
     return (float if is_number(value) else type(value)), value
 
 
+def _all(filters: Sequence[Filter]) -> Filter:
+    """All of some filters. Engines limit the depth of a filter, so one `$and` within another one is merged."""
+    merged = [part for each in filters for part in (each.filters if isinstance(each, All) else (each,))]
+    return merged[0] if len(merged) == 1 else All(tuple(merged))
+
+
+def _either(filters: Sequence[Filter]) -> Filter:
+    """At least one of some filters; see `_all`."""
+    merged = [part for each in filters for part in (each.filters if isinstance(each, Either) else (each,))]
+    return merged[0] if len(merged) == 1 else Either(tuple(merged))
+
+
 class _Parser:
     def __init__(self) -> None:
         self._clauses = 0
@@ -170,13 +179,13 @@ class _Parser:
                 ]
             else:
                 parts.append(self._comparison(key, "$eq", nested, below))
-        return parts[0] if len(parts) == 1 else All(tuple(parts))
+        return _all(parts)
 
     def _combination(self, operator: str, value: object, path: str, depth: int) -> Filter:
         if not isinstance(value, list | tuple) or not value:
             raise InvalidRequest.at(path, f"{operator} takes a list of filters that is not empty")
         parts = tuple(self.filter(each, f"{path}[{index}]", depth + 1) for index, each in enumerate(value))
-        return All(parts) if operator == "$and" else Either(parts)
+        return _all(parts) if operator == "$and" else _either(parts)
 
     def _comparison(self, key: str, operator: object, operand: object, path: str) -> Filter:
         self._count(path)

@@ -3,46 +3,56 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 from uuid import uuid4
 
 import numpy as np
 from bson.binary import Binary, BinaryVectorDtype
 from bson.errors import BSONError
 from msgspec import Struct, convert
-from pymongo import AsyncMongoClient, ReplaceOne
+from pymongo import AsyncMongoClient, ReadPreference, ReplaceOne, WriteConcern
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import CollectionInvalid, OperationFailure, PyMongoError
 from pymongo.operations import SearchIndexModel
+from pymongo.read_concern import ReadConcern
 
 from ragstore.kit.errors import ServiceError
 from ragstore_client import Where
 from ragstore_gateway.secret_references import SecretReferences
 from ragstore_gateway.vector_stores import filters
-from ragstore_gateway.vector_stores.failures import StoreErrors, dimension_mismatch
+from ragstore_gateway.vector_stores.failures import StoreErrors, check_dimension, dimension_mismatch
 from ragstore_gateway.vector_stores.filters import All, Compared, Either, Filter, Not, OneOf
 from ragstore_gateway.vector_stores.names import field_name, metadata_key, physical_name
 from ragstore_gateway.vector_stores.ranking import relevance, search_ranked
 from ragstore_gateway.vector_stores.shared_client import Secrets, SharedClient
 from ragstore_gateway.vector_stores.store_parameters import MongodbParameters
-from ragstore_gateway.vector_stores.tokens import MAX_TOKEN_LENGTH, token
+from ragstore_gateway.vector_stores.tokens import key_tokens, metadata_tokens
 from ragstore_gateway.vector_stores.vector_store import Hit, MetadataValue, Record, Vector
 from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
 
 Document: TypeAlias = dict[str, Any]
 Client: TypeAlias = AsyncMongoClient[Document]
 
+T = TypeVar("T")
+
+MAX_DIMENSION: Final = 8192
 MAX_CANDIDATES: Final = 10_000
 MIN_CANDIDATES: Final = 100
 CANDIDATES: Final = 20
 """Candidates of the index for each hit, as Atlas' documentation recommends."""
 
 MAX_NAME_LENGTH: Final = 120
-POLL_SECONDS: Final = 0.2
-"""Time between two looks at an index that is updated after the write, as Atlas Search does it."""
+POLL_SECONDS: Final = 0.05
+MAX_POLL_SECONDS: Final = 0.8
+"""Time between two looks at an index that is updated after the write, as Atlas Search does it. It doubles each time."""
+
+WAIT_SHARE: Final = 0.8
+"""Share of the time limit that a call waits for the search index, so that its error can say so."""
+
+MAJORITY: Final = WriteConcern("majority")
 
 _NO_TOKEN: Final = ""
 """A token that no record has."""
@@ -102,21 +112,27 @@ class MongodbStore:
         self._database = parameters.database_name
         self._index = parameters.index_name
         self._dimension = dimension
+        self._timeout_seconds = timeout_seconds
         self._name = physical_name(parameters.collection_name, collection, MAX_NAME_LENGTH)
         # The last two are raised by connection strings that are not valid.
         kinds = (PyMongoError, BSONError, ValueError, TypeError)
         self._errors = StoreErrors("mongodb-atlas", timeout_seconds, kinds, self._error)
 
     async def create(self) -> None:
-        """Create the collection and its index, and wait until the index can be searched."""
+        """Create the collection and its indexes, and wait until the search index can be searched."""
+        check_dimension("mongodb-atlas", self._dimension, MAX_DIMENSION)
         definition = _definition(self._dimension)
         model = SearchIndexModel(definition=definition, name=self._index, type="vectorSearch")
+        end = self._end()
         async with self._collection() as collection:
             try:
                 await collection.database.create_collection(self._name)
             except (CollectionInvalid, OperationFailure):
                 if not await self._exists(collection):
                     raise
+            # Without these, each deletion and each count would read the whole collection.
+            for path in ("tokens", "write"):
+                await collection.create_index(path)
             if await self._stored_index(collection) is None:
                 try:
                     await collection.create_search_index(model)
@@ -124,11 +140,14 @@ class MongodbStore:
                     # Another gateway may have created it since.
                     if await self._stored_index(collection) is None:
                         raise
-            while True:
-                index = await self._stored_index(collection)
-                if index is not None and index.get("queryable"):
-                    break
-                await asyncio.sleep(POLL_SECONDS)
+
+            async def queryable() -> Mapping[str, Any] | None:
+                stored = await self._stored_index(collection)
+                if stored is not None and stored.get("status") == "FAILED":
+                    raise self._errors.unavailable("could not build its search index", RuntimeError())
+                return stored if stored is not None and stored.get("queryable") else None
+
+            index = await self._until(end, queryable, "is still building its search index")
         fields: list[Document] = index["latestDefinition"]["fields"]
         found = next(int(field["numDimensions"]) for field in fields if field["type"] == "vector")
         if found != self._dimension:
@@ -138,6 +157,7 @@ class MongodbStore:
         """Store records in a transaction, and wait until the index has them."""
         if not records:
             return
+        end = self._end()
         write = uuid4().hex
         vectors = unit_matrix(records, self._dimension)
         documents = [_document(record, vector, write) for record, vector in zip(records, vectors, strict=True)]
@@ -151,8 +171,13 @@ class MongodbStore:
                 await collection.bulk_write(requests, session=session)
 
             async with collection.database.client.start_session() as session:
-                await session.with_transaction(write_all)
-            await self._wait_for_index(collection, write)
+                await session.with_transaction(
+                    write_all,
+                    read_concern=ReadConcern("local"),
+                    write_concern=MAJORITY,
+                    read_preference=ReadPreference.PRIMARY,
+                )
+            await self._wait_for_index(collection, write, end)
 
     async def search(
         self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
@@ -162,9 +187,15 @@ class MongodbStore:
         query = unit_vector(vector, self._dimension)
 
         async def fetch(count: int) -> list[Hit]:
-            stages = await self._stages(collection, query, filter_, count)
-            found = await collection.aggregate(stages)
-            return [_hit(convert(each, _Found)) async for each in found]
+            search = await self._search(collection, query, filter_, count)
+            found = await self._found(collection, search, filter_, count)
+            is_exact = "exact" in search
+            if not is_exact and len(found) < count and len(found) < await self._matching(collection, filter_):
+                # The index still has records that are deleted, or the approximate search has missed some.
+                search |= {"exact": True, "limit": count + MAX_CANDIDATES}
+                search.pop("numCandidates", None)
+                found = await self._found(collection, search, filter_, count)
+            return found
 
         async with self._collection() as collection:
             return await search_ranked(fetch, limit, min_score)
@@ -186,24 +217,32 @@ class MongodbStore:
         async with self._collection() as collection:
             await collection.drop()
 
-    async def _stages(
+    async def _search(
         self, collection: AsyncCollection[Document], query: Vector, filter_: Filter, count: int
-    ) -> list[Document]:
+    ) -> Document:
+        """The first stage of a search."""
         search: Document = {"index": self._index, "path": "vector", "queryVector": _binary(query)}
-        after: list[Document] = []
         if _has_comparison(filter_):
             # The index filters by fields that its definition names. Numbers of any key are compared after the search.
-            search |= {"exact": True, "limit": max(1, await collection.estimated_document_count())}
-            after = [{"$match": condition_of(filter_)}, {"$limit": count}]
-        else:
-            candidates = max(MIN_CANDIDATES, min(CANDIDATES * count, MAX_CANDIDATES))
-            search |= {"numCandidates": candidates, "limit": count}
-            if filter_ != filters.EVERYTHING:
-                search["filter"] = condition_of(filter_)
-        fields = {"text": 1, "metadata": 1, "score": {"$meta": "vectorSearchScore"}}
-        return [{"$vectorSearch": search}, *after, {"$project": fields}]
+            return search | {"exact": True, "limit": await collection.estimated_document_count() + MAX_CANDIDATES}
+        candidates = max(MIN_CANDIDATES, min(CANDIDATES * count, MAX_CANDIDATES))
+        search |= {"numCandidates": candidates, "limit": count}
+        return search if filter_ == filters.EVERYTHING else search | {"filter": condition_of(filter_)}
 
-    async def _wait_for_index(self, collection: AsyncCollection[Document], write: str) -> None:
+    async def _found(
+        self, collection: AsyncCollection[Document], search: Document, filter_: Filter, count: int
+    ) -> list[Hit]:
+        after: list[Document] = [{"$match": condition_of(filter_)}] if _has_comparison(filter_) else []
+        fields = {"text": 1, "metadata": 1, "score": {"$meta": "vectorSearchScore"}}
+        stages: list[Document] = [{"$vectorSearch": search}, *after, {"$limit": count}, {"$project": fields}]
+        return [_hit(convert(each, _Found)) async for each in await collection.aggregate(stages)]
+
+    async def _matching(self, collection: AsyncCollection[Document], filter_: Filter) -> int:
+        if filter_ == filters.EVERYTHING:
+            return await collection.estimated_document_count()
+        return await collection.count_documents(condition_of(filter_))
+
+    async def _wait_for_index(self, collection: AsyncCollection[Document], write: str, end: float) -> None:
         """Wait until a search finds all records of a write that no later write has replaced."""
         search = {
             "index": self._index,
@@ -213,11 +252,32 @@ class MongodbStore:
             "limit": MAX_CANDIDATES,
             "filter": {"write": write},
         }
-        while True:
+
+        async def complete() -> bool:
             found = await (await collection.aggregate([{"$vectorSearch": search}, {"$count": "n"}])).to_list()
-            if (found[0]["n"] if found else 0) >= await collection.count_documents({"write": write}):
-                return
-            await asyncio.sleep(POLL_SECONDS)
+            return (found[0]["n"] if found else 0) >= await collection.count_documents({"write": write})
+
+        await self._until(end, complete, "has stored the records, and its search index does not have them yet")
+
+    async def _until(self, end: float, ready: Callable[[], Awaitable[T | None]], problem: str) -> T:
+        """Wait until a function returns something that is true.
+
+        Raises:
+            StoreUnavailable: it does not in time.
+        """
+        loop = asyncio.get_running_loop()
+        wait = POLL_SECONDS
+        while not (found := await ready()):
+            left = end - loop.time()
+            if left <= 0:
+                raise self._errors.unavailable(problem, TimeoutError())
+            await asyncio.sleep(min(wait, left))
+            wait = min(2 * wait, MAX_POLL_SECONDS)
+        return found
+
+    def _end(self) -> float:
+        """Until when a call that begins now waits for the search index."""
+        return asyncio.get_running_loop().time() + WAIT_SHARE * self._timeout_seconds
 
     async def _exists(self, collection: AsyncCollection[Document]) -> bool:
         return bool(await collection.database.list_collection_names(filter={"name": self._name}))
@@ -229,7 +289,14 @@ class MongodbStore:
     @asynccontextmanager
     async def _collection(self) -> AsyncIterator[AsyncCollection[Document]]:
         async with self._errors.converted(), self._client.use() as client:
-            yield client[self._database][self._name]
+            # A connection string may choose others. `$vectorSearch` is rejected with any other read concern.
+            database = client.get_database(
+                self._database,
+                read_preference=ReadPreference.PRIMARY,
+                write_concern=MAJORITY,
+                read_concern=ReadConcern("local"),
+            )
+            yield database[self._name]
 
     def _error(self, error: Exception) -> ServiceError | None:
         if isinstance(error, OperationFailure):
@@ -245,9 +312,9 @@ def condition_of(filter_: Filter) -> Document:
     """
     match filter_:
         case OneOf(key, values):
-            return {"tokens": {"$in": _tokens(key, values)}}
+            return {"tokens": {"$in": key_tokens(key, values)}}
         case Not(OneOf(key, values)):
-            return {"tokens": {"$nin": _tokens(key, values)}}
+            return {"tokens": {"$nin": key_tokens(key, values)}}
         case Not(inner):
             return {"$nor": [condition_of(inner)]}
         case Compared(key, order, number):
@@ -280,13 +347,12 @@ def _definition(dimension: int) -> Document:
 
 
 def _document(record: Record, vector: Vector, write: str) -> Document:
-    tokens = [_token(key, value) for key, value in record.metadata.items()]
     return {
         "_id": record.id,
         "text": record.text,
         "vector": _binary(vector),
         "metadata": {field_name(key): value for key, value in record.metadata.items()},
-        "tokens": [each for each in tokens if len(each) <= MAX_TOKEN_LENGTH],
+        "tokens": metadata_tokens(record.metadata),
         "write": write,
     }
 
@@ -298,14 +364,6 @@ def _last_of_each_id(documents: Sequence[Document]) -> list[Document]:
 def _hit(found: _Found) -> Hit:
     metadata = {metadata_key(name): value for name, value in found.metadata.items()}
     return Hit(found.id, found.text, relevance(2 * found.score - 1), metadata)
-
-
-def _tokens(key: str, values: Sequence[MetadataValue]) -> list[str]:
-    return list(dict.fromkeys(_token(key, value) for value in values))
-
-
-def _token(key: str, value: MetadataValue) -> str:
-    return f"{field_name(key)}={token(value)}"
 
 
 def _binary(vector: Vector) -> Binary:

@@ -22,7 +22,9 @@ def physical_name(prefix: str, collection: str, max_length: int = 63) -> str:
     name = f"{prefix}_{collection}"
     if len(name) <= max_length and _PLAIN.fullmatch(collection):
         return name
-    return f"{prefix}_{hashlib.sha256(collection.encode()).hexdigest()[:_DIGEST_LENGTH]}"
+    # PostgreSQL cuts longer names off.
+    length = min(_DIGEST_LENGTH, max_length - len(prefix) - 1)
+    return f"{prefix}_{hashlib.sha256(collection.encode()).hexdigest()[:length]}"
 
 
 def field_name(key: str) -> str:

@@ -16,7 +16,12 @@ from ragstore.kit.errors import ServiceError
 from ragstore_client import Where
 from ragstore_gateway.secret_references import SecretReferences
 from ragstore_gateway.vector_stores import filters
-from ragstore_gateway.vector_stores.failures import StoreErrors, dimension_mismatch, empty_if_missing
+from ragstore_gateway.vector_stores.failures import (
+    StoreErrors,
+    check_dimension,
+    dimension_mismatch,
+    empty_if_missing,
+)
 from ragstore_gateway.vector_stores.filters import All, Compared, Either, Filter, Not, OneOf
 from ragstore_gateway.vector_stores.names import physical_name
 from ragstore_gateway.vector_stores.ranking import relevance, search_ranked
@@ -27,18 +32,38 @@ from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
 
 CONNECT_SECONDS: Final = 5
 MAX_CONNECTIONS: Final = 10
+KEEPALIVE_SECONDS: Final = 30
+MAX_DIMENSION: Final = 16_000
 MAX_INDEXED_DIMENSION: Final = 2000
-"""Maximum dimension of pgvector's index over `vector`. Longer vectors are searched without an index."""
+"""Maximum dimension of pgvector's index over `vector`."""
+
+MAX_HALF_DIMENSION: Final = 4000
+"""Maximum dimension of pgvector's index over `halfvec`. Longer vectors are searched without an index."""
+
+MIN_INDEX_VERSION: Final = (0, 8)
+"""The first version of pgvector whose index continues its search until enough rows match a filter."""
 
 MAX_EF_SEARCH: Final = 1000
 MAX_SCANNED: Final = 100_000
 """Maximum number of entries of the index that one search with a filter reads."""
+
+STATEMENT_SHARE: Final = 0.9
+"""Share of the time limit after which PostgreSQL ends a statement. Its cancellation by the client takes longer."""
 
 NUL_SUBSTITUTE: Final = "\N{SYMBOL FOR NULL}"
 """Replaces NUL, which PostgreSQL's texts cannot contain, so that offsets in a text stay as they are."""
 
 _ORDERS: Final = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _UNDEFINED_TABLE: Final = "42P01"
+_PROBLEMS: Final = {
+    "42501": "does not permit a statement to its user",
+    "42704": "does not have the type vector in the search path of its user",
+    "0A000": "does not have the extension vector",
+    "58P01": "does not have the extension vector",
+    "53300": "has no free connections",
+    "57014": "ended a statement at the time limit",
+}
+"""Meanings of SQLSTATEs whose cause an operator can remove."""
 
 
 def connect_pgvector(
@@ -49,7 +74,7 @@ def connect_pgvector(
     Args:
         parameters: the database.
         secrets: resolves the reference to its password.
-        timeout_seconds: time limit of one statement, on the server's side, too.
+        timeout_seconds: time limit of one call.
     """
 
     async def connect(values: Secrets) -> AsyncEngine:
@@ -65,7 +90,14 @@ def connect_pgvector(
             "connect_timeout": CONNECT_SECONDS,
             "sslmode": parameters.ssl_mode,
             "application_name": "ragstore-gateway",
-            "options": f"-c statement_timeout={int(timeout_seconds * 1000)} -c client_encoding=UTF8",
+            "client_encoding": "UTF8",
+            # PgBouncer rejects other parameters, and its connections do not keep the statements that they prepared.
+            "prepare_threshold": None,
+            # A firewall may forget connections without closing them.
+            "keepalives_idle": KEEPALIVE_SECONDS,
+            "keepalives_interval": KEEPALIVE_SECONDS // 3,
+            "keepalives_count": 3,
+            "tcp_user_timeout": int(timeout_seconds * 1000),
         }
         return create_async_engine(
             url,
@@ -105,7 +137,9 @@ class PgvectorStore:
         self._name = physical_name(parameters.table, collection)
         # The name has letters, digits, - and _ only.
         self._table = f'"{self._name}"'
-        self._is_indexed = parameters.index == "hnsw" and dimension <= MAX_INDEXED_DIMENSION
+        self._is_indexed = parameters.index == "hnsw" and dimension <= MAX_HALF_DIMENSION
+        self._is_half = self._is_indexed and dimension > MAX_INDEXED_DIMENSION
+        self._statement_timeout = f"{int(STATEMENT_SHARE * timeout_seconds * 1000)}ms"
         self._errors = StoreErrors("pgvector", timeout_seconds, (SQLAlchemyError, OSError), self._error)
 
     async def create(self) -> None:
@@ -113,13 +147,15 @@ class PgvectorStore:
         configured = self._parameters.dimension
         if configured not in (None, self._dimension):
             raise dimension_mismatch(int(configured or 0), self._dimension)
+        check_dimension("pgvector", self._dimension, MAX_DIMENSION)
         async with self._transaction() as connection:
             # Statements with IF NOT EXISTS that run concurrently fail on the catalogue's unique indexes.
             lock = "SELECT pg_advisory_xact_lock(hashtext('ragstore-gateway'))"
             await connection.exec_driver_sql(lock)
-            installed = await connection.exec_driver_sql("SELECT 1 FROM pg_extension WHERE extname = 'vector'")
-            if installed.first() is None:
-                await connection.exec_driver_sql("CREATE EXTENSION vector")
+            version = await self._extension_version(connection)
+            if self._is_indexed and version < MIN_INDEX_VERSION:
+                problem = f"has pgvector {'.'.join(map(str, version))}, and the index hnsw needs 0.8 or later"
+                raise self._errors.unavailable(problem, RuntimeError())
             found = await self._stored_dimension(connection)
             if found is None:
                 await self._create_table(connection)
@@ -157,16 +193,22 @@ class PgvectorStore:
         condition = _Condition()
         clause = condition.of(filters.parse(where))
         arguments = {**condition.arguments, "vector": _literal(unit_vector(vector, self._dimension))}
-        # The negative inner product of vectors of length 1 is the negative cosine. It is 0, not NaN, for zeros.
-        statement = (
-            f"SELECT id::text, content, metadata, -(embedding <#> %(vector)s::vector) AS cosine "  # noqa: S608 - a checked name
-            f"FROM {self._table} WHERE {clause} ORDER BY embedding <#> %(vector)s::vector LIMIT %(limit)s"
-        )
+        statement = self._search_statement(clause)
 
         async def fetch(count: int) -> list[Hit]:
-            if self._is_indexed:
-                await self._configure_index(connection, count)
-            found = await connection.exec_driver_sql(statement, {**arguments, "limit": count})
+            if not self._is_indexed:
+                return await run(count)
+            await self._configure_index(connection, count)
+            found = await run(count)
+            if len(found) < count:
+                # The index ends its search at limits of its entries and of its memory. Other plans compare all rows.
+                await self._set(connection, enable_indexscan="off")
+                found = await run(count)
+            return found
+
+        async def run(count: int) -> list[Hit]:
+            limits = {"limit": count, "candidates": 2 * count}
+            found = await connection.exec_driver_sql(statement, {**arguments, **limits})
             return [
                 Hit(row["id"], row["content"], relevance(row["cosine"]), row["metadata"]) for row in found.mappings()
             ]
@@ -209,7 +251,35 @@ class PgvectorStore:
         ):
             await connection.exec_driver_sql(statement)
         if self._is_indexed:
-            await connection.exec_driver_sql(f"CREATE INDEX ON {self._table} USING hnsw (embedding vector_ip_ops)")
+            type_, column = ("halfvec", f"({self._half('embedding')})") if self._is_half else ("vector", "embedding")
+            await connection.exec_driver_sql(f"CREATE INDEX ON {self._table} USING hnsw ({column} {type_}_ip_ops)")
+
+    def _search_statement(self, clause: str) -> str:
+        # The negative inner product of vectors of length 1 is the negative cosine. It is 0, not NaN, for zeros.
+        columns, distance = "id::text, content, metadata", "embedding <#> %(vector)s::vector"
+        source = f"{self._table} WHERE {clause}"
+        if not self._is_half:
+            return f"SELECT {columns}, -({distance}) AS cosine FROM {source} ORDER BY {distance} LIMIT %(limit)s"  # noqa: S608 - a checked name
+        # The index has the order of 16-bit numbers. The nearest rows are compared again.
+        nearest = f"{self._half('embedding')} <#> {self._half('%(vector)s')}"
+        return (
+            f"WITH nearest AS MATERIALIZED (SELECT id, content, metadata, embedding FROM {source} "  # noqa: S608 - a checked name
+            f"ORDER BY {nearest} LIMIT %(candidates)s) "
+            f"SELECT {columns}, -({distance}) AS cosine FROM nearest ORDER BY {distance} LIMIT %(limit)s"
+        )
+
+    def _half(self, value: str) -> str:
+        return f"{value}::halfvec({self._dimension})"
+
+    @staticmethod
+    async def _extension_version(connection: AsyncConnection) -> tuple[int, ...]:
+        """The version of pgvector, which is installed if it is not."""
+        query = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
+        found = (await connection.exec_driver_sql(query)).first()
+        if found is None:
+            await connection.exec_driver_sql("CREATE EXTENSION vector")
+            found = (await connection.exec_driver_sql(query)).one()
+        return tuple(int(part) for part in str(found[0]).split(".") if part.isdigit())
 
     async def _stored_dimension(self, connection: AsyncConnection) -> int | None:
         statement = (
@@ -218,26 +288,34 @@ class PgvectorStore:
         row = (await connection.exec_driver_sql(statement, {"table": self._table})).first()
         return None if row is None else int(row[0])
 
+    async def _configure_index(self, connection: AsyncConnection, count: int) -> None:
+        settings = {
+            "hnsw.ef_search": str(max(40, min(2 * count, MAX_EF_SEARCH))),
+            "hnsw.iterative_scan": "strict_order",
+            "hnsw.max_scan_tuples": str(MAX_SCANNED),
+        }
+        await self._set(connection, **settings)
+
     @staticmethod
-    async def _configure_index(connection: AsyncConnection, count: int) -> None:
-        width = max(40, min(2 * count, MAX_EF_SEARCH))
-        for name, value in (
-            ("hnsw.ef_search", width),
-            ("hnsw.iterative_scan", "strict_order"),
-            ("hnsw.max_scan_tuples", MAX_SCANNED),
-        ):
-            await connection.exec_driver_sql(f"SET LOCAL {name} = '{value}'")
+    async def _set(connection: AsyncConnection, **settings: str) -> None:
+        """Change settings until the end of the transaction: a pooler may share the connection."""
+        calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+        await connection.exec_driver_sql(f"SELECT {calls}")
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[AsyncConnection]:
         async with self._errors.converted(), self._client.use() as engine, engine.begin() as connection:
+            await self._set(connection, statement_timeout=self._statement_timeout)
             yield connection
 
     def _error(self, error: Exception) -> ServiceError | None:
         state = getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
         if state == _UNDEFINED_TABLE:
             return self._errors.missing()
-        return self._errors.unavailable(f"responds with SQLSTATE {state}", error) if state else None
+        if state is None:
+            return None
+        problem = _PROBLEMS.get(state, "responds with an error")
+        return self._errors.unavailable(f"{problem} (SQLSTATE {state})", error)
 
 
 @dataclass

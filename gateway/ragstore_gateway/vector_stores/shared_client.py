@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, TypeVar
 
+import structlog
+
 from ragstore_gateway.secret_references import SecretReferences
 
 C = TypeVar("C")
@@ -17,6 +19,11 @@ Secrets: TypeAlias = Mapping[str, str]
 
 IDLE_SECONDS: Final = 600.0
 """Time after which a client that is not used is closed."""
+
+CLOSE_SECONDS: Final = 5.0
+"""How long closing a client may take."""
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass
@@ -29,7 +36,7 @@ class _Lease(Generic[C]):
 class SharedClient(Generic[C]):
     """Connects on its first use, and again when a secret has changed or after it was idle.
 
-    A replaced client is closed after its last use.
+    A replaced client is closed after its last use. A client that cannot be closed fails no call.
 
     Args:
         connect: makes a client. It sends nothing yet, or fails within its own time limit.
@@ -37,6 +44,7 @@ class SharedClient(Generic[C]):
         references: the references to secrets, by the name of their parameter.
         secrets: resolves them.
         idle_seconds: time after which a client that is not used is closed.
+        close_seconds: how long closing one may take.
     """
 
     def __init__(
@@ -46,9 +54,11 @@ class SharedClient(Generic[C]):
         references: Mapping[str, str],
         secrets: SecretReferences,
         idle_seconds: float = IDLE_SECONDS,
+        close_seconds: float = CLOSE_SECONDS,
     ) -> None:
         self._connect = connect
-        self._close = close
+        self._close_client = close
+        self._close_seconds = close_seconds
         self._references = dict(references)
         self._secrets = secrets
         self._idle_seconds = idle_seconds
@@ -91,6 +101,13 @@ class SharedClient(Generic[C]):
             self._stop_timer()
             self._current.users += 1
             return self._current
+
+    async def _close(self, client: C) -> None:
+        try:
+            async with asyncio.timeout(self._close_seconds):
+                await self._close_client(client)
+        except Exception as error:  # noqa: BLE001 - whatever a driver raises, the client is not used any more
+            _log.warning("client of a vector store not closed", error=type(error).__name__)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

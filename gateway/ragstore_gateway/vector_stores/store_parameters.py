@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from msgspec import Meta, Struct
 
@@ -24,7 +24,14 @@ DEFAULT_PREFIX: Final = "eddi_kb"
 
 
 class Parameters(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Base of the parameters of a store."""
+    """Base of the parameters of a store.
+
+    Attributes:
+        of_collections: the parameters that do not concern the connection. Configurations that differ only in these
+            share their connections.
+    """
+
+    of_collections: ClassVar[frozenset[str]] = frozenset()
 
 
 class RagstoreParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
@@ -38,6 +45,7 @@ class InMemoryParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
 class ChromaParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
     """Parameters of `chroma`. `apiKey` is not EDDI's."""
 
+    of_collections: ClassVar[frozenset[str]] = frozenset({"collectionName"})
     base_url: Url = "http://localhost:8000"
     tenant_name: Annotated[Name, Meta(min_length=3)] = "default_tenant"
     database_name: Annotated[Name, Meta(min_length=3)] = "default_database"
@@ -49,6 +57,7 @@ class ChromaParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
 class PgvectorParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
     """Parameters of `pgvector`. `index` and `sslMode` are not EDDI's; `dimension` defaults to the model's."""
 
+    of_collections: ClassVar[frozenset[str]] = frozenset({"table", "dimension", "index"})
     host: Annotated[str, Meta(pattern=r"^(/\S{1,200}|[A-Za-z0-9._:-]{1,253})$(?!\n)", description="a host")] = (
         "localhost"
     )
@@ -65,6 +74,7 @@ class PgvectorParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
 class QdrantParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
     """Parameters of `qdrant`. The port is that of gRPC."""
 
+    of_collections: ClassVar[frozenset[str]] = frozenset({"collectionName"})
     host: Host = "localhost"
     port: Port = 6334
     api_key: SecretReference | None = None
@@ -75,6 +85,7 @@ class QdrantParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
 class ElasticsearchParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
     """Parameters of `elasticsearch`: a key, or a user and a password, or neither."""
 
+    of_collections: ClassVar[frozenset[str]] = frozenset({"indexName"})
     server_url: Url = "http://localhost:9200"
     api_key: SecretReference | None = None
     user_name: (
@@ -96,6 +107,7 @@ class ElasticsearchParameters(Parameters, frozen=True, kw_only=True, rename="cam
 class MongodbParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
     """Parameters of `mongodb-atlas`. The connection string contains the password, so it is a secret."""
 
+    of_collections: ClassVar[frozenset[str]] = frozenset({"databaseName", "collectionName", "indexName"})
     connection_string: SecretReference
     database_name: Name = "eddi"
     collection_name: Prefix = DEFAULT_PREFIX

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ragstore_gateway.vector_stores.names import field_name
 from ragstore_gateway.vector_stores.vector_store import MetadataValue
 
-MAX_TOKEN_LENGTH = 4096
-"""Maximum number of characters of a token. Longer values are stored, and no filter finds them: the engines limit the
-size of what they index."""
+MAX_TOKEN_LENGTH: Final = 1024
+"""Maximum number of characters of a token. A longer one is replaced by its digest. Lucene's terms have at most 32,766
+bytes, and Atlas cuts strings off after 8,191 characters."""
 
 
 def token(value: MetadataValue) -> str:
@@ -15,6 +20,39 @@ def token(value: MetadataValue) -> str:
     Args:
         value: the value.
     """
+    return _bounded(_token(value))
+
+
+def key_token(key: str, value: MetadataValue) -> str:
+    """The token of a value of a key, for engines that have one list of tokens for all keys.
+
+    Args:
+        key: the metadata key.
+        value: the value.
+    """
+    return _bounded(f"{field_name(key)}={_token(value)}")
+
+
+def key_tokens(key: str, values: Sequence[MetadataValue]) -> list[str]:
+    """The tokens of some values of a key, each once.
+
+    Args:
+        key: the metadata key.
+        values: the values.
+    """
+    return list(dict.fromkeys(key_token(key, value) for value in values))
+
+
+def metadata_tokens(metadata: Mapping[str, MetadataValue]) -> list[str]:
+    """The tokens of metadata.
+
+    Args:
+        metadata: the metadata.
+    """
+    return [key_token(key, value) for key, value in metadata.items()]
+
+
+def _token(value: MetadataValue) -> str:
     if isinstance(value, str):
         return f"s:{value}"
     if isinstance(value, bool):
@@ -22,3 +60,9 @@ def token(value: MetadataValue) -> str:
     if isinstance(value, int) or value.is_integer():
         return f"n:{int(value)}"
     return f"n:{value!r}"
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= MAX_TOKEN_LENGTH:
+        return text
+    return f"h:{hashlib.sha256(text.encode()).hexdigest()}"

@@ -15,6 +15,7 @@ from ragstore_client import AsyncClient
 from ragstore_gateway.errors import DriverMissing
 from ragstore_gateway.parameters import convert_parameters
 from ragstore_gateway.secret_references import SecretReferences
+from ragstore_gateway.vector_stores.deferred_store import DeferredStore
 from ragstore_gateway.vector_stores.in_memory_store import InMemoryCollection, InMemoryStore
 from ragstore_gateway.vector_stores.ragstore_store import RagstoreStore
 from ragstore_gateway.vector_stores.shared_client import SharedClient
@@ -56,6 +57,15 @@ EXTRAS: Final = {
     "mongodb-atlas": ("mongodb", "pymongo"),
 }
 """The stores whose driver is installed by an extra: the extra, and a module of the driver."""
+
+MODULES: Final = {
+    "chroma": "chroma_store",
+    "pgvector": "pgvector_store",
+    "qdrant": "qdrant_store",
+    "elasticsearch": "elasticsearch_store",
+    "mongodb-atlas": "mongodb_store",
+}
+"""The stores whose module is imported by the first call: it imports a driver."""
 
 TIMEOUT_SECONDS: Final = 30.0
 
@@ -112,6 +122,7 @@ class VectorStores:
         self._timeout_seconds = timeout_seconds
         self._memory: dict[str, InMemoryCollection] = {}
         self._clients: dict[bytes, SharedClient[Any]] = {}
+        self._imported: set[str] = set()
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
@@ -160,10 +171,17 @@ class VectorStores:
         if store_type not in STORES:
             raise InvalidRequest.at("$.storeType", f"Must be one of {', '.join(STORES)}")
         converted = convert_parameters(STORES[store_type], parameters, "$.storeParameters", self._secrets)
-        return self._open(converted, collection, dimension)
+        if store_type not in MODULES or store_type in self._imported:
+            return self._open(converted, collection, dimension)
+
+        def open_() -> VectorStore:
+            self._imported.add(store_type)
+            return self._open(converted, collection, dimension)
+
+        return DeferredStore(f"{__package__}.{MODULES[store_type]}", open_)
 
     def _open(self, parameters: StoreParameters, collection: str, dimension: int) -> VectorStore:
-        """The store of parameters. Modules of engines are imported when they are used: some take a second."""
+        """The store of parameters. Modules of engines are imported when they are used."""
         seconds = self._timeout_seconds
         match parameters:
             case RagstoreParameters():
@@ -200,11 +218,13 @@ class VectorStores:
                 return MongodbStore(client, parameters, collection, dimension, seconds)
 
     def _client(self, parameters: StoreParameters, connect: Any) -> Any:
-        """The client of an engine: one for all collections with the same parameters.
+        """The client of an engine: one for all collections with the same parameters of the connection.
 
         References to secrets are part of its identity, secrets are not.
         """
-        identity = type(parameters).__name__.encode() + msgspec.json.encode(parameters)
+        given = msgspec.to_builtins(parameters).items()
+        connection = {name: value for name, value in given if name not in parameters.of_collections}
+        identity = type(parameters).__name__.encode() + msgspec.json.encode(connection)
         if identity not in self._clients:
             self._clients[identity] = connect(parameters, self._secrets, self._timeout_seconds)
         return self._clients[identity]

@@ -40,6 +40,9 @@ DAMAGED: Final = ("Failed to apply logs to the", "Error loading hnsw index")
 FOLDER_UNUSABLE: Final = "FolderUnusableError"
 """Kind of the error when embedded Chroma's folder is gone or read-only, or its disk is full."""
 
+RECORD_GONE: Final = "Error finding id"
+"""Part of Chroma's message when a record that a call selected is not in the index: it was deleted meanwhile."""
+
 _DIMENSIONS: Final = re.compile(r"expecting embedding with dimension of (\d+), got (\d+)")
 
 
@@ -51,6 +54,12 @@ class ConnectionLost(ChromaUnavailable):
     """The connection ended before the response, so the call may have been applied."""
 
     code = ChromaUnavailable.code
+
+
+class RecordGone(ChromaFailed):
+    """A record was deleted before or while it was read."""
+
+    code = ChromaFailed.code
 
 
 def translate_error(kind: str, text: str, *, collection_name: str = "") -> ServiceError | StaleCollectionId:
@@ -82,6 +91,8 @@ def translate_error(kind: str, text: str, *, collection_name: str = "") -> Servi
         )
     if any(sign in text for sign in DAMAGED):
         return CollectionDamaged()
+    if RECORD_GONE in text:
+        return RecordGone(f"Chroma failed ({kind})")
     if kind == FOLDER_UNUSABLE:
         return ChromaUnavailable(text)
     if "hnsw parameters" in text:

@@ -290,7 +290,12 @@ class DeleteRecords(_CollectionById[None], frozen=True, eq=False):
 
 
 class QueryRecords(_CollectionById[list[QueryResult]], frozen=True, eq=False):
-    """Find the nearest records for each row of a matrix. Distances are always included."""
+    """Find the nearest records for each row of a matrix. Distances are always included.
+
+    Attributes:
+        matching_ids: ids of the records that the filters select, if they are known. Chroma then searches these, and
+            does not evaluate the filters. RecordGone when one of them was deleted.
+    """
 
     name = "query"
 
@@ -299,6 +304,7 @@ class QueryRecords(_CollectionById[list[QueryResult]], frozen=True, eq=False):
     where: ChromaFilter = None
     where_document: ChromaFilter = None
     columns: tuple[Column, ...] = ()
+    matching_ids: list[str] | None = None
 
     @property
     def size(self) -> int:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 from prometheus_client import Counter
 
 from ragstore.chroma.backend import Backend
-from ragstore.chroma.errors import wrong_dimension
+from ragstore.chroma.errors import RecordGone, wrong_dimension
 from ragstore.chroma.exact_search import ExactSearch
 from ragstore.chroma.operations import QueryRecords
 from ragstore.chroma.query_groups import group_for_calls
@@ -18,6 +20,8 @@ from ragstore.chroma.records import MAX_FLOAT32, Column, QueryResult
 from ragstore.errors import InvalidDocuments
 from ragstore.kit.deferred_metrics import record
 from ragstore.model.collections import Collection
+from ragstore.model.filters import where as metadata_filter
+from ragstore.model.filters.condition import Condition
 from ragstore.model.queries import Matches, Query
 from ragstore.model.vectors import LOST_NORM, has_lost_norm, squared_norms
 
@@ -52,16 +56,16 @@ class CollectionSearch:
         hits: dict[int, Matches] = {}
         for indexes in group_for_calls(queries):
             first = queries[indexes[0]]
-            results = await self._backend.call(
-                QueryRecords(
-                    collection.id,
-                    np.stack([queries[index].embedding for index in indexes]),
-                    max(queries[index].top_k for index in indexes),
-                    where=first.condition.chroma_where,
-                    where_document=first.condition.chroma_where_document,
-                    columns=_columns(first.with_embeddings),
-                )
+            operation = QueryRecords(
+                collection.id,
+                np.stack([queries[index].embedding for index in indexes]),
+                max(queries[index].top_k for index in indexes),
+                where=first.condition.chroma_where,
+                where_document=first.condition.chroma_where_document,
+                columns=_columns(first.with_embeddings),
+                matching_ids=first.matching_ids,
             )
+            results = await self._call(operation, first.condition)
             for index, result in zip(indexes, results, strict=True):
                 hits[index] = _hits(result, queries[index].top_k)
             short = [index for index in indexes if _is_short(queries[index], hits[index])]
@@ -93,12 +97,24 @@ class CollectionSearch:
             return await self._exact.nearest(collection, queries, ids)
         return await self._exact.nearest_of_few(collection, queries, max_matches)
 
+    async def _call(self, operation: QueryRecords, condition: Condition) -> list[QueryResult]:
+        """Query. If the ids of the matches turn out to be out of date, Chroma evaluates the filter again."""
+        if operation.matching_ids is None:
+            return await self._backend.call(operation)
+        with suppress(RecordGone):
+            results = await self._backend.call(operation)
+            if all(metadata_filter.matches(condition.where, of) for found in results for of in found.metadatas or []):
+                return results
+        return await self._backend.call(structs.replace(operation, matching_ids=None))
+
     async def _complete(
         self, collection: Collection, queries: dict[int, Query], hits: dict[int, Matches]
     ) -> dict[int, Matches]:
         """The complete results of those queries whose results are fewer than `top_k` although more documents match."""
-        condition = next(iter(queries.values())).condition
-        ids = await self._exact.ids_or_count(collection, condition)
+        first = next(iter(queries.values()))
+        ids: list[str] | int | None = first.matching_ids
+        if ids is None:
+            ids = await self._exact.ids_or_count(collection, first.condition)
         total = ids if isinstance(ids, int) else len(ids)
         lacking = {index: query for index, query in queries.items() if len(hits[index].ids) < min(query.top_k, total)}
         if not lacking:

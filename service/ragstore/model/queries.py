@@ -28,6 +28,7 @@ class Query:
         min_score: exclude documents with a lower score.
         may_be_short: whether fewer results than there are matches will do. Otherwise they are completed exactly.
         with_texts: whether results have their texts.
+        matching_ids: ids of all documents that match the condition, if they are known. It must be exact here.
     """
 
     embedding: Vector
@@ -38,6 +39,7 @@ class Query:
     min_score: float | None = None
     may_be_short: bool = False
     with_texts: bool = True
+    matching_ids: list[str] | None = None
 
 
 FilterKey: TypeAlias = tuple[bytes, bool]

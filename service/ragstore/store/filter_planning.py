@@ -13,30 +13,32 @@ measured times. The other one is tried again now and then, since collections cha
 Results are as complete as with Chroma's filter. A post-filtered query counts only if it yields `top_k` results.
 Otherwise it is repeated with more neighbours, and finally with Chroma's filter.
 
+Evaluating a filter is most of the time of a filtered query: Chroma looks at all documents of the collection. For a new
+filter this is done once, for the ids of the matches. Few matches are read by their ids. Of more, Chroma searches the
+nearest by their ids, which is what it does itself after it has evaluated the filter.
+
 A collection that is so small that its embeddings are read as fast as Chroma searches is compared exactly, too.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
-import numpy as np
 from prometheus_client import Counter
 
 from ragstore.kit.deferred_metrics import record
 from ragstore.model.documents import Selection
-from ragstore.model.filters import where as metadata_filter
-from ragstore.model.filters.condition import NO_CONDITION
-from ragstore.model.filters.where import Where
 from ragstore.model.queries import CollectionMatches, FilterKey, Matches, Query, group_by_filter
 from ragstore.store.filter_stats import MAX_NEIGHBOURS, NOT_EXACT, FilterStats
 from ragstore.store.layer import StoreLayer
+from ragstore.store.post_filter import PostFilter, PostFiltered
 from ragstore.store.protocol import Store
 
 
@@ -47,7 +49,7 @@ class Plan(Enum):
         EXACT: a comparison with every match.
         POST_FILTER: one post-filtered query.
         WIDENED: a second post-filtered query, with more neighbours, because the first yielded too few results.
-        FELL_BACK: Chroma's filter, because post-filtering yielded too few results.
+        FELL_BACK: Chroma's filter, or a search by the matches' ids, because post-filtering yielded too few results.
         PRE_FILTER: Chroma's filter, as chosen.
         UNPLANNED: Chroma's filter, because this filter cannot be applied here.
     """
@@ -87,6 +89,11 @@ matches of a filter are read by one call, with their texts."""
 MAX_SMALL_COLLECTION: Final = 32
 """Maximum number of documents of such a collection, whatever their dimension."""
 
+MAX_MATCHING_IDS: Final = 10_000
+"""Maximum number of matches of a new filter that are searched by their ids. Chroma takes 2.5 microseconds for each id,
+also where it turns out that more documents match. It takes 45 ms to evaluate a filter over 200,000 documents, and 13 ms
+to search 3,000 of them by their ids (1.5.9)."""
+
 MAX_FILTERS: Final = 2000
 """Maximum number of filters that statistics are kept of. The least recently used one is dropped."""
 
@@ -94,19 +101,48 @@ PLANS: Final = Counter("ragstore_filtered_queries_total", "Filtered query vector
 _PLANS: Final = {plan: PLANS.labels(plan.value) for plan in Plan}
 
 
+Matching: TypeAlias = Literal["few", "some", "many"]
+"""How many documents match a filter: few enough for an exact query, too few for post-filtering, or enough for it."""
+
+
 @dataclass(frozen=True, slots=True)
-class PostFiltered:
-    """The result of post-filtered queries.
+class NewFilters:
+    """The new filters of a collection. The next one is expected to be like them.
 
     Attributes:
-        found: the hits.
-        match_rate: fraction of the requested neighbours that matched.
-        pre_filter_seconds: time per query of those that fell back to Chroma's filter; None if there were none.
+        latest: how many documents matched the latest one.
+        match_rate: fraction of the neighbours that matched, averaged with half the weight for the latest one, since few
+            neighbours show little of a filter; None if none was post-filtered.
     """
 
-    found: CollectionMatches
-    match_rate: float
-    pre_filter_seconds: float | None = None
+    latest: Matching = "few"
+    match_rate: float | None = None
+
+    def stats(self, top_k: int) -> FilterStats | None:
+        """Statistics for the next one; None if too few of its neighbours are expected to match."""
+        expected = FilterStats("", self.match_rate, {})
+        return None if expected.neighbours(top_k) >= MAX_NEIGHBOURS else expected
+
+    def with_next(self, matching: Matching, match_rate: float | None) -> NewFilters:
+        """These and a further one."""
+        if match_rate is None or self.match_rate is None:
+            return NewFilters(matching, self.match_rate if match_rate is None else match_rate)
+        return NewFilters(matching, (self.match_rate + match_rate) / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class NewFilter:
+    """The matches of a new filter.
+
+    Attributes:
+        ids: ids of all matches; None if there are too many.
+        seconds: time that it took Chroma to evaluate the filter for them.
+        post_filtered: the results of post-filtering, if it was tried meanwhile.
+    """
+
+    ids: list[str] | None
+    seconds: float
+    post_filtered: PostFiltered | None
 
 
 class FilterPlanningStore(StoreLayer):
@@ -116,13 +152,24 @@ class FilterPlanningStore(StoreLayer):
         inner: the store that is wrapped.
         clock: returns the time in seconds.
         is_exact: whether filters that few documents match, and small collections, are searched exactly.
+        max_ids: returns the maximum number of ids of one call to Chroma.
     """
 
-    def __init__(self, inner: Store, clock: Callable[[], float] = time.perf_counter, *, is_exact: bool = True) -> None:
+    def __init__(
+        self,
+        inner: Store,
+        clock: Callable[[], float] = time.perf_counter,
+        *,
+        is_exact: bool = True,
+        max_ids: Callable[[], int] = lambda: MAX_MATCHING_IDS,
+    ) -> None:
         super().__init__(inner)
+        self._max_ids = max_ids
         self._clock = clock
         self._is_exact = is_exact
+        self._post_filter = PostFilter(inner, clock)
         self._stats: OrderedDict[tuple[str, FilterKey], FilterStats] = OrderedDict()
+        self._new_filters: dict[str, NewFilters] = {}
 
     @property
     def stats(self) -> Mapping[tuple[str, FilterKey], FilterStats]:
@@ -154,11 +201,24 @@ class FilterPlanningStore(StoreLayer):
     async def _query_group(self, name: str, key: FilterKey, queries: list[Query]) -> CollectionMatches:
         """Run queries that have one filter, or none."""
         known = self._stats.get((name, key))
-        found = await self._query_exact(name, key, queries, known)
-        if found is not None:
-            return found
         is_planned = _is_planned(queries[0])
-        found = await (self._query_planned(name, key, queries) if is_planned else self._pass(name, queries))
+        new: NewFilter | None = None
+        if self._is_exact and not queries[0].may_be_short:
+            limits = _exact_limits(queries)
+            level = _level(queries[0], known)
+            if level is not None and level < NOT_EXACT and limits[level]:
+                found = await self._inner.query_exact(name, queries, limits[level])
+                if found is not None:
+                    return self._note_exact(name, key, queries, found, level)
+            if level == 0 and not queries[0].condition.is_none:
+                level = None
+            if level is None:
+                new = await self._look(name, queries, known, limits[1])
+                if new.ids is not None and len(new.ids) <= limits[1]:
+                    found = await self._inner.query_exact(name, queries, limits[1], new.ids)
+                    if found is not None:
+                        return self._note_exact(name, key, queries, found, 0 if len(new.ids) <= limits[0] else 1)
+        found = await (self._query_planned(name, key, queries, new) if is_planned else self._pass(name, queries))
         stats = self._stats_of(name, key, found.collection.id)
         if self._is_exact:
             stats.exact_level = NOT_EXACT
@@ -166,34 +226,47 @@ class FilterPlanningStore(StoreLayer):
             stats.queries += 1
         return found
 
-    async def _query_exact(
-        self, name: str, key: FilterKey, queries: list[Query], known: FilterStats | None
-    ) -> CollectionMatches | None:
-        """Run queries exactly, if few documents match."""
-        if not self._is_exact or queries[0].may_be_short:
-            return None
-        limits = _exact_limits(queries)
-        level = known.next_exact_level if known else None
-        if level == NOT_EXACT:
-            return None
-        condition = queries[0].condition
-        if condition.is_none:
-            level = 0
-        elif condition.where_document is not None:
-            level = 1  # One call does everything: a text filter is expensive.
-        if level is not None:
-            found = await self._inner.query_exact(name, queries, limits[level]) if limits[level] else None
-            if found is not None:
-                return self._note_exact(name, key, queries, found, level)
-            if level == 1 or condition.is_none:
-                return None
-        # Chroma evaluates a filter over all documents, whatever the limit. So it does it once, for the ids.
-        ids = await self._inner.get_ids(name, Selection(condition=condition), limit=limits[1] + 1)
-        if len(ids) > limits[1]:
-            return None
-        found = await self._inner.query_exact(name, queries, limits[1], ids)
-        level = 0 if len(ids) <= limits[0] else 1
-        return None if found is None else self._note_exact(name, key, queries, found, level)
+    async def _look(
+        self, name: str, queries: list[Query], known: FilterStats | None, max_exact_matches: int
+    ) -> NewFilter:
+        """Read the ids of all matches of a filter, unless there are too many.
+
+        Chroma evaluates a filter over all documents, whatever the limit, so this is done once. If the collection's last
+        new filter had too many matches for an exact query, post-filtering is tried meanwhile, which takes less time. If
+        post-filtering sufficed for it, no more ids are read than show that there are too many matches.
+        """
+        is_planned = _is_planned(queries[0])
+        earlier = self._new_filters.get(name, NewFilters())
+        limit = max_exact_matches
+        if is_planned and earlier.latest != "many":
+            limit = max(limit, min(MAX_MATCHING_IDS, self._max_ids()))
+        selection = Selection(condition=queries[0].condition)
+        started = self._clock()
+
+        async def read() -> tuple[list[str], float]:
+            ids = await self._inner.get_ids(name, selection, limit=limit + 1)
+            return ids, self._clock() - started
+
+        post_filtered: PostFiltered | None = None
+        if is_planned and known is None and earlier.latest != "few":
+            expected = earlier.stats(max(query.top_k for query in queries))
+            (ids, seconds), post_filtered = await asyncio.gather(
+                read(), self._post_filter.query(name, queries, expected)
+            )
+        else:
+            ids, seconds = await read()
+        if is_planned:
+            is_sufficient = len(ids) > limit if post_filtered is None else not post_filtered.short
+            matching: Matching = "few" if len(ids) <= max_exact_matches else "many" if is_sufficient else "some"
+            match_rate = None if post_filtered is None else post_filtered.match_rate
+            self._remember(name, earlier.with_next(matching, match_rate))
+        return NewFilter(ids if len(ids) <= limit else None, seconds, post_filtered)
+
+    def _remember(self, name: str, filters: NewFilters) -> None:
+        """Remember the new filters of a collection."""
+        if len(self._new_filters) >= MAX_FILTERS:
+            self._new_filters.clear()
+        self._new_filters[name] = filters
 
     def _note_exact(
         self, name: str, key: FilterKey, queries: list[Query], found: CollectionMatches, level: int
@@ -208,73 +281,51 @@ class FilterPlanningStore(StoreLayer):
         record(_PLANS[Plan.UNPLANNED].inc, sum(not query.condition.is_none for query in queries))
         return found
 
-    async def _query_planned(self, name: str, key: FilterKey, queries: list[Query]) -> CollectionMatches:
+    async def _query_planned(
+        self, name: str, key: FilterKey, queries: list[Query], new: NewFilter | None
+    ) -> CollectionMatches:
         """Run queries that have one filter, with the strategy that is faster."""
         known = self._stats.get((name, key))
         strategy = "post_filter" if known is None else known.next_strategy()
-        started = self._clock()
-        post_filtered: PostFiltered | None = None
         if strategy == "pre_filter":
-            found = await self._inner.query(name, queries)
+            found, seconds = await self._pre_filter(name, queries, new)
             record(_PLANS[Plan.PRE_FILTER].inc, len(queries))
-        else:
-            post_filtered = await self._post_filter(name, queries, known)
-            found = post_filtered.found
+            self._stats_of(name, key, found.collection.id).record_seconds(strategy, seconds / len(queries))
+            return found
+        tried = None if new is None else new.post_filtered
+        if tried is None:
+            tried = await self._post_filter.query(name, queries, known)
+        found, seconds, short = tried.found, tried.seconds, tried.short
+        pre_filter_seconds = 0.0
+        if short:
+            pre_filtered, pre_filter_seconds = await self._pre_filter(name, [queries[index] for index in short], new)
+            for index, hits in zip(short, pre_filtered.matches, strict=True):
+                found.matches[index] = hits
+        record(_PLANS[Plan.POST_FILTER].inc, len(queries) - len(short) - tried.widened)
+        record(_PLANS[Plan.WIDENED].inc, tried.widened)
+        record(_PLANS[Plan.FELL_BACK].inc, len(short))
         stats = self._stats_of(name, key, found.collection.id)
-        stats.record_seconds(strategy, (self._clock() - started) / len(queries))
-        if post_filtered is not None:
-            stats.record_match_rate(post_filtered.match_rate)
-            if post_filtered.pre_filter_seconds is not None:
-                stats.record_seconds("pre_filter", post_filtered.pre_filter_seconds)
+        stats.record_seconds(strategy, (seconds + pre_filter_seconds) / len(queries))
+        stats.record_match_rate(tried.match_rate)
+        if short:
+            stats.record_seconds("pre_filter", pre_filter_seconds / len(short))
         return found
 
-    async def _post_filter(self, name: str, queries: list[Query], known: FilterStats | None) -> PostFiltered:
-        """Post-filter queries. Those with too few results are repeated with more neighbours, then with Chroma's filter.
-
-        Args:
-            name: the collection.
-            queries: queries that have one filter.
-            known: the statistics of the filter, if there are any.
-        """
-        top_k = max(query.top_k for query in queries)
-        estimate = known or FilterStats("", None, {})
-        neighbours = estimate.neighbours(top_k)
-        found, match_rate = await self._query_and_filter(name, queries, neighbours)
-        hits = found.matches
-        short = _short(hits, queries)
-        record(_PLANS[Plan.POST_FILTER].inc, len(queries) - len(short))
-        matched = sum(len(hits[index].ids) for index in short)
-        wider = replace(estimate, match_rate=matched / (neighbours * max(1, len(short)))).neighbours(top_k)
-        if short and neighbours < wider < MAX_NEIGHBOURS:
-            more, _ = await self._query_and_filter(name, [queries[index] for index in short], wider)
-            _replace(hits, short, more.matches)
-            before = len(short)
-            short = _short(hits, queries)
-            record(_PLANS[Plan.WIDENED].inc, before - len(short))
-        if not short:
-            return PostFiltered(found, match_rate)
-        started = self._clock()
-        pre_filtered = await self._inner.query(name, [queries[index] for index in short])
-        _replace(hits, short, pre_filtered.matches)
-        record(_PLANS[Plan.FELL_BACK].inc, len(short))
-        return PostFiltered(found, match_rate, (self._clock() - started) / len(short))
-
-    async def _query_and_filter(
-        self, name: str, queries: list[Query], neighbours: int
+    async def _pre_filter(
+        self, name: str, queries: list[Query], new: NewFilter | None
     ) -> tuple[CollectionMatches, float]:
-        """Query without the filter, then apply it; return the hits and the match rate."""
-        found = await self._inner.query(
-            name,
-            [replace(query, condition=NO_CONDITION, top_k=neighbours, may_be_short=True) for query in queries],
-        )
-        matching = [_matching(hits, query.condition.where) for hits, query in zip(found.matches, queries, strict=True)]
-        returned = sum(len(hits.ids) for hits in found.matches)
-        match_rate = sum(map(len, matching)) / returned if returned else 0.0
-        trimmed = [
-            _select(hits, indexes[: query.top_k])
-            for hits, indexes, query in zip(found.matches, matching, queries, strict=True)
-        ]
-        return CollectionMatches(found.collection, trimmed), match_rate
+        """Let Chroma apply the filter, or search the matches if their ids are known.
+
+        Returns:
+            The hits, and the time that it takes Chroma, with the evaluation of the filter.
+        """
+        started = self._clock()
+        seconds = 0.0
+        if new is not None and new.ids is not None:
+            queries = [replace(query, matching_ids=new.ids) for query in queries]
+            seconds = new.seconds
+        found = await self._inner.query(name, queries)
+        return found, self._clock() - started + seconds
 
     def _stats_of(self, name: str, key: FilterKey, collection_id: str) -> FilterStats:
         """The statistics of a filter, new ones if there are none, marked as the most recently used."""
@@ -299,32 +350,17 @@ def _exact_limits(queries: Sequence[Query]) -> tuple[int, int]:
     return small, min(MAX_EXACT_MATCHES, min(len(queries), MAX_SHARED_READS) * MAX_EXACT_VALUES // dimension)
 
 
+def _level(query: Query, known: FilterStats | None) -> int | None:
+    """The level of an exact query; `NOT_EXACT` for none, None if it is to be found out."""
+    level = known.next_exact_level if known else None
+    if level == NOT_EXACT:
+        return level
+    if query.condition.is_none:
+        return 0
+    # One call does everything: a text filter is expensive.
+    return level if query.condition.where_document is None else 1
+
+
 def _is_planned(query: Query) -> bool:
     """Whether there is a choice of strategies: the query has a filter, and it can be applied here."""
     return query.condition.where is not None and query.condition.is_exact_here
-
-
-def _matching(hits: Matches, where: Where | None) -> list[int]:
-    """Indexes of the hits that a filter selects."""
-    return [index for index, metadata in enumerate(hits.metadatas) if metadata_filter.matches(where, metadata)]
-
-
-def _select(hits: Matches, indexes: list[int]) -> Matches:
-    """Some of the hits, in their order."""
-    return Matches(
-        [hits.ids[index] for index in indexes],
-        [hits.texts[index] for index in indexes],
-        [hits.metadatas[index] for index in indexes],
-        [hits.distances[index] for index in indexes],
-        None if hits.embeddings is None else hits.embeddings[np.array(indexes, dtype=np.intp)],
-    )
-
-
-def _short(hits: list[Matches], queries: list[Query]) -> list[int]:
-    """Indexes of the queries with fewer than `top_k` results."""
-    return [index for index, query in enumerate(queries) if len(hits[index].ids) < query.top_k]
-
-
-def _replace(hits: list[Matches], indexes: list[int], replacements: list[Matches]) -> None:
-    for index, replacement in zip(indexes, replacements, strict=True):
-        hits[index] = replacement

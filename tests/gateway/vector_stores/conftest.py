@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from uuid import uuid4
 
@@ -43,11 +43,11 @@ class Engine:
     environ: dict[str, str] = field(default_factory=dict)
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
-    async def start(self) -> VectorStores:
+    async def start(self, timeout_seconds: float = 20) -> VectorStores:
         """The vector stores of a gateway that has just started."""
         client = await self.stack.enter_async_context(AsyncClient(self.ragstore_url, api_key=None, retries=0))
         secrets = SecretReferences({"env": EnvironmentSource(environ=self.environ)})
-        stores = VectorStores(secrets, client, timeout_seconds=20)
+        stores = VectorStores(secrets, client, timeout_seconds)
         await self.stack.enter_async_context(stores.running())
         return stores
 
@@ -118,6 +118,23 @@ def _parameters(request: pytest.FixtureRequest, engine: str) -> tuple[dict[str, 
             mongo: MongodbServer = request.getfixturevalue("mongodb")
             return {"connectionString": "${env:MONGODB_URL}"}, {"MONGODB_URL": mongo.url}
     return {}, {}
+
+
+@asynccontextmanager
+async def new_collection(request: pytest.FixtureRequest, engine: str) -> AsyncIterator[VectorStore]:
+    """A new, empty collection of one engine, for what only that engine does.
+
+    Args:
+        request: finds the fixture of the engine.
+        engine: one of `ENGINES` with an engine of its own.
+    """
+    parameters, environ = _parameters(request, engine)
+    found = Engine(engine.removesuffix("-hnsw"), parameters, "http://127.0.0.1:9", environ)
+    async with found.stack:
+        opened = await found.open(f"kb-{uuid4().hex}")
+        await opened.create()
+        yield opened
+        await opened.drop()
 
 
 @pytest.fixture(scope="session")

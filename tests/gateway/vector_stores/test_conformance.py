@@ -263,6 +263,19 @@ async def test_a_filter_that_few_records_match_finds_them_all(store: VectorStore
     assert numbers(await store.search(QUESTION, 10, where={"rare": True})) == [49, 99, 149, 199]
 
 
+async def test_a_filter_finds_values_of_any_length(store: VectorStore) -> None:
+    long = "x" * 40_000
+    await store.write([record(1, 0.9, a=long), record(2, 0.8, a=f"{long}y"), record(3, 0.7, a="x")])
+    for where, expected in (
+        ({"a": long}, [1]),
+        ({"a": {"$in": [f"{long}y", "x"]}}, [2, 3]),
+        ({"a": {"$ne": f"{long}y"}}, [1, 3]),
+    ):
+        assert numbers(await store.search(QUESTION, 5, where=where)) == expected
+        assert await store.count(where) == len(expected)
+    assert (await store.search(QUESTION, 1))[0].metadata["a"] == long
+
+
 async def test_filter_and_minimum_score_apply_together(store: VectorStore) -> None:
     await store.write([record(1, 0.9, a=1), record(2, 0.8, a=2), record(3, 0.1, a=1)])
     assert numbers(await store.search(QUESTION, 10, min_score=0.6, where={"a": 1})) == [1]

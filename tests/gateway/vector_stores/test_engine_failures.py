@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from importlib.abc import MetaPathFinder
 
 import pytest
 from structlog.testing import capture_logs
@@ -15,8 +18,10 @@ from ragstore.kit.errors import InvalidRequest
 from ragstore_client import AsyncClient
 from ragstore_gateway.errors import DimensionMismatch, DriverMissing, SecretUnavailable, StoreUnavailable
 from ragstore_gateway.secret_references import EnvironmentSource, SecretReferences
+from ragstore_gateway.vector_stores.chroma_store import ChromaConnection
+from ragstore_gateway.vector_stores.store_parameters import ChromaParameters
 from ragstore_gateway.vector_stores.vector_store import VectorStore
-from ragstore_gateway.vector_stores.vector_stores import EXTRAS, STORES, VectorStores, validate
+from ragstore_gateway.vector_stores.vector_stores import EXTRAS, MODULES, STORES, VectorStores, validate
 from tests.support.servers import free_port
 from tests.support.vector_records import DIMENSION, QUESTION, record
 
@@ -38,7 +43,11 @@ def parameters_of(store_type: str, port: int) -> dict[str, object]:
 
 @asynccontextmanager
 async def opened(
-    store_type: str, port: int, environ: Mapping[str, str] | None = None, timeout_seconds: float = 1.0
+    store_type: str,
+    port: int,
+    environ: Mapping[str, str] | None = None,
+    timeout_seconds: float = 1.0,
+    dimension: int = DIMENSION,
 ) -> AsyncIterator[VectorStore]:
     """A collection of a store whose engine is at a port."""
     found = {
@@ -49,7 +58,7 @@ async def opened(
     async with AsyncClient(f"http://127.0.0.1:{port}", api_key=None) as client:
         stores = VectorStores(secrets, client, timeout_seconds=timeout_seconds)
         async with stores.running():
-            yield stores.open(store_type, parameters_of(store_type, port), "kb-1", DIMENSION)
+            yield stores.open(store_type, parameters_of(store_type, port), "kb-1", dimension)
 
 
 ENGINES = [name for name in STORES if name != "in-memory"]
@@ -117,11 +126,35 @@ async def test_a_secret_that_cannot_be_read_is_an_error_of_the_call(store_type: 
             await store.count()
 
 
+async def test_a_chroma_connection_that_is_given_up_while_it_starts_ends() -> None:
+    before = asyncio.all_tasks()
+    connection = ChromaConnection(ChromaParameters(base_url=f"http://127.0.0.1:{free_port()}"), 1.0, "")
+    starting = asyncio.create_task(connection.start())
+    await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    left = asyncio.all_tasks() - before
+    await asyncio.wait_for(asyncio.gather(*left, return_exceptions=True), 20)
+
+
 async def test_a_connection_string_that_is_not_valid_is_an_error_without_its_text() -> None:
     async with opened("mongodb-atlas", free_port(), {"MONGODB": f"mongodb://user:{SECRET}@[broken"}) as store:
         with pytest.raises(StoreUnavailable) as caught:
             await store.count()
     assert SECRET not in f"{caught.value} {caught.value.cause} {caught.value.__context__.__class__}"
+
+
+@pytest.mark.parametrize(
+    ("store_type", "dimension"),
+    [("pgvector", 16_000), ("qdrant", 65_536), ("elasticsearch", 4096), ("mongodb-atlas", 8192)],
+)
+async def test_a_dimension_beyond_the_maximum_of_the_engine_is_an_error_that_says_so(
+    store_type: str, dimension: int
+) -> None:
+    async with opened(store_type, free_port(), dimension=dimension + 1) as store:
+        with pytest.raises(DimensionMismatch, match=f"at most {dimension} dimensions, and .* {dimension + 1}"):
+            await store.create()
 
 
 async def test_a_configured_dimension_that_is_not_the_models_is_an_error() -> None:
@@ -131,6 +164,29 @@ async def test_a_configured_dimension_that_is_not_the_models_is_an_error() -> No
         store = VectorStores(secrets, client).open("pgvector", given, "kb-1", DIMENSION)
         with pytest.raises(DimensionMismatch, match="1536"):
             await store.create()
+
+
+@pytest.mark.parametrize("store_type", list(MODULES))
+async def test_a_driver_is_imported_in_a_thread_by_the_first_call(
+    store_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"ragstore_gateway.vector_stores.{MODULES[store_type]}"
+    threads: list[int] = []
+
+    class Finder(MetaPathFinder):
+        def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+            if fullname == name:
+                threads.append(threading.get_ident())
+
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    async with opened(store_type, free_port(), timeout_seconds=0.2) as store:
+        assert threads == []
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable):
+                await store.count()
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
 
 
 @pytest.mark.parametrize("store_type", list(EXTRAS))

@@ -144,6 +144,12 @@ def test_a_metadata_key_is_a_plain_field_name_and_is_read_back(key: str) -> None
     assert metadata_key(name) == key
 
 
+def test_names_in_engines_fit_whatever_the_length_of_the_prefix() -> None:
+    names = {physical_name("p" * 40, f"kb-{'a' * 60}{number}") for number in range(3)}
+    assert len(names) == 3
+    assert {len(name) for name in names} == {63}
+
+
 class _Clients:
     """Clients that were made and closed."""
 
@@ -201,3 +207,25 @@ async def test_an_idle_client_is_closed_and_made_again() -> None:
             assert f"a-{number}" not in clients.closed
         await asyncio.wait_for(clients.closing.get(), 10)
     assert clients.closed == ["a-1", "a-2"]
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_a_client_that_cannot_be_closed_fails_no_call(hangs: bool) -> None:
+    environ = {"KEY": "old"}
+    clients = _Clients()
+
+    async def close(client: str) -> None:
+        if hangs:
+            await asyncio.Event().wait()
+        raise OSError("canary-text")
+
+    secrets = SecretReferences({"env": EnvironmentSource(environ=environ)})
+    shared = SharedClient(clients.connect, close, {"key": "${env:KEY}"}, secrets, close_seconds=0.01)
+    with capture_logs() as lines:
+        async with shared.use():
+            environ["KEY"] = "new"
+        async with shared.use() as client:
+            assert client == "new-2"
+        await shared.aclose()
+    assert [line["error"] for line in lines] == ["TimeoutError" if hangs else "OSError"] * 2
+    assert "canary-text" not in repr(lines)

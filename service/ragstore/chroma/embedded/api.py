@@ -139,6 +139,7 @@ class ChromaApi(Protocol):
         *,
         query_embeddings: list[Vector],
         n_results: int,
+        ids: list[str] | None,
         where: ChromaFilter,
         where_document: ChromaFilter,
         include: list[str],

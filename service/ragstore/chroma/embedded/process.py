@@ -388,12 +388,14 @@ def _count_records(operation: CountRecords, chroma: _Chroma) -> int:
 
 @_execute.register(QueryRecords)
 def _query_records(operation: QueryRecords, chroma: _Chroma) -> list[QueryResult]:
+    is_known = operation.matching_ids is not None
     found = chroma.api._query(
         UUID(operation.collection_id),
         query_embeddings=list(operation.embeddings),
         n_results=operation.n_results,
-        where=operation.where,
-        where_document=operation.where_document,
+        ids=operation.matching_ids,
+        where=None if is_known else operation.where,
+        where_document=None if is_known else operation.where_document,
         include=[*operation.columns, "distances"],
         **chroma.scope,
     )

@@ -292,14 +292,20 @@ async def _delete_records(operation: DeleteRecords, backend: HttpBackend) -> Non
     await _post(backend, EmptyResponse, operation.collection_id, "delete", {"ids": operation.ids})
 
 
+def _filters(operation: QueryRecords) -> dict[str, object]:
+    """The part of a query's body that selects records."""
+    if operation.matching_ids is not None:
+        return {"ids": operation.matching_ids}
+    return {"where": operation.where, "where_document": operation.where_document}
+
+
 @_execute.register(QueryRecords)
 async def _query_records(operation: QueryRecords, backend: HttpBackend) -> list[QueryResult]:
     include = [*operation.columns, "distances"]
     body = {
         "query_embeddings": operation.embeddings.tolist(),
         "n_results": operation.n_results,
-        "where": operation.where,
-        "where_document": operation.where_document,
+        **_filters(operation),
         "include": include,
     }
     found = await _post(backend, QueryResponse, operation.collection_id, "query", body)

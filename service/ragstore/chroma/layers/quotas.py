@@ -7,7 +7,8 @@ for all layers above this one.
 A quota that is not set is learned: from Chroma's rejection, which names the limit, or from a page that is shorter than
 was requested although there are more records. Such a page cannot be seen from its length alone. But Chroma truncates
 all pages at one number, so a page that is shorter than a complete one before it is complete, too. Only a page that is
-longer than all complete ones so far is checked, by reading the record after it.
+longer than all complete ones so far is checked: by a longer page without a filter, and where the collection has none,
+by reading the record after it.
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ MAX_LESSONS: Final = 4
 
 MIN_CHECKED: Final = 100
 """Pages of fewer records are not checked for truncation. No quota is known to be lower."""
+
+PROBE: Final = 10_000
+"""Records of the page that shows, once for all shorter pages, that Chroma does not truncate them. It has only ids and
+no filter, and takes Chroma 25 ms, however long it takes to evaluate a filter."""
 
 
 class QuotaLayer(BackendLayer):
@@ -90,12 +95,16 @@ class QuotaLayer(BackendLayer):
                 return cast("T", None)
             case QueryRecords():
                 self.quotas.check_filter(given.where, given.where_document)
-                # The store completes a result that is shorter than it may be.
-                is_within = given.n_results <= self.quotas.read
-                return cast("T", await execute(given if is_within else replace(given, n_results=self.quotas.read)))
+                return cast("T", await execute(self._within_quotas(given)))
             case AddRecords() | UpsertRecords():
                 self.quotas.check_records(given.records)
         return await next_call(operation)
+
+    def _within_quotas(self, query: QueryRecords) -> QueryRecords:
+        """A query within the quotas. The store completes a result that is shorter than it may be."""
+        if query.matching_ids is not None and len(query.matching_ids) > self.quotas.ids_of_get:
+            query = replace(query, matching_ids=None)
+        return query if query.n_results <= self.quotas.read else replace(query, n_results=self.quotas.read)
 
     async def _get(self, next_call: NextCall[Records], operation: GetRecords) -> Records:
         if operation.ids is not None and len(operation.ids) > self.quotas.ids_of_get:
@@ -147,9 +156,15 @@ class QuotaLayer(BackendLayer):
     ) -> bool:
         """Whether there are more records than Chroma returned, although more were wanted. Then the quota is known."""
         count = len(found.ids)
-        is_complete = operation.ids is not None and count == len(operation.ids)
-        if count < max(MIN_CHECKED, self._longest_complete) or count >= wanted or is_complete:
+        is_full = count >= wanted or (operation.ids is not None and count == len(operation.ids))
+        if is_full or count < max(MIN_CHECKED, self._longest_complete):
+            self._longest_complete = max(count, self._longest_complete)
             return False
+        if count < PROBE and operation.ids is None:
+            probe = await next_call(GetRecords(operation.collection_id, limit=PROBE))
+            if len(probe.ids) > count:
+                self._longest_complete = len(probe.ids)
+                return False
         after = replace(operation, limit=1, offset=operation.offset + count, columns=())
         if operation.ids is not None:
             known = set(found.ids)
@@ -172,6 +187,8 @@ class QuotaLayer(BackendLayer):
             return False
         match operation:
             case GetRecords() | GetWriteTokens() if operation.ids is not None and limit < len(operation.ids):
+                is_new, quotas.ids = limit < quotas.ids_of_get, limit
+            case QueryRecords() if operation.matching_ids is not None and limit < len(operation.matching_ids):
                 is_new, quotas.ids = limit < quotas.ids_of_get, limit
             case GetRecords() | QueryRecords():
                 is_new, quotas.read = limit < quotas.read, limit

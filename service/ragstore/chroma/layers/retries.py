@@ -8,7 +8,7 @@ closed one that was idle.
 
 Chroma's server reads in two steps: a get with embeddings fails with an internal error when a document that it found
 is deleted before its embedding is read (measured with 1.5.9), and a query returns such a document without text and
-metadata, which the backend reports as a failure. Such reads are retried, too.
+metadata, which the backend reports as a failure. Such reads are retried, too, unless they name the document.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from ragstore.chroma.errors import ConnectionLost
+from ragstore.chroma.errors import ConnectionLost, RecordGone
 from ragstore.chroma.layers.layered_backend import BackendLayer, NextCall
-from ragstore.chroma.operations import Operation
+from ragstore.chroma.operations import Operation, QueryRecords
 from ragstore.errors import ChromaFailed, ChromaUnavailable, CollectionNotFound
 
 T = TypeVar("T")
@@ -88,6 +88,8 @@ def _is_transient(operation: Operation[object], error: BaseException) -> bool:
     """Whether an operation that failed so may succeed when it is repeated."""
     if operation.done_if_gone or operation.is_probe:
         return isinstance(error, ConnectionLost)
+    if isinstance(error, RecordGone) and isinstance(operation, QueryRecords) and operation.matching_ids is not None:
+        return False
     if operation.is_two_step_read:
         return isinstance(error, (ChromaUnavailable, ChromaFailed))
     return isinstance(error, ChromaUnavailable)

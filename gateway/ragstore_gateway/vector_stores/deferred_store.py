@@ -1,0 +1,58 @@
+"""`DeferredStore`: a store whose driver is imported by its first call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+from ragstore_client import Where
+from ragstore_gateway.vector_stores.vector_store import Hit, Record, Vector, VectorStore
+
+
+class DeferredStore:
+    """A store whose module is imported in a thread. See `VectorStore`.
+
+    Importing a driver in the event loop stops all other requests: that of Qdrant takes 1.8 s.
+
+    Args:
+        module: name of the module.
+        open_: opens the store, once the module is imported.
+    """
+
+    def __init__(self, module: str, open_: Callable[[], VectorStore]) -> None:
+        self._module = module
+        self._open = open_
+        self._opened: VectorStore | None = None
+
+    async def create(self) -> None:
+        """Create the collection."""
+        await (await self._store()).create()
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Store records."""
+        await (await self._store()).write(records)
+
+    async def search(
+        self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
+    ) -> list[Hit]:
+        """Find the nearest records."""
+        return await (await self._store()).search(vector, limit, min_score=min_score, where=where)
+
+    async def delete(self, where: Where) -> int:
+        """Delete the records that a filter selects."""
+        return await (await self._store()).delete(where)
+
+    async def count(self, where: Where | None = None) -> int:
+        """Count the records that a filter selects."""
+        return await (await self._store()).count(where)
+
+    async def drop(self) -> None:
+        """Remove the collection."""
+        await (await self._store()).drop()
+
+    async def _store(self) -> VectorStore:
+        if self._opened is None:
+            await asyncio.to_thread(import_module, self._module)
+            self._opened = self._open()
+        return self._opened
