@@ -46,6 +46,7 @@ PROCESS_FIXTURES = frozenset(
         "web_gateway",
         "postgres",
         "database_url",
+        "file_gateways",
         "ingesting",
         "sourcing",
         "assistant_gateway",

@@ -188,11 +188,18 @@ class TooManyPreviews(ServiceError):
 
 
 class QueueFull(ServiceError):
-    """Too many ingestions have not ended."""
+    """Too many ingestions have not ended, or their documents are too large together."""
 
     status: ClassVar[int] = 503
     title: ClassVar[str] = "Queue full"
     retry_after = 10
+
+
+class FileStorageFull(ServiceError):
+    """The uploaded files would be larger together than the settings allow."""
+
+    status: ClassVar[int] = 413
+    title: ClassVar[str] = "File storage full"
 
 
 class NameTaken(Conflict):
@@ -294,6 +301,27 @@ class ExtractionUnavailable(ServiceError):
     status: ClassVar[int] = 503
     title: ClassVar[str] = "Extraction unavailable"
     retry_after = 1
+
+
+class SplittingFailed(ServiceError):
+    """A document's text cannot be split with the memory that a process may have."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "Splitting failed"
+
+
+class SplittingTimeout(ServiceError):
+    """Splitting a document's text took longer than the settings allow."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "Splitting timed out"
+
+
+class TooManyChunks(ServiceError):
+    """A document has more chunks than the settings allow."""
+
+    status: ClassVar[int] = 422
+    title: ClassVar[str] = "Too many chunks"
 
 
 class DocumentTooLarge(ServiceError):

@@ -66,12 +66,17 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         max_embedding_text_bytes: largest text of a request for embeddings, as UTF-8; a larger one is 400.
         extraction_timeout_seconds: time limit for the text of one document.
         extraction_memory_bytes: maximum memory of a process that extracts texts, see [extraction](extraction.md).
-        extraction_concurrency: maximum number of such processes, and of documents that are extracted concurrently.
+        extraction_concurrency: maximum number of such processes, and of documents that are extracted concurrently; as
+            many processes split texts.
+        splitting_timeout_seconds: time limit for splitting the text of one document into chunks.
         max_document_bytes: largest document; a larger one is 413.
         max_document_text_characters: maximum number of characters of a document's text; a longer one is 413.
+        max_files_bytes: maximum size of all files of `/v1/files` together; a file beyond it is 413.
         max_document_chunks: maximum number of chunks of a document; the ingestion of one with more fails.
         ingestion_concurrency: maximum number of documents that one process ingests concurrently.
         ingestion_max_waiting: maximum number of ingestions that have not ended, of all replicas; more are 503.
+        ingestion_max_waiting_bytes: maximum size of their documents together; more are 503. One document alone may be
+            larger.
         ingestion_retry_seconds: how long an ingestion repeats a call while a provider or a vector store is unavailable.
         ingestion_lease_seconds: time after which the other replicas continue the ingestions of one that has ended.
         ingestion_retention_days: how long the state of an ingestion is kept after its end.
@@ -139,11 +144,14 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     extraction_timeout_seconds: Seconds = 60.0
     extraction_memory_bytes: Annotated[int, Meta(ge=128 * 1024 * 1024)] = 512 * 1024 * 1024
     extraction_concurrency: Count = 2
+    splitting_timeout_seconds: Seconds = 120.0
     max_document_bytes: Count = 50 * 1024 * 1024
     max_document_text_characters: Count = 10_000_000
     max_document_chunks: Count = 50_000
+    max_files_bytes: Count = 10 * 1024**3
     ingestion_concurrency: Count = 8
     ingestion_max_waiting: Count = 10_000
+    ingestion_max_waiting_bytes: Count = 5 * 1024**3
     ingestion_retry_seconds: Annotated[float, Meta(ge=0)] = 600.0
     ingestion_lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 15.0
     ingestion_retention_days: Annotated[float, Meta(ge=0)] = 7.0

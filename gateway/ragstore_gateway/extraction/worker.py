@@ -25,6 +25,8 @@ START_SECONDS: Final = 30.0
 
 _RESPONSES: Final[msgspec.msgpack.Decoder[Response]] = msgspec.msgpack.Decoder(Response)
 
+PROGRAM: Final = "ragstore_gateway.extraction.process"
+
 _WRITE_BYTES: Final = 256 * 1024
 _READ_BYTES: Final = 1024 * 1024
 
@@ -37,7 +39,7 @@ class WorkerFailed(Exception):
 
 
 class Worker:
-    """A process that extracts one text after the other.
+    """A process that works on one document after the other.
 
     Args:
         process: the process.
@@ -49,11 +51,12 @@ class Worker:
         self.format = ""
 
     @classmethod
-    async def start(cls, memory_bytes: int) -> Self:
+    async def start(cls, memory_bytes: int, program: str = PROGRAM) -> Self:
         """Start a process and wait until its libraries are loaded.
 
         Args:
             memory_bytes: its memory.
+            program: its module.
 
         Raises:
             ExtractionUnavailable: it does not start.
@@ -64,7 +67,7 @@ class Worker:
                 await asyncio.create_subprocess_exec(
                     sys.executable,
                     # -P: the current folder is not searched for modules.
-                    *("-P", "-m", "ragstore_gateway.extraction.process", str(memory_bytes)),
+                    *("-P", "-m", program, str(memory_bytes)),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     # Parsers print parts of documents.
@@ -83,7 +86,7 @@ class Worker:
             if worker:
                 await worker.stop()
             if isinstance(error, OSError | TimeoutError | WorkerFailed):
-                unavailable = ExtractionUnavailable("The process that extracts texts does not start")
+                unavailable = ExtractionUnavailable("The process that reads documents does not start")
                 raise unavailable.because(f"{type(error).__name__}: {error}") from None
             raise
         return worker
@@ -109,15 +112,35 @@ class Worker:
             WorkerFailed: the process ended, or sent something that is not a response.
         """
         self.format = ""
-        self.documents += 1
         try:
-            await self._send(msgspec.msgpack.encode(request))
-            await self._send(content)
+            await self._request(msgspec.msgpack.encode(request), content)
             self.format = (await self._receive(MAX_FORMAT_BYTES)).decode("ascii", "replace")
             encoded = await self._receive(max_response_bytes(request.max_characters))
             return _RESPONSES.decode(encoded)
         except (OSError, msgspec.MsgspecError):
             raise WorkerFailed from None
+
+    async def exchange(self, request: bytes, content: bytes, max_bytes: int) -> bytes:
+        """Send a request of another program, and receive its response.
+
+        Args:
+            request: the request, encoded.
+            content: the document.
+            max_bytes: maximum size of the response.
+
+        Raises:
+            WorkerFailed: the process ended, or sent something that is too large.
+        """
+        try:
+            await self._request(request, content)
+            return await self._receive(max_bytes)
+        except OSError:
+            raise WorkerFailed from None
+
+    async def _request(self, request: bytes, content: bytes) -> None:
+        self.documents += 1
+        await self._send(request)
+        await self._send(content)
 
     async def stop(self) -> None:
         """Kill the process, and wait until it has ended."""

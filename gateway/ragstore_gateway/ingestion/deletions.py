@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import live_collections
 from ragstore_gateway.ingestion.ingestions import (
     CANCELLED,
     DOCUMENT_DELETED,
-    UNFINISHED,
+    PENDING,
+    PROCESSING,
     activate_if_complete,
     end_ingestion,
 )
 from ragstore_gateway.ingestion.removals import add_removal
-from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
+from ragstore_gateway.ingestion.tables import DocumentRow, IngestionPayloadRow, IngestionRow
 
 BATCH: Final = 500
 """Maximum number of ids in a statement."""
@@ -64,8 +67,17 @@ async def cancel_all(session: AsyncSession, base_id: str, message: str) -> list[
 
 
 async def _cancel(session: AsyncSession, chosen: sa.ColumnElement[bool], message: str) -> list[str]:
-    query = sa.select(IngestionRow).where(chosen, IngestionRow.state.in_(UNFINISHED)).with_for_update()
+    # Ingestions that have not begun have written nothing but their payloads. A new collection of a large base has tens
+    # of thousands, which would take minutes one after the other.
+    values = {"state": CANCELLED, "message": message, "finished_on": datetime.now(UTC)}
+    pending = sa.update(IngestionRow).where(chosen, IngestionRow.state == PENDING).values(values)
+    cancelled = list(await session.scalars(pending.returning(IngestionRow.id)))
+    for start in range(0, len(cancelled), BATCH):
+        own = IngestionPayloadRow.ingestion_id.in_(cancelled[start : start + BATCH])
+        await session.execute(sa.delete(IngestionPayloadRow).where(own))
+    metrics.ended(CANCELLED, len(cancelled))
+    query = sa.select(IngestionRow).where(chosen, IngestionRow.state == PROCESSING).with_for_update()
     rows = list(await session.scalars(query))
     for row in rows:
         await end_ingestion(session, row, CANCELLED, message)
-    return [row.id for row in rows]
+    return [*cancelled, *(row.id for row in rows)]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, TypeAlias
-from uuid import uuid4
 
 import msgspec
 import sqlalchemy as sa
@@ -15,30 +13,23 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import (
-    ConfigurationNotFound,
     DocumentNotFound,
     IngestionEnded,
     IngestionNotFound,
-    QueueFull,
 )
 from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.deletions import delete_documents
 from ragstore_gateway.ingestion.ingestions import (
     CANCELLED,
-    INGEST,
-    PENDING,
-    UNFINISHED,
     end_ingestion,
     lock_base,
     lock_ingestion,
     reindexing_errors,
-    reset_reindexing,
 )
-from ragstore_gateway.ingestion.payloads import CONTENT
 from ragstore_gateway.ingestion.tables import (
     DocumentRow,
     DocumentTextRow,
-    IngestionPayloadRow,
     IngestionRow,
 )
 
@@ -51,23 +42,6 @@ AlsoStore: TypeAlias = Callable[[AsyncSession, IngestionRow], Awaitable[None]]
 
 Choice: TypeAlias = Callable[[AsyncSession], Awaitable[Sequence[str]]]
 """Chooses documents in a transaction, by id."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewContent:
-    """A document to be ingested.
-
-    Attributes:
-        name: its name; empty for one made from its content.
-        media_type: its media type, as declared.
-        content: its bytes.
-        kb_id: an alias of the knowledge base that the status repeats.
-    """
-
-    name: str
-    media_type: str
-    content: bytes
-    kb_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +71,12 @@ class Documents:
 
     Args:
         database: the database.
-        max_waiting: maximum number of ingestions that have not ended.
+        acceptance: accepts documents.
     """
 
-    def __init__(self, database: Database, max_waiting: int) -> None:
+    def __init__(self, database: Database, acceptance: Acceptance) -> None:
         self._database = database
-        self._max_waiting = max_waiting
+        self._acceptance = acceptance
 
     async def accept(self, base_id: str, document: NewContent, also: AlsoStore | None = None) -> IngestionRow:
         """Accept a document. When this returns, it is in the database, and its ingestion ends whatever is killed.
@@ -118,56 +92,13 @@ class Documents:
         Raises:
             ConfigurationNotFound: there is no such knowledge base.
             DatabaseUnavailable: the database cannot be used.
-            QueueFull: too many ingestions have not ended.
+            QueueFull: too many ingestions have not ended, or the documents that wait are too large.
         """
-        digest = hashlib.sha256(document.content).hexdigest()
-        name = document.name or f"document-{digest[:12]}"
-        now = datetime.now(UTC)
         async with self._database.session() as session:
-            await self._check_room(session)
-            if await lock_base(session, base_id) is None:
-                raise ConfigurationNotFound(f"There is no knowledge base {base_id}")
-            ingestion_id = str(uuid4())
-            row = await _document(session, base_id, name, now)
-            row.last_sequence += 1
-            row.last_ingestion = ingestion_id
-            await reset_reindexing(session, base_id, row.id)
-            if row.current_revision is None:
-                row.media_type, row.bytes, row.content_hash = document.media_type, len(document.content), digest
-            ingestion = IngestionRow(
-                id=ingestion_id,
-                kind=INGEST,
-                base_id=base_id,
-                kb_id=document.kb_id,
-                document_id=row.id,
-                document_name=name,
-                revision=ingestion_id,
-                sequence=row.last_sequence,
-                state=PENDING,
-                message="",
-                unchanged=False,
-                targets=[],
-                written={},
-                chunks=0,
-                chunks_embedded=0,
-                media_type=document.media_type,
-                bytes=len(document.content),
-                content_hash=digest,
-                is_queued=False,
-                attempts=0,
-                created_on=now,
-                started_on=None,
-                finished_on=None,
-            )
-            session.add(ingestion)
-            await session.flush()
-            session.add(
-                IngestionPayloadRow(
-                    ingestion_id=ingestion_id, kind=CONTENT, collection_id="", position=0, data=document.content
-                )
-            )
+            ingestion = await self._acceptance.accept(session, base_id, document)
             if also is not None:
                 await also(session, ingestion)
+            await self._acceptance.reserve(session)
         return ingestion
 
     async def ingestion(self, base_id: str, ingestion_id: str) -> IngestionRow:
@@ -338,35 +269,6 @@ class Documents:
         query = sa.select(DocumentRow.id, DocumentRow.current_revision).where(DocumentRow.id.in_(set(document_ids)))
         async with self._database.reading() as session:
             return {id: revision for id, revision in await session.execute(query) if revision is not None}
-
-    async def _check_room(self, session: AsyncSession) -> None:
-        query = sa.select(sa.func.count()).select_from(IngestionRow).where(IngestionRow.state.in_(UNFINISHED))
-        if (await session.scalar(query) or 0) >= self._max_waiting:
-            raise QueueFull(f"{self._max_waiting} ingestions have not ended yet; try again later")
-
-
-async def _document(session: AsyncSession, base_id: str, name: str, now: datetime) -> DocumentRow:
-    """The document of a name, created now if there is none. The base is locked."""
-    query = sa.select(DocumentRow).where(DocumentRow.base_id == base_id, DocumentRow.name == name)
-    row = await session.scalar(query)
-    if row is None:
-        row = DocumentRow(
-            id=str(uuid4()),
-            base_id=base_id,
-            name=name,
-            current_revision=None,
-            current_sequence=0,
-            last_sequence=0,
-            last_ingestion="",
-            media_type="",
-            bytes=0,
-            content_hash="",
-            chunks=0,
-            created_on=now,
-            modified_on=now,
-        )
-        session.add(row)
-    return row
 
 
 def _listed(row: DocumentRow, ingestion: IngestionRow | None, errors: Mapping[str, str]) -> Document:

@@ -10,10 +10,12 @@ from typing import Final
 
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.extraction.extractor import Extractor
+from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
-from ragstore_gateway.ingestion.documents import AlsoStore, Choice, Documents, NewContent
+from ragstore_gateway.ingestion.documents import AlsoStore, Choice, Documents
 from ragstore_gateway.ingestion.leases import Leases, executor_id
 from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.publication import Publication
@@ -25,7 +27,7 @@ from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.settings import Settings
-from ragstore_gateway.splitting.split import split
+from ragstore_gateway.splitting.splitter import Splitter
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
 REMOVAL_SECONDS: Final = 5.0
@@ -45,6 +47,7 @@ class Ingestion:
 
     Attributes:
         documents: the documents of all bases.
+        acceptance: accepts documents in transactions.
         collections: the collections of all bases.
     """
 
@@ -57,19 +60,22 @@ class Ingestion:
         vector_stores: VectorStores,
         extractor: Extractor,
     ) -> None:
-        self.documents = Documents(database, settings.ingestion_max_waiting)
+        self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes)
+        self.documents = Documents(database, self.acceptance)
         self.collections = Collections(database, embeddings, vector_stores)
         self._removals = Removals(database, vector_stores)
         leases = Leases(database, executor_id(), settings.ingestion_lease_seconds)
+        self._splitter = Splitter(
+            settings.splitting_timeout_seconds, settings.extraction_concurrency, settings.max_document_chunks
+        )
         pipeline = Pipeline(
             database,
             self.collections,
             Publication(database, self.collections),
             self._removals,
             extractor,
-            split,
+            self._splitter,
             Retries(settings.ingestion_retry_seconds),
-            settings.max_document_chunks,
             lambda: leases.is_valid,
         )
         self._jobs = DbosJobs(database.url, leases, pipeline.run, settings.ingestion_concurrency)
@@ -80,6 +86,7 @@ class Ingestion:
     async def running(self) -> AsyncIterator[None]:
         """Run jobs in the background. At the end, they are handed over to other replicas or to the next start."""
         async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._splitter.running())
             await stack.enter_async_context(self._jobs.running())
             await stack.enter_async_context(self._supervisor.running())
             yield
@@ -108,6 +115,6 @@ class Ingestion:
         for ingestion_id in cancelled:
             self._jobs.cancel(ingestion_id)
         # No search finds the document any more. The supervisor removes vectors that take longer.
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError, DatabaseUnavailable):
             async with asyncio.timeout(REMOVAL_SECONDS):
                 await self._removals.run(base_id)

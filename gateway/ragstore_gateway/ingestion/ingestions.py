@@ -44,6 +44,10 @@ MAX_REPEAT_SECONDS: Final = 6 * 3600.0
 MAX_REINDEXINGS: Final = 20
 """How often a document is put into a new collection: with the waits, for about three days."""
 
+REINDEX_BATCH: Final = 500
+"""Maximum number of jobs for a new collection that one transaction adds. 50,000 take 16 s, and a transaction waits for
+another one for 10 s."""
+
 SUPERSEDED: Final = "The configuration changed again"
 
 _log = structlog.get_logger(__name__)
@@ -283,9 +287,10 @@ async def reset_reindexing(session: AsyncSession, base_id: str, document_id: str
 
 
 async def add_reindexing(session: AsyncSession, base_id: str, kb_id: str, collection: CollectionRow) -> int:
-    """Add a job for each document that a new collection lacks, unless the document has one, or failed recently.
+    """Add jobs for documents that a new collection lacks, unless they have one, or failed recently.
 
-    The wait after a failure doubles with each further one, and after `MAX_REINDEXINGS` there is no further job.
+    The wait after a failure doubles with each further one, and after `MAX_REINDEXINGS` there is no further job. The
+    supervisor adds the jobs of further documents: a transaction for all of a large base would delay all others.
 
     Args:
         session: the transaction.
@@ -294,7 +299,7 @@ async def add_reindexing(session: AsyncSession, base_id: str, kb_id: str, collec
         collection: the new collection.
 
     Returns:
-        The number of jobs.
+        The number of jobs, at most `REINDEX_BATCH`.
     """
     has_job = (
         sa.select(IngestionRow.id)
@@ -306,12 +311,27 @@ async def add_reindexing(session: AsyncSession, base_id: str, kb_id: str, collec
         )
         .exists()
     )
-    found = (await session.execute(missing_documents(collection).where(~has_job))).all()
+    has_failed = (
+        sa.select(IngestionRow.id)
+        .where(
+            IngestionRow.document_id == DocumentRow.id,
+            IngestionRow.kind == REINDEX,
+            IngestionRow.state == FAILED,
+            IngestionRow.created_on >= collection.created_on,
+        )
+        .exists()
+    )
+    lacking = missing_documents(collection).where(~has_job)
+    found = (await session.execute(lacking.where(~has_failed).limit(REINDEX_BATCH))).all()
     failed = await failed_reindexing(session, collection)
+    if failed:
+        found = [*found, *(await session.execute(lacking.where(has_failed))).all()]
     now = datetime.now(UTC)
     added = 0
     for document_id, name, revision in found:
         before = failed.get(document_id)
+        if added == REINDEX_BATCH:
+            break
         if before is not None and (before.is_final or now < before.retry_on):
             continue
         if before is not None:

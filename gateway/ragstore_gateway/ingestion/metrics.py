@@ -45,13 +45,14 @@ for _outcome in ("removed", "failed"):
     _REMOVALS.labels(_outcome)
 
 
-def ended(outcome: str) -> None:
-    """Count an ingestion.
+def ended(outcome: str, count: int = 1) -> None:
+    """Count ingestions.
 
     Args:
         outcome: one of `ENDED`.
+        count: their number.
     """
-    _INGESTIONS.labels(outcome).inc()
+    _INGESTIONS.labels(outcome).inc(count)
 
 
 def resumed() -> None:

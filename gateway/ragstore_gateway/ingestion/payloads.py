@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Final
 
-import msgspec
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.ingestion.tables import IngestionPayloadRow
-from ragstore_gateway.splitting.chunk import Chunk
 
 CONTENT: Final = "content"
 CHUNKS: Final = "chunks"
 VECTORS: Final = "vectors"
 """Kinds of payloads: the document, the spans of its chunks, the vectors of a batch of them as float32."""
-
-
-class Span(msgspec.Struct, frozen=True, array_like=True):
-    """A chunk without its text; see `Chunk`."""
-
-    start: int
-    end: int
-    token_count: int
-    page: int | None
-    heading: str
-    metadata: Mapping[str, str | int | float | bool]
-
-
-def spans_of(chunks: Sequence[Chunk]) -> bytes:
-    """The spans of chunks, encoded.
-
-    Args:
-        chunks: the chunks, by index.
-    """
-    spans = [
-        Span(chunk.start, chunk.end, chunk.token_count, chunk.page, chunk.heading, chunk.metadata) for chunk in chunks
-    ]
-    return msgspec.msgpack.encode(spans)
 
 
 async def payload(

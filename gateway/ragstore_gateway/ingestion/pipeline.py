@@ -24,13 +24,13 @@ from ragstore_gateway.ingestion.collections import Collection, Collections
 from ragstore_gateway.ingestion.errors import IngestionAbandoned, IngestionLimit
 from ragstore_gateway.ingestion.ingestions import FAILED, UNFINISHED, end_ingestion, lock_ingestion
 from ragstore_gateway.ingestion.jobs import Steps, T
-from ragstore_gateway.ingestion.payloads import CHUNKS, CONTENT, VECTORS, Span, payload, put_payload, spans_of
+from ragstore_gateway.ingestion.payloads import CHUNKS, CONTENT, VECTORS, payload, put_payload
 from ragstore_gateway.ingestion.publication import Publication
 from ragstore_gateway.ingestion.records import batches_of, records_of
 from ragstore_gateway.ingestion.removals import Removals, add_removal
 from ragstore_gateway.ingestion.retries import Retries, backoff
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentTextRow, IngestionPayloadRow, IngestionRow
-from ragstore_gateway.splitting.chunk import Chunk, Chunking
+from ragstore_gateway.splitting.chunk import Chunking, ChunkSpan
 
 CONCURRENCY: Final = 4
 """Maximum number of batches of one document that are embedded concurrently."""
@@ -62,6 +62,18 @@ class TextExtractor(Protocol):
         """
 
 
+class TextSplitter(Protocol):
+    """Splits texts; see `ragstore_gateway.splitting`."""
+
+    async def split(self, extracted: bytes, chunking: Chunking) -> list[ChunkSpan]:
+        """Split a text.
+
+        Args:
+            extracted: an `Extracted` as MessagePack.
+            chunking: how to split it.
+        """
+
+
 class Pipeline:
     """Ingests documents.
 
@@ -71,9 +83,8 @@ class Pipeline:
         publication: begins and ends ingestions.
         removals: removes vectors.
         extractor: extracts texts.
-        split: splits texts.
+        splitter: splits texts.
         retries: repeats calls.
-        max_chunks: maximum number of chunks of a document.
         may_write: whether this process may still write: no other one has taken over its jobs.
     """
 
@@ -84,9 +95,8 @@ class Pipeline:
         publication: Publication,
         removals: Removals,
         extractor: TextExtractor,
-        split: Callable[[Extracted, Chunking], Sequence[Chunk]],
+        splitter: TextSplitter,
         retries: Retries,
-        max_chunks: int,
         may_write: Callable[[], bool],
     ) -> None:
         self._database = database
@@ -94,9 +104,8 @@ class Pipeline:
         self._publication = publication
         self._removals = removals
         self._extractor = extractor
-        self._split = split
+        self._splitter = splitter
         self._retries = retries
-        self._max_chunks = max_chunks
         self._may_write = may_write
 
     def run(self, ingestion_id: str, steps: Steps) -> None:
@@ -192,22 +201,22 @@ class Pipeline:
         Args:
             ingestion_id: the ingestion.
         """
-        row, extracted = await self._read(ingestion_id)
-        if row is None or extracted is None:
+        row, kept = await self._read_kept(ingestion_id)
+        if row is None or kept is None:
             return
         total = sum(row.written.values())
         for collection in await self._collections.load(row.targets):
             async with self._database.reading() as session:
                 known = await payload(session, ingestion_id, CHUNKS, collection.id)
             if known is None:
-                chunks = await asyncio.to_thread(self._split, extracted, collection.chunking)
-                if not chunks:
+                spans = await self._retries.call(
+                    partial(self._splitter.split, kept, collection.chunking),
+                    partial(self._is_unfinished, ingestion_id),
+                )
+                if not spans:
                     raise IngestionLimit("The document has no text")
-                if len(chunks) > self._max_chunks:
-                    raise IngestionLimit(f"The document has {len(chunks)} chunks; the maximum is {self._max_chunks}")
-                spans = spans_of(chunks)
-                await self._put(ingestion_id, CHUNKS, collection.id, 0, spans)
-                count = len(chunks)
+                await self._put(ingestion_id, CHUNKS, collection.id, 0, _encode(spans))
+                count = len(spans)
             else:
                 count = len(msgspec.msgpack.decode(known))
             total += count
@@ -252,7 +261,7 @@ class Pipeline:
                         raise result
 
     async def _embed(
-        self, ingestion_id: str, extracted: Extracted, collection: Collection, position: int, batch: Sequence[Span]
+        self, ingestion_id: str, extracted: Extracted, collection: Collection, position: int, batch: Sequence[ChunkSpan]
     ) -> None:
         is_needed = partial(self._is_unfinished, ingestion_id)
         if not await is_needed():
@@ -324,18 +333,23 @@ class Pipeline:
 
     async def _read(self, ingestion_id: str) -> tuple[IngestionRow | None, Extracted | None]:
         """An ingestion that has not ended, and the text of its document."""
+        row, kept = await self._read_kept(ingestion_id)
+        return row, None if kept is None else _text(kept)
+
+    async def _read_kept(self, ingestion_id: str) -> tuple[IngestionRow | None, bytes | None]:
+        """An ingestion that has not ended, and the text of its document as MessagePack."""
         async with self._database.reading() as session:
             row = await _unfinished(session, ingestion_id)
             kept = None if row is None else await session.get(DocumentTextRow, row.revision)
-        return row, None if kept is None else _text(kept.extracted)
+        return row, None if kept is None else kept.extracted
 
     async def _is_unfinished(self, ingestion_id: str) -> bool:
         async with self._database.reading() as session:
             return await _unfinished(session, ingestion_id) is not None
 
-    async def _spans(self, session: AsyncSession, ingestion_id: str, collection: Collection) -> list[Span]:
+    async def _spans(self, session: AsyncSession, ingestion_id: str, collection: Collection) -> list[ChunkSpan]:
         data = await payload(session, ingestion_id, CHUNKS, collection.id)
-        return [] if data is None else msgspec.msgpack.decode(data, type=list[Span])
+        return [] if data is None else msgspec.msgpack.decode(data, type=list[ChunkSpan])
 
     async def _put(
         self, ingestion_id: str, kind: str, collection_id: str, position: int, data: bytes, embedded: int = 0

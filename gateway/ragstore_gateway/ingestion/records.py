@@ -9,8 +9,8 @@ from uuid import UUID, uuid5
 from ragstore_gateway.embeddings.batches import batches
 from ragstore_gateway.embeddings.embedder import Vectors
 from ragstore_gateway.extraction.extracted import Extracted
-from ragstore_gateway.ingestion.payloads import Span
 from ragstore_gateway.ingestion.tables import IngestionRow
+from ragstore_gateway.splitting.chunk import ChunkSpan
 from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, REVISION_KEY, MetadataValue, Record
 
 BATCH: Final = 32
@@ -19,7 +19,7 @@ BATCH: Final = 32
 BATCH_BYTES: Final = 256 * 1024
 
 
-def batches_of(extracted: Extracted, spans: Sequence[Span]) -> Iterator[tuple[int, Sequence[Span]]]:
+def batches_of(extracted: Extracted, spans: Sequence[ChunkSpan]) -> Iterator[tuple[int, Sequence[ChunkSpan]]]:
     """The batches of the chunks of a document, always the same ones.
 
     Args:
@@ -36,7 +36,7 @@ def batches_of(extracted: Extracted, spans: Sequence[Span]) -> Iterator[tuple[in
 
 
 def records_of(
-    row: IngestionRow, extracted: Extracted, spans: Sequence[Span], first: int, vectors: Vectors
+    row: IngestionRow, extracted: Extracted, spans: Sequence[ChunkSpan], first: int, vectors: Vectors
 ) -> list[Record]:
     """The records of a batch of chunks, for a vector store.
 

@@ -17,7 +17,7 @@ from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import BUILDING
 from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
-from ragstore_gateway.ingestion.ingestions import FAILED, REINDEX, UNFINISHED, add_reindexing, lock_base
+from ragstore_gateway.ingestion.ingestions import FAILED, REINDEX, REINDEX_BATCH, UNFINISHED, add_reindexing, lock_base
 from ragstore_gateway.ingestion.removals import Removals
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow, IngestionRow
 from ragstore_gateway.knowledge.tables import ConfigurationRow
@@ -27,6 +27,9 @@ POLL_SECONDS: Final = 2.0
 
 SWEEP_SECONDS: Final = 30.0
 BATCH: Final = 200
+
+FORGET_SCAN: Final = 2000
+"""Maximum number of ingestions that a sweep looks at to find those that can be removed. 100,000 take 25 minutes."""
 
 _log = structlog.get_logger(__name__)
 
@@ -49,6 +52,7 @@ class Supervisor:
         self._woken = asyncio.Event()
         self._unchecked: list[tuple[str, str]] | None = None
         self._is_loaded = False
+        self._forgotten: tuple[datetime | None, str] | None = None
 
     def wake(self) -> None:
         """Look for work now."""
@@ -159,26 +163,31 @@ class Supervisor:
             self.wake()
 
     async def _continue_reindexing(self) -> None:
-        """Repeat the jobs that failed to put a document into a new collection."""
-        recently = datetime.now(UTC) - timedelta(seconds=SWEEP_SECONDS)
-        query = sa.select(CollectionRow.id, CollectionRow.base_id).where(
-            CollectionRow.state == BUILDING, CollectionRow.created_on < recently
-        )
+        """Add the jobs that put further documents into new collections, and repeat those that failed."""
+        query = sa.select(CollectionRow.id, CollectionRow.base_id).where(CollectionRow.state == BUILDING)
         async with self._database.reading() as session:
             found = (await session.execute(query)).all()
         for collection_id, base_id in found:
-            async with self._database.session() as session:
-                base = await lock_base(session, base_id)
-                collection = await session.get(CollectionRow, collection_id)
-                if (
-                    base is not None
-                    and collection is not None
-                    and await add_reindexing(session, base_id, base.name, collection)
-                ):
-                    self.wake()
+            # Other transactions get their turn between two batches.
+            while await self._add_reindexing(collection_id, base_id) == REINDEX_BATCH:
+                pass
+
+    async def _add_reindexing(self, collection_id: str, base_id: str) -> int:
+        async with self._database.session() as session:
+            base = await lock_base(session, base_id)
+            collection = await session.get(CollectionRow, collection_id)
+            if base is None or collection is None:
+                return 0
+            added = await add_reindexing(session, base_id, base.name, collection)
+        if added:
+            self.wake()
+        return added
 
     async def _forget(self) -> None:
-        """Remove ingestions that ended long ago, except for each document's last one, and failures that are counted."""
+        """Remove ingestions that ended long ago, except for each document's last one, and failures that are counted.
+
+        As most of them are the last ones, which stay, each sweep looks at a limited number.
+        """
         counted = (
             sa.select(CollectionRow.id)
             .where(
@@ -192,14 +201,21 @@ class Supervisor:
         )
         last = sa.select(DocumentRow.id).where(DocumentRow.last_ingestion == IngestionRow.id).exists()
         query = (
-            sa.select(IngestionRow.id)
-            .where(IngestionRow.finished_on < datetime.now(UTC) - self._retention, ~last, ~counted)
-            .limit(BATCH)
+            sa.select(IngestionRow.finished_on, IngestionRow.id, sa.and_(~last, ~counted))
+            .where(IngestionRow.finished_on < datetime.now(UTC) - self._retention)
+            .order_by(IngestionRow.finished_on, IngestionRow.id)
+            .limit(FORGET_SCAN)
         )
+        if self._forgotten is not None:
+            query = query.where(sa.tuple_(IngestionRow.finished_on, IngestionRow.id) > sa.tuple_(*self._forgotten))
         async with self._database.reading() as session:
-            ids = list(await session.scalars(query))
-        if ids:
-            await self._jobs.forget(ids)
+            rows = (await session.execute(query)).all()
+        ids = [row[1] for row in rows if row[2]]
+        for start in range(0, len(ids), BATCH):
+            batch = ids[start : start + BATCH]
+            await self._jobs.forget(batch)
             async with self._database.session() as session:
-                await session.execute(sa.delete(IngestionRow).where(IngestionRow.id.in_(ids)))
-            _log.info("ingestions forgotten", count=len(ids))
+                await session.execute(sa.delete(IngestionRow).where(IngestionRow.id.in_(batch)))
+            _log.info("ingestions forgotten", count=len(batch))
+        # The next sweep continues here, and the one after the last ingestion with the first one.
+        self._forgotten = (rows[-1][0], rows[-1][1]) if len(rows) == FORGET_SCAN else None

@@ -21,7 +21,12 @@ class DocumentRow(Base):
     """A document of a knowledge base. Searches find it if it has a current revision."""
 
     __tablename__ = "document"
-    __table_args__ = (UniqueConstraint("base_id", "name", name="uq_document_name"),)
+    __table_args__ = (
+        UniqueConstraint("base_id", "name", name="uq_document_name"),
+        Index("ix_document_created", "base_id", "created_on", "id"),
+        Index("ix_document_bytes", "base_id", "bytes"),
+        Index("ix_document_last_ingestion", "last_ingestion"),
+    )
 
     id: Mapped[str] = mapped_column(String(ID_LENGTH), primary_key=True)
     base_id: Mapped[str] = mapped_column(String(ID_LENGTH))
@@ -62,6 +67,7 @@ class IngestionRow(Base):
         Index("ix_ingestion_state", "state", "created_on"),
         Index("ix_ingestion_base", "base_id", "state"),
         Index("ix_ingestion_document", "document_id"),
+        Index("ix_ingestion_finished", "finished_on", "id"),
     )
 
     id: Mapped[str] = mapped_column(String(ID_LENGTH), primary_key=True)

@@ -47,6 +47,18 @@ class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
     last_modified_on: datetime
 
 
+class AlsoWrite(Protocol[T]):
+    """Writes in the transaction that stores a version of a configuration. If it raises, nothing is stored."""
+
+    async def __call__(self, session: AsyncSession, after: Configuration[T], /) -> None:
+        """Write.
+
+        Args:
+            session: the transaction.
+            after: the version.
+        """
+
+
 class ConfigurationListener(Protocol[T]):
     """Acts on changes of configurations. Its methods run in the transaction of the change, and may write to it."""
 

@@ -18,23 +18,21 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound, NameTaken, VersionConflict
 from ragstore_gateway.knowledge.configuration import (
+    AlsoWrite,
     Configuration,
     ConfigurationKind,
     ConfigurationListener,
     Descriptor,
     T,
 )
+from ragstore_gateway.knowledge.copy_names import free_name
 from ragstore_gateway.knowledge.tables import ConfigurationRow, ConfigurationVersionRow
 
 ID: Final = re.compile(r"[0-9A-Za-z-]{1,36}")
 
-COPY: Final = "-copy"
-"""Suffix of the name of a duplicate; a second one has `-copy-2`."""
-
 NUL: Final = "\0"
 """No stored text has this character, and PostgreSQL's driver rejects it."""
 
-MAX_NAME: Final = 128
 MAX_ATTEMPTS: Final = 100
 """Maximum number of names that are tried for a duplicate while others take them."""
 
@@ -70,12 +68,13 @@ class Configurations(Generic[T]):
         """The path of a version."""
         return f"/ragstore/{self.kind}/{id}?version={version}"
 
-    async def create(self, body: T, created_by: str = "") -> Configuration[T]:
+    async def create(self, body: T, created_by: str = "", also: AlsoWrite[T] | None = None) -> Configuration[T]:
         """Store a new configuration, as version 1.
 
         Args:
             body: the configuration.
             created_by: name of the key that writes it.
+            also: writes in the same transaction.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
@@ -99,6 +98,8 @@ class Configurations(Generic[T]):
             created = Configuration(row.id, 1, 1, body, now, now, deleted=False)
             for listener in self._listeners:
                 await listener.created(session, created)
+            if also is not None:
+                await also(session, created)
         await self._committed(row.id)
         return created
 
@@ -117,7 +118,9 @@ class Configurations(Generic[T]):
         async with self._database.reading() as session:
             return await self._read(session, id, version, deleted=deleted)
 
-    async def update(self, id: str, version: int, body: T, created_by: str = "") -> Configuration[T]:
+    async def update(
+        self, id: str, version: int, body: T, created_by: str = "", also: AlsoWrite[T] | None = None
+    ) -> Configuration[T]:
         """Store a new version. Of several concurrent updates of one version, one succeeds.
 
         Args:
@@ -125,6 +128,7 @@ class Configurations(Generic[T]):
             version: the version that the update is based on. It must be the current one.
             body: the configuration.
             created_by: name of the key that writes it.
+            also: writes in the same transaction.
 
         Raises:
             ConfigurationNotFound: there is none.
@@ -141,6 +145,8 @@ class Configurations(Generic[T]):
             after = await self._read(session, id, version + 1)
             for listener in self._listeners:
                 await listener.changed(session, before, after)
+            if also is not None:
+                await also(session, after)
         await self._committed(id)
         return after
 
@@ -159,7 +165,7 @@ class Configurations(Generic[T]):
         """
         body = (await self.read(id, version, deleted=version > 0)).body
         for _ in range(MAX_ATTEMPTS):
-            name = _free_name(body.name, set(await self.names()))
+            name = free_name(body.name, set(await self.names()))
             try:
                 return await self.create(msgspec.structs.replace(body, name=name), created_by)
             except NameTaken:
@@ -391,13 +397,3 @@ def _version(id: str, version: int, body: T, now: datetime, created_by: str) -> 
 async def _updated(session: AsyncSession, statement: Update) -> bool:
     result = typing.cast("CursorResult[Any]", await session.execute(statement))
     return result.rowcount == 1
-
-
-def _free_name(name: str, taken: set[str]) -> str:
-    """A name that is not taken: the name with `-copy`, `-copy-2`, and so on."""
-    for number in range(1, len(taken) + 2):
-        suffix = COPY if number == 1 else f"{COPY}-{number}"
-        candidate = name[: MAX_NAME - len(suffix)].rstrip() + suffix
-        if candidate not in taken:
-            return candidate
-    raise AssertionError("there are more candidates than names")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
+from functools import partial
 from time import monotonic
 from typing import Final
 
 import structlog
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, QueueFull
 from ragstore_gateway.ingestion.retries import backoff
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.source import Source
-from ragstore_gateway.sources.document_states import DocumentTaken, KnownDocument, Pending
+from ragstore_gateway.sources.document_states import DocumentTaken, KnownDocument, Missing, Pending
 from ragstore_gateway.sources.kinds import SourceKind
 from ragstore_gateway.sources.runs import (
     BASE_DELETED,
@@ -40,6 +43,10 @@ SEEN_BATCH: Final = 50
 POLL_SECONDS: Final = 0.2
 DRAIN_SECONDS: Final = 60.0
 """Minimum time for the ingestions that are in progress when the visits have ended."""
+
+RECORD_SECONDS: Final = 600.0
+"""How long the end of a run is repeated while the database cannot be used. A run that has read the whole source would
+otherwise be interrupted, and a scheduled one would read it again."""
 
 MAX_SEGMENTS: Final = "max_segments"
 NOTHING_READ: Final = "nothing_read"
@@ -91,10 +98,14 @@ class Execution:
         self._seen: dict[str, Visit] = {}
         self._deadline = monotonic() + source.settings.time_budget_minutes * 60
         self._is_lost = False
+        self._is_completed = False
         self._task: asyncio.Task[tuple[RunState, str]] | None = None
 
     def lose(self) -> None:
         """Stop: the run has ended meanwhile."""
+        if self._is_completed:
+            # By itself.
+            return
         self._is_lost = True
         if self._task is not None:
             self._task.cancel()
@@ -106,19 +117,23 @@ class Execution:
         if self._is_lost:
             work.cancel()
         try:
-            state, reason = await work
+            state, reason = await self._outcome(work)
+            if self._is_lost:
+                await self._record()
+            elif not self._is_completed:
+                await self._end(state, reason)
+        finally:
+            heartbeat.cancel()
+        _log.info("source run ended", **self._names, state=state, reason=reason)
+
+    async def _outcome(self, work: asyncio.Task[tuple[RunState, str]]) -> tuple[RunState, str]:
+        try:
+            return await work
         except asyncio.CancelledError:
             if not self._is_lost:
                 await self._stop(work)
                 raise
-            state, reason = CANCELLED, ""
-        finally:
-            heartbeat.cancel()
-        if self._is_lost:
-            await self._record()
-        else:
-            await self._end(state, reason)
-        _log.info("source run ended", **self._names, state=state, reason=reason)
+            return CANCELLED, ""
 
     @property
     def _names(self) -> dict[str, str]:
@@ -128,12 +143,36 @@ class Execution:
         """Hand the source over: this process stops."""
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
-        await self._end(INTERRUPTED, STOPPED)
+        with suppress(DatabaseUnavailable):
+            await self._runs.end(self.run.id, INTERRUPTED, STOPPED, self._counts)
 
     async def _end(self, state: RunState, reason: str) -> None:
-        # If the database cannot be used, the lease expires.
+        # If the database cannot be used for longer, the lease expires.
         with suppress(DatabaseUnavailable):
-            await self._runs.end(self.run.id, state, reason, self._counts)
+            await self._repeated(partial(self._runs.end, self.run.id, state, reason, self._counts))
+
+    async def _repeated(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Write something about the end of the run, repeatedly while the database cannot be used.
+
+        Args:
+            work: writes it. It may be repeated although it was successful.
+
+        Raises:
+            DatabaseUnavailable: it cannot be used for too long.
+        """
+        end = monotonic() + RECORD_SECONDS
+        attempt = 0
+        while True:
+            try:
+                await work()
+                return
+            except DatabaseUnavailable as error:
+                attempt += 1
+                seconds = backoff(attempt)
+                if monotonic() + seconds > end:
+                    raise
+                _log.warning("end of a source run waits for the database", **self._names, error=error.cause)
+            await asyncio.sleep(seconds)
 
     async def _record(self) -> None:
         """Write the final counts of a run that was ended elsewhere, such as by its cancellation."""
@@ -170,7 +209,7 @@ class Execution:
         self._known = await self._documents.load(self.run.base_id, self.run.source)
         end = await self._visit_all()
         await self._drain()
-        await self._flush()
+        await self._repeated(self._flush)
         if self._pending:
             return INCOMPLETE, TIME_BUDGET
         counts = self._counts
@@ -178,10 +217,24 @@ class Execution:
             return FAILED, end.reason or NOTHING_READ
         if not end.complete:
             return INCOMPLETE, end.reason
-        max_missed = self._kind.max_missed(self._source.settings)
-        missing = await self._documents.miss(self.run, self._found, max_missed)
-        counts.missing, counts.removed = missing.missing, missing.removed
+        await self._repeated(self._complete)
         return COMPLETED, ""
+
+    async def _complete(self) -> None:
+        """End the run, and count what it has not found, with one transaction: a repetition counts nothing twice."""
+
+        async def end(session: AsyncSession, missing: Missing) -> None:
+            self._counts.missing, self._counts.removed = missing.missing, missing.removed
+            await self._runs.end_in(session, self.run.id, COMPLETED, "", self._counts)
+            # The lease is not lost from now on, unless the transaction fails.
+            self._is_completed = True
+
+        try:
+            await self._documents.miss(self.run, self._found, self._kind.max_missed(self._source.settings), end)
+        except BaseException:
+            self._is_completed = False
+            raise
+        self._runs.count(self._counts)
 
     async def _visit_all(self) -> CrawlEnd:
         crawl = self._kind.open(self.run.base_id, self._source, self._find)
@@ -284,12 +337,12 @@ class Execution:
     async def _drain(self) -> None:
         """Wait for the ingestions that are in progress. The next run records those that take longer."""
         deadline = max(self._deadline, monotonic() + DRAIN_SECONDS)
-        await self._settle()
+        await self._repeated(self._settle)
         while self._pending and monotonic() < deadline:
             await asyncio.sleep(POLL_SECONDS)
-            await self._settle()
+            await self._repeated(self._settle)
 
     async def _flush(self) -> None:
-        seen, self._seen = self._seen, {}
-        if seen:
-            await self._documents.seen(self.run.id, seen)
+        if self._seen:
+            await self._documents.seen(self.run.id, self._seen)
+            self._seen = {}

@@ -186,22 +186,36 @@ class Runs:
             Whether it had not ended before.
         """
         async with self._database.session() as session:
-            row = await session.scalar(_by_id(run_id).with_for_update())
-            if row is None or row.state != RUNNING:
+            if not await self.end_in(session, run_id, state, reason, counts):
                 return False
-            for name, value in asdict(counts).items():
-                setattr(row, name, value)
-            await end_run(session, row, state, reason)
-            await session.flush()
-            of_source = (SourceRunRow.base_id == row.base_id, SourceRunRow.source == row.source)
-            newest = sa.select(SourceRunRow.id).where(*of_source).order_by(*_NEWEST).limit(MAX_RUNS_KEPT)
-            await session.execute(
-                sa.delete(SourceRunRow).where(
-                    *of_source, SourceRunRow.state != RUNNING, SourceRunRow.id.not_in(newest.subquery().select())
-                )
-            )
-        metrics.pages(asdict(counts))
+        self.count(counts)
         return True
+
+    async def end_in(self, session: AsyncSession, run_id: str, state: RunState, reason: str, counts: RunCounts) -> bool:
+        """End a run in a transaction; see `end`. The caller counts it when the transaction is committed."""
+        row = await session.scalar(_by_id(run_id).with_for_update())
+        if row is None or row.state != RUNNING:
+            return False
+        for name, value in asdict(counts).items():
+            setattr(row, name, value)
+        await end_run(session, row, state, reason)
+        await session.flush()
+        of_source = (SourceRunRow.base_id == row.base_id, SourceRunRow.source == row.source)
+        newest = sa.select(SourceRunRow.id).where(*of_source).order_by(*_NEWEST).limit(MAX_RUNS_KEPT)
+        await session.execute(
+            sa.delete(SourceRunRow).where(
+                *of_source, SourceRunRow.state != RUNNING, SourceRunRow.id.not_in(newest.subquery().select())
+            )
+        )
+        return True
+
+    def count(self, counts: RunCounts) -> None:
+        """Count the pages of a run that has ended.
+
+        Args:
+            counts: what it has done.
+        """
+        metrics.pages(asdict(counts))
 
     async def record(self, run_id: str, counts: RunCounts) -> None:
         """Write the counts of a run that has ended while it was executed.
@@ -290,17 +304,18 @@ class Runs:
         return _of_source(row, base_id, source, run_id)
 
 
-async def check_running(session: AsyncSession, run_id: str) -> None:
+async def check_running(session: AsyncSession, run_id: str, *, exclusive: bool = False) -> None:
     """Check that a run has not ended. It cannot end before the transaction does.
 
     Args:
         session: the transaction.
         run_id: the run.
+        exclusive: whether the transaction ends it.
 
     Raises:
         RunLost: it has.
     """
-    row = await session.scalar(_by_id(run_id).with_for_update(read=True))
+    row = await session.scalar(_by_id(run_id).with_for_update(read=not exclusive))
     if row is None or row.state != RUNNING:
         raise RunLost
 

@@ -14,7 +14,8 @@ from ragstore_gateway.knowledge.source import WebSource
 from ragstore_gateway.sources.requests import Requests
 from ragstore_gateway.sources.scope import Scope
 from ragstore_gateway.sources.sitemaps import Sitemap, SitemapInvalid, read_sitemap
-from ragstore_gateway.web.errors import FetchError
+from ragstore_gateway.web.errors import FetchError, TooManyRedirects
+from ragstore_gateway.web.fetching.fetched import Fetched
 from ragstore_gateway.web.fetching.fetcher import Fetcher
 
 MAX_SITEMAPS: Final = 50
@@ -91,13 +92,12 @@ class SitemapReader:
     async def _sitemap(self, url: str, *, is_named: bool) -> tuple[Sitemap, str]:
         """A sitemap, and why it cannot be read. The absence of one is no problem."""
         failed = "sitemap_failed"
-        if not await self._requests.allows(url):
+        try:
+            response = await self._fetch(url)
+        except FetchError:
+            return Sitemap(), failed
+        if response is None:
             return Sitemap(), failed if is_named else ""
-        async with self._requests.turn(url):
-            try:
-                response = await self._fetcher.fetch(url, timeout_seconds=self._web.timeout_seconds, robots=False)
-            except FetchError:
-                return Sitemap(), failed
         if not response.ok:
             # A server that fails may have one.
             exists = response.status not in NO_SITEMAP if is_named else response.status >= 500
@@ -107,3 +107,29 @@ class SitemapReader:
         except SitemapInvalid:
             # Some sites respond to every URL with a page.
             return Sitemap(), failed if is_named else ""
+
+    async def _fetch(self, url: str) -> Fetched | None:
+        """The response at the end of all redirects; None if robots.txt does not allow one of the URLs.
+
+        Each redirect may lead to another path or another site, whose robots.txt decides about it. Each request waits
+        for its turn and is counted.
+
+        Raises:
+            FetchError: a request failed, or there are too many redirects.
+            Stopped: the time or the number of requests is used up.
+        """
+        for _ in range(self._fetcher.rules.max_redirects + 1):
+            if not await self._requests.allows(url):
+                return None
+            async with self._requests.turn(url):
+                response = await self._fetcher.fetch(
+                    url,
+                    timeout_seconds=self._web.timeout_seconds,
+                    # It was checked above.
+                    robots=False,
+                    redirects=False,
+                )
+            if not response.location:
+                return response
+            url = response.location
+        raise TooManyRedirects("The sitemap has too many redirects")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.ingestion.documents import NewContent
+from ragstore_gateway.ingestion.acceptance import NewContent
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.ingestions import COMPLETED, INGEST, UNFINISHED
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
@@ -22,6 +22,9 @@ from ragstore_gateway.sources.tables import SourceDocumentRow, SourceRunRow
 from ragstore_gateway.sources.visit import KnownPage, Visit
 
 MEDIA_TYPE_LENGTH: Final = 255
+
+EndRun: TypeAlias = Callable[[AsyncSession, Missing], Awaitable[None]]
+"""Ends a run in a transaction."""
 
 
 class SourceDocuments:
@@ -198,25 +201,27 @@ class SourceDocuments:
                 )
                 await session.execute(change.values(**_values(visit.known), missed_runs=0, seen_on=now))
 
-    async def miss(self, run: SourceRunRow, found: Collection[str], max_missed: int) -> Missing:
+    async def miss(self, run: SourceRunRow, found: Collection[str], max_missed: int, end: EndRun) -> None:
         """Count the documents whose pages a complete run did not find, and remove those that were missed too often.
+
+        The run ends with that, so that no document is counted twice.
 
         Args:
             run: the run.
             found: locations of the pages that it found, and of those that it learned nothing about.
             max_missed: the number of complete runs in a row without a page after which its document is removed.
+            end: ends the run, in the transaction.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
             RunLost: the run has ended.
         """
         found = set(found)
-        missing = 0
-        removed: list[str] = []
 
         async def choose(session: AsyncSession) -> list[str]:
-            nonlocal missing
-            await check_running(session, run.id)
+            missing = 0
+            removed: list[str] = []
+            await check_running(session, run.id, exclusive=True)
             await _let_go(session, run.base_id, run.source)
             owned = _owned(run.base_id, run.source).options(defer(SourceDocumentRow.links))
             for row in await session.scalars(owned):
@@ -227,11 +232,11 @@ class SourceDocuments:
                     removed.append(row.document_id)
                 else:
                     missing += 1
+            await end(session, Missing(missing, len(removed)))
             await session.flush()
             return removed
 
         await self._ingestion.delete_chosen(run.base_id, choose)
-        return Missing(missing, len(removed))
 
     async def purge(self, base_id: str, source: str) -> int:
         """Delete the documents of a source, and forget what is known about its pages.

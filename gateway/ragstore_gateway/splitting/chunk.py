@@ -54,3 +54,19 @@ class Chunk(Struct, frozen=True):
     page: int | None = None
     heading: str = ""
     metadata: Mapping[str, MetadataValue] = {}
+
+    @property
+    def span(self) -> ChunkSpan:
+        """The chunk without its text."""
+        return ChunkSpan(self.start, self.end, self.token_count, self.page, self.heading, self.metadata)
+
+
+class ChunkSpan(Struct, frozen=True, array_like=True):
+    """A chunk without its text; see `Chunk`."""
+
+    start: int
+    end: int
+    token_count: int
+    page: int | None
+    heading: str
+    metadata: Mapping[str, MetadataValue]

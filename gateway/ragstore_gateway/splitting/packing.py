@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -17,6 +18,10 @@ _MAX_CHARACTERS: Final = 16
 """Characters of a grapheme cluster that are read for each unit of the maximum size, so that the time is linear."""
 
 
+class ChunkLimit(Exception):
+    """There are more chunks than allowed."""
+
+
 class Packer:
     """Makes the chunks of a region, from its start to its end.
 
@@ -28,17 +33,21 @@ class Packer:
         region: the region.
         size: maximum size of a chunk.
         overlap: maximum size of what a chunk repeats of the one before.
+        max_chunks: maximum number of chunks.
 
     Attributes:
         chunks: the chunks so far.
     """
 
-    def __init__(self, measured: MeasuredText, region: Span, size: int, overlap: int) -> None:
+    def __init__(
+        self, measured: MeasuredText, region: Span, size: int, overlap: int, max_chunks: int = sys.maxsize
+    ) -> None:
         self.chunks: list[Span] = []
         self._measured = measured
         self._region = region
         self._size = size
         self._overlap = overlap
+        self._max_chunks = max_chunks
         self._covered = region.start
 
     def pack(self, ends: Sequence[int]) -> None:
@@ -98,6 +107,8 @@ class Packer:
         self.pack(words(self._measured, Span(self._covered, end), self._size))
 
     def _append(self, start: int, end: int) -> None:
+        if len(self.chunks) == self._max_chunks:
+            raise ChunkLimit
         self.chunks.append(self._measured.trimmed(start, end))
         self._covered = end
 

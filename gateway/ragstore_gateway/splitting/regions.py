@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -12,6 +13,7 @@ from ragstore_gateway.splitting.chunk import Chunking
 from ragstore_gateway.splitting.measured_text import MeasuredText, Span
 from ragstore_gateway.splitting.packing import Packer
 from ragstore_gateway.splitting.pieces import paragraphs, sentences, words
+from ragstore_gateway.splitting.runs import chunks_in_parts, has_long_run
 from ragstore_gateway.splitting.tokens import count_tokens
 
 MIN_BLOCK_CHARACTERS: Final = 16_384
@@ -30,18 +32,22 @@ BLOCK_CHUNKS: Final = 8
 CHARACTERS_PER_TOKEN: Final = 4
 
 
-def split_region(measured: MeasuredText, region: Span, chunking: Chunking) -> list[Span]:
+def split_region(measured: MeasuredText, region: Span, chunking: Chunking, max_chunks: int = sys.maxsize) -> list[Span]:
     """Split a region.
 
     Args:
         measured: the text.
         region: the region, which begins and ends between grapheme clusters.
         chunking: how to split it. `layers` is as `recursive`.
+        max_chunks: maximum number of chunks.
 
     Returns:
         The chunks, in order.
+
+    Raises:
+        ChunkLimit: there are more.
     """
-    packer = Packer(measured, region, chunking.size, chunking.overlap)
+    packer = Packer(measured, region, chunking.size, chunking.overlap, max_chunks)
     match chunking.strategy:
         case "window":
             packer.pack(words(measured, region, chunking.size))
@@ -70,7 +76,10 @@ def proposed_chunks(measured: MeasuredText, region: Span, chunking: Chunking) ->
     scale = 1 if chunking.unit == "characters" else CHARACTERS_PER_TOKEN
     for block in measured.blocks(region, max(MIN_BLOCK_CHARACTERS, BLOCK_CHUNKS * scale * chunking.size)):
         for island in _islands(measured, block):
-            for start, chunk in splitter.chunk_indices(measured.text[island.start : island.end]):
+            text = measured.text[island.start : island.end]
+            in_parts = chunking.unit == "characters" and has_long_run(text, markdown=chunking.strategy == "markdown")
+            found = chunks_in_parts(splitter, text, chunking.size) if in_parts else splitter.chunk_indices(text)
+            for start, chunk in found:
                 yield Span(island.start + start, island.start + start + len(chunk))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -9,6 +10,7 @@ from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.splitting.chunk import Chunk, Chunking, MetadataValue
 from ragstore_gateway.splitting.measured_text import MeasuredText, Span
 from ragstore_gateway.splitting.outline import Outline, Section
+from ragstore_gateway.splitting.packing import ChunkLimit
 from ragstore_gateway.splitting.regions import split_region
 from ragstore_gateway.splitting.tokens import count_tokens
 
@@ -22,15 +24,27 @@ _WHOLE: Final = Chunking("recursive", MAX_LAYER_TOKENS, 0, "tokens")
 
 
 def split(extracted: Extracted, chunking: Chunking) -> list[Chunk]:
-    """Split a text. The time is linear in its length, and a second a megabyte and more: call it in a thread.
+    """Split a text; see `chunks_of`."""
+    return list(chunks_of(extracted, chunking))
+
+
+def chunks_of(extracted: Extracted, chunking: Chunking, max_chunks: int = sys.maxsize) -> Iterator[Chunk]:
+    """Split a text.
+
+    The time is linear in the length of the chunks together, and a second a megabyte and more. With a large overlap, the
+    chunks have much more characters than the text. `Splitter` limits both.
 
     Args:
         extracted: the text, with its pages and headings.
         chunking: how to split it; the overlap is less than the size.
+        max_chunks: maximum number of chunks.
 
-    Returns:
-        The chunks, in order; none if the text has only whitespace. `layers` returns the records of documents, pages and
-        sections before the chunks.
+    Yields:
+        The chunks, in order; none if the text has only whitespace. The records of documents, pages and sections of
+        `layers` are before the chunks.
+
+    Raises:
+        ChunkLimit: there are more.
     """
     # A lone surrogate has no encoding; every other character remains at its index.
     text = extracted.text.encode("utf-8", "replace").decode()
@@ -38,16 +52,19 @@ def split(extracted: Extracted, chunking: Chunking) -> list[Chunk]:
     outline = Outline(extracted)
     match chunking.strategy:
         case "layers":
-            found: Iterator[_Found] = _layers(measured, extracted, outline, chunking)
+            found: Iterator[_Found] = _layers(measured, extracted, outline, chunking, max_chunks)
         case "markdown":
             found = (
                 _Found(span, section)
                 for section in outline.sections()
-                for span in split_region(measured, section.span, chunking)
+                for span in split_region(measured, section.span, chunking, max_chunks)
             )
         case _:
-            found = (_Found(span) for span in split_region(measured, Span(0, len(text)), chunking))
-    return [_chunk(index, each, extracted, measured, outline) for index, each in enumerate(found)]
+            found = (_Found(span) for span in split_region(measured, Span(0, len(text)), chunking, max_chunks))
+    for index, each in enumerate(found):
+        if index == max_chunks:
+            raise ChunkLimit
+        yield _chunk(index, each, extracted, measured, outline)
 
 
 class _Found(NamedTuple):
@@ -66,7 +83,9 @@ class _Found(NamedTuple):
     layer_index: int = 0
 
 
-def _layers(measured: MeasuredText, extracted: Extracted, outline: Outline, chunking: Chunking) -> Iterator[_Found]:
+def _layers(
+    measured: MeasuredText, extracted: Extracted, outline: Outline, chunking: Chunking, max_chunks: int
+) -> Iterator[_Found]:
     """The records of all layers. A chunk is within one section."""
     whole = MeasuredText(measured.text, "tokens")
     sections = outline.sections()
@@ -79,7 +98,9 @@ def _layers(measured: MeasuredText, extracted: Extracted, outline: Outline, chun
     for section in named:
         for span in split_region(whole, section.span, _WHOLE):
             yield _Found(span, section, "section")
-    chunks = ((section, span) for section in sections for span in split_region(measured, section.span, chunking))
+    chunks = (
+        (section, span) for section in sections for span in split_region(measured, section.span, chunking, max_chunks)
+    )
     for index, (section, span) in enumerate(chunks):
         yield _Found(span, section, "chunk", index)
 

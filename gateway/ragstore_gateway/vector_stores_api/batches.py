@@ -18,6 +18,7 @@ from ragstore_gateway.errors import ConfigurationNotFound, FileNotFound, Ingesti
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.ingestions import UNFINISHED, lock_base
 from ragstore_gateway.ingestion.tables import IngestionRow
+from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.vector_stores_api.files import Files
@@ -90,15 +91,8 @@ class Batches:
         for new in wanted:
 
             async def join(session: AsyncSession, ingestion: IngestionRow) -> None:
-                row = FileBatchFileRow(
-                    batch_id=batch_id,
-                    file_id=new.file_id,  # noqa: B023 - it is called within this turn of the loop
-                    ingestion_id=ingestion.id,
-                    created_on=ingestion.created_on,
-                    bytes=ingestion.bytes,
-                    error="",
-                )
-                await session.merge(row)
+                # It is called within this turn of the loop.
+                await session.merge(_joined(batch_id, new.file_id, ingestion))  # noqa: B023
 
             try:
                 await self._store_files.attach(base, new, join)
@@ -106,6 +100,39 @@ class Batches:
                 _log.warning("file not attached", base=base_id, file=new.file_id, error=error.code)
                 await self._reject(batch_id, new.file_id, error)
         return await self.read(base_id, batch_id)
+
+    async def attach_to_new(
+        self, session: AsyncSession, base: Configuration[KnowledgeBase], /, file_ids: Sequence[str]
+    ) -> None:
+        """Attach files in the transaction that creates a vector store.
+
+        A file that cannot be attached does not affect the others.
+
+        Args:
+            session: the transaction.
+            base: the vector store.
+            file_ids: the files.
+
+        Raises:
+            FileNotFound: one of the files does not exist.
+            QueueFull: other documents were accepted meanwhile, so that too many wait.
+        """
+        batch_id = f"vsfb_{uuid4().hex}"
+        session.add(FileBatchRow(id=batch_id, base_id=base.id, created_on=datetime.now(UTC)))
+        await session.flush()
+        names: set[str] = set()
+        for file_id in dict.fromkeys(file_ids):
+            try:
+                ingestion = await self._store_files.attach_to_new(session, base, file_id, names)
+                row = _joined(batch_id, file_id, ingestion)
+            except FileNotFound:
+                raise
+            except ServiceError as error:
+                _log.warning("file not attached", base=base.id, file=file_id, error=error.code)
+                row = _rejected(batch_id, file_id, error)
+            session.add(row)
+        await session.flush()
+        await self._ingestion.acceptance.reserve(session)
 
     async def read(self, base_id: str, batch_id: str) -> FileBatchObject:
         """A batch.
@@ -203,15 +230,7 @@ class Batches:
         return page.cut(objects)
 
     async def _reject(self, batch_id: str, file_id: str, error: ServiceError) -> None:
-        prefix = UNSUPPORTED if isinstance(error, UnsupportedFile) else ""
-        row = FileBatchFileRow(
-            batch_id=batch_id,
-            file_id=file_id,
-            ingestion_id=None,
-            created_on=datetime.now(UTC),
-            bytes=0,
-            error=f"{prefix}{error.detail}",
-        )
+        row = _rejected(batch_id, file_id, error)
         async with self._database.session() as session:
             # The vector store may have been deleted meanwhile, with the batch.
             if await session.get(FileBatchRow, batch_id, with_for_update={"key_share": True}) is not None:
@@ -232,6 +251,31 @@ class Batches:
         if row is None:
             raise FileNotFound(f"The batch has no file {file_id[:64]!r}")
         return row.created_on, row.file_id
+
+
+def _joined(batch_id: str, file_id: str, ingestion: IngestionRow) -> FileBatchFileRow:
+    """A file of a batch whose ingestion was accepted."""
+    return FileBatchFileRow(
+        batch_id=batch_id,
+        file_id=file_id,
+        ingestion_id=ingestion.id,
+        created_on=ingestion.created_on,
+        bytes=ingestion.bytes,
+        error="",
+    )
+
+
+def _rejected(batch_id: str, file_id: str, error: ServiceError) -> FileBatchFileRow:
+    """A file of a batch that was not accepted."""
+    prefix = UNSUPPORTED if isinstance(error, UnsupportedFile) else ""
+    return FileBatchFileRow(
+        batch_id=batch_id,
+        file_id=file_id,
+        ingestion_id=None,
+        created_on=datetime.now(UTC),
+        bytes=0,
+        error=f"{prefix}{error.detail}",
+    )
 
 
 def _files(body: NewFileBatch) -> Sequence[NewVectorStoreFile]:

@@ -12,7 +12,7 @@ from litestar.types import ControllerRouterHandler
 from ragstore.kit.errors import BodyTimeout, BodyTooLarge
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS
-from ragstore_gateway.errors import DatabaseUnavailable, DocumentNotFound, FileNotFound, QueueFull
+from ragstore_gateway.errors import DatabaseUnavailable, DocumentNotFound, FileNotFound, FileStorageFull, QueueFull
 from ragstore_gateway.ingestion.uploads import MULTIPART
 from ragstore_gateway.keys import READER, WRITER
 from ragstore_gateway.openapi import OPERATION, body_of
@@ -87,7 +87,12 @@ _CONTENT: Final = {
 @post(
     FILES,
     status_code=200,
-    opt={**WRITER, **LARGE_BODY, ERRORS: (DatabaseUnavailable, BodyTimeout, BodyTooLarge), OPERATION: _UPLOAD},
+    opt={
+        **WRITER,
+        **LARGE_BODY,
+        ERRORS: (DatabaseUnavailable, FileStorageFull, BodyTimeout, BodyTooLarge),
+        OPERATION: _UPLOAD,
+    },
     operation_id="createFile",
     summary="Upload a file",
     tags=TAGS,

@@ -13,11 +13,13 @@ import sqlalchemy as sa
 from litestar import Request
 from litestar.datastructures import UploadFile
 from litestar.exceptions import SerializationException
+from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import undefer
 
 from ragstore.kit.errors import BodyTooLarge, InvalidRequest, ServiceError
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import FileNotFound
+from ragstore_gateway.database.locks import lock_name
+from ragstore_gateway.errors import FileNotFound, FileStorageFull
 from ragstore_gateway.ingestion.uploads import ACCEPTED, ANY, MULTIPART
 from ragstore_gateway.vector_stores_api.pages import PageQuery, Position
 from ragstore_gateway.vector_stores_api.schemas import FileObject
@@ -25,6 +27,9 @@ from ragstore_gateway.vector_stores_api.tables import FileRow
 
 PURPOSES: Final = ("assistants", "user_data")
 MAX_FILENAME: Final = 255
+
+STORAGE: Final = "file_storage"
+"""The lock under which the last check of the size of all files is made."""
 
 TEXTS: Final = frozenset(
     {
@@ -63,16 +68,21 @@ class Files:
 
     Args:
         database: the database.
+        max_bytes: maximum size of all files together.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, max_bytes: int) -> None:
         self._database = database
+        self._max_bytes = max_bytes
 
     async def create(self, file: NewFile) -> FileObject:
         """Store a file.
 
         Args:
             file: the file.
+
+        Raises:
+            FileStorageFull: all files together would be too large.
         """
         row = FileRow(
             id=f"file-{uuid4().hex}",
@@ -84,8 +94,20 @@ class Files:
             content=file.content,
         )
         async with self._database.session() as session:
+            await self._check_room(session, row.size)
             session.add(row)
+            await session.flush()
+            # With what other transactions have committed meanwhile; none is committed before this one.
+            if await lock_name(session, STORAGE):
+                await self._check_room(session, 0)
         return file_object(row)
+
+    async def _check_room(self, session: AsyncSession, further_bytes: int) -> None:
+        stored = int(await session.scalar(sa.select(sa.func.sum(FileRow.size))) or 0)
+        if stored + further_bytes > self._max_bytes:
+            raise FileStorageFull(
+                f"All files together must not have more than {self._max_bytes} bytes; delete files that are not needed"
+            )
 
     async def read(self, file_id: str, *, content: bool = False) -> FileRow:
         """A file.
@@ -97,11 +119,15 @@ class Files:
         Raises:
             FileNotFound: there is none.
         """
+        async with self._database.reading() as session:
+            return await self.read_in(session, file_id, content=content)
+
+    async def read_in(self, session: AsyncSession, file_id: str, *, content: bool = True) -> FileRow:
+        """A file, in a transaction; see `read`."""
         query = sa.select(FileRow).where(FileRow.id == file_id)
         if content:
             query = query.options(undefer(FileRow.content))
-        async with self._database.reading() as session:
-            row = None if "\0" in file_id else await session.scalar(query)
+        row = None if "\0" in file_id else await session.scalar(query)
         if row is None:
             raise _missing(file_id)
         return row

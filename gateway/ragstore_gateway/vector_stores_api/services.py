@@ -47,7 +47,7 @@ class VectorStoresApi:
         retriever: KnowledgeRetriever,
     ) -> None:
         self.bases = bases
-        self.files = Files(database)
+        self.files = Files(database, settings.max_files_bytes)
         self.stores = Stores(database, bases, validator)
         self.store_files = StoreFiles(database, bases, ingestion, self.files)
         self.batches = Batches(database, bases, ingestion, self.files, self.store_files)

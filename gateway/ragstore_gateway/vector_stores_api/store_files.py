@@ -12,7 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import FileNotFound
-from ragstore_gateway.ingestion.documents import AlsoStore, NewContent
+from ragstore_gateway.ingestion.acceptance import NewContent
+from ragstore_gateway.ingestion.documents import AlsoStore
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.ingestions import CANCELLED, COMPLETED, FAILED, UNFINISHED
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
@@ -96,7 +97,7 @@ class StoreFiles:
         check_strategy(base.body, new.chunking_strategy, path)
         file = await self._files.read(new.file_id, content=True)
         if file.media_type not in ACCEPTED:
-            raise UnsupportedFile.at("$.file_id", "Files of this media type cannot be ingested")
+            raise _unsupported()
 
         async def link(session: AsyncSession, ingestion: IngestionRow) -> None:
             known = await session.get(VectorStoreFileRow, ingestion.document_id)
@@ -124,7 +125,43 @@ class StoreFiles:
             except _NameUsed:
                 continue
             return
-        raise InvalidRequest.at("$.file_id", "Another document has the name of the file")
+        raise _name_taken()
+
+    async def attach_to_new(
+        self, session: AsyncSession, base: Configuration[KnowledgeBase], file_id: str, names: set[str]
+    ) -> IngestionRow:
+        """Ingest a file into a knowledge base in the transaction that creates the base.
+
+        Args:
+            session: the transaction, which ends with `Acceptance.reserve`.
+            base: the knowledge base.
+            file_id: the file.
+            names: the names of its documents so far; that of this one is added.
+
+        Returns:
+            The ingestion.
+
+        Raises:
+            FileNotFound: there is no such file.
+            InvalidRequest: the file cannot be ingested. Nothing was written.
+            QueueFull: too much waits. Nothing was written.
+        """
+        file = await self._files.read_in(session, file_id)
+        if file.media_type not in ACCEPTED:
+            raise _unsupported()
+        name = _name(file.filename, file.id, unique=file.filename in names)
+        if name in names:
+            raise _name_taken()
+        accepted = NewContent(name, file.media_type, file.content, base.body.name)
+        # Of many files, one is in memory.
+        session.expunge(file)
+        ingestion = await self._ingestion.acceptance.accept(session, base.id, accepted)
+        names.add(name)
+        link = VectorStoreFileRow(
+            document_id=ingestion.document_id, base_id=base.id, file_id=file_id, filename=file.filename, attributes={}
+        )
+        session.add(link)
+        return ingestion
 
     async def read(self, base_id: str, file_id: str) -> VectorStoreFileObject:
         """A file of a vector store.
@@ -249,10 +286,13 @@ class StoreFiles:
     async def _find(
         self, base_id: str, file_id: str
     ) -> tuple[DocumentRow, IngestionRow | None, VectorStoreFileRow | None]:
-        own = sa.and_(VectorStoreFileRow.document_id.is_(None), DocumentRow.id == file_id)
-        query = _select(base_id).where(sa.or_(VectorStoreFileRow.file_id == file_id, own))
+        linked = _select(base_id).where(VectorStoreFileRow.base_id == base_id, VectorStoreFileRow.file_id == file_id)
+        own = _select(base_id).where(VectorStoreFileRow.document_id.is_(None), DocumentRow.id == file_id)
+        found = None
         async with self._database.reading() as session:
-            found = None if "\0" in file_id else (await session.execute(query)).first()
+            if "\0" not in file_id:
+                # One statement for both would read all documents.
+                found = (await session.execute(linked)).first() or (await session.execute(own)).first()
         if found is None:
             raise _missing(base_id, file_id)
         document, ingestion, link = found
@@ -321,6 +361,14 @@ def _name(filename: str, file_id: str, *, unique: bool) -> str:
         return filename
     path = PurePosixPath(filename)
     return f"{path.stem} ({file_id}){path.suffix}"
+
+
+def _unsupported() -> InvalidRequest:
+    return UnsupportedFile.at("$.file_id", "Files of this media type cannot be ingested")
+
+
+def _name_taken() -> InvalidRequest:
+    return InvalidRequest.at("$.file_id", "Another document has the name of the file")
 
 
 def _missing(base_id: str, file_id: str) -> FileNotFound:

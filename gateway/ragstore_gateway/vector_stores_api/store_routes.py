@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from litestar import Request, delete, get, post
@@ -29,7 +30,6 @@ from ragstore_gateway.vector_stores_api.pages import (
     ends,
 )
 from ragstore_gateway.vector_stores_api.schemas import (
-    NewFileBatch,
     NewVectorStore,
     VectorStoreDeleted,
     VectorStoreList,
@@ -54,10 +54,8 @@ TAGS: Final = ["vector stores"]
 async def create_vector_store(request: Request[Any, Any, Any], vector_stores_api: Api) -> VectorStoreObject:
     """Create a knowledge base, and attach files to it."""
     body = await read_body(request, NewVectorStore)
-    await vector_stores_api.files.check_all(body.file_ids or [])
-    stored = await vector_stores_api.stores.create(body, caller(request))
-    if body.file_ids:
-        await vector_stores_api.batches.create(stored.id, NewFileBatch(file_ids=body.file_ids))
+    attach = partial(vector_stores_api.batches.attach_to_new, file_ids=body.file_ids) if body.file_ids else None
+    stored = await vector_stores_api.stores.create(body, caller(request), attach)
     return await vector_stores_api.stores.read(stored.id)
 
 

@@ -10,13 +10,14 @@ from uuid import uuid4
 
 import msgspec
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound
 from ragstore_gateway.ingestion.ingestions import CANCELLED, FAILED, UNFINISHED, lock_base
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
-from ragstore_gateway.knowledge.configuration import Configuration
+from ragstore_gateway.knowledge.configuration import AlsoWrite, Configuration
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.decode import decode_configuration
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
@@ -69,12 +70,15 @@ class Stores:
         self._bases = bases
         self._validator = validator
 
-    async def create(self, body: NewVectorStore, created_by: str) -> Configuration[KnowledgeBase]:
-        """Create a knowledge base.
+    async def create(
+        self, body: NewVectorStore, created_by: str, attach: AlsoWrite[KnowledgeBase] | None = None
+    ) -> Configuration[KnowledgeBase]:
+        """Create a knowledge base, with one transaction.
 
         Args:
             body: the vector store.
             created_by: name of the key that creates it.
+            attach: attaches its files, in the transaction.
 
         Returns:
             The knowledge base.
@@ -85,10 +89,14 @@ class Stores:
         """
         base = decode_configuration(KnowledgeBase, msgspec.json.encode(_fields(body)))
         await self._validator.validate(base)
-        stored = await self._bases.create(base, created_by)
-        if body.metadata:
-            await self._put_pairs(stored.id, body.metadata)
-        return stored
+
+        async def also(session: AsyncSession, stored: Configuration[KnowledgeBase], /) -> None:
+            if body.metadata:
+                await _put_pairs(session, stored.id, body.metadata)
+            if attach is not None:
+                await attach(session, stored)
+
+        return await self._bases.create(base, created_by, also)
 
     async def update(self, base_id: str, body: VectorStoreUpdate, changed_by: str) -> None:
         """Change the name or the pairs of a vector store.
@@ -105,19 +113,18 @@ class Stores:
             VersionConflict: another change was made meanwhile.
         """
         found = await self._bases.read(base_id)
+
+        async def also(session: AsyncSession, _: object, /) -> None:
+            if body.metadata is not None:
+                await _put_pairs(session, base_id, body.metadata)
+
         if body.name is not None and body.name != found.body.name:
             fields = {**msgspec.to_builtins(found.body), "name": body.name}
             base = decode_configuration(KnowledgeBase, msgspec.json.encode(fields))
-            await self._bases.update(base_id, found.version, base, changed_by)
-        if body.metadata is not None:
-            await self._put_pairs(base_id, body.metadata)
-
-    async def _put_pairs(self, base_id: str, pairs: Mapping[str, str]) -> None:
-        async with self._database.session() as session:
-            # Of two first changes, one waits; without the lock, it would insert the same row.
-            if await lock_base(session, base_id) is None:
-                raise ConfigurationNotFound(f"There is no knowledge base {base_id}")
-            await session.merge(VectorStoreRow(base_id=base_id, pairs=dict(pairs)))
+            await self._bases.update(base_id, found.version, base, changed_by, also)
+        elif body.metadata is not None:
+            async with self._database.session() as session:
+                await _put_pairs(session, base_id, body.metadata)
 
     async def read(self, base_id: str) -> VectorStoreObject:
         """A vector store.
@@ -165,20 +172,40 @@ class Stores:
         return [_object(row, version, pairs, usage.get(row.id, _Usage())) for row, version, pairs in rows]
 
     async def _usage(self, base_ids: Sequence[str]) -> Mapping[str, _Usage]:
-        query = (
-            sa.select(DocumentRow.base_id, IngestionRow.state, sa.func.count(), sa.func.sum(DocumentRow.bytes))
-            .join(IngestionRow, IngestionRow.id == DocumentRow.last_ingestion, isouter=True)
+        """The contents of several vector stores.
+
+        All documents are counted by an index, and then those that are not completed: the state of each document would
+        have to be looked up.
+        """
+        total = (
+            sa.select(DocumentRow.base_id, sa.func.count(), sa.func.sum(DocumentRow.bytes))
             .where(DocumentRow.base_id.in_(base_ids))
-            .group_by(DocumentRow.base_id, IngestionRow.state)
+            .group_by(DocumentRow.base_id)
+        )
+        others = (
+            sa.select(IngestionRow.base_id, IngestionRow.state, sa.func.count())
+            .join(DocumentRow, DocumentRow.last_ingestion == IngestionRow.id)
+            .where(IngestionRow.base_id.in_(base_ids), IngestionRow.state.in_((*UNFINISHED, FAILED, CANCELLED)))
+            .group_by(IngestionRow.base_id, IngestionRow.state)
         )
         found: dict[str, _Usage] = {}
         async with self._database.reading() as session:
-            for base_id, state, count, size in await session.execute(query):
-                usage = found.setdefault(base_id, _Usage())
+            for base_id, count, size in await session.execute(total):
+                found[base_id] = _Usage({"completed": count}, int(size or 0))
+            for base_id, state, count in await session.execute(others):
+                counts = found.setdefault(base_id, _Usage()).counts
                 name = state_of(state)
-                usage.counts[name] = usage.counts.get(name, 0) + count
-                usage.bytes += int(size or 0)
+                counts[name] = counts.get(name, 0) + count
+                # A document may have been accepted between the two statements.
+                counts["completed"] = max(0, counts.get("completed", 0) - count)
         return found
+
+
+async def _put_pairs(session: AsyncSession, base_id: str, pairs: Mapping[str, str]) -> None:
+    # Of two first changes, one waits; without the lock, it would insert the same row.
+    if await lock_base(session, base_id) is None:
+        raise ConfigurationNotFound(f"There is no knowledge base {base_id}")
+    await session.merge(VectorStoreRow(base_id=base_id, pairs=dict(pairs)))
 
 
 def state_of(state: str | None) -> State:

@@ -18,7 +18,11 @@ class FileRow(Base):
     """An uploaded file. It need not be in a vector store."""
 
     __tablename__ = "file"
-    __table_args__ = (Index("ix_file_created", "created_on", "id"),)
+    __table_args__ = (
+        Index("ix_file_created", "created_on", "id"),
+        Index("ix_file_purpose", "purpose", "created_on", "id"),
+        Index("ix_file_bytes", "bytes"),
+    )
 
     id: Mapped[str] = mapped_column(String(FILE_ID_LENGTH), primary_key=True)
     filename: Mapped[str] = mapped_column(String(NAME_LENGTH))

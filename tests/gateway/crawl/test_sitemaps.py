@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from itertools import chain
 
 import pytest
 
@@ -115,6 +116,43 @@ async def test_a_sitemap_that_robots_forbids_is_not_requested(crawler: Crawler) 
     crawled = await crawler.crawl()
     assert "/sitemap.xml" not in crawler.site.paths()
     assert crawled.end.complete
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+async def test_robots_are_checked_for_each_redirect_of_a_sitemap(crawler: Crawler, is_named: bool) -> None:
+    site = crawler.site
+    pages(site)
+    url = site.move("/sitemap.xml", "/moved.xml")
+    site.move("/moved.xml", "/private/list.xml", "302 Found")
+    site.sitemap("/private/list.xml", [f"{site.origin}/a"])
+    crawled = await crawler.crawl(sitemaps=[url] if is_named else [])
+    assert crawled.outcomes == {"/": "changed", "/a": "changed", "/b": "changed"}
+    site.robots("User-agent: *\nDisallow: /private/")
+    crawled = await crawler.crawl(sitemaps=[url] if is_named else [])
+    assert "/moved.xml" in site.paths()
+    assert "/private/list.xml" not in site.paths()
+    assert crawled.outcomes == {"/": "unchanged"}
+    # One that was named could have listed pages.
+    assert crawled.end.complete is not is_named
+
+
+async def test_robots_of_the_site_that_a_sitemap_redirects_to_are_checked(crawler: Crawler) -> None:
+    site = crawler.site
+    pages(site)
+    crawler.names = {"coffee.test": [[site.address]]}
+    site.move("/sitemap.xml", f"http://coffee.test:{site.port}/list.xml")
+    site.sitemap("/list.xml", [f"{site.origin}/a"])
+    assert (await crawler.crawl()).end.complete
+    rules = [*chain(*(request.header("host") for request in site.requests if request.target == "/robots.txt"))]
+    assert rules == [f"{site.address}:{site.port}", f"coffee.test:{site.port}"]
+
+
+async def test_a_sitemap_that_redirects_forever_leaves_the_crawl_incomplete(crawler: Crawler) -> None:
+    pages(crawler.site)
+    crawler.site.move("/sitemap.xml", "/again.xml")
+    crawler.site.move("/again.xml", "/sitemap.xml")
+    crawled = await crawler.crawl()
+    assert (crawled.end.complete, crawled.end.reason) == (False, "sitemap_failed")
 
 
 async def test_the_number_of_sitemaps_is_bounded(crawler: Crawler) -> None:

@@ -270,7 +270,7 @@ async def test_a_document_without_text_and_one_with_too_many_chunks_fail_with_a_
     scan = await base.ingest("scan", (FILES / "scan.pdf").read_bytes(), "application/pdf")
     large = await base.ingest("large", text_of("large", 501))
     assert (await base.ended(scan))["status"].startswith("failed: ")
-    assert (await base.ended(large))["status"] == "failed: The document has 501 chunks; the maximum is 500"
+    assert (await base.ended(large))["status"] == "failed: The document has more than 500 chunks, which is the maximum"
 
 
 async def test_one_document_of_a_base_is_not_delayed_by_many_of_another(

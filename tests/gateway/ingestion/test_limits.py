@@ -13,7 +13,8 @@ from sqlalchemy import make_url
 
 from ragstore_client import AsyncClient
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.ingestion.documents import Documents, NewContent
+from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
+from ragstore_gateway.ingestion.documents import Documents
 from ragstore_gateway.ingestion.leases import Leases
 from ragstore_gateway.ingestion.publication import MAX_ATTEMPTS, Publication
 from ragstore_gateway.ingestion.tables import IngestionRow
@@ -33,13 +34,14 @@ async def database(url: str) -> AsyncIterator[Database]:
 
 
 @pytest.mark.process
-async def test_a_full_queue_rejects_documents_and_ended_ingestions_are_forgotten(
+async def test_a_full_queue_and_a_full_storage_reject_documents_and_ended_ingestions_are_forgotten(
     tmp_path: Path, server: EmbeddingServer
 ) -> None:
     environ = {
         **ENVIRON,
         "RAGSTORE_GATEWAY_INGESTION_MAX_WAITING": "2",
         "RAGSTORE_GATEWAY_INGESTION_RETENTION_DAYS": "0.00001",
+        "RAGSTORE_GATEWAY_MAX_FILES_BYTES": "5",
     }
     with running(start_gateway(tmp_path, environ)) as served:
         async with httpx.AsyncClient(base_url=served.url, timeout=30) as client:
@@ -51,6 +53,9 @@ async def test_a_full_queue_rejects_documents_and_ended_ingestions_are_forgotten
             server.held = "\0"
             assert (response.status_code, response.json()["code"]) == (503, "queue_full")
             assert response.headers["Retry-After"]
+            files = [("file", ("a.txt", b"a file"))]
+            response = await client.post("/v1/files", data={"purpose": "assistants"}, files=files)
+            assert (response.status_code, response.json()["error"]["code"]) == (413, "file_storage_full")
             assert (await base.ended(second))["status"] == "completed"
         state = State.of(tmp_path)
         jobs = sa.create_engine(f"sqlite:///{tmp_path / 'data' / 'jobs.db'}")
@@ -84,7 +89,7 @@ async def test_an_ingestion_that_is_interrupted_each_time_fails(database_url: st
     async with database(database_url) as opened, AsyncClient("http://127.0.0.1:9") as store:
         knowledge = Knowledge(opened, store)
         base = await knowledge.base("poisoned")
-        documents = Documents(opened, 10)
+        documents = Documents(opened, Acceptance(10, 1000))
         accepted = await documents.accept(base.id, NewContent("doc", "text/plain", b"tea", "alias"))
         publication = Publication(opened, knowledge.collections)
         for _ in range(MAX_ATTEMPTS):

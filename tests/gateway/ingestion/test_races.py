@@ -17,8 +17,9 @@ from ragstore_client import AsyncClient
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import CollectionMissing, StoreUnavailable
 from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.collections import Collection, Collections, live_collections
-from ragstore_gateway.ingestion.documents import Documents, NewContent
+from ragstore_gateway.ingestion.documents import Documents
 from ragstore_gateway.ingestion.errors import IngestionAbandoned
 from ragstore_gateway.ingestion.ingestions import add_reindexing, end_ingestion
 from ragstore_gateway.ingestion.pipeline import Pipeline
@@ -30,6 +31,7 @@ from ragstore_gateway.ingestion.schemas import entry_of
 from ragstore_gateway.ingestion.tables import IngestionRow, RemovalRow
 from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.splitting.chunk import Chunking, ChunkSpan
 from ragstore_gateway.splitting.split import split
 from ragstore_gateway.vector_stores.in_memory_store import InMemoryStore
 from tests.support.knowledge import Knowledge
@@ -44,6 +46,14 @@ async def knowledge(database_url: str) -> AsyncIterator[Knowledge]:
         found.bases.add_listener(Reindexing(found.collections, lambda: None))
         async with found.embeddings.running():
             yield found
+
+
+class InProcess:
+    """Splits texts in this process."""
+
+    async def split(self, extracted: bytes, chunking: Chunking) -> list[ChunkSpan]:
+        """Split a text."""
+        return [chunk.span for chunk in split(msgspec.msgpack.decode(extracted, type=Extracted), chunking)]
 
 
 @dataclass
@@ -76,7 +86,7 @@ async def test_an_ingestion_that_begins_during_the_change_of_an_empty_base_uses_
     knowledge: Knowledge,
 ) -> None:
     base = await knowledge.base("changed")
-    documents = Documents(knowledge.database, 10)
+    documents = Documents(knowledge.database, Acceptance(10, 1000))
     accepted = await documents.accept(base.id, NewContent("doc", "text/plain", b"tea", "alias"))
     during = BeginsDuringChange(Publication(knowledge.database, knowledge.collections), accepted.id)
     knowledge.bases.add_listener(during)
@@ -95,7 +105,7 @@ async def test_a_document_that_a_new_collection_lacks_is_tried_again_after_a_wai
 ) -> None:
     base = await knowledge.base("failing", ["tea"], storeType="in-memory")
     await knowledge.bases.update(base.id, 1, msgspec.structs.replace(base.body, chunk_size=77))
-    documents = Documents(knowledge.database, 10)
+    documents = Documents(knowledge.database, Acceptance(10, 1000))
     waits = [30, 60, 120]
     for wait in waits:
         assert await _repeat(knowledge, base.id) == 0
@@ -123,7 +133,7 @@ async def test_a_document_is_given_up_after_20_attempts_until_it_or_the_base_is_
     base = await knowledge.base(f"given up {reset}", ["tea"], storeType="in-memory")
     changed = msgspec.structs.replace(base.body, chunk_size=77)
     await knowledge.bases.update(base.id, 1, changed)
-    documents = Documents(knowledge.database, 10)
+    documents = Documents(knowledge.database, Acceptance(10, 1000))
     long_ago = datetime.now(UTC) - timedelta(days=1)
     added = 1
     for _ in range(20):
@@ -206,9 +216,11 @@ async def _writing(knowledge: Knowledge, base_id: str, before_create: Callable[[
     removals = Removals(knowledge.database, knowledge.vector_stores)
     retries = Retries(600)
     pipeline = Pipeline(
-        knowledge.database, collections, publication, removals, Extractor(), split, retries, 10, lambda: True
+        knowledge.database, collections, publication, removals, Extractor(), InProcess(), retries, lambda: True
     )
-    accepted = await Documents(knowledge.database, 10).accept(base_id, NewContent("doc", "text/plain", b"tea", ""))
+    accepted = await Documents(knowledge.database, Acceptance(10, 1000)).accept(
+        base_id, NewContent("doc", "text/plain", b"tea", "")
+    )
     await publication.begin(accepted.id)
     for step in (pipeline.extract, pipeline.split, pipeline.embed, pipeline.write):
         await step(accepted.id)

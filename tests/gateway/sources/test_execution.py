@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+import sqlite3
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +16,7 @@ import sqlalchemy as sa
 from ragstore_client import AsyncClient
 from ragstore_gateway.app import create_secrets
 from ragstore_gateway.connections import Connections
+from ragstore_gateway.database import database as database_module
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
 from ragstore_gateway.extraction.extractor import Extractor
@@ -45,9 +48,10 @@ BODY: Final = msgspec.convert(
 class Pages:
     """Visits of new pages, all at the beginning of the run."""
 
-    def __init__(self, urls: Sequence[str]) -> None:
-        self.end = CrawlEnd(complete=True)
+    def __init__(self, urls: Sequence[str], reason: str = "", then: Callable[[], object] = lambda: None) -> None:
+        self.end = CrawlEnd(complete=not reason, reason=reason)
         self._urls = urls
+        self._then = then
 
     async def visits(self) -> AsyncGenerator[Visit, None]:
         """The visits."""
@@ -61,6 +65,7 @@ class Pages:
                 content=url.encode(),
                 is_new=True,
             )
+        self._then()
 
 
 class Site:
@@ -85,13 +90,19 @@ class Site:
         self.base_id = self.run_id = ""
         self.execution: Execution | None = None
 
-    async def run(self, urls: Sequence[str], settings: SourceSettings) -> str:
-        """Execute a run over new pages until its end; its id."""
+    async def run(
+        self,
+        urls: Sequence[str],
+        settings: SourceSettings,
+        reason: str = "",
+        then: Callable[[], object] = lambda: None,
+    ) -> str:
+        """Execute a run over new pages until its end; its id. The visits end with a reason, and a call."""
         self.base_id = self.base_id or (await self.bases.create(BODY)).id
         run = await self.runs.claim(self.base_id, 1, "docs", MANUAL)
         assert run is not None
         source = Source(name="docs", settings=settings)
-        kind = SourceKind(lambda *_: Pages(urls), lambda url: url, lambda _: 2)
+        kind = SourceKind(lambda *_: Pages(urls, reason, then), lambda url: url, lambda _: 2)
         self.run_id = run.id
         self.execution = Execution(run, BODY, source, kind, self.runs, self.documents)
         await self.execution.execute()
@@ -218,3 +229,63 @@ async def test_the_links_of_a_page_are_read_only_when_it_is_visited(site: Site) 
     known = await site.documents.load(site.base_id, "docs")
     assert {url: each.page.links for url, each in known.items()} == {"a": (), "b": ()}
     assert (await site.documents.page(known["a"])).links == ("a/next",)
+
+
+@pytest.fixture
+async def busy_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Site, sqlite3.Connection]]:
+    """A base with a source in a database that hardly waits, and another connection to it."""
+    monkeypatch.setattr(database_module, "BUSY_SECONDS", 0.05)
+    path = tmp_path / "gateway.db"
+    database = Database(sa.make_url(f"sqlite+aiosqlite:///{path}"))
+    async with database.running(), asyncio.timeout(SECONDS):
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            yield Site(database), other
+
+
+@pytest.mark.parametrize("reason", ["", "max_pages"])
+async def test_a_run_that_ends_while_the_database_is_busy_ends_when_it_is_free_again(
+    busy_site: tuple[Site, sqlite3.Connection], monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    site, other = busy_site
+    attempts: list[int] = []
+
+    def backoff(attempt: int) -> float:
+        attempts.append(attempt)
+        if attempt == 2:
+            other.execute("ROLLBACK")
+        return 0.0
+
+    monkeypatch.setattr(execution_module, "backoff", backoff)
+    found = await site.read(await site.run([], SourceSettings(), reason, lambda: other.execute("BEGIN IMMEDIATE")))
+    assert attempts == [1, 2]
+    assert (found.state, found.reason) == ("incomplete" if reason else "completed", reason)
+
+
+async def test_a_run_whose_end_cannot_be_written_for_long_is_left_to_its_lease(
+    busy_site: tuple[Site, sqlite3.Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, other = busy_site
+    monkeypatch.setattr(execution_module, "RECORD_SECONDS", 0.0)
+    run_id = await site.run([], SourceSettings(), "", lambda: other.execute("BEGIN IMMEDIATE"))
+    assert (await site.read(run_id)).state == "running"
+
+
+async def test_a_completed_run_counts_a_missing_page_once_although_its_end_is_repeated(
+    busy_site: tuple[Site, sqlite3.Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, other = busy_site
+    first = asyncio.create_task(site.run(["a"], SourceSettings()))
+    await site.until_waiting(1)
+    await site.end_ingestions()
+    await first
+    await site.set_published()
+
+    def backoff(_: int) -> float:
+        other.execute("ROLLBACK")
+        return 0.0
+
+    monkeypatch.setattr(execution_module, "backoff", backoff)
+    found = await site.read(await site.run([], SourceSettings(), "", lambda: other.execute("BEGIN IMMEDIATE")))
+    assert (found.state, found.missing, found.removed) == ("completed", 1, 0)
+    async with site.database.reading() as session:
+        assert list(await session.scalars(sa.select(SourceDocumentRow.missed_runs))) == [1]

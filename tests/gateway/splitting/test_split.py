@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.parsers.plain import markdown_headings
 from ragstore_gateway.splitting.chunk import Chunking, ChunkStrategy, ChunkUnit
+from ragstore_gateway.splitting.runs import chunks_in_parts, has_long_run
 from ragstore_gateway.splitting.split import MAX_LAYER_TOKENS, split
 from ragstore_gateway.splitting.tokens import MAX_ENCODED_CHARACTERS, count_tokens
 from ragstore_gateway.splitting.windows import windows
@@ -179,6 +181,32 @@ def test_hostile_texts_are_split_in_bounded_time(strategy: ChunkStrategy, unit: 
     headings = "".join(f"{'#' * (1 + index % 6)} h\n\n" for index in range(size // 20))
     document = Extracted(headings, "text/markdown", headings=markdown_headings(headings))
     assert split(document, Chunking(strategy, 512, 64, unit))[-1].end == len(headings.rstrip())
+
+
+@pytest.mark.parametrize(("strategy", "between"), [("recursive", ""), ("recursive", " a\n\n。 "), ("markdown", "")])
+@pytest.mark.parametrize(("size", "overlap"), [(100, 87), (512, 64)])
+def test_a_long_run_without_spaces_has_the_chunks_of_one_call_of_the_library(
+    strategy: ChunkStrategy, between: str, size: int, overlap: int
+) -> None:
+    run = "漢字仮名交じり文ภาษาไทยประเทศ" * 150
+    text = between.join([run, run[5:]])
+    calls: list[str] = []
+
+    class Spy:
+        """A splitter of the library that notes the texts."""
+
+        splitter = (MarkdownSplitter if strategy == "markdown" else TextSplitter)(size, overlap)
+
+        def chunk_indices(self, part: str) -> list[tuple[int, str]]:
+            """Split a text."""
+            calls.append(part)
+            return self.splitter.chunk_indices(part)
+
+    assert has_long_run(text, markdown=strategy == "markdown")
+    assert list(chunks_in_parts(Spy(), text, size)) == Spy.splitter.chunk_indices(text)
+    # Each call costs what its part costs; together they are the text, with little of it twice.
+    assert max(map(len, calls)) <= 8 * size
+    assert sum(map(len, calls)) <= 2 * len(text)
 
 
 @pytest.mark.parametrize("strategy", ["recursive", "markdown", "layers"])

@@ -1,0 +1,150 @@
+"""`Splitter`: splits texts, in processes of their own.
+
+A large overlap makes chunks that have many times the characters of their text, and the library behind `recursive` and
+`markdown` needs quadratic time for some texts. A thread cannot be killed; a process can, and its memory is limited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import msgspec
+import structlog
+
+from ragstore_gateway.errors import ExtractionUnavailable, SplittingFailed, SplittingTimeout, TooManyChunks
+from ragstore_gateway.extraction.worker import Worker, WorkerFailed
+from ragstore_gateway.splitting.chunk import Chunking, ChunkSpan
+from ragstore_gateway.splitting.protocol import SplitRequest, SplitResponse, SplitSuccess, max_response_bytes
+
+MEMORY_BYTES: Final = 1024**3
+"""Maximum memory of a process. The vocabulary of tokens takes 140 MB of it."""
+
+PROGRAM: Final = "ragstore_gateway.splitting.process"
+
+_RESPONSES: Final[msgspec.msgpack.Decoder[SplitResponse]] = msgspec.msgpack.Decoder(SplitResponse)
+
+_log = structlog.get_logger(__name__)
+
+
+class Splitter:
+    """Splits texts. Processes start when they are needed and are kept for the next texts.
+
+    Args:
+        timeout_seconds: time limit for one text, without the wait for a process.
+        concurrency: maximum number of processes.
+        max_chunks: maximum number of chunks of a text.
+
+    Attributes:
+        timeout_seconds: the time limit.
+    """
+
+    def __init__(self, timeout_seconds: float, concurrency: int, max_chunks: int) -> None:
+        self.timeout_seconds = timeout_seconds
+        self._max_chunks = max_chunks
+        self._slots = asyncio.Semaphore(concurrency)
+        self._idle: list[Worker] = []
+        self._workers: set[Worker] = set()
+        self._running = False
+
+    @property
+    def workers(self) -> frozenset[Worker]:
+        """The processes that run now."""
+        return frozenset(self._workers)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Allow splitting, and kill all processes at the end."""
+        self._running = True
+        try:
+            yield
+        finally:
+            self._running = False
+            self._idle.clear()
+            await asyncio.gather(*(worker.stop() for worker in self._workers))
+            self._workers.clear()
+
+    async def split(self, extracted: bytes, chunking: Chunking) -> list[ChunkSpan]:
+        """Split a text; see `chunks_of`.
+
+        Args:
+            extracted: an `Extracted` as MessagePack.
+            chunking: how to split it.
+
+        Returns:
+            The spans of its chunks.
+
+        Raises:
+            ExtractionUnavailable: no process could be started.
+            SplittingFailed: it needs too much memory.
+            SplittingTimeout: it takes too long.
+            TooManyChunks: it has too many chunks.
+        """
+        async with self._slots:
+            worker = self._idle_worker()
+            if worker is not None:
+                try:
+                    return await self._run(worker, extracted, chunking)
+                except SplittingFailed:
+                    # It may have been killed meanwhile, or have little memory left. A new one decides.
+                    pass
+            return await self._run(await self._start(), extracted, chunking)
+
+    async def _run(self, worker: Worker, extracted: bytes, chunking: Chunking) -> list[ChunkSpan]:
+        """Split a text in a process, and keep the process for the next one or kill it."""
+        request = SplitRequest(chunking, self._max_chunks, self.timeout_seconds)
+        reusable = False
+        try:
+            async with asyncio.timeout(self.timeout_seconds):
+                encoded = await worker.exchange(
+                    msgspec.msgpack.encode(request), extracted, max_response_bytes(self._max_chunks)
+                )
+            response = _RESPONSES.decode(encoded)
+            reusable = isinstance(response, SplitSuccess) or response.reason == "chunks"
+        except TimeoutError:
+            _log.warning("splitting process killed", reason=SplittingTimeout.code)
+            limit = f"{self.timeout_seconds:g} s"
+            raise SplittingTimeout(f"Splitting the text took longer than {limit}; a smaller overlap helps") from None
+        except (WorkerFailed, msgspec.MsgspecError):
+            if not self._running:
+                raise ExtractionUnavailable("The gateway is shutting down") from None
+            _log.warning("splitting process failed")
+            raise _failed() from None
+        finally:
+            await self._release(worker, reusable)
+        if isinstance(response, SplitSuccess):
+            return response.spans
+        if response.reason == "chunks":
+            raise TooManyChunks(f"The document has more than {self._max_chunks} chunks, which is the maximum")
+        _log.warning("text not split", reason=response.reason)
+        raise _failed() if response.reason == "memory" else SplittingFailed("Internal error")
+
+    def _idle_worker(self) -> Worker | None:
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.alive:
+                return worker
+            self._workers.discard(worker)
+        return None
+
+    async def _start(self) -> Worker:
+        if self._running:
+            worker = await Worker.start(MEMORY_BYTES, PROGRAM)
+            if self._running:
+                self._workers.add(worker)
+                return worker
+            await worker.stop()
+        raise ExtractionUnavailable("The gateway is shutting down")
+
+    async def _release(self, worker: Worker, reusable: bool) -> None:
+        if reusable and self._running:
+            self._idle.append(worker)
+        else:
+            self._workers.discard(worker)
+            await worker.stop()
+
+
+def _failed() -> SplittingFailed:
+    return SplittingFailed(f"Splitting the text needs more than {MEMORY_BYTES} bytes of memory")
