@@ -21,13 +21,12 @@ from ragstore_gateway.extraction.extracted import Extracted, PageLinks
 from ragstore_gateway.extraction.formats import NAMES
 from ragstore_gateway.extraction.kept_text import read_kept_text
 from ragstore_gateway.extraction.protocol import Failure, Output, Request, Response, Success
-from ragstore_gateway.extraction.worker import Worker, WorkerFailed
+from ragstore_gateway.extraction.worker import PROGRAM, Worker, WorkerFailed
+from ragstore_gateway.extraction.worker_pool import STOPPING, WorkerPool
 from ragstore_gateway.settings import Settings
 
 MAX_DOCUMENTS: Final = 200
 """Documents after which a process is replaced, because parsers leak memory."""
-
-_STOPPING: Final = "The gateway is shutting down"
 
 MAX_NAME_CHARACTERS: Final = 1000
 
@@ -64,10 +63,7 @@ class Extractor:
 
     def __init__(self, limits: ExtractionLimits) -> None:
         self.limits = limits
-        self._slots = asyncio.Semaphore(limits.concurrency)
-        self._idle: list[Worker] = []
-        self._workers: set[Worker] = set()
-        self._running = False
+        self._pool = WorkerPool(PROGRAM, limits.memory_bytes, limits.concurrency)
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -89,19 +85,13 @@ class Extractor:
     @property
     def workers(self) -> frozenset[Worker]:
         """The processes that run now."""
-        return frozenset(self._workers)
+        return self._pool.workers
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Allow extractions, and kill all processes at the end."""
-        self._running = True
-        try:
+        async with self._pool.running():
             yield
-        finally:
-            self._running = False
-            self._idle.clear()
-            await asyncio.gather(*(worker.stop() for worker in self._workers))
-            self._workers.clear()
 
     async def extract(
         self, content: bytes, *, media_type: str = "", name: str = "", output: Output = "text", url: str = ""
@@ -175,9 +165,9 @@ class Extractor:
             too_large = DocumentTooLarge(f"The document has more than {limits.max_document_bytes} bytes")
             metrics.extraction("", too_large.code, 0)
             raise too_large
-        if not self._running:
+        if not self._pool.is_running:
             raise RuntimeError("the extractor is not running")
-        async with self._slots:
+        async with self._pool.slots:
             started = time.perf_counter()
             try:
                 response, kind = await self._response(request, content)
@@ -198,13 +188,13 @@ class Extractor:
         A process that has extracted other texts before may have little memory left, or have been killed meanwhile. Then
         the document gets a new one, so that it does not depend on the documents before.
         """
-        worker = self._idle_worker() or await self._start()
+        worker = self._pool.take_idle() or await self._pool.start()
         is_new = worker.documents == 0
         started = time.monotonic()
         response = await self._run(worker, request, content, self.limits.timeout_seconds)
         if isinstance(response, Failure) and response.exhausted and not is_new:
             seconds_left = self.limits.timeout_seconds - (time.monotonic() - started)
-            worker = await self._start()
+            worker = await self._pool.start()
             response = await self._run(worker, request, content, seconds_left)
         return response, worker.format
 
@@ -220,38 +210,14 @@ class Extractor:
             limit = f"{self.limits.timeout_seconds:g} s"
             response = Failure(ExtractionTimeout.code, f"The extraction of the text took longer than {limit}")
         except WorkerFailed:
-            if not self._running:
-                raise ExtractionUnavailable(_STOPPING) from None
+            if not self._pool.is_running:
+                raise ExtractionUnavailable(STOPPING) from None
             parser = f"The parser of {_NAMES[worker.format]} files" if worker.format in _NAMES else "The parser"
             # PDFium and libxml2 crash when memory is exhausted.
             memory = f"needs more than {self.limits.memory_bytes} bytes of memory"
             response = Failure(ExtractionFailed.code, f"{parser} crashed on the document, or {memory}", exhausted=True)
         finally:
-            await self._release(worker, reusable)
+            await self._pool.release(worker, reusable=reusable)
         if isinstance(response, Failure) and (response.exhausted or response.code == ExtractionTimeout.code):
             _log.warning("extraction process killed", reason=response.code, format=_NAMES.get(worker.format, ""))
         return response
-
-    def _idle_worker(self) -> Worker | None:
-        while self._idle:
-            worker = self._idle.pop()
-            if worker.alive:
-                return worker
-            self._workers.discard(worker)
-        return None
-
-    async def _start(self) -> Worker:
-        if self._running:
-            worker = await Worker.start(self.limits.memory_bytes)
-            if self._running:
-                self._workers.add(worker)
-                return worker
-            await worker.stop()
-        raise ExtractionUnavailable(_STOPPING)
-
-    async def _release(self, worker: Worker, reusable: bool) -> None:
-        if reusable and self._running:
-            self._idle.append(worker)
-        else:
-            self._workers.discard(worker)
-            await worker.stop()

@@ -16,6 +16,7 @@ import structlog
 
 from ragstore_gateway.errors import ExtractionUnavailable, SplittingFailed, SplittingTimeout, TooManyChunks
 from ragstore_gateway.extraction.worker import Worker, WorkerFailed
+from ragstore_gateway.extraction.worker_pool import STOPPING, WorkerPool
 from ragstore_gateway.splitting.chunk import Chunking, ChunkSpan
 from ragstore_gateway.splitting.protocol import SplitRequest, SplitResponse, SplitSuccess, max_response_bytes
 
@@ -44,27 +45,18 @@ class Splitter:
     def __init__(self, timeout_seconds: float, concurrency: int, max_chunks: int) -> None:
         self.timeout_seconds = timeout_seconds
         self._max_chunks = max_chunks
-        self._slots = asyncio.Semaphore(concurrency)
-        self._idle: list[Worker] = []
-        self._workers: set[Worker] = set()
-        self._running = False
+        self._pool = WorkerPool(PROGRAM, MEMORY_BYTES, concurrency)
 
     @property
     def workers(self) -> frozenset[Worker]:
         """The processes that run now."""
-        return frozenset(self._workers)
+        return self._pool.workers
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Allow splitting, and kill all processes at the end."""
-        self._running = True
-        try:
+        async with self._pool.running():
             yield
-        finally:
-            self._running = False
-            self._idle.clear()
-            await asyncio.gather(*(worker.stop() for worker in self._workers))
-            self._workers.clear()
 
     async def split(self, extracted: bytes, chunking: Chunking) -> list[ChunkSpan]:
         """Split a text; see `chunks_of`.
@@ -82,15 +74,15 @@ class Splitter:
             SplittingTimeout: it takes too long.
             TooManyChunks: it has too many chunks.
         """
-        async with self._slots:
-            worker = self._idle_worker()
+        async with self._pool.slots:
+            worker = self._pool.take_idle()
             if worker is not None:
                 try:
                     return await self._run(worker, extracted, chunking)
                 except SplittingFailed:
                     # It may have been killed meanwhile, or have little memory left. A new one decides.
                     pass
-            return await self._run(await self._start(), extracted, chunking)
+            return await self._run(await self._pool.start(), extracted, chunking)
 
     async def _run(self, worker: Worker, extracted: bytes, chunking: Chunking) -> list[ChunkSpan]:
         """Split a text in a process, and keep the process for the next one or kill it."""
@@ -108,42 +100,18 @@ class Splitter:
             limit = f"{self.timeout_seconds:g} s"
             raise SplittingTimeout(f"Splitting the text took longer than {limit}; a smaller overlap helps") from None
         except (WorkerFailed, msgspec.MsgspecError):
-            if not self._running:
-                raise ExtractionUnavailable("The gateway is shutting down") from None
+            if not self._pool.is_running:
+                raise ExtractionUnavailable(STOPPING) from None
             _log.warning("splitting process failed")
             raise _failed() from None
         finally:
-            await self._release(worker, reusable)
+            await self._pool.release(worker, reusable=reusable)
         if isinstance(response, SplitSuccess):
             return response.spans
         if response.reason == "chunks":
             raise TooManyChunks(f"The document has more than {self._max_chunks} chunks, which is the maximum")
         _log.warning("text not split", reason=response.reason)
         raise _failed() if response.reason == "memory" else SplittingFailed("Internal error")
-
-    def _idle_worker(self) -> Worker | None:
-        while self._idle:
-            worker = self._idle.pop()
-            if worker.alive:
-                return worker
-            self._workers.discard(worker)
-        return None
-
-    async def _start(self) -> Worker:
-        if self._running:
-            worker = await Worker.start(MEMORY_BYTES, PROGRAM)
-            if self._running:
-                self._workers.add(worker)
-                return worker
-            await worker.stop()
-        raise ExtractionUnavailable("The gateway is shutting down")
-
-    async def _release(self, worker: Worker, reusable: bool) -> None:
-        if reusable and self._running:
-            self._idle.append(worker)
-        else:
-            self._workers.discard(worker)
-            await worker.stop()
 
 
 def _failed() -> SplittingFailed:
