@@ -291,8 +291,9 @@ class StoreFiles:
         found = None
         async with self._database.reading() as session:
             if "\0" not in file_id:
-                # One statement for both would read all documents.
-                found = (await session.execute(linked)).first() or (await session.execute(own)).first()
+                # One statement for both would read all documents. Documents get links and do not lose them: one that is
+                # linked between the two statements is found by the second one.
+                found = (await session.execute(own)).first() or (await session.execute(linked)).first()
         if found is None:
             raise _missing(base_id, file_id)
         document, ingestion, link = found
