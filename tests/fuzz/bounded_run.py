@@ -6,7 +6,7 @@ import re
 
 from tests.fuzz.campaign import campaign
 
-SECONDS = 20
+SECONDS = 12
 EXAMPLES = 15
 
 SEED = 14
