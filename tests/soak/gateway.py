@@ -320,13 +320,14 @@ async def _round(url: str, books: Books, seconds: float) -> None:
 
 
 async def _settled(pid: int, samples: list[Sample], minutes: float) -> Sample:
-    """A sample, once open files and threads are those of the first one, or after the maximum wait."""
+    """A sample, once open files and threads are as `verdicts` requires, or after the maximum wait."""
+
+    def settled() -> bool:
+        return not verdicts([samples[0], sample(pid)], assert_memory=False, pool_threads=POOL_THREADS)
+
     if samples:
-        first = samples[0]
         with suppress(AssertionError):
-            await wait_until(
-                lambda: (sample(pid).files, sample(pid).threads) == (first.files, first.threads), SETTLE_SECONDS
-            )
+            await wait_until(settled, SETTLE_SECONDS)
     return sample(pid, minutes)
 
 

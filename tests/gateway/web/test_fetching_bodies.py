@@ -211,7 +211,7 @@ async def _abort(exchange: Exchange) -> None:
 
 
 async def test_requests_to_one_host_are_limited_and_other_hosts_do_not_wait(site: FakeSite, inner: FakeSite) -> None:
-    free = threading.Event()
+    full, free = threading.Event(), threading.Event()
     in_progress = 0
     peak = 0
 
@@ -219,6 +219,8 @@ async def test_requests_to_one_host_are_limited_and_other_hosts_do_not_wait(site
         nonlocal in_progress, peak
         in_progress += 1
         peak = max(peak, in_progress)
+        if in_progress == 2:
+            full.set()
         await exchange.until(free)
         in_progress -= 1
         await exchange.respond(b"slow")
@@ -226,6 +228,7 @@ async def test_requests_to_one_host_are_limited_and_other_hosts_do_not_wait(site
     slow_page, other = site.behave("slow", slow), inner.page("page", "other")
     async with a_fetcher(site, inner, address_check=lambda _: True, max_fetches_per_host=2, max_fetches=3) as fetcher:
         waiting = [asyncio.ensure_future(fetcher.fetch(slow_page)) for _ in range(6)]
+        assert await asyncio.to_thread(full.wait, 10)
         assert (await fetcher.fetch(other)).text == "other"
         free.set()
         assert [fetched.text for fetched in await asyncio.gather(*waiting)] == ["slow"] * 6
