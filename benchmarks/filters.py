@@ -2,8 +2,9 @@
 
     python -m benchmarks.filters --folder DIR                                 # Chroma's files; filled on the first run
     python -m benchmarks.filters --folder DIR --sizes 50000 --vectors FILE    # also real vectors
+    python -m benchmarks.filters --folder DIR --sizes --vectors FILE --take 500 2000    # the first of these only
 
-Each size is a collection of random embeddings of 32, and real vectors are one; all are in one server. Chroma's own
+Each size is a collection of random embeddings of 32, and real vectors are others; all are in one server. Chroma's own
 query and that of the service's store take turns, and the order within a pair alternates. Each pair has a new filter;
 the next query with it is paired as well.
 
@@ -68,15 +69,22 @@ class Case:
     queries: Vectors
 
 
-def cases(sizes: Sequence[int], vectors: Path | None) -> Iterator[Case]:
-    """The collections."""
+def cases(sizes: Sequence[int], vectors: Path | None, taken: Sequence[int]) -> Iterator[Case]:
+    """The collections.
+
+    Args:
+        sizes: numbers of random embeddings.
+        vectors: file of real embeddings, if any.
+        taken: numbers of real embeddings; all where it is empty.
+    """
     for size in sizes:
         generator = np.random.default_rng(size)
         drawn = generator.normal(size=(size + 100, DIMENSION)).astype(np.float32)
         yield Case(f"filters-{size}", drawn[:size], drawn[size:])
     if vectors is not None:
         corpus = load_corpus(vectors)
-        yield Case(f"filters-real-{len(corpus.vectors)}", corpus.vectors, corpus.queries)
+        for size in taken or [len(corpus.vectors)]:
+            yield Case(f"filters-real-{size}", corpus.vectors[:size], corpus.queries)
 
 
 def metadatas_of(count: int) -> list[Metadata]:
@@ -220,13 +228,14 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="folder of Chroma's files")
     parser.add_argument("--sizes", type=int, nargs="*", default=[50_000, 200_000])
     parser.add_argument("--vectors", type=Path, help="file of real vectors")
+    parser.add_argument("--take", type=int, nargs="*", default=[], help="numbers of real vectors; otherwise all")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--shares", type=float, nargs="+", choices=SHARES, default=list(SHARES))
     parser.add_argument("--pairs", type=int, default=15)
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     with running(start_chroma(options.folder)) as chroma:
-        for case in cases(options.sizes, options.vectors):
+        for case in cases(options.sizes, options.vectors, options.take):
             began = time.perf_counter()
             fill(chroma.url, case)
             print(f"{case.name}: filled after {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)

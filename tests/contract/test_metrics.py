@@ -133,11 +133,13 @@ def test_time_in_chroma_is_reported_by_operation(http: httpx.Client, collection:
 def test_filtered_queries_are_counted_by_how_they_were_planned(
     http: httpx.Client, collection: str, where: dict[str, object], plan: str
 ) -> None:
-    # Eight rare ones are among the 50 nearest, and one among the first 20. More match than are compared exactly.
-    kinds = ["rare" if number == 0 or 25 <= number < 33 else "common" for number in range(300)]
+    # Ten rare ones are among the 150 nearest, and two among the first 32. More match than are compared exactly.
+    kinds = ["rare" if number < 2 or 60 <= number < 68 else "common" for number in range(300)]
     kinds += ["common"] * MAX_EXACT_MATCHES + ["far", "rare"] * (MAX_EXACT_MATCHES + 1)
     added = [document(str(index), embedding=(1.0, index / 100), kind=kind) for index, kind in enumerate(kinds)]
     http.put(f"/collections/{collection}/documents", json={"documents": added}).raise_for_status()
+    # The first query of a filter searches the ids of its matches.
+    http.post(f"/collections/{collection}/query", json={"query_embedding": [1, 0], **where}).raise_for_status()
     before = samples(http)
     http.post(f"/collections/{collection}/query", json={"query_embedding": [1, 0], **where}).raise_for_status()
     after = samples(http)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ragstore.chroma.chroma_store import ChromaStore
-from ragstore.chroma.operations import GetRecords, QueryRecords
+from ragstore.chroma.operations import CountRecords, GetRecords, QueryRecords
 from ragstore.model.collections import Distance
 from ragstore.model.distances import distances_to
 from ragstore.model.documents import Batch, Selection
@@ -19,6 +19,7 @@ from ragstore.model.filters.condition import Condition
 from ragstore.model.queries import CollectionMatches, Query
 from ragstore.model.vectors import Matrix
 from ragstore.store.filter_planning import (
+    COUNT_EVERY,
     MAX_EXACT_VALUES,
     MAX_MATCHING_IDS,
     SMALL_COLLECTION_VALUES,
@@ -240,14 +241,51 @@ async def test_matches_that_are_too_many_for_an_exact_query_are_searched_by_thei
     spy_backend.operations.clear()
     hits = (await planned.query(bare_collection, [query])).matches[0]
     assert (len(hits.ids), {metadata["first"] for metadata in hits.metadatas}) == (5, {True})
-    last = _reads(spy_backend)[-1]
-    assert isinstance(last, QueryRecords)
-    assert last.matching_ids == documents.ids[:matches]
+    ids, by_ids = _reads(spy_backend)
+    assert isinstance(ids, GetRecords)
+    assert isinstance(by_ids, QueryRecords)
+    assert by_ids.matching_ids == documents.ids[:matches]
     assert _filters(spy_backend) == 1
+    # A third of all documents match, so post-filtering is tried next. It yields too few results.
+    where = query.condition.chroma_where
+    for filters in ([None, where], [where]):
+        spy_backend.operations.clear()
+        assert (await planned.query(bare_collection, [query])).matches[0].ids == hits.ids
+        assert [operation.where for operation in _reads(spy_backend)] == filters
+
+
+@pytest.mark.parametrize(("top_k", "is_tried"), [(5, True), (100, False)])
+async def test_post_filtering_is_tried_if_as_many_documents_match_as_it_needs(
+    bare: Store, spy_backend: SpyBackend, bare_collection: str, top_k: int, is_tried: bool
+) -> None:
+    matches = MAX_EXACT_VALUES // DIMENSION + 1
+    rows = varying_lengths(3 * matches, 27)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    documents = documents_of(rows)
+    metadatas = [{**metadata, "third": row % 3 == 0} for row, metadata in enumerate(documents.metadatas)]
+    await add_documents(bare, bare_collection, replace(documents, metadatas=metadatas))
+    planned = FilterPlanningStore(bare)
+    query = Query(rows[0], top_k, Condition.parse({"third": True}))
+    first = (await planned.query(bare_collection, [query])).matches[0]
     spy_backend.operations.clear()
-    assert (await planned.query(bare_collection, [query])).matches[0].ids == hits.ids
-    assert [type(operation) for operation in _reads(spy_backend)] == [QueryRecords]
-    assert _filters(spy_backend) == 1
+    second = (await planned.query(bare_collection, [query])).matches[0]
+    assert (first.ids[0], len(first.ids)) == (second.ids[0], len(second.ids)) == ("0", top_k)
+    assert [operation.where is None for operation in _reads(spy_backend)] == [is_tried]
+
+
+async def test_the_documents_of_a_collection_are_counted_for_one_new_filter_in_a_hundred(
+    bare: Store, spy_backend: SpyBackend, bare_collection: str
+) -> None:
+    await add_documents(bare, bare_collection, documents_of(varying_lengths(40, 28)))
+    planned = FilterPlanningStore(bare)
+    counts = []
+    for number in range(COUNT_EVERY + 2):
+        spy_backend.operations.clear()
+        where = {"one": {"$nin": ["none", str(100 + number)]}}
+        await planned.query(bare_collection, [Query(varying_lengths(1, 29)[0], 2, Condition.parse(where))])
+        counts.append(sum(isinstance(operation, CountRecords) for operation in spy_backend.operations))
+    assert [number for number, count in enumerate(counts) if count] == [0, COUNT_EVERY]
+    assert max(counts) == 1
 
 
 class ConcurrentStore(StoreLayer):
@@ -288,8 +326,8 @@ async def test_a_new_filter_is_post_filtered_while_its_matches_are_read_if_many_
         limits.append(first.limit)
         neighbours.append(second.n_results)
         inner.has_query.clear()
-    assert limits == [MAX_MATCHING_IDS + 1, MAX_MATCHING_IDS + 1, many, many]
-    assert neighbours == [8, 8, 5, 5]  # all match: 2 and two standard deviations
+    assert limits == [MAX_MATCHING_IDS + 1, many, many, many]
+    assert neighbours == [2, 5, 5, 5]  # of the ids of the first filter; all match: 2 and two standard deviations
     few = Query(rows[5], 2, Condition.parse({"one": {"$in": ["5", "6"]}}))
     for _ in range(2):
         hits = (await planned.query(bare_collection, [few])).matches[0]

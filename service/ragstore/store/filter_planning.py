@@ -1,8 +1,8 @@
 """`FilterPlanningStore`: a store that chooses how a filtered query is run.
 
 There are three strategies. A filter that few documents match is run *exactly*: the embeddings of all matches are read
-and compared. Chroma's index loses documents, and this finds them. It also takes less time than Chroma, which walks its
-whole graph for such a filter.
+and compared. Chroma's index loses documents, and this finds them. In collections of more than 10,000 documents it also
+takes less time than Chroma, which walks its whole graph for such a filter.
 
 For other filters, Chroma's time grows with the number of documents that match: with 60 % of 18,000 documents, a query
 takes 15 to 30 times as long as without the filter. *Post-filtering* requests more neighbours without the filter and
@@ -15,7 +15,8 @@ Otherwise it is repeated with more neighbours, and finally with Chroma's filter.
 
 Evaluating a filter is most of the time of a filtered query: Chroma looks at all documents of the collection. For a new
 filter this is done once, for the ids of the matches. Few matches are read by their ids. Of more, Chroma searches the
-nearest by their ids, which is what it does itself after it has evaluated the filter.
+nearest by their ids, which is what it does itself after it has evaluated the filter. Their share of all documents shows
+whether post-filtering is worth a try for the next query.
 
 A collection that is so small that its embeddings are read as fast as Chroma searches is compared exactly, too.
 """
@@ -36,7 +37,7 @@ from prometheus_client import Counter
 from ragstore.kit.deferred_metrics import record
 from ragstore.model.documents import Selection
 from ragstore.model.queries import CollectionMatches, FilterKey, Matches, Query, group_by_filter
-from ragstore.store.filter_stats import MAX_NEIGHBOURS, NOT_EXACT, FilterStats
+from ragstore.store.filter_stats import NOT_EXACT, FilterStats, FilterStrategy
 from ragstore.store.layer import StoreLayer
 from ragstore.store.post_filter import PostFilter, PostFiltered
 from ragstore.store.protocol import Store
@@ -50,7 +51,7 @@ class Plan(Enum):
         POST_FILTER: one post-filtered query.
         WIDENED: a second post-filtered query, with more neighbours, because the first yielded too few results.
         FELL_BACK: Chroma's filter, or a search by the matches' ids, because post-filtering yielded too few results.
-        PRE_FILTER: Chroma's filter, as chosen.
+        PRE_FILTER: Chroma's filter, or a search by the matches' ids, as chosen.
         UNPLANNED: Chroma's filter, because this filter cannot be applied here.
     """
 
@@ -97,6 +98,9 @@ to search 3,000 of them by their ids (1.5.9)."""
 MAX_FILTERS: Final = 2000
 """Maximum number of filters that statistics are kept of. The least recently used one is dropped."""
 
+COUNT_EVERY: Final = 100
+"""New filters of a collection after which its documents are counted again. Chroma counts 200,000 in 20 ms."""
+
 PLANS: Final = Counter("ragstore_filtered_queries_total", "Filtered query vectors, by how they were run.", ["plan"])
 _PLANS: Final = {plan: PLANS.labels(plan.value) for plan in Plan}
 
@@ -111,23 +115,34 @@ class NewFilters:
 
     Attributes:
         latest: how many documents matched the latest one.
-        match_rate: fraction of the neighbours that matched, averaged with half the weight for the latest one, since few
-            neighbours show little of a filter; None if none was post-filtered.
+        match_rate: fraction of the documents that matched those that many documents matched, averaged with half the
+            weight for the latest one; None if there was none.
+        documents: number of documents of the collection, as of one of the last `COUNT_EVERY` new filters.
+        count: number of new filters.
     """
 
     latest: Matching = "few"
     match_rate: float | None = None
+    documents: int = 0
+    count: int = 0
+
+    @property
+    def is_count_due(self) -> bool:
+        """Whether the documents of the collection are to be counted."""
+        return self.count % COUNT_EVERY == 0
 
     def stats(self, top_k: int) -> FilterStats | None:
         """Statistics for the next one; None if too few of its neighbours are expected to match."""
         expected = FilterStats("", self.match_rate, {})
-        return None if expected.neighbours(top_k) >= MAX_NEIGHBOURS else expected
+        return expected if expected.is_enough(top_k) else None
 
-    def with_next(self, matching: Matching, match_rate: float | None) -> NewFilters:
+    def with_next(self, matching: Matching, match_rate: float | None, documents: int) -> NewFilters:
         """These and a further one."""
-        if match_rate is None or self.match_rate is None:
-            return NewFilters(matching, self.match_rate if match_rate is None else match_rate)
-        return NewFilters(matching, (self.match_rate + match_rate) / 2)
+        if matching != "many" or match_rate is None:
+            match_rate = self.match_rate
+        elif self.match_rate is not None:
+            match_rate = (self.match_rate + match_rate) / 2
+        return NewFilters(matching, match_rate, documents, self.count + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +152,13 @@ class NewFilter:
     Attributes:
         ids: ids of all matches; None if there are too many.
         seconds: time that it took Chroma to evaluate the filter for them.
+        match_rate: fraction of the documents that match; None if it is unknown.
         post_filtered: the results of post-filtering, if it was tried meanwhile.
     """
 
     ids: list[str] | None
     seconds: float
+    match_rate: float | None
     post_filtered: PostFiltered | None
 
 
@@ -231,16 +248,18 @@ class FilterPlanningStore(StoreLayer):
     ) -> NewFilter:
         """Read the ids of all matches of a filter, unless there are too many.
 
-        Chroma evaluates a filter over all documents, whatever the limit, so this is done once. If the collection's last
-        new filter had too many matches for an exact query, post-filtering is tried meanwhile, which takes less time. If
-        post-filtering sufficed for it, no more ids are read than show that there are too many matches.
+        Chroma evaluates a filter over all documents, whatever the limit, so this is done once. If post-filtering
+        sufficed for the collection's last new filter, it is tried meanwhile, and no more ids are read than show that
+        there are too many matches for an exact query.
         """
         is_planned = _is_planned(queries[0])
         earlier = self._new_filters.get(name, NewFilters())
+        expects_many = is_planned and earlier.latest == "many"
         limit = max_exact_matches
-        if is_planned and earlier.latest != "many":
+        if is_planned and not expects_many:
             limit = max(limit, min(MAX_MATCHING_IDS, self._max_ids()))
         selection = Selection(condition=queries[0].condition)
+        top_k = max(query.top_k for query in queries)
         started = self._clock()
 
         async def read() -> tuple[list[str], float]:
@@ -248,19 +267,25 @@ class FilterPlanningStore(StoreLayer):
             return ids, self._clock() - started
 
         post_filtered: PostFiltered | None = None
-        if is_planned and known is None and earlier.latest != "few":
-            expected = earlier.stats(max(query.top_k for query in queries))
+        documents = earlier.documents
+        if expects_many and known is None:
             (ids, seconds), post_filtered = await asyncio.gather(
-                read(), self._post_filter.query(name, queries, expected)
+                read(), self._post_filter.query(name, queries, earlier.stats(top_k))
             )
+        elif is_planned and earlier.is_count_due:
+            (ids, seconds), documents = await asyncio.gather(read(), self._inner.count(name))
         else:
             ids, seconds = await read()
+        is_whole = len(ids) <= limit
+        match_rate = len(ids) / max(documents, len(ids), 1) if is_whole else None
         if is_planned:
-            is_sufficient = len(ids) > limit if post_filtered is None else not post_filtered.short
-            matching: Matching = "few" if len(ids) <= max_exact_matches else "many" if is_sufficient else "some"
-            match_rate = None if post_filtered is None else post_filtered.match_rate
-            self._remember(name, earlier.with_next(matching, match_rate))
-        return NewFilter(ids if len(ids) <= limit else None, seconds, post_filtered)
+            if post_filtered is not None:
+                is_enough, match_rate = not post_filtered.short, post_filtered.match_rate
+            else:
+                is_enough = match_rate is None or FilterStats("", match_rate, {}).is_enough(top_k)
+            matching: Matching = "few" if len(ids) <= max_exact_matches else "many" if is_enough else "some"
+            self._remember(name, earlier.with_next(matching, match_rate, documents))
+        return NewFilter(ids if is_whole else None, seconds, match_rate, post_filtered)
 
     def _remember(self, name: str, filters: NewFilters) -> None:
         """Remember the new filters of a collection."""
@@ -286,13 +311,18 @@ class FilterPlanningStore(StoreLayer):
     ) -> CollectionMatches:
         """Run queries that have one filter, with the strategy that is faster."""
         known = self._stats.get((name, key))
-        strategy = "post_filter" if known is None else known.next_strategy()
+        tried = None if new is None else new.post_filtered
+        strategy: FilterStrategy = "post_filter" if known is None else known.next_strategy()
+        if known is None and tried is None and new is not None and new.ids is not None:
+            strategy = "pre_filter"  # the greater part of it is done
         if strategy == "pre_filter":
             found, seconds = await self._pre_filter(name, queries, new)
             record(_PLANS[Plan.PRE_FILTER].inc, len(queries))
-            self._stats_of(name, key, found.collection.id).record_seconds(strategy, seconds / len(queries))
+            stats = self._stats_of(name, key, found.collection.id)
+            stats.record_seconds(strategy, seconds / len(queries))
+            if known is None and new is not None and new.match_rate is not None:
+                stats.expect(new.match_rate, max(query.top_k for query in queries))
             return found
-        tried = None if new is None else new.post_filtered
         if tried is None:
             tried = await self._post_filter.query(name, queries, known)
         found, seconds, short = tried.found, tried.seconds, tried.short

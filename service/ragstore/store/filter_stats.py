@@ -85,6 +85,25 @@ class FilterStats:
             wanted = math.ceil((top_k + 2 * math.sqrt(top_k)) / max(self.match_rate, 1 / MAX_NEIGHBOURS))
         return max(top_k, min(wanted, MAX_NEIGHBOURS))
 
+    def is_enough(self, top_k: int) -> bool:
+        """Whether enough of the neighbours that post-filtering requests are expected to match.
+
+        Args:
+            top_k: number of results.
+        """
+        return self.neighbours(top_k) < MAX_NEIGHBOURS
+
+    def expect(self, match_rate: float, top_k: int) -> None:
+        """Set a match rate before post-filtering was tried. It is not tried soon if it would yield too few results.
+
+        Args:
+            match_rate: fraction of the collection's documents that match.
+            top_k: number of results.
+        """
+        self.match_rate = match_rate
+        if not self.is_enough(top_k):
+            self.seconds["post_filter"] = math.inf
+
     def record_seconds(self, strategy: FilterStrategy, seconds: float) -> None:
         """Record the time of a query.
 
