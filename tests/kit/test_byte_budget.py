@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from ragstore.kit import byte_budget
-from ragstore.kit.byte_budget import ByteBudget, Share
+from ragstore.kit.byte_budget import ByteBudget, Share, request_shares, reserve
 from ragstore.kit.container_memory import container_limit_bytes, limit_files
 from ragstore.kit.errors import BodyTooLarge, Overloaded
 
@@ -179,3 +179,40 @@ def test_the_memory_limit_is_the_lowest_of_all_control_groups(
     own.write_text(groups)
 
     assert container_limit_bytes(limit_files(limits(tmp_path / "sys", files), own)) == limit
+
+
+async def test_a_reservation_waits_for_room_and_ends_with_its_request() -> None:
+    budget, holder = create(100), Share()
+    await budget.take(holder, 80)
+
+    async def request() -> None:
+        with request_shares(budget, Share(), Share()):
+            await reserve(60)
+
+    making = asyncio.create_task(request())
+    await asyncio.sleep(0)
+    assert not making.done()
+    budget.release(holder)
+    await making
+
+    await budget.take(holder, 100)
+
+
+async def test_a_reservation_beyond_the_whole_budget_takes_the_whole_budget() -> None:
+    budget, response = create(100), Share()
+
+    with request_shares(budget, Share(), response):
+        await reserve(1_000)
+        assert response.size == 100
+    assert response.size == 0
+
+
+async def test_reservations_of_a_request_within_another_one_are_of_its_own_budget() -> None:
+    outer, inner = Share(), Share()
+
+    with request_shares(create(100), Share(), outer):
+        with request_shares(create(100), Share(), inner):
+            await reserve(10)
+            assert (outer.size, inner.size) == (0, 10)
+        await reserve(20)
+        assert outer.size == 20

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Final
 
 from prometheus_client import Counter
@@ -57,7 +59,8 @@ class ByteBudget:
     """The bytes of all bodies in flight.
 
     Args:
-        max_bytes: their maximum number. Responses are counted, and may exceed it: they exist already.
+        max_bytes: their maximum number. Responses for which nothing was reserved are counted, and may exceed it: they
+            exist already.
         timeout_seconds: time within which a body must be transferred.
         rejections: counts rejected requests.
 
@@ -180,12 +183,54 @@ class ByteBudget:
             share.complete()
 
 
-_current: ContextVar[tuple[ByteBudget, Share] | None] = ContextVar("byte_budget", default=None)
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The shares of a request in progress."""
+
+    budget: ByteBudget
+    body: Share
+    response: Share
 
 
-def set_share(budget: ByteBudget, share: Share) -> None:
-    """Set the share of the request in progress."""
-    _current.set((budget, share))
+_current: ContextVar[_Request | None] = ContextVar("byte_budget", default=None)
+
+
+@contextmanager
+def request_shares(budget: ByteBudget, body: Share, response: Share) -> Iterator[None]:
+    """Set the shares of the request in progress, and release them at its end.
+
+    A request of the gateway contains requests to a store in its process, which has a budget of its own.
+
+    Args:
+        budget: the budget of all bodies.
+        body: the share of the request's body.
+        response: the share of its response.
+    """
+    token = _current.set(_Request(budget, body, response))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+        budget.release(body)
+        budget.release(response)
+
+
+async def reserve(size: int) -> None:
+    """Reserve bytes for what the request in progress is about to make: its response, and copies made on the way to it.
+
+    Call it before the work begins, with an estimate. The reservation ends with the request. An estimate beyond the
+    whole budget reserves the whole budget, so that a legal request is served when it is alone.
+
+    Args:
+        size: number of bytes, in addition to those reserved before.
+
+    Raises:
+        Overloaded: there was no room in time.
+    """
+    current = _current.get()
+    if current is not None:
+        share = current.response
+        await current.budget.take(share, min(share.size + size, current.budget.max_bytes))
 
 
 async def hold(size: int) -> None:
@@ -200,9 +245,8 @@ async def hold(size: int) -> None:
     current = _current.get()
     if current is None:
         return
-    budget, share = current
-    if size > share.size:
-        await budget.take(share, size)
+    if size > current.body.size:
+        await current.budget.take(current.body, size)
     else:
         shrink(size)
 
@@ -214,6 +258,5 @@ def shrink(size: int) -> None:
         size: the number of bytes that it holds.
     """
     current = _current.get()
-    if current is not None and size < current[1].size:
-        budget, share = current
-        budget.release(share, share.size - size)
+    if current is not None and size < current.body.size:
+        current.budget.release(current.body, current.body.size - size)

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
-from ragstore.kit.byte_budget import ByteBudget, Share, set_share
+from ragstore.kit.byte_budget import ByteBudget, Share, request_shares
 from ragstore.kit.errors import BodyTimeout, BodyTooLarge, Overloaded
 from ragstore.kit.health import UNLIMITED_PATHS
 from ragstore.kit.problems import send_problem
@@ -69,30 +69,27 @@ class BodiesMiddleware:
             if size <= FREE_BYTES:
                 await send(message)
                 return
-            self._budget.add(response, size)
-            _watch_reader(response, scope)
+            unreserved = max(0, size - response.size)
+            self._budget.add(response, unreserved)
+            _watch_reader(response, scope, size)
             try:
                 await send(message)
             finally:
                 response.complete()
-                self._budget.release(response)
+                self._budget.release(response, unreserved)
 
         try:
             await self._budget.wait_for_room()
         except Overloaded as error:
             await send_problem(send, error)
             return
-        set_share(self._budget, body.share)
-        try:
+        with request_shares(self._budget, body.share, response):
             await self._app(scope, body.receive, send_counted)
-        finally:
-            self._budget.release(body.share)
 
 
-def _watch_reader(share: Share, scope: Scope) -> None:
+def _watch_reader(share: Share, scope: Scope, size: int) -> None:
     connection: object = (scope.get("extensions") or {}).get(CONNECTION)
     if isinstance(connection, Connection):
-        size = share.size
         share.watch(lambda: size - connection.unread_bytes(), connection.abort)
 
 
