@@ -7,7 +7,7 @@ start first. It sends one request at a time. A page is identified by the URL tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
@@ -20,7 +20,7 @@ from ragstore_gateway.sources.frontier import Candidate, Frontier
 from ragstore_gateway.sources.pace import Clock, SystemClock
 from ragstore_gateway.sources.reading import PageVisitor, Reading
 from ragstore_gateway.sources.requests import Requests, Stopped
-from ragstore_gateway.sources.scope import Scope, host_of, may_have_text
+from ragstore_gateway.sources.scope import Scope, host_of
 from ragstore_gateway.sources.sitemap_reader import SitemapReader
 from ragstore_gateway.sources.visit import CrawlEnd, KnownPage, KnownPages, Outcome, Visit
 from ragstore_gateway.web.errors import FetchError, FetchTimeout, ResponseInvalid, TooManyRedirects, Unreachable
@@ -34,8 +34,8 @@ RATE_LIMITED: Final = 429
 MAX_RATE_LIMITED: Final = 3
 """Pages that a host rejects with 429 in spite of a wait, after which it gets no further request."""
 
-PAUSE_EVERY: Final = 50
-"""Links after which other tasks get their turn."""
+LINKS_PIECE: Final = 500
+"""Maximum number of links that a thread checks at a time. Together they would stop the event loop for up to 1 s."""
 
 DOCUMENTS: Final = frozenset[Outcome]({"changed", "unchanged"})
 
@@ -319,16 +319,13 @@ class _Walk:
         self._frontier.add(canonical, candidate.depth)
         if not self._frontier.waits(canonical):
             return "own"
-        copy = replace(_skipped(visit, "canonical"), content=b"")
-        self._copies.setdefault(canonical, []).append((candidate, copy))
+        self._copies.setdefault(canonical, []).append((candidate, _skipped(visit, "canonical")))
         return "later"
 
-    async def _follow(self, links: Iterable[str], depth: int) -> None:
+    async def _follow(self, links: Sequence[str], depth: int) -> None:
         """Add the pages of the source among links."""
-        for number, url in enumerate(links):
-            if number % PAUSE_EVERY == PAUSE_EVERY - 1:
-                await asyncio.sleep(0)
-            if may_have_text(url) and not self._scope.outside(url):
+        for begin in range(0, len(links), LINKS_PIECE):
+            for url in await asyncio.to_thread(self._scope.pages, links[begin : begin + LINKS_PIECE]):
                 self._frontier.add(url, depth)
 
     def _may_lead_further(self, visit: Visit) -> bool:
@@ -340,7 +337,8 @@ class _Walk:
 
 
 def _skipped(visit: Visit, reason: str) -> Visit:
-    return replace(visit, outcome="skipped", reason=reason, content=b"", content_hash="")
+    # Copies wait for the page that they name as canonical: many, with any number of links.
+    return replace(visit, outcome="skipped", reason=reason, content=b"", content_hash="", links=())
 
 
 def _check_start(visit: Visit) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Final
 
 from ragstore_gateway.errors import TooManyPreviews
@@ -19,6 +20,9 @@ MAX_PREVIEWS: Final = 3
 PREVIEW_SECONDS: Final = 60.0
 MAX_PREVIEWED: Final = 100
 """Maximum time and maximum number of visits of a preview."""
+
+MAX_MISSING: Final = 1000
+"""Maximum number of missing pages that a preview lists. A source has up to 50,000."""
 
 LIMIT: Final = "preview_limit"
 TAKEN: Final = "name_taken"
@@ -64,7 +68,8 @@ class Previews:
         try:
             async with asyncio.timeout(PREVIEW_SECONDS), aclosing(crawl.visits()) as visits:
                 async for visit in visits:
-                    visited.append(visit)
+                    # 100 pages of 5 MiB would need as much memory as the container has.
+                    visited.append(replace(visit, content=b"", links=()))
                     if len(visited) >= MAX_PREVIEWED:
                         break
                 else:
@@ -84,11 +89,12 @@ class Previews:
                 found.add(visit.url)
             if owner and not is_taken:
                 replaced.add(owner)
+        missing: list[KnownPage] = []
         if end.complete:
             listed = replaced.union(visit.url for visit in visited)
-            missing = (each.page for url, each in known.items() if url not in listed)
-            pages += [PreviewedPage(page.url, "missing", "", page.title, 0) for page in missing]
-        return Preview(pages, end.complete, end.reason)
+            missing = [each.page for url, each in known.items() if url not in listed]
+            pages += [PreviewedPage(page.url, "missing", "", page.title, 0) for page in missing[:MAX_MISSING]]
+        return Preview(pages, end.complete, end.reason, len(missing))
 
 
 def _page(visit: Visit, *, is_known: bool, is_taken: bool) -> PreviewedPage:

@@ -41,6 +41,10 @@ LONG_TEXT: Final = 500
 SHORTENED: Final = 5
 """A text is short beside a known one if it has less than this part of it."""
 
+MAX_ERROR_TEXT: Final = 20_000
+"""The first characters of a text in which words of errors are looked for. A page of an error has fewer. The pattern
+takes 16 ms for 100,000 characters, and holds the interpreter's lock."""
+
 ERROR_TEXT: Final = re.compile(
     r"\b(error|unavailable|maintenance|not found|forbidden|denied|blocked|captcha|just a moment|try again|back soon"
     r"|overloaded|bad gateway|timed? ?out|enable (java ?script|cookies)|log ?in|sign ?in|wartung|fehler|erreur"
@@ -242,7 +246,7 @@ def _is_soft_failure(former: KnownPage, text: str, title: str) -> bool:
     """Whether a short text that reads like an error has taken the place of a long one."""
     if former.characters < LONG_TEXT or len(text) * SHORTENED > former.characters:
         return False
-    return not text.strip() or ERROR_TEXT.search(f"{title}\n{text}") is not None
+    return not text.strip() or ERROR_TEXT.search(f"{title}\n{text}"[:MAX_ERROR_TEXT]) is not None
 
 
 def _digest(content: bytes, size: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -117,7 +118,8 @@ class Requests:
         if not self._respects_robots:
             return True
         robots = await self._of(url)
-        return None if robots is None else robots.allows(url)
+        # 24,000 rules with wildcards take 0.3 s.
+        return None if robots is None else await asyncio.to_thread(robots.allows, url)
 
     async def sitemaps(self, url: str) -> list[str]:
         """The sitemaps that a site's robots.txt names.

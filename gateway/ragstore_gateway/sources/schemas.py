@@ -88,6 +88,13 @@ class Preview(Struct, frozen=True):
     pages: list[PreviewedPage]
     complete: Annotated[bool, Meta(description="Whether the whole source was read.")]
     reason: Annotated[str, Meta(description="Why it was not, such as `preview_limit`; empty otherwise.")]
+    missing: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Number of known pages that a complete preview did not find. The first 1,000 are in `pages`.",
+        ),
+    ]
 
 
 def run_of(row: SourceRunRow) -> SourceRun:

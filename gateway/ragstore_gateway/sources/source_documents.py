@@ -23,6 +23,10 @@ from ragstore_gateway.sources.visit import KnownPage, Visit
 
 MEDIA_TYPE_LENGTH: Final = 255
 
+LOADED_ROWS: Final = 500
+"""Number of documents of a source that are read from the database at a time. A source has up to 50,000, and SQLAlchemy
+makes their objects on the event loop."""
+
 EndRun: TypeAlias = Callable[[AsyncSession, Missing], Awaitable[None]]
 """Ends a run in a transaction."""
 
@@ -57,9 +61,12 @@ class SourceDocuments:
         query = _owned(base_id, source).where(
             SourceDocumentRow.content_hash != "", DocumentRow.current_revision.is_not(None)
         )
+        query = query.options(defer(SourceDocumentRow.links)).execution_options(yield_per=LOADED_ROWS)
+        known: dict[str, KnownDocument] = {}
         async with self._database.reading() as session:
-            rows = list(await session.scalars(query.options(defer(SourceDocumentRow.links))))
-        return {row.location: KnownDocument(row.document_id, _page(row)) for row in rows}
+            async for rows in (await session.stream_scalars(query)).partitions():
+                known.update((row.location, KnownDocument(row.document_id, _page(row))) for row in rows)
+        return known
 
     async def page(self, known: KnownDocument) -> KnownPage:
         """The page of a document as the last run left it, with its links.

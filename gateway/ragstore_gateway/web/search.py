@@ -35,6 +35,7 @@ FAN_OUT: Final = 3
 """Results that are ranked for each result that is returned."""
 
 MAX_SNIPPET: Final = 2000
+MAX_TITLE: Final = 500
 MAX_SEARCHES: Final = 32
 
 
@@ -183,11 +184,16 @@ def _read(result: msgspec.Raw) -> _Result | None:
 def _result(result: _Result) -> SearchResult:
     score = result.score or 0.0
     return SearchResult(
-        " ".join((result.title or "").split()),
+        _line(result.title)[:MAX_TITLE],
         result.url,
-        " ".join((result.content or "").split())[:MAX_SNIPPET],
+        _line(result.content)[:MAX_SNIPPET],
         score if math.isfinite(score) else 0.0,
     )
+
+
+def _line(text: str | None) -> str:
+    """The beginning of a text, in one line. Pages choose their texts, and may fill them with spaces."""
+    return " ".join((text or "")[: 4 * MAX_SNIPPET].split())
 
 
 def _is_url(text: str) -> bool:

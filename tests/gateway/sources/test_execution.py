@@ -1,4 +1,7 @@
-"""The time of a run: what it waits for, and what it does not wait for. The test ends the ingestions itself."""
+"""The time of a run: what it waits for, and what it does not wait for. The test ends the ingestions itself.
+
+The same site shows what previews keep and list.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -28,8 +32,10 @@ from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.source import Source, SourceSettings
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.sources import execution as execution_module
+from ragstore_gateway.sources import previews as previews_module
 from ragstore_gateway.sources.execution import MAX_PENDING, Execution
 from ragstore_gateway.sources.kinds import SourceKind
+from ragstore_gateway.sources.previews import Previews
 from ragstore_gateway.sources.runs import MANUAL, Runs
 from ragstore_gateway.sources.source_documents import SourceDocuments
 from ragstore_gateway.sources.tables import SourceDocumentRow, SourceRunRow
@@ -289,3 +295,50 @@ async def test_a_completed_run_counts_a_missing_page_once_although_its_end_is_re
     assert (found.state, found.missing, found.removed) == ("completed", 1, 0)
     async with site.database.reading() as session:
         assert list(await session.scalars(sa.select(SourceDocumentRow.missed_runs))) == [1]
+
+
+class Content(bytes):
+    """The content of a page, which counts those that are in memory."""
+
+    alive = 0
+
+    def __new__(cls, content: bytes) -> Content:
+        cls.alive += 1
+        return super().__new__(cls, content)
+
+    def __del__(self) -> None:
+        type(self).alive -= 1
+
+
+class LargePages(Pages):
+    """Visits with contents, at most two of which are in memory."""
+
+    async def visits(self) -> AsyncGenerator[Visit, None]:
+        """The visits."""
+        async for visit in super().visits():
+            yield replace(visit, content=Content(visit.content))
+            del visit
+            assert Content.alive <= 2
+
+
+async def test_a_preview_keeps_no_content_of_the_pages_that_it_has_visited(site: Site) -> None:
+    await site.run([], SourceSettings())
+    kind = SourceKind(lambda *_: LargePages([str(number) for number in range(20)]), lambda url: url, lambda _: 2)
+    found = await Previews(site.documents).preview(site.base_id, Source(name="docs"), kind)
+    assert len(found.pages) == 20
+
+
+async def test_a_preview_counts_all_missing_pages_and_lists_the_first_ones(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(previews_module, "MAX_MISSING", 2)
+    run = asyncio.create_task(site.run(["a", "b", "c", "d"], SourceSettings()))
+    async with asyncio.timeout(SECONDS):
+        await site.until_waiting(4)
+        await site.end_ingestions()
+        await run
+    await site.set_published()
+    kind = SourceKind(lambda *_: Pages(["a"]), lambda url: url, lambda _: 2)
+    found = await Previews(site.documents).preview(site.base_id, Source(name="docs"), kind)
+    assert [page.outcome for page in found.pages] == ["changed", "missing", "missing"]
+    assert (found.complete, found.missing) == (True, 3)

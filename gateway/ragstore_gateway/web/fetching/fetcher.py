@@ -192,8 +192,11 @@ class Fetcher:
         """Send a request, and follow its redirects."""
         for _ in range(self.rules.max_redirects + 1):
             target = request.target
-            if robots and not (await self._robots.of(_site(target))).allows(str(target.url)):
-                raise RobotsDisallowed("The site's robots.txt does not allow this page")
+            if robots:
+                site = await self._robots.of(_site(target))
+                # 24,000 rules with wildcards take 0.3 s.
+                if not await asyncio.to_thread(site.allows, str(target.url)):
+                    raise RobotsDisallowed("The site's robots.txt does not allow this page")
             async with self._slots.slot(target.host):
                 response = await self._send(request, conditions)
                 try:
