@@ -77,7 +77,10 @@ HOSTILE = {
         "unpa",
     ),
     "zip bomb below the limit": Hostile(
-        "a.docx", lambda: documents.zip_bomb(documents.word(), "word/document.xml", 60 * MIB), DAMAGED, "DOCX"
+        "a.docx",
+        lambda: documents.zip_bomb(documents.word(), "word/document.xml", 60 * MIB),
+        DAMAGED,
+        "the XML of a part",
     ),
     "billion laughs in docx": Hostile(
         "a.docx",
@@ -96,6 +99,18 @@ HOSTILE = {
         lambda: documents.with_entities(documents.powerpoint(), "ppt/slides/slide1.xml"),
         DAMAGED,
         "document type definition",
+    ),
+    "entity behind a long comment": Hostile(
+        "a.xlsx",
+        lambda: documents.replaced(documents.excel(), {"xl/worksheets/sheet1.xml": commented}),
+        DAMAGED,
+        "document type definition",
+    ),
+    "entity in utf-32": Hostile(
+        "a.xlsx",
+        lambda: documents.replaced(documents.excel(), {"xl/worksheets/sheet1.xml": wide}),
+        DAMAGED,
+        "the XML of a part",
     ),
     "nested tables": Hostile("a.docx", lambda: nested_tables(3000), DAMAGED, "DOCX"),
     "encrypted pdf": Hostile("a.pdf", file("encrypted.pdf"), ENCRYPTED, "password"),
@@ -130,6 +145,21 @@ def repeated_rows(xml: bytes) -> bytes:
     """A sheet with a long cell in many rows."""
     row = b'<row><c t="inlineStr"><is><t>' + b"samovar " * 1000 + b"</t></is></c></row>"
     return xml.replace(b"</sheetData>", row * 200 + b"</sheetData>")
+
+
+def with_definition(xml: bytes, before: str = "", charset: str = "utf-8") -> bytes:
+    """An XML document in another encoding, with a document type definition that has an entity."""
+    root = xml.decode().partition("?>")[2] if xml.startswith(b"<?xml") else xml.decode()
+    declaration = f"<?xml version='1.0' encoding='{charset[:6] if charset.startswith('utf-') else charset}'?>"
+    return f'{declaration}{before}<!DOCTYPE x [<!ENTITY e "samovar">]>{root}'.encode(charset)
+
+
+def commented(xml: bytes) -> bytes:
+    return with_definition(xml, f"<!-- {'c' * 70_000} -->").replace(b"kettle", b"&e;")
+
+
+def wide(xml: bytes) -> bytes:
+    return with_definition(xml, charset="utf-32")
 
 
 def peak_bytes(pid: int) -> int:
