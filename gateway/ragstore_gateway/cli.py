@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from pathlib import Path
 
 import click
+import structlog
 
 from ragstore.kit.auth.commands import key_commands
 from ragstore.kit.auth.keys import KeysError
+from ragstore.kit.data_folder import prepare_folder
 from ragstore.kit.logging import configure as configure_logging
 from ragstore.kit.settings import SettingsError
 from ragstore_gateway import __version__, settings
@@ -16,7 +20,8 @@ from ragstore_gateway.conversations.commands import audit_commands
 from ragstore_gateway.ingest import ingest
 from ragstore_gateway.kb.commands import kb
 from ragstore_gateway.keys import GATEWAY_KEYS
-from ragstore_gateway.settings import Settings
+from ragstore_gateway.settings import Settings, variable
+from ragstore_gateway.store import URL_VARIABLE as STORE_URL_VARIABLE
 
 
 def loaded_settings() -> Settings:
@@ -53,10 +58,22 @@ def serve() -> None:
     except SettingsError as error:
         raise click.ClickException(str(error)) from None
     configure_logging(chosen.log_level, chosen.log_format, SERVICE.name)
+    if not chosen.database_url or not (os.environ.get(STORE_URL_VARIABLE) or os.environ.get("RAGSTORE_CHROMA_URL")):
+        _prepare_data(chosen.data_path)
     try:
         run(lambda stopping: create_app(chosen, stopping), chosen, METRICS, facts={"version": __version__})
     except (KeysError, ModelDamaged, SettingsError) as error:
         raise click.ClickException(str(error)) from None
+
+
+def _prepare_data(path: str) -> None:
+    """Create the data folder, and warn if all users of the machine can read it."""
+    try:
+        if prepare_folder(Path(path)):
+            log = structlog.get_logger(__name__)
+            log.warning("data folder readable by all users", path=path, remedy=f"chmod o= {path}")
+    except OSError as error:
+        raise click.ClickException(f"{variable('data_path')} cannot be used: {error.strerror}") from None
 
 
 @main.command()

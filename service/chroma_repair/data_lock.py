@@ -37,7 +37,7 @@ def lock_data(folder: Path) -> FileLock:
         DataInUse: another process holds it.
         OSError: the folder cannot be created, or the lock file cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK_NAME)
     try:
         lock.acquire(timeout=LOCK_SECONDS)

@@ -13,6 +13,7 @@ import structlog
 from ragstore import __version__, settings
 from ragstore.kit.auth.commands import key_commands
 from ragstore.kit.auth.keys import KeysError
+from ragstore.kit.data_folder import prepare_folder
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.extras import MissingExtra, require_extra
 from ragstore.kit.logging import configure as configure_logging
@@ -68,6 +69,7 @@ def serve() -> None:
         structlog.get_logger(__name__).warning("unknown setting", variable=name)
     _require_extras(chosen)
     if chosen.store == "embedded":
+        _prepare_data(chosen.data_path)
         _refuse_shared_data(chosen.data_path)
     facts = {"version": __version__, "store": chosen.store, **_location(chosen)}
     run(lambda stopping: create_app(chosen, stopping), chosen, METRICS, facts=facts, page="/docs")
@@ -167,6 +169,16 @@ def _require_extras(chosen: Settings) -> None:
             require_extra("ragstore[tracing]", "Tracing (OTEL_EXPORTER_OTLP_ENDPOINT is set)", *modules)
     except MissingExtra as error:
         raise click.ClickException(str(error)) from None
+
+
+def _prepare_data(path: str) -> None:
+    """Create the data folder, and warn if all users of the machine can read it."""
+    try:
+        if prepare_folder(Path(path)):
+            log = structlog.get_logger(__name__)
+            log.warning("data folder readable by all users", path=path, remedy=f"chmod o= {path}")
+    except OSError as error:
+        raise click.ClickException(f"RAGSTORE_DATA_PATH cannot be used: {error.strerror}") from None
 
 
 def _refuse_shared_data(path: str) -> None:

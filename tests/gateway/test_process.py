@@ -108,3 +108,22 @@ def test_commands_that_call_a_gateway_do_not_load_the_database() -> None:
     modules = ["sqlalchemy", "alembic", "advanced_alchemy", "dbos", "psycopg", "aiosqlite"]
     ended = subprocess.run([sys.executable, "-c", code, *modules], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "[]"
+
+
+def test_a_new_data_folder_is_not_readable_by_other_users(gateway: Served) -> None:
+    folder = gateway.log.parent / "data"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / "gateway.db").stat().st_mode & 0o007 == 0
+    assert "data folder readable by all users" not in gateway.log.read_text()
+
+
+@pytest.mark.process
+def test_an_existing_data_folder_that_all_users_can_read_is_used_with_a_warning(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o755)
+    with running(start_gateway(tmp_path)) as served:
+        assert served.log.read_text().count("data folder readable by all users") == 1
+    assert folder.stat().st_mode & 0o777 == 0o755
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert {"gateway.db", "chroma.sqlite3"} <= {path.name for path in files}
+    assert not [path.name for path in files if path.stat().st_mode & 0o007]

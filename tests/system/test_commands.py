@@ -61,6 +61,26 @@ def test_check_prints_the_settings_and_that_embedded_chroma_is_available(tmp_pat
     assert "is available" in run.stdout
 
 
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_data_folder_is_created_for_its_user_and_an_open_one_is_used_with_a_warning(
+    tmp_path: Path, exists: bool
+) -> None:
+    folder = tmp_path / "data"
+    if exists:
+        folder.mkdir(mode=0o755)
+    with running(start_service(tmp_path)) as served:
+        assert served.log.read_text().count("data folder readable by all users") == exists
+    assert folder.stat().st_mode & 0o777 == (0o755 if exists else 0o700)
+    assert (folder / "chroma.sqlite3").stat().st_mode & 0o007 == 0
+
+
+def test_a_data_folder_that_cannot_be_created_fails_the_start_with_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    run = ragstore("serve", folder=tmp_path, RAGSTORE_DATA_PATH="file/data")
+    assert run.returncode == 1
+    assert run.stderr.splitlines() == ["Error: RAGSTORE_DATA_PATH cannot be used: Not a directory"]
+
+
 def test_check_does_not_create_a_folder_that_does_not_exist(tmp_path: Path) -> None:
     run = ragstore("check", folder=tmp_path, RAGSTORE_DATA_PATH="mistyped")
     assert run.returncode == 0

@@ -16,6 +16,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
+from ragstore.kit.data_folder import OWNER_ONLY, FolderUnusableError, usable_bytes
 from ragstore_gateway.database.errors import DatabaseNotUsable
 from ragstore_gateway.database.migrate import upgrade
 from ragstore_gateway.errors import DatabaseUnavailable
@@ -109,11 +110,16 @@ class Database:
             yield session
 
     async def ping(self) -> None:
-        """Check that the database responds.
+        """Check that the database responds, and that SQLite's file can be written.
 
         Raises:
-            DatabaseUnavailable: it does not.
+            DatabaseUnavailable: it does not, or cannot.
         """
+        if not self.is_postgresql:
+            try:
+                await asyncio.to_thread(usable_bytes, Path(str(self.url.database)))
+            except FolderUnusableError as error:
+                raise DatabaseUnavailable(str(error)) from None
         async with self.reading() as session:
             await session.execute(text("SELECT 1"))
 
@@ -145,7 +151,8 @@ class Database:
 
     async def _migrate(self) -> None:
         if not self.is_postgresql:
-            await asyncio.to_thread(Path(str(self.url.database)).parent.mkdir, parents=True, exist_ok=True)
+            folder = Path(str(self.url.database)).parent
+            await asyncio.to_thread(folder.mkdir, OWNER_ONLY, parents=True, exist_ok=True)
         engine = create_engine(self.url, migrating=True)
         loop = asyncio.get_running_loop()
         end = loop.time() + START_SECONDS

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import IntegrityError
 
+from ragstore.kit import data_folder
 from ragstore.kit.settings import SettingsError
 from ragstore_gateway.database import database as database_module
 from ragstore_gateway.database.database import Database
@@ -122,3 +124,21 @@ def test_another_address_of_a_database_is_rejected_without_its_password(url: str
     with pytest.raises(SettingsError, match="RAGSTORE_GATEWAY_DATABASE_URL is wrong") as raised:
         load({"RAGSTORE_GATEWAY_DATABASE_URL": url})
     assert PASSWORD not in str(raised.value)
+
+
+async def test_a_database_whose_disk_is_full_or_whose_file_is_gone_is_not_ready(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await database.ping()
+    # More than any disk has.
+    monkeypatch.setattr(data_folder, "MIN_FREE_BYTES", 2**80)
+    if database.is_postgresql:
+        await database.ping()
+        return
+    with pytest.raises(DatabaseUnavailable, match="The disk of the data folder is full"):
+        await database.ping()
+    monkeypatch.undo()
+    await database.ping()
+    await asyncio.to_thread(Path(str(database.url.database)).unlink)
+    with pytest.raises(DatabaseUnavailable, match="The data folder is gone"):
+        await database.ping()

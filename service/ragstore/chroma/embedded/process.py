@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar, cast
 from uuid import UUID
 
-from chroma_repair.data_lock import lock_data
+from chroma_repair.data_lock import DATABASE, lock_data
 from chroma_repair.orphans import remove_orphans
 from chroma_repair.unclean_shutdown import DirtyMarker
 from ragstore.chroma.collection_config import EMPTY_METADATA, distance_of, hnsw_of, index_configuration
 from ragstore.chroma.embedded import collection_table, legacy_collections
 from ragstore.chroma.embedded.api import ChromaApi, ChromaCollection, GetResult, Scope, open_api
-from ragstore.chroma.embedded.data_folder import usable_bytes
 from ragstore.chroma.operations import (
     AddRecords,
     CountCollections,
@@ -49,6 +48,7 @@ from ragstore.chroma.operations import (
     UpsertRecords,
 )
 from ragstore.chroma.records import QueryResult, RecordBatch, Records, query_results, to_matrix, to_metadatas, to_texts
+from ragstore.kit.data_folder import usable_bytes
 from ragstore.kit.file_limit import raise_file_limit
 from ragstore.model.collections import Collection, StoreStatus
 
@@ -237,7 +237,7 @@ def _collection(found: ChromaCollection, chroma: _Chroma) -> Collection:
 @_execute.register(GetStatus)
 def _get_status(operation: GetStatus, chroma: _Chroma) -> StoreStatus:
     """The folder is not walked: it may have tens of thousands of entries, and other calls wait."""
-    size = usable_bytes(Path(chroma.path))
+    size = usable_bytes(Path(chroma.path) / DATABASE)
     return StoreStatus("embedded", chroma.api.get_version(), _count_collections(CountCollections(), chroma), size)
 
 
