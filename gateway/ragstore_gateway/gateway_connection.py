@@ -125,7 +125,7 @@ def problem(response: httpx.Response) -> Problem:
     """
     try:
         return msgspec.json.decode(response.content, type=Problem)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return Problem()
 
 
@@ -141,5 +141,5 @@ def decoded(response: httpx.Response, kind: type[T]) -> T:
     """
     try:
         return msgspec.json.decode(response.content, type=kind)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         raise GatewayFailed("The gateway's response has another form: is it a ragstore-gateway?") from None

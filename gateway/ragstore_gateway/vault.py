@@ -95,7 +95,7 @@ class VaultSource:
             raise SecretUnavailable(f"Vault cannot be reached: {type(error).__name__}") from None
         try:
             value = _decoder.decode(content).data.data.get(field)
-        except (msgspec.MsgspecError, UnicodeError):
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
             value = None
         if not isinstance(value, str) or not value:
             raise SecretUnavailable(f"Vault has no such field: ${{vault:{name}}}")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ragstore_client import AsyncClient, Base64, Client, InvalidInput
 from ragstore_client.evaluate import Options, parse, run
 from ragstore_client.evaluation import Question, evaluate, ndcg, read_questions, recall
+from tests.support.nested import NESTED
 from tests.support.servers import Served
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,6 +74,9 @@ def test_questions_are_read_with_ids_or_gains(tmp_path: Path) -> None:
 def test_a_line_that_is_no_question_is_named(tmp_path: Path) -> None:
     file = tmp_path / "questions.jsonl"
     file.write_text('{"text": "A?"}\n{"relevant": []}\n')
+    with pytest.raises(InvalidInput, match="line 2"):
+        read_questions(file)
+    file.write_bytes(b'{"text": "A?"}\n{"text": "B?", "more": ' + NESTED.strip() + b"}\n")
     with pytest.raises(InvalidInput, match="line 2"):
         read_questions(file)
 

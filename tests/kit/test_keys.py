@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from ragstore.kit.auth.commands import key_commands
 from ragstore.kit.auth.keys import Key, KeyFormat, KeyRing, KeysError, append_key, new_key, read_keys
 from tests.kit.tea_service import KEYS, TeaScope
+from tests.support.nested import NESTED
 
 HASH = "0" * 64
 FLAT = KeyFormat("tea", TeaScope, owns_flat_form=True)
@@ -71,6 +72,13 @@ def test_a_key_is_read_as_it_was_written(tmp_path: Path, format_: KeyFormat[TeaS
 def test_a_field_that_is_not_valid_is_an_error(tmp_path: Path, entry: dict[str, Any], complaint: str) -> None:
     with pytest.raises(KeysError, match=f"line 1: .*{complaint}"):
         read_keys(written(tmp_path, entry), KEYS)
+
+
+def test_a_line_that_is_nested_too_deeply_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_bytes(b'{"name": "a", "scopes": ' + NESTED.strip() + b"}\n")
+    with pytest.raises(KeysError, match="line 1: it is not JSON"):
+        read_keys(str(file), KEYS)
 
 
 def test_a_service_may_object_to_a_scope(tmp_path: Path) -> None:

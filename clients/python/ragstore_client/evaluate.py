@@ -141,7 +141,7 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[str, str | None, Opti
 def _filter(text: str) -> dict[str, object]:
     try:
         return msgspec.json.decode(text, type=dict[str, object])
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         raise argparse.ArgumentTypeError("must be a JSON object") from None
 
 

@@ -110,7 +110,7 @@ def read_questions(path: str | Path) -> list[Question]:
                 continue
             try:
                 question = msgspec.json.decode(line, type=Question)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise InvalidInput(f"line {number} of the questions: {error}") from None
             questions.append(question if question.id else msgspec.structs.replace(question, id=str(number)))
     return questions

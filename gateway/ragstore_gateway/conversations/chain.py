@@ -192,6 +192,6 @@ def _fields(body: str) -> dict[str, Any] | None:
     """The fields of an entry; None if its body is not canonical JSON."""
     try:
         fields: object = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return fields if isinstance(fields, dict) and canonical(fields) == body else None

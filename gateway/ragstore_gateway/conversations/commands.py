@@ -108,7 +108,7 @@ def _lines(file: IO[str]) -> Iterator[tuple[ChainedEntry | None, Head | None]]:
                 continue
             own = fields.pop("hash")
             yield ChainedEntry(int(fields["sequence"]), canonical(fields), str(own)), None
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise click.ClickException(f"Line {number} is not an entry of an audit ledger") from None
 
 
@@ -140,7 +140,7 @@ async def _export(settings: Settings, file: IO[str]) -> int:
                 continue
             try:
                 fields = {**json.loads(each.body), "hash": each.hash}
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RecursionError):
                 raise click.ClickException(f"Entry {each.sequence} is not JSON: verify shows the damage") from None
             file.write(canonical(fields) + "\n")
             count += 1

@@ -127,7 +127,7 @@ def _entries(file: IO[bytes]) -> Iterator[Entry]:
     for number, content in enumerate(file, 1):
         try:
             yield _decode(content)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise BadArchive(f"Line {number} is no line of an archive of format 1 to {FORMAT}") from None
 
 

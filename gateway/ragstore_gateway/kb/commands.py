@@ -268,7 +268,7 @@ def _passage(number: int, hit: Hit) -> str:
 def _configuration(content: bytes | str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(content, type=dict[str, Any])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise click.UsageError(f"this is not a JSON object: {error}") from None
 
 
@@ -280,5 +280,5 @@ def _field(field: str) -> tuple[str, Any]:
         raise click.UsageError(f"--set needs FIELD=VALUE, with one of the fields {', '.join(known)}")
     try:
         return name, msgspec.json.decode(value)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return name, value

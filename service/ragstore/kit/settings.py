@@ -155,7 +155,7 @@ def _converted(name: str, kind: Any, value: str) -> object:
         text = str(error).replace("Expected `int`, got `str`", "it must be a whole number")
         text = text.replace("Expected `float`, got `str`", "it must be a number")
         raise SettingsError(f"{name} is wrong: {_expected(bare) or text}") from None
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise SettingsError(f"{name} is wrong: it must be valid JSON") from None
 
 

@@ -131,7 +131,7 @@ def _interrupted_export(file: PartialFile, current: CountedCollection) -> _Expor
                 break
             else:
                 last_id = msgspec.json.decode(line, type=Document).id
-        except (msgspec.MsgspecError, UnicodeError):
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
             break
         checksum.add_line(line, is_document=bool(last_id))
         if keep_bytes:

@@ -114,7 +114,7 @@ class ExportReader:
         line = self._line()
         try:
             self.collection = msgspec.json.decode(line, type=Header).collection.with_actual_distance()
-        except (msgspec.MsgspecError, UnicodeError):
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
             raise NotVerified("The file is not an export of ragstore, or one of a later version") from None
         self.checksum.add_line(line, is_document=False)
 
@@ -134,7 +134,7 @@ class ExportReader:
                 return
             try:
                 document = self._decoder.decode(line)
-            except (msgspec.MsgspecError, UnicodeError):
+            except (msgspec.MsgspecError, UnicodeError, RecursionError):
                 raise NotVerified(f"The file is damaged: line {self._number} is not a valid document") from None
             self._check_embedding(document)
             self.checksum.add_line(line, is_document=True)
@@ -151,7 +151,7 @@ class ExportReader:
     def _check_trailer(self, line: bytes) -> None:
         try:
             trailer = msgspec.json.decode(line, type=Trailer)
-        except (msgspec.MsgspecError, UnicodeError):
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
             raise NotVerified(f"The file is damaged: line {self._number} is not a valid trailer") from None
         if trailer.count != self.checksum.documents:
             raise NotVerified(

@@ -199,7 +199,7 @@ def read_keys(path: str, format_: KeyFormat[S]) -> list[Key[S]]:
             key = _decoded(line, format_)
         except msgspec.ValidationError as error:
             raise KeysError(f"{path}, line {number}: {error}") from None
-        except (msgspec.DecodeError, UnicodeError):
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
             raise KeysError(f"{path}, line {number}: it is not JSON") from None
         if any(key.name == other.name or key.sha256 == other.sha256 for other in keys):
             raise KeysError(f"{path}, line {number}: the name '{key.name}' or its hash is repeated")
