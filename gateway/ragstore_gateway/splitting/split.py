@@ -112,7 +112,7 @@ def _chunk(
     index: int, found: _Found, overlap_end: int, extracted: Extracted, measured: MeasuredText, outline: Outline
 ) -> Chunk:
     start, end = found.span
-    # What a chunk repeats of the one before is often on the page before, or of the section before.
+    # The overlap is often on the page before, or in the section before.
     first = measured.trimmed(max(start, overlap_end), end).start
     whole = found.layer in {"document", "page"}
     page = None if found.layer == "document" else outline.page(first)
