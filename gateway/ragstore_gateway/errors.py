@@ -21,6 +21,12 @@ class StoreUnavailable(ServiceError):
     title: ClassVar[str] = "Store unavailable"
 
 
+class StoreRejected(StoreUnavailable):
+    """The store responds, and rejects a call that it would reject again: its content, its size, or its credentials."""
+
+    title: ClassVar[str] = "Store rejected a call"
+
+
 class DatabaseUnavailable(ServiceError):
     """The database of the gateway's state does not respond, or is busy."""
 
@@ -56,10 +62,22 @@ class ModelUnavailable(ServiceError):
 
 
 class EmbeddingFailed(ServiceError):
-    """The embedding provider cannot be reached, rejected the request, or returned no usable vectors."""
+    """The embedding provider returned no usable vectors."""
 
     status: ClassVar[int] = 502
     title: ClassVar[str] = "Embedding failed"
+
+
+class EmbeddingUnavailable(EmbeddingFailed):
+    """The embedding provider cannot be reached, or responds with 5xx: the same request may succeed later."""
+
+    title: ClassVar[str] = "Embedding provider unavailable"
+
+
+class EmbeddingRejected(EmbeddingFailed):
+    """The embedding provider rejects the request, such as a text that is too long, or the configured credentials."""
+
+    title: ClassVar[str] = "Embedding rejected"
 
 
 class EmbeddingRateLimited(ServiceError):
@@ -90,6 +108,12 @@ class SecretUnavailable(ServiceError):
 
     status: ClassVar[int] = 503
     title: ClassVar[str] = "Secret unavailable"
+
+
+class VaultUnavailable(SecretUnavailable):
+    """Vault cannot be reached, or responds with 5xx."""
+
+    title: ClassVar[str] = "Vault unavailable"
 
 
 class UpstreamUnreachable(ServiceError):

@@ -17,7 +17,7 @@ from msgspec import Struct
 from yarl import URL
 
 from ragstore_gateway.connections import Connections
-from ragstore_gateway.errors import SecretUnavailable
+from ragstore_gateway.errors import SecretUnavailable, VaultUnavailable
 from ragstore_gateway.secret_references import MAX_SECRET_BYTES
 
 CACHE_SECONDS: Final = 30.0
@@ -87,12 +87,13 @@ class VaultSource:
                 ) as response,
             ):
                 if response.status != 200:
-                    raise SecretUnavailable(f"Vault responded with status {response.status} to ${{vault:{name}}}")
+                    kind = VaultUnavailable if response.status >= 500 or response.status == 429 else SecretUnavailable
+                    raise kind(f"Vault responded with status {response.status} to ${{vault:{name}}}")
                 content = await response.content.read(MAX_SECRET_BYTES + 1)
                 while len(content) <= MAX_SECRET_BYTES and (more := await response.content.read(MAX_SECRET_BYTES)):
                     content += more
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            raise SecretUnavailable(f"Vault cannot be reached: {type(error).__name__}") from None
+            raise VaultUnavailable(f"Vault cannot be reached: {type(error).__name__}") from None
         try:
             value = _decoder.decode(content).data.data.get(field)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 from aiohttp import web
+from yarl import URL
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,22 @@ class FakeProvider:
     url: str = ""
     received: list[Received] = field(default_factory=list)
     left: int = 0
+    _runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        """Listen: on a free port, and on the same one after a stop."""
+        app = web.Application(client_max_size=1 << 28)
+        app.router.add_route("*", "/{path:.*}", self.handle)
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", URL(self.url).port if self.url else 0).start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+
+    async def stop(self) -> None:
+        """Close all connections, and refuse others."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Respond to a request."""
@@ -72,17 +89,11 @@ async def fake_provider(respond: Respond) -> AsyncIterator[FakeProvider]:
         respond: makes its responses.
     """
     provider = FakeProvider(respond)
-    app = web.Application(client_max_size=1 << 28)
-    app.router.add_route("*", "/{path:.*}", provider.handle)
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    provider.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await provider.start()
     try:
         yield provider
     finally:
-        await runner.cleanup()
+        await provider.stop()
 
 
 def json_response(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:

@@ -28,7 +28,7 @@ from ragstore_gateway.ingestion.tables import (
     IngestionRow,
     RemovalRow,
 )
-from tests.support.fake_providers import FakeProvider, Received, fake_provider, json_response
+from tests.support.fake_providers import FakeProvider, Received, json_response
 
 WAIT_SECONDS: Final = 60.0
 DIMENSION: Final = 8
@@ -46,6 +46,7 @@ class EmbeddingServer:
         seconds: time of a response.
         held: part of the texts whose responses wait.
         rejected: part of a text for which the response is 413.
+        is_loading: whether all responses are 503, as those of a server that loads its model.
         waiting: number of responses that wait.
     """
 
@@ -55,9 +56,24 @@ class EmbeddingServer:
     held: str = "\0"
     rejected: str = "\0"
     waiting: int = 0
+    is_loading: bool = False
+    _provider: FakeProvider | None = None
+
+    async def start(self) -> None:
+        """Listen, after a stop on the same port."""
+        self._provider = self._provider or FakeProvider(self.respond)
+        await self._provider.start()
+        self.url = self._provider.url
+
+    async def stop(self) -> None:
+        """Close all connections, and refuse others."""
+        assert self._provider is not None
+        await self._provider.stop()
 
     async def respond(self, received: Received) -> web.StreamResponse:
         """Embed texts."""
+        if self.is_loading:
+            return json_response({"error": "the model is loading"}, 503, {"Retry-After": "0"})
         body = msgspec.convert(received.json, dict[str, object])
         texts = msgspec.convert(body["inputs"], list[str])
         await asyncio.sleep(self.seconds)
@@ -95,10 +111,11 @@ async def embedding_server(seconds: float = 0.0) -> AsyncIterator[EmbeddingServe
         seconds: time of a response.
     """
     server = EmbeddingServer(seconds=seconds)
-    provider: FakeProvider
-    async with fake_provider(server.respond) as provider:
-        server.url = provider.url
+    await server.start()
+    try:
         yield server
+    finally:
+        await server.stop()
 
 
 @asynccontextmanager

@@ -28,8 +28,15 @@ from ragstore_gateway.embeddings.providers.provider import (
     Provider,
     ProviderRequest,
 )
-from ragstore_gateway.embeddings.retries import MAX_ATTEMPTS, RETRIED, backoff, retry_after
-from ragstore_gateway.errors import EmbeddingFailed, EmbeddingRateLimited, EmbeddingTimeout, ModelUnavailable
+from ragstore_gateway.embeddings.retries import MAX_ATTEMPTS, backoff, is_temporary, retry_after
+from ragstore_gateway.errors import (
+    EmbeddingFailed,
+    EmbeddingRateLimited,
+    EmbeddingRejected,
+    EmbeddingTimeout,
+    EmbeddingUnavailable,
+    ModelUnavailable,
+)
 
 MAX_RESPONSE_BYTES: Final = 128 * 1024 * 1024
 """Maximum size of a response to any batch."""
@@ -186,7 +193,9 @@ class ProviderEmbedder:
         except (aiohttp.ClientError, OSError, ValueError, asyncio.IncompleteReadError) as error:
             # The exception's own text may have parts of the response.
             _log.warning("embedding provider failed", provider=self.name, error=type(error).__name__)
-            raise _Retry(EmbeddingFailed(f"{self.name} cannot be reached: {type(error).__name__}")) from None
+            # A wrong certificate and an address that is not valid are ValueErrors, and do not end by themselves.
+            kind = EmbeddingFailed if isinstance(error, ValueError) else EmbeddingUnavailable
+            raise _Retry(kind(f"{self.name} cannot be reached: {type(error).__name__}")) from None
         finally:
             REQUESTS.labels(provider, status).inc()
             SECONDS.labels(provider).observe(asyncio.get_running_loop().time() - started)
@@ -207,14 +216,14 @@ class ProviderEmbedder:
         if status == 429:
             seconds = min(MAX_RETRY_AFTER_SECONDS, max(1, math.ceil(wait or 1)))
             return _Retry(EmbeddingRateLimited(f"{self.name} is at its rate limit", seconds), wait)
-        if status in RETRIED:
-            return _Retry(EmbeddingFailed(f"{self.name} responded with status {status}"), wait)
+        if is_temporary(status):
+            return _Retry(EmbeddingUnavailable(f"{self.name} responded with status {status}"), wait)
         if status in (401, 403):
-            return EmbeddingFailed(f"{self.name} did not accept the configured credentials (status {status})")
+            return EmbeddingRejected(f"{self.name} did not accept the configured credentials (status {status})")
         if status == 404:
             return ModelUnavailable(f"{self.name} does not exist at the configured address (status 404)")
         hint = "; a text may be too long for the model" if status in TOO_LONG else ""
-        return EmbeddingFailed(f"{self.name} rejected the request with status {status}{hint}")
+        return EmbeddingRejected(f"{self.name} rejected the request with status {status}{hint}")
 
     def _decoded(self, content: bytes, count: int) -> Vectors:
         """The vectors of a response, one per text.

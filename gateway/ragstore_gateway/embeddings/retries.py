@@ -12,8 +12,17 @@ MAX_ATTEMPTS: Final = 4
 BASE_SECONDS: Final = 0.25
 MAX_SECONDS: Final = 8.0
 
-RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
-"""Statuses after which the same request may succeed. An embedding changes nothing, so a repetition is always safe."""
+_TEMPORARY: Final = frozenset({408, 425, 429})
+_PERMANENT: Final = frozenset({501, 505})
+
+
+def is_temporary(status: int) -> bool:
+    """Whether the same request may succeed later. An embedding changes nothing, so a repetition is always safe.
+
+    Args:
+        status: the status of a response. Proxies have further ones of 5xx for a server that is away, such as 521.
+    """
+    return status in _TEMPORARY or (status >= 500 and status not in _PERMANENT)
 
 
 def backoff(attempt: int) -> float:

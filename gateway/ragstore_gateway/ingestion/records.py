@@ -66,6 +66,8 @@ def records_of(
         }
         if span.page is not None:
             metadata["page_number"] = span.page
+        if span.last_page is not None:
+            metadata["page_end"] = span.last_page
         if span.heading:
             metadata["section_heading"] = span.heading
         id = str(uuid5(namespace, f"{row.revision}:{index}"))

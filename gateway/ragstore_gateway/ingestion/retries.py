@@ -14,17 +14,31 @@ from ragstore.kit.errors import ServiceError
 from ragstore_gateway.errors import (
     EmbeddingFailed,
     EmbeddingRateLimited,
+    EmbeddingRejected,
     EmbeddingTimeout,
+    EmbeddingUnavailable,
     ExtractionUnavailable,
+    StoreRejected,
     StoreUnavailable,
+    VaultUnavailable,
 )
 from ragstore_gateway.ingestion.errors import IngestionAbandoned
 
-TRANSIENT: Final = (EmbeddingRateLimited, EmbeddingTimeout, ExtractionUnavailable, StoreUnavailable)
+TRANSIENT: Final = (
+    EmbeddingRateLimited,
+    EmbeddingTimeout,
+    EmbeddingUnavailable,
+    ExtractionUnavailable,
+    StoreUnavailable,
+    VaultUnavailable,
+)
 """Errors that end by themselves: the call is repeated as long as the settings allow."""
 
+PERMANENT: Final = (EmbeddingRejected, StoreRejected)
+"""Errors that the same call would have again. They are below others, which are repeated."""
+
 MAX_FAILED_ATTEMPTS: Final = 3
-"""Attempts after an `EmbeddingFailed`, which also is the response to a text that the provider rejects."""
+"""Attempts after any other `EmbeddingFailed`: a response without usable vectors, such as the page of a proxy."""
 
 FIRST_SECONDS: Final = 0.5
 MAX_SECONDS: Final = 30.0
@@ -62,14 +76,20 @@ class Retries:
                 return await work()
             except ServiceError as error:
                 attempt += 1
-                failed = isinstance(error, EmbeddingFailed) and attempt < MAX_FAILED_ATTEMPTS
                 wait = backoff(attempt, error.retry_after)
-                if not (failed or isinstance(error, TRANSIENT)) or time.monotonic() + wait > end:
+                if not _may_succeed(error, attempt) or time.monotonic() + wait > end:
                     raise
                 _log.info("call of an ingestion is repeated", error=error.code, attempt=attempt)
             await asyncio.sleep(wait)
             if not await is_needed():
                 raise IngestionAbandoned
+
+
+def _may_succeed(error: ServiceError, attempt: int) -> bool:
+    """Whether a further attempt may succeed after an error of the attempt with this number."""
+    if isinstance(error, PERMANENT):
+        return False
+    return isinstance(error, TRANSIENT) or (isinstance(error, EmbeddingFailed) and attempt < MAX_FAILED_ATTEMPTS)
 
 
 def backoff(attempt: int, retry_after: float | None = None) -> float:

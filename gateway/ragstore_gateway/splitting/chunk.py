@@ -41,9 +41,10 @@ class Chunk(Struct, frozen=True):
         end: index after its last character.
         text: the characters, `text[start:end]` of the extracted text.
         token_count: number of its tokens, o200k_base.
-        page: number of the page where it begins; None for a text without pages.
-        heading: the nearest heading above it; empty for a text without headings.
+        page: number of the page of its first character behind the overlap; None for a text without pages.
+        heading: the nearest heading above that character; empty for a text without headings.
         metadata: further metadata of the strategy, such as the keys of `layers`.
+        last_page: number of the page of its last character, if that is another one.
     """
 
     index: int
@@ -54,15 +55,17 @@ class Chunk(Struct, frozen=True):
     page: int | None = None
     heading: str = ""
     metadata: Mapping[str, MetadataValue] = {}
+    last_page: int | None = None
 
     @property
     def span(self) -> ChunkSpan:
         """The chunk without its text."""
-        return ChunkSpan(self.start, self.end, self.token_count, self.page, self.heading, self.metadata)
+        given = (self.start, self.end, self.token_count, self.page, self.heading, self.metadata)
+        return ChunkSpan(*given, self.last_page)
 
 
 class ChunkSpan(Struct, frozen=True, array_like=True):
-    """A chunk without its text; see `Chunk`."""
+    """A chunk without its text; see `Chunk`. A gateway reads those that an earlier version has recorded."""
 
     start: int
     end: int
@@ -70,3 +73,4 @@ class ChunkSpan(Struct, frozen=True, array_like=True):
     page: int | None
     heading: str
     metadata: Mapping[str, MetadataValue]
+    last_page: int | None = None

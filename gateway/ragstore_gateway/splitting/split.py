@@ -61,10 +61,13 @@ def chunks_of(extracted: Extracted, chunking: Chunking, max_chunks: int = sys.ma
             )
         case _:
             found = (_Found(span) for span in split_region(measured, Span(0, len(text)), chunking, max_chunks))
+    covered, layer = 0, ""
     for index, each in enumerate(found):
         if index == max_chunks:
             raise ChunkLimit
-        yield _chunk(index, each, extracted, measured, outline)
+        overlap_end = covered if each.layer == layer else 0
+        yield _chunk(index, each, overlap_end, extracted, measured, outline)
+        covered, layer = each.span.end, each.layer
 
 
 class _Found(NamedTuple):
@@ -105,18 +108,25 @@ def _layers(
         yield _Found(span, section, "chunk", index)
 
 
-def _chunk(index: int, found: _Found, extracted: Extracted, measured: MeasuredText, outline: Outline) -> Chunk:
+def _chunk(
+    index: int, found: _Found, overlap_end: int, extracted: Extracted, measured: MeasuredText, outline: Outline
+) -> Chunk:
     start, end = found.span
+    # The overlap is often on the page before, or in the section before.
+    first = measured.trimmed(max(start, overlap_end), end).start
     whole = found.layer in {"document", "page"}
+    page = None if found.layer == "document" else outline.page(first)
+    last_page = None if page is None else outline.page(end - 1)
     return Chunk(
         index=index,
         start=start,
         end=end,
         text=extracted.text[start:end],
         token_count=count_tokens(measured.text[start:end]),
-        page=None if found.layer == "document" else outline.page(start),
-        heading="" if whole else found.section.heading if found.section else outline.heading(start),
+        page=page,
+        heading="" if whole else found.section.heading if found.section else outline.heading(first),
         metadata=_layer_metadata(found, extracted.text) if found.layer else {},
+        last_page=None if last_page == page else last_page,
     )
 
 

@@ -176,7 +176,7 @@ class ElasticsearchStore:
         if 404 in statuses:
             raise self._errors.missing()
         failed = sorted(status for status in statuses if status >= 300)
-        raise self._errors.unavailable(f"rejected records with status {failed[0]}", RuntimeError())
+        raise self._errors.of_status("rejected records", failed[0], RuntimeError())
 
     async def search(
         self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
@@ -252,7 +252,7 @@ class ElasticsearchStore:
         if isinstance(error, UnsupportedProductError):
             return self._errors.unavailable("is not Elasticsearch: its responses do not name the product", error)
         if isinstance(error, ApiError):
-            return self._errors.unavailable(f"responds with status {error.status_code}", error)
+            return self._errors.of_status("responds", error.status_code, error)
         return None
 
 

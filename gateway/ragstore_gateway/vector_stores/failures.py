@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Final
 
 from msgspec import ValidationError
 
 from ragstore.kit.errors import ServiceError
-from ragstore_gateway.errors import CollectionMissing, DimensionMismatch, StoreUnavailable
+from ragstore_gateway.errors import CollectionMissing, DimensionMismatch, StoreRejected, StoreUnavailable
+
+_TEMPORARY: Final = frozenset({408, 409, 423, 425, 429})
+"""Statuses below 500 of calls that may succeed later: too many, or in conflict with others."""
 
 
 class StoreErrors:
@@ -60,6 +64,26 @@ class StoreErrors:
             error: the exception. Its class is the cause for the operator.
         """
         return StoreUnavailable(f"The vector store ({self.store_type}) {problem}").because(type(error).__name__)
+
+    def rejected(self, problem: str, error: BaseException) -> StoreRejected:
+        """The error of an engine that would reject the same call again; see `unavailable`.
+
+        Args:
+            problem: the rest of a sentence, after the name of the store. Never a text of the engine.
+            error: the exception.
+        """
+        return StoreRejected(f"The vector store ({self.store_type}) {problem}").because(type(error).__name__)
+
+    def of_status(self, problem: str, status: int, error: BaseException) -> StoreUnavailable:
+        """The error of an engine that responds with a status of HTTP.
+
+        Args:
+            problem: the rest of a sentence, without the status.
+            status: the status.
+            error: the exception.
+        """
+        is_rejection = 400 <= status < 500 and status not in _TEMPORARY
+        return (self.rejected if is_rejection else self.unavailable)(f"{problem} with status {status}", error)
 
     def missing(self) -> CollectionMissing:
         """The error of a write to a collection that does not exist."""

@@ -54,6 +54,9 @@ WAIT_SHARE: Final = 0.8
 
 MAJORITY: Final = WriteConcern("majority")
 
+_REJECTIONS: Final = frozenset({2, 9, 13, 14, 18, 121, 10334})
+"""Codes of a call that would fail again: values, syntax, permissions, types, credentials, validation, size."""
+
 _NO_TOKEN: Final = ""
 """A token that no record has."""
 
@@ -300,7 +303,8 @@ class MongodbStore:
 
     def _error(self, error: Exception) -> ServiceError | None:
         if isinstance(error, OperationFailure):
-            return self._errors.unavailable(f"responds with the code {error.code}", error)
+            make = self._errors.rejected if error.code in _REJECTIONS else self._errors.unavailable
+            return make(f"responds with the code {error.code}", error)
         return None
 
 

@@ -65,6 +65,10 @@ _PROBLEMS: Final = {
 }
 """Meanings of SQLSTATEs whose cause an operator can remove."""
 
+_REJECTIONS: Final = frozenset({"0A", "22", "28", "42", "54"})
+"""Classes of SQLSTATEs of a statement that would fail again: a feature that is missing, data, credentials, syntax and
+permissions, limits of the server."""
+
 
 def connect_pgvector(
     parameters: PgvectorParameters, secrets: SecretReferences, timeout_seconds: float
@@ -315,7 +319,8 @@ class PgvectorStore:
         if state is None:
             return None
         problem = _PROBLEMS.get(state, "responds with an error")
-        return self._errors.unavailable(f"{problem} (SQLSTATE {state})", error)
+        make = self._errors.rejected if state[:2] in _REJECTIONS else self._errors.unavailable
+        return make(f"{problem} (SQLSTATE {state})", error)
 
 
 @dataclass

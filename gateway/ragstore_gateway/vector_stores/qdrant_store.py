@@ -65,6 +65,11 @@ MAX_DIMENSION: Final = 65_536
 CREATION_POLLS: Final = 20
 CREATION_POLL_SECONDS: Final = 0.1
 
+_REJECTIONS: Final = frozenset(
+    {StatusCode.PERMISSION_DENIED, StatusCode.UNAUTHENTICATED, StatusCode.OUT_OF_RANGE, StatusCode.UNIMPLEMENTED}
+)
+"""gRPC statuses of a call that would fail again."""
+
 _OPERATORS: Final = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 T = TypeVar("T")
 
@@ -326,8 +331,9 @@ class QdrantStore:
             return self._errors.missing()
         if error.code() is StatusCode.INVALID_ARGUMENT:
             problem = "rejects the request with the gRPC status INVALID_ARGUMENT: its strict mode may not allow it"
-            return self._errors.unavailable(problem, error)
-        return self._errors.unavailable(f"responds with the gRPC status {error.code().name}", error)
+            return self._errors.rejected(problem, error)
+        make = self._errors.rejected if error.code() in _REJECTIONS else self._errors.unavailable
+        return make(f"responds with the gRPC status {error.code().name}", error)
 
 
 def _payload(record: Record) -> dict[str, object]:

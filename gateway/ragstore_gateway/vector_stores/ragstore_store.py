@@ -124,5 +124,5 @@ class RagstoreStore:
         if isinstance(error, ProblemError):
             if error.code == "dimension_mismatch":
                 return DimensionMismatch("The collection's vectors have another dimension")
-            return self._errors.unavailable(f"responds with status {error.status}", error)
+            return self._errors.of_status("responds", error.status, error)
         return None

@@ -123,9 +123,9 @@ async def test_a_request_for_another_model_is_forwarded_unchanged(pair: Pair) ->
     ("status", "headers", "expected", "code"),
     [
         (429, {"Retry-After": "60"}, 503, "embedding_rate_limited"),
-        (500, {"Retry-After": "0"}, 502, "embedding_failed"),
-        (401, {}, 502, "embedding_failed"),
-        (400, {}, 502, "embedding_failed"),
+        (500, {"Retry-After": "0"}, 502, "embedding_unavailable"),
+        (401, {}, 502, "embedding_rejected"),
+        (400, {}, 502, "embedding_rejected"),
         (404, {}, 503, "model_unavailable"),
         (200, {}, 502, "embedding_failed"),
     ],

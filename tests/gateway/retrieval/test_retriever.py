@@ -124,7 +124,7 @@ async def test_a_failing_base_has_an_error_and_the_others_respond(knowledge: Kno
         ]
         failing = True
         results = await search(knowledge, *bases)
-    assert results[0].error == "embedding_failed"
+    assert results[0].error == "embedding_rejected"
     assert results[0].failure is not None
     assert texts(results[1]) == ["The kettle is blue."]
 

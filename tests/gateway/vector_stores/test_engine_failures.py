@@ -12,16 +12,25 @@ from contextlib import asynccontextmanager
 from importlib.abc import MetaPathFinder
 
 import pytest
+from aiohttp import web
 from structlog.testing import capture_logs
+from yarl import URL
 
 from ragstore.kit.errors import InvalidRequest
 from ragstore_client import AsyncClient
-from ragstore_gateway.errors import DimensionMismatch, DriverMissing, SecretUnavailable, StoreUnavailable
+from ragstore_gateway.errors import (
+    DimensionMismatch,
+    DriverMissing,
+    SecretUnavailable,
+    StoreRejected,
+    StoreUnavailable,
+)
 from ragstore_gateway.secret_references import EnvironmentSource, SecretReferences
 from ragstore_gateway.vector_stores.chroma_store import ChromaConnection
 from ragstore_gateway.vector_stores.store_parameters import ChromaParameters
 from ragstore_gateway.vector_stores.vector_store import VectorStore
 from ragstore_gateway.vector_stores.vector_stores import EXTRAS, MODULES, STORES, VectorStores, validate
+from tests.support.fake_providers import Received, fake_provider, json_response
 from tests.support.servers import free_port
 from tests.support.vector_records import DIMENSION, QUESTION, record
 
@@ -117,6 +126,38 @@ async def test_an_engine_that_never_responds_is_a_503_within_the_time_limit(
         assert time.monotonic() - started < 30
     server.close()
     _assert_silent(errors, store_type, caplog.text)
+
+
+@pytest.mark.parametrize("store_type", ["ragstore", "elasticsearch"])
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, StoreRejected),
+        (401, StoreRejected),
+        (403, StoreRejected),
+        (413, StoreRejected),
+        (422, StoreRejected),
+        (429, StoreUnavailable),
+        (500, StoreUnavailable),
+        (502, StoreUnavailable),
+        (503, StoreUnavailable),
+        (504, StoreUnavailable),
+    ],
+)
+async def test_only_a_call_that_would_be_rejected_again_is_a_rejection(
+    store_type: str, status: int, kind: type[StoreUnavailable]
+) -> None:
+    async def respond(received: Received) -> web.StreamResponse:
+        return json_response({"error": CANARY}, status, {"X-Elastic-Product": "Elasticsearch"})
+
+    async with (
+        fake_provider(respond) as engine,
+        opened(store_type, URL(engine.url).port or 0, timeout_seconds=10.0) as store,
+    ):
+        with pytest.raises(StoreUnavailable, match=f"with status {status}") as caught:
+            await store.count()
+    assert type(caught.value) is kind
+    _assert_silent([caught.value], store_type, "")
 
 
 @pytest.mark.parametrize("store_type", [name for name in ENGINES if name != "ragstore"])

@@ -24,7 +24,7 @@ from ragstore_gateway.embeddings.providers.provider import (
     joined,
     segment,
 )
-from ragstore_gateway.errors import ModelUnavailable
+from ragstore_gateway.errors import EmbeddingUnavailable, ModelUnavailable
 from ragstore_gateway.parameters import Token, Url
 from ragstore_gateway.secret_references import SecretReferences
 
@@ -108,7 +108,7 @@ class BedrockProvider:
         # botocore has no types, and is loaded only where this provider is used.
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
-        from botocore.exceptions import BotoCoreError
+        from botocore.exceptions import BotoCoreError, ConnectionError, HTTPClientError, MetadataRetrievalError
         from botocore.session import Session
 
         with self._lock:
@@ -117,7 +117,9 @@ class BedrockProvider:
                 credentials = self._session.get_credentials()
                 frozen = credentials and credentials.get_frozen_credentials()
             except BotoCoreError as error:
-                raise ModelUnavailable(f"AWS credentials cannot be used: {type(error).__name__}") from None
+                is_away = isinstance(error, (ConnectionError, HTTPClientError, MetadataRetrievalError))
+                kind = EmbeddingUnavailable if is_away else ModelUnavailable
+                raise kind(f"AWS credentials cannot be used: {type(error).__name__}") from None
         if not frozen or not frozen.access_key:
             raise ModelUnavailable("There are no AWS credentials: neither variables, nor a profile, nor a role")
         signed = AWSRequest("POST", request.url, data=request.body, headers={"Content-Type": "application/json"})

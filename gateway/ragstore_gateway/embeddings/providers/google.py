@@ -24,7 +24,7 @@ from ragstore_gateway.embeddings.providers.provider import (
     joined,
     segment,
 )
-from ragstore_gateway.errors import ModelUnavailable
+from ragstore_gateway.errors import EmbeddingUnavailable, ModelUnavailable
 from ragstore_gateway.parameters import SecretReference, Token, Url
 from ragstore_gateway.secret_references import SecretReferences
 
@@ -198,9 +198,10 @@ class VertexProvider:
                     self._credentials.refresh(Request())
                 return str(self._credentials.token)
             except exceptions.GoogleAuthError as error:
-                raise ModelUnavailable(
-                    f"Google's application default credentials cannot be used: {type(error).__name__}"
-                ) from None
+                # Google's server of tokens is as far away as that of the model.
+                is_away = error.retryable or isinstance(error, exceptions.TransportError)
+                kind = EmbeddingUnavailable if is_away else ModelUnavailable
+                raise kind(f"Google's application default credentials cannot be used: {type(error).__name__}") from None
 
     def decode(self, content: bytes) -> Sequence[Embedding]:
         """The vectors of a response."""

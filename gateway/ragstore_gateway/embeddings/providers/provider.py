@@ -73,6 +73,7 @@ class Provider(Protocol):
         Raises:
             SecretUnavailable: a secret cannot be read.
             ModelUnavailable: an extra is not installed, or there are no credentials.
+            EmbeddingUnavailable: the server of credentials does not respond.
         """
 
     def decode(self, content: bytes) -> Sequence[Embedding]:
