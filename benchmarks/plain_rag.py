@@ -4,8 +4,8 @@
     python -m benchmarks.plain_rag --sets FOLDER [faq-en ...] [--setting RAGSTORE_GATEWAY_RAG_DIVERSITY=0]
 
 Each question is a chat through a gateway of its own, with the gateway's defaults, in front of a model server that
-ignores its prompt. The help desk (`benchmarks/helpdesk`) is asked with the vectors of MiniLM in its files, which a
-server of an embedding model returns. Each file of the folder, `NAME.json.gz`, is a set
+ignores its prompt. The help desk (`benchmarks/helpdesk`) has the vectors of MiniLM in its files, which a server of an
+embedding model returns. Each file of the folder, `NAME.json.gz`, is a set
 `{"docs": [{"id", "title", "text"}], "queries": [{"id", "text"}], "qrels": {QUERY: {DOC: GRADE}}}`; its documents are
 stored whole, with vectors of the gateway's built-in model.
 """

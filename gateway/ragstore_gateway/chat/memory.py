@@ -12,7 +12,7 @@ import msgspec
 import structlog
 from msgspec import Raw
 
-from ragstore_client import GatewayTimeout, NotFound, RagstoreError
+from ragstore_client import EmbeddingTimeout, GatewayTimeout, NotFound, RagstoreError
 from ragstore_client.context import (
     AsyncContextBuilder,
     ChatContext,
@@ -24,6 +24,7 @@ from ragstore_client.context import (
     by_similarity,
     deduplicate,
 )
+from ragstore_gateway import errors
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.conversation import Conversation
 from ragstore_gateway.chat.rag_models import Augmentation, Caller, no_question
@@ -77,7 +78,11 @@ class MemorySource:
         self._source = ClientSource(store.client, self._embed, collections=settings.collections)
 
     async def _embed(self, text: str) -> Vectors:
-        vectors = await self._embedder.embed([text], "query")
+        try:
+            vectors = await self._embedder.embed([text], "query")
+        except errors.EmbeddingTimeout as error:
+            # Of the gateway's errors, the builder knows only that they are failures.
+            raise EmbeddingTimeout(error.detail) from error
         row: Vectors = vectors[0]
         return row
 

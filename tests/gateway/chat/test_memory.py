@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from ragstore_client import AsyncClient, CallTimeout, Client, MultiQueryResults,
 from ragstore_client.context import PartialSearch
 from ragstore_gateway.chat.conversation import Conversation
 from ragstore_gateway.chat.memory import FAN_OUT, Memory, MemorySource
+from ragstore_gateway.embeddings.cache import CachingEmbedder, VectorCache
 from ragstore_gateway.embeddings.embedder import Kind, Vectors
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.store import Store
@@ -85,6 +87,20 @@ async def test_the_nearest_urls_are_the_sources_whatever_the_diversity(
     found = await sources(chat_gateway, collection, {"rag_diversity": diversity})
     assert found[0] == "near-0"
     assert set(found) == {f"near-{n}" for n in range(TOP_K)}
+
+
+async def test_an_embedder_that_reaches_its_own_time_limit_is_a_timeout(chat_gateway: Served, collection: str) -> None:
+    class Slow(AxisEmbedder):
+        async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
+            await asyncio.sleep(3600)
+            raise AssertionError
+
+    given = Settings(rag_collections=collection)
+    store = Store(given, threading.Event(), chat_gateway.url)
+    embedder = CachingEmbedder(Slow(), VectorCache(0), b"slow", timeout_seconds=0.05)
+    async with store.running():
+        added = await Memory(store, embedder, given).augment(Conversation("Tea?", [], [], {}, []))
+    assert (added.reason, added.failed, list(added.passages)) == ("timeout", True, [])
 
 
 async def test_by_default_diversity_orders_the_sources(chat_gateway: Served, collection: str) -> None:
