@@ -28,7 +28,7 @@ ALIASES: Final[Mapping[str, str]] = {
     "EMBEDDER_BASE": "embedding_url",
     "MODEL_NAME": "embedding_model",
     "ENABLE_RAG": "rag_enabled",
-    # Both are the number of passages in a prompt; the second one wins.
+    # Both are the number of URLs in a prompt; the second one wins.
     "RAG_TOP_K_MAX": "rag_top_k",
     "QDRANT_TOP_K": "rag_top_k",
     "MMR_LAMBDA": "rag_diversity",
@@ -93,8 +93,9 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         on_retrieval_failure: whether a chat continues without context when retrieval fails, or is 503.
         rag_enabled: whether `rag/` models retrieve anything.
         rag_collections: the collections that `rag/` models search, separated by commas.
-        rag_top_k: number of passages in a prompt. Three times as many are fetched.
-        rag_diversity: weight of diversity in maximal marginal relevance, 0 to 1.
+        rag_top_k: number of the nearest URLs whose best passages are in a prompt of a plain `rag/` model.
+        rag_diversity: weight of diversity in the order of these passages, by maximal marginal relevance, 0 to 1. It
+            drops none.
         rag_max_sources: maximum number of different sources in a prompt.
         rag_max_characters: maximum number of characters of a passage; a longer one is cut.
         rag_token_budget: maximum number of tokens of the passages of a prompt.

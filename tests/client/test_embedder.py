@@ -13,6 +13,7 @@ from ragstore_client import (
     EmbeddingCache,
     EmbeddingFailed,
     EmbeddingsClient,
+    EmbeddingTimeout,
     InvalidConfiguration,
     PayloadTooLarge,
     RagArchiveConfig,
@@ -71,6 +72,17 @@ async def test_a_fault_is_a_failed_embedding_that_repeats_no_text(
     with pytest.raises(EmbeddingFailed) as caught:
         await embedder.embed(CANARY_QUERY, model=MODEL)
     assert CANARY_QUERY not in str(caught.value)
+
+
+async def test_a_time_limit_is_an_embedding_timeout(
+    embeddings: tuple[FakeEmbeddings, LocalServer], endpoint: FakeEmbeddings
+) -> None:
+    endpoint.fault = "slow"
+    with pytest.raises(EmbeddingTimeout, match=r"no vectors within 0\.2 s") as caught:
+        await EmbeddingsClient(embeddings[1].url, timeout=0.2).embed("a", model=MODEL)
+    assert isinstance(caught.value, TimeoutError)
+    with scripted_server(Response(504, {})) as server, pytest.raises(EmbeddingTimeout, match="HTTP 504"):
+        await EmbeddingsClient(server.url, timeout=0.2).embed("a", model=MODEL)
 
 
 async def test_an_unreachable_endpoint_is_a_failed_embedding() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -10,6 +11,7 @@ import pytest
 from ragstore_client import (
     EmbeddingCache,
     EmbeddingFailed,
+    EmbeddingTimeout,
     RagArchiveConfig,
     RagConfig,
     RagSettings,
@@ -159,6 +161,24 @@ def test_a_failing_model_costs_only_its_own_archives(
     results = make_retriever(large, small).search("Heizung")
     assert [passage.archive for passage in results] == [small]
     assert reasons(results) == [SkipReason.NOT_EMBEDDED]
+
+
+def test_a_slow_model_costs_only_its_own_archives(make_archive: Callable[..., RagArchiveConfig]) -> None:
+    class HalfSlow:
+        connection = "half slow"
+
+        async def embed(self, text: str, *, model: str) -> list[float]:
+            await asyncio.sleep(0 if model == SMALL else 3600)
+            return [1.0] * 32
+
+    quick = make_archive(chunk(0, "Heizung", dimension=32), embedding_model=SMALL)
+    slow = make_archive(chunk(0, "Heizung"))
+    settings = RagSettings(embed_timeout=0.2)
+    results = Retriever(RagConfig(archives=[quick, slow]), settings=settings, embedder=HalfSlow()).search("Heizung")
+    assert [passage.archive for passage in results] == [quick]
+    assert reasons(results) == [SkipReason.TOO_SLOW]
+    with pytest.raises(EmbeddingTimeout, match=r"no vector within 0\.2 s"):
+        Retriever(RagConfig(archives=[slow]), settings=settings, embedder=HalfSlow()).search("Heizung")
 
 
 def test_a_custom_embedder_may_raise_any_exception(handbook: RagArchiveConfig, settings: RagSettings) -> None:

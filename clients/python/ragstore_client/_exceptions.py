@@ -26,6 +26,7 @@
     │       ├── Unavailable         503
     │       └── GatewayTimeout      504
     ├── EmbeddingFailed             the embeddings endpoint returned no usable vector
+    │   └── EmbeddingTimeout        it returned none in time (also a TimeoutError)
     └── ProviderError
         ├── UnknownProvider         no provider of that name is registered (also a LookupError)
         └── ProviderExists          the name is taken
@@ -263,6 +264,10 @@ class GatewayTimeout(ServerError):
 
 class EmbeddingFailed(RagstoreError):
     """The embeddings endpoint returned no usable vector."""
+
+
+class EmbeddingTimeout(EmbeddingFailed, TimeoutError):
+    """The embeddings endpoint returned no vector in time."""
 
 
 class ProviderError(RagstoreError):

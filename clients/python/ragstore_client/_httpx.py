@@ -14,6 +14,7 @@ from ragstore_client._exceptions import (
     CallTimeout,
     ConnectFailed,
     ConnectionLost,
+    GatewayTimeout,
     InvalidConfiguration,
     RagstoreError,
     UnexpectedResponse,
@@ -21,6 +22,9 @@ from ragstore_client._exceptions import (
 
 if TYPE_CHECKING:
     import ssl
+
+_MAX_CAUSES = 10
+"""Maximum number of errors in a chain of causes that are looked at."""
 
 
 @cache
@@ -101,6 +105,22 @@ def from_httpx_error(error: httpx.HTTPError, timeout: Timeout) -> RagstoreError:
         return ConnectFailed("the proxy made no connection")
     # Nothing of the server's is in these texts: httpx and the operating system write them.
     return ConnectionLost(f"connection lost: {reason or _WORDS.get(type(error), type(error).__name__)}")
+
+
+def is_timeout(error: BaseException) -> bool:
+    """Whether an error means that a time limit expired: itself, or one that caused it.
+
+    Args:
+        error: any exception. That no connection was made in time is a `ConnectFailed` with httpx's error as its cause.
+    """
+    chain: BaseException | None = error
+    for _ in range(_MAX_CAUSES):
+        if isinstance(chain, TimeoutError | GatewayTimeout | httpx.TimeoutException):
+            return True
+        if chain is None:
+            break
+        chain = chain.__cause__
+    return False
 
 
 def timeout_error(timeout_seconds: float) -> CallTimeout:

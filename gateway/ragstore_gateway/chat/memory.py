@@ -12,7 +12,7 @@ import msgspec
 import structlog
 from msgspec import Raw
 
-from ragstore_client import NotFound, RagstoreError
+from ragstore_client import EmbeddingTimeout, GatewayTimeout, NotFound, RagstoreError
 from ragstore_client.context import (
     AsyncContextBuilder,
     ChatContext,
@@ -21,7 +21,10 @@ from ragstore_client.context import (
     Numbered,
     PartialSearch,
     Passage,
+    by_similarity,
+    deduplicate,
 )
+from ragstore_gateway import errors
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.conversation import Conversation
 from ragstore_gateway.chat.rag_models import Augmentation, Caller, no_question
@@ -33,7 +36,13 @@ if TYPE_CHECKING:
     from ragstore_client import Where
 
 FAN_OUT: Final = 3
-"""Passages fetched for each passage of a prompt."""
+"""Passages fetched for each URL of a prompt, because an URL may have several among the nearest ones."""
+
+MORE: Final = 8
+"""Factor by which more passages are fetched if they have too few URLs."""
+
+MAX_FETCHED: Final = 1000
+"""Maximum number of passages that are fetched; the store's own maximum."""
 
 CUT_MARK: Final = "\n...\n"
 """End of a passage that was cut."""
@@ -52,7 +61,9 @@ class CollectionsMissing(RagstoreError):
 
 
 class MemorySource:
-    """Searches the collections of the settings. Collections that do not exist are ignored if another one exists.
+    """Searches the collections of the settings: the best passage of each of the nearest URLs.
+
+    A passage without a URL counts as one of its own. Collections that do not exist are ignored if another one exists.
 
     Args:
         store: the store.
@@ -63,35 +74,70 @@ class MemorySource:
     def __init__(self, store: Store, embedder: Embedder, settings: Settings) -> None:
         self._embedder = embedder
         self._max_characters = settings.rag_max_characters
+        self._threshold = settings.rag_similarity_threshold
         self._source = ClientSource(store.client, self._embed, collections=settings.collections)
 
     async def _embed(self, text: str) -> Vectors:
-        vectors = await self._embedder.embed([text], "query")
+        try:
+            vectors = await self._embedder.embed([text], "query")
+        except errors.EmbeddingTimeout as error:
+            # Of the gateway's errors, the builder knows only that they are failures.
+            raise EmbeddingTimeout(error.detail) from error
         row: Vectors = vectors[0]
         return row
 
     async def search(
         self, query: str, top_k: int, *, where: Where | None, with_embeddings: bool, deadline: float | None
     ) -> list[Passage]:
-        """Find the passages nearest to a text. See `PassageSource.search`.
+        """Find the best passage of each of the `top_k` URLs that are nearest to a text. See `PassageSource.search`.
 
         Raises:
             CollectionsMissing: there is no collection to search.
-            PartialSearch: some of the collections failed.
+            PartialSearch: some of the collections failed, or the search for further URLs did.
         """
+        nearest: list[Passage] = []
+        wanted = FAN_OUT * top_k
+        while True:
+            fetched = min(wanted, MAX_FETCHED)
+            try:
+                found = await self._existing(query, fetched, where, with_embeddings, deadline)
+            except PartialSearch as error:
+                raise PartialSearch(self._nearest(error.passages, top_k), error.reason, error.errors) from None
+            except RagstoreError as error:
+                if not nearest:
+                    raise
+                is_timeout = isinstance(error, TimeoutError | GatewayTimeout)
+                raise PartialSearch(nearest, "timeout" if is_timeout else "failed", [type(error).__name__]) from None
+            nearest = self._nearest(found, top_k)
+            if len(nearest) >= top_k or fetched == MAX_FETCHED or self._complete(found, fetched):
+                return nearest
+            wanted = MORE * fetched
+
+    async def _existing(
+        self, query: str, count: int, where: Where | None, with_embeddings: bool, deadline: float | None
+    ) -> list[Passage]:
+        """The nearest passages of the collections that exist."""
         try:
-            found = await self._source.search(
-                query, top_k, where=where, with_embeddings=with_embeddings, deadline=deadline
+            return await self._source.search(
+                query, count, where=where, with_embeddings=with_embeddings, deadline=deadline
             )
         except NotFound:
             raise CollectionsMissing("the collections do not exist") from None
         except PartialSearch as error:
             if set(error.errors) != _MISSING:
-                raise PartialSearch(self._cut(error.passages), error.reason, error.errors) from None
+                raise
             if not error.passages:
                 raise CollectionsMissing("some of the collections do not exist, and the others have nothing") from None
-            found = error.passages
-        return self._cut(found)
+            return error.passages
+
+    def _complete(self, found: Sequence[Passage], fetched: int) -> bool:
+        """Whether further passages would be of no use: there are none, or they are below the threshold."""
+        similarities = [passage.similarity for passage in found if passage.similarity is not None]
+        return len(found) < fetched or (bool(similarities) and min(similarities) < self._threshold)
+
+    def _nearest(self, passages: Sequence[Passage], count: int) -> list[Passage]:
+        """The best passage of each of the nearest URLs. A text that several of them have counts once."""
+        return self._cut(by_similarity(deduplicate(passages, by_url=True))[:count])
 
     def _cut(self, passages: Sequence[Passage]) -> list[Passage]:
         return [
@@ -148,7 +194,8 @@ class Memory:
             settings=ContextSettings(
                 enabled=self._enabled,
                 top_k_max=settings.rag_top_k,
-                fetch_k=FAN_OUT * settings.rag_top_k,
+                # As many as the prompt may have, so diversity orders them and drops none.
+                fetch_k=settings.rag_top_k,
                 diversity=settings.rag_diversity,
                 max_sources=settings.rag_max_sources,
                 token_budget=settings.rag_token_budget,

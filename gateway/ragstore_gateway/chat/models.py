@@ -124,6 +124,8 @@ class Models:
             The model with retrieval, and the upstream's model that serves it.
 
         Raises:
+            DatabaseUnavailable: whether the name is an assistant is unknown. A plain model would lack its system
+                message, its knowledge bases and its entry in the audit ledger.
             ModelNotFound: the upstream has none.
         """
         model = await self._assistants.find(name)
@@ -160,6 +162,7 @@ class Models:
             headers: the headers of a request to the upstream.
 
         Raises:
+            DatabaseUnavailable: whether the name is an assistant is unknown.
             ModelNotFound: there is no such model.
         """
         _, found = await self.find(name, headers)
@@ -172,6 +175,9 @@ class Models:
 
         Args:
             entries: the upstream's models.
+
+        Raises:
+            DatabaseUnavailable: the assistants are unknown.
         """
         names = _Names(entries)
         known = names.ids

@@ -82,13 +82,23 @@ class RagModels(Protocol):
     """A set of named models with retrieval: the assistants."""
 
     async def upstream_models(self) -> Mapping[str, str]:
-        """The upstream's model of each one, by name without the prefix; empty for one that has none."""
+        """The upstream's model of each one, by name without the prefix; empty for one that has none.
+
+        Raises:
+            DatabaseUnavailable: the models are unknown.
+        """
 
     async def find(self, name: str) -> RagModel | None:
         """Look a model up.
 
         Args:
             name: its name, without the prefix.
+
+        Returns:
+            The model; None if there is none.
+
+        Raises:
+            DatabaseUnavailable: whether there is one is unknown.
         """
 
 

@@ -18,6 +18,7 @@ from ragstore_gateway.chat.model_calls import ListModels, model_call
 from ragstore_gateway.conversations.conversation_id import HEADER
 from ragstore_gateway.errors import (
     AuditUnavailable,
+    DatabaseUnavailable,
     ModelNotFound,
     NotConfigured,
     RetrievalFailed,
@@ -38,10 +39,12 @@ INFERENCE_FOLDERS: Final = ("audio", "images")
 """The same for all paths below."""
 
 UPSTREAM_ERRORS: Final = (NotConfigured, UpstreamUnreachable, UpstreamTimeout, UpstreamFailed, NotFound)
+MODEL_ERRORS: Final = (*UPSTREAM_ERRORS, DatabaseUnavailable)
 CHAT_ERRORS: Final = (
     *UPSTREAM_ERRORS,
     RetrievalFailed,
     AuditUnavailable,
+    DatabaseUnavailable,
     ModelNotFound,
     BodyTimeout,
     BodyTooLarge,
@@ -122,7 +125,7 @@ async def create_chat_completion(request: Request[Any, Any, Any], chat: ChatDepe
 
 @get(
     "/v1/models",
-    opt={**READER, ERRORS: UPSTREAM_ERRORS, OPERATION: _MODELS},
+    opt={**READER, ERRORS: MODEL_ERRORS, OPERATION: _MODELS},
     operation_id="listModels",
     summary="List models",
     tags=["chat"],
@@ -135,7 +138,7 @@ def list_models(request: Request[Any, Any, Any], chat: ChatDependency) -> ASGIAp
 
 @get(
     "/v1/models/{path:path}",
-    opt={**READER, ERRORS: UPSTREAM_ERRORS, OPERATION: _MODELS},
+    opt={**READER, ERRORS: MODEL_ERRORS, OPERATION: _MODELS},
     operation_id="getModel",
     summary="Get a model",
     tags=["chat"],

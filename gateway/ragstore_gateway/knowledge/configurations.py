@@ -289,7 +289,7 @@ class Configurations(Generic[T]):
         text = self._field(field)
         query = self._select().with_only_columns(ConfigurationRow.name, text).where(ConfigurationRow.deleted.is_(False))
         async with self._database.reading() as session:
-            return {name: value or "" for name, value in sorted((await session.execute(query)).tuples())}
+            return {name: value or "" for name, value in sorted(await session.execute(query))}
 
     def _field(self, field: str) -> ColumnElement[str]:
         """A text field of a version. One with a NUL has a space for it on PostgreSQL.

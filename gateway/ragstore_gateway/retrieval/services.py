@@ -70,8 +70,9 @@ class RetrievalServices:
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
-        """Open the connections; close them at the end."""
+        """Open the connections, and load the assistants; close the connections at the end."""
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._http)
             await stack.enter_async_context(self.http_calls.running())
+            await stack.enter_async_context(self.models.running())
             yield

@@ -5,11 +5,20 @@ from __future__ import annotations
 import asyncio
 import math
 
+import httpx
 import pytest
 
-from ragstore_client import GatewayTimeout
+from ragstore_client import (
+    CallTimeout,
+    ConnectFailed,
+    EmbeddingFailed,
+    EmbeddingTimeout,
+    GatewayTimeout,
+    ServerError,
+)
 from ragstore_client.context import (
     AsyncContextBuilder,
+    ChatContext,
     ContextSettings,
     Passage,
     Retrieval,
@@ -45,6 +54,41 @@ def test_the_results_in_time_are_returned_with_the_failures_of_the_others() -> N
     found = run_virtually(retrieve(source, QUESTION, scopes, timeout_seconds=2))
     assert ids(found) == ["p1"]
     assert found.failures == [StepFailure("b", "timeout"), StepFailure("c", "failed", "ZeroDivisionError")]
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    """An error with a cause."""
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (TimeoutError(), "timeout"),
+        (EmbeddingTimeout("no vectors within 2 s"), "timeout"),
+        (CallTimeout("no complete response within 2 s"), "timeout"),
+        (GatewayTimeout(504), "timeout"),
+        # As embedders of others raise them.
+        (httpx.ReadTimeout("timed out"), "timeout"),
+        (caused(RuntimeError("request failed"), httpx.ReadTimeout("timed out")), "timeout"),
+        (caused(EmbeddingFailed("no vector"), TimeoutError()), "timeout"),
+        # All of the time went into the connection.
+        (caused(ConnectFailed("no connection within 2 s"), httpx.ConnectTimeout("")), "timeout"),
+        (caused(ConnectFailed("connection refused"), httpx.ConnectError("")), "failed"),
+        (caused(EmbeddingFailed("HTTP 500"), ServerError(500)), "failed"),
+    ],
+)
+def test_the_reason_of_a_time_limit_within_the_search_is_timeout(error: Exception, reason: str) -> None:
+    class Failing:
+        async def search(self, *_: object, **__: object) -> list[Passage]:
+            raise error
+
+    async def build() -> ChatContext:
+        return await AsyncContextBuilder(Failing()).build(QUESTION)
+
+    context = run_virtually(build())
+    assert (context.used, context.reason) == (False, reason)
 
 
 @pytest.mark.parametrize("seconds", [0.0, -5.0, 5e-324])

@@ -232,6 +232,37 @@ def test_an_embedder_that_fails_is_a_failure(
     assert (context.used, context.reason, context.failures[0].error) == (False, "failed", "EmbeddingFailed")
 
 
+def test_an_embedder_that_reaches_its_own_time_limit_is_a_timeout(
+    client_service: Served, manuals: str, embeddings: tuple[FakeEmbeddings, LocalServer]
+) -> None:
+    embeddings[0].fault = "slow"
+    endpoint = functools.partial(EmbeddingsClient(embeddings[1].url, timeout=0.2).embed, model=MODEL)
+
+    async def main() -> ChatContext:
+        async with AsyncClient(client_service.url) as client:
+            return await AsyncContextBuilder(ClientSource(client, endpoint, collections=[manuals])).build(QUESTION)
+
+    context = asyncio.run(main())
+    assert (context.used, context.reason, context.failures[0].error) == (False, "timeout", "EmbeddingTimeout")
+
+
+@pytest.mark.parametrize("embed_timeout", [0.2, 60.0])
+def test_archives_whose_query_is_not_embedded_in_time_are_a_timeout(
+    embeddings: tuple[FakeEmbeddings, LocalServer], embed_timeout: float
+) -> None:
+    """The second limit is beyond the retrieval's, from which the retriever derives one of its own."""
+    embeddings[0].fault = "slow"
+    archive = RagArchiveConfig(name="a", collection_name="a", chromadb_url="http://127.0.0.1:9")
+    retriever = Retriever(
+        RagConfig(archives=[archive]),
+        settings=RagSettings(embeddings_url=embeddings[1].url, embed_timeout=embed_timeout),
+    )
+    source = ArchiveSource(retriever)
+    settings = ContextSettings(timeout_seconds=1)
+    context = asyncio.run(AsyncContextBuilder(source, settings=settings).build(QUESTION))
+    assert (context.used, context.reason, context.failures[0].error) == (False, "timeout", "EmbeddingTimeout")
+
+
 def test_a_response_that_is_not_the_contract_s_is_a_failure() -> None:
     def respond(_: Request) -> Response:
         return Response(200, {"results": "none"})

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ragstore_client._exceptions import GatewayTimeout, describe
+from ragstore_client._exceptions import describe
+from ragstore_client._httpx import is_timeout
 from ragstore_client._tasks import cancel
 from ragstore_client.context._passages import Passage, checked
 from ragstore_client.context._scopes import Scope, ScopedSearch, searches
@@ -189,8 +190,7 @@ def to_failure(step: str, error: BaseException) -> StepFailure:
     """The failure that an exception means."""
     if isinstance(error, PartialSearch):
         return StepFailure(step, error.reason, ", ".join(error.errors))
-    reason: FailureReason = "timeout" if isinstance(error, TimeoutError | GatewayTimeout) else "failed"
-    return StepFailure(step, reason, describe(error))
+    return StepFailure(step, "timeout" if is_timeout(error) else "failed", describe(error))
 
 
 def _failure(task: asyncio.Task[list[Passage]], step: str) -> StepFailure | None:

@@ -16,12 +16,14 @@ from ragstore_client._call import Call
 from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import (
     EmbeddingFailed,
+    EmbeddingTimeout,
     InvalidInput,
     ProblemError,
     RagstoreError,
     TransportError,
     UnexpectedResponse,
 )
+from ragstore_client._httpx import is_timeout
 from ragstore_client._json import encode, to_strings
 from ragstore_client._models import Base64, Embedding, Strings
 from ragstore_client._responses import json_decoder
@@ -54,7 +56,7 @@ class Embedder(Protocol):
             The vector.
 
         Raises:
-            EmbeddingFailed: there is no vector.
+            EmbeddingFailed: there is no vector; an `EmbeddingTimeout` if there is none in time.
         """
         ...
 
@@ -118,7 +120,7 @@ class EmbeddingsClient:
             float32 values.
 
         Raises:
-            EmbeddingFailed: the server returned no usable vector in time.
+            EmbeddingFailed: the server returned no usable vector; an `EmbeddingTimeout` if it returned none in time.
         """
         return (await self.embed_many([text], model=model))[0]
 
@@ -133,7 +135,7 @@ class EmbeddingsClient:
             A vector of float32 values for each text, all of one dimension.
 
         Raises:
-            EmbeddingFailed: the server returned no usable vectors in time.
+            EmbeddingFailed: the server returned no usable vectors; an `EmbeddingTimeout` if it returned none in time.
         """
         given = to_strings(texts, "texts")
         where = f"{self._endpoint.url}{self._path}, model {model!r}"
@@ -142,10 +144,11 @@ class EmbeddingsClient:
                 found = await self._send(given, model)
             return _validate(found, len(given))
         except TimeoutError as error:
-            raise EmbeddingFailed(f"{where}: no vectors within {self._timeout:g} s") from error
+            raise EmbeddingTimeout(f"{where}: no vectors within {self._timeout:g} s") from error
         except RagstoreError as error:
+            failure = EmbeddingTimeout if is_timeout(error) else EmbeddingFailed
             # The server's own message is not part of the text: it may repeat what was sent.
-            raise EmbeddingFailed(f"{where}: {_reason(error)}") from error
+            raise failure(f"{where}: {_reason(error)}") from error
 
     async def _send(self, texts: list[str], model: str) -> list[_Vector]:
         transport = AsyncTransport(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TypeAlias
 
 from ragstore_client._exceptions import CallTimeout, ProblemError, RagstoreError, TransportError, describe
+from ragstore_client._httpx import is_timeout
 from ragstore_client._models import CollectionError, Match, MultiQueryResults
 from ragstore_client._tasks import cancel
 
@@ -77,7 +78,7 @@ def collection_error(collection: str, error: BaseException) -> CollectionError:
     """
     if isinstance(error, ProblemError):
         return CollectionError(collection, error.status, error.detail, error.code)
-    if isinstance(error, TimeoutError):
+    if is_timeout(error):
         return CollectionError(collection, 504, describe(error))
     return CollectionError(collection, 503 if isinstance(error, TransportError) else 502, describe(error))
 

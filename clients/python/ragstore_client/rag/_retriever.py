@@ -12,7 +12,14 @@ import httpx
 import msgspec
 
 from ragstore_client._endpoint import parse_endpoint
-from ragstore_client._exceptions import EmbeddingFailed, InvalidConfiguration, InvalidInput, RagstoreError
+from ragstore_client._exceptions import (
+    EmbeddingFailed,
+    EmbeddingTimeout,
+    InvalidConfiguration,
+    InvalidInput,
+    RagstoreError,
+)
+from ragstore_client._httpx import is_timeout
 from ragstore_client._models import Scalar, Where
 from ragstore_client._types import FloatArray
 from ragstore_client.rag._config import RagArchiveConfig, RagConfig, RagSettings
@@ -142,7 +149,8 @@ class Retriever:
             archives with different distance functions are compared without conversion.
 
         Raises:
-            EmbeddingFailed: the query could not be embedded with any of the archives' models.
+            EmbeddingFailed: the query could not be embedded with any of the archives' models; an `EmbeddingTimeout` if
+                one of them took too long.
             InvalidInput: the filter cannot be sent.
         """
         return self._loop_thread.run(
@@ -174,7 +182,8 @@ class Retriever:
             archives with different distance functions are compared without conversion.
 
         Raises:
-            EmbeddingFailed: the query could not be embedded with any of the archives' models.
+            EmbeddingFailed: the query could not be embedded with any of the archives' models; an `EmbeddingTimeout` if
+                one of them took too long.
             InvalidInput: the filter cannot be sent.
         """
         max_passages = min(max(self.settings.default_top_k if top_k is None else top_k, 1), _MAX_MATCHES)
@@ -187,9 +196,7 @@ class Retriever:
         search = _Search(
             max_passages, layer_filter(layer, where), where if has_layer else None, has_layer, deadline, options
         )
-        searches = await asyncio.gather(
-            *(self._search_group(group, vectors.get(group.model), search) for group in groups)
-        )
+        searches = await asyncio.gather(*(self._search_group(group, vectors[group.model], search) for group in groups))
         found = [passage for passages, _ in searches for passage in passages]
         skipped += [skip for _, skips in searches for skip in skips]
         for skip in skipped:
@@ -284,42 +291,42 @@ class Retriever:
             groups.setdefault(key, _Group(archive.service_url, archive.embedding_model, [])).archives.append(archive)
         return list(groups.values()), skipped
 
-    async def _vectors(self, query: str, groups: list[_Group], deadline: float) -> dict[str, FloatArray]:
-        """The query's vector by each model that an archive was embedded with."""
+    async def _vectors(self, query: str, groups: list[_Group], deadline: float) -> dict[str, FloatArray | Exception]:
+        """The query's vector by each model that an archive was embedded with, or why there is none."""
         archives: dict[str, int] = {}
         for group in groups:
             archives[group.model] = archives.get(group.model, 0) + len(group.archives)
         made = await asyncio.gather(*(self._vector(query, model, count, deadline) for model, count in archives.items()))
-        vectors = {
-            model: found for model, found in zip(archives, made, strict=True) if not isinstance(found, Exception)
-        }
-        if archives and not vectors:
-            errors = [found for found in made if isinstance(found, Exception)]
+        errors = [found for found in made if isinstance(found, Exception)]
+        if errors and len(errors) == len(made):
             reasons = "; ".join(
                 f"with {model}: {reason_of(error)}" for model, error in zip(archives, errors, strict=True)
             )
-            raise EmbeddingFailed(f"the query could not be embedded {reasons}") from errors[0]
-        return vectors
+            failure = EmbeddingTimeout if any(map(is_timeout, errors)) else EmbeddingFailed
+            raise failure(f"the query could not be embedded {reasons}") from errors[0]
+        return dict(zip(archives, made, strict=True))
 
     async def _vector(self, query: str, model: str, archives: int, deadline: float) -> FloatArray | Exception:
         seconds = min(self.settings.embed_timeout, deadline - time.monotonic())
         try:
             async with asyncio.timeout(seconds):
                 return await self._cache.embed(self._embedder, query, model=model, archives=archives)
-        except TimeoutError as error:
-            logger.error("Embedding the query with %s failed: no vector within %.3g s", model, seconds)
-            failed = EmbeddingFailed(f"{self._embedder.connection}, model {model!r}: no vector within {seconds:.3g} s")
-            failed.__cause__ = error
-            return failed
         except Exception as error:  # noqa: BLE001 - an embedder may be third-party code, and raise anything
+            if isinstance(error, TimeoutError) and not isinstance(error, RagstoreError):
+                where = f"{self._embedder.connection}, model {model!r}"
+                logger.error("Embedding the query with %s failed: no vector within %.3g s", model, seconds)
+                late = EmbeddingTimeout(f"{where}: no vector within {seconds:.3g} s")
+                late.__cause__ = error
+                return late
             logger.error("Embedding the query with %s failed: %s", model, reason_for_log(error, query))
             return error
 
     async def _search_group(
-        self, group: _Group, vector: FloatArray | None, search: _Search
+        self, group: _Group, vector: FloatArray | Exception, search: _Search
     ) -> tuple[list[RetrievedPassage], list[SkippedArchive]]:
-        if vector is None:
-            return [], [SkippedArchive(archive, SkipReason.NOT_EMBEDDED) for archive in group.archives]
+        if isinstance(vector, Exception):
+            reason = SkipReason.TOO_SLOW if is_timeout(vector) else SkipReason.NOT_EMBEDDED
+            return [], [SkippedArchive(archive, reason) for archive in group.archives]
         # Duplicates are removed later, within an archive and between archives that hold the same documents.
         top_k = min(search.max_passages * (1 + len(group.archives)), _MAX_MATCHES)
         by_collection: dict[str, list[RagArchiveConfig]] = {}
