@@ -19,7 +19,7 @@ ROWS: Final = (
     ("HTTP", "RawPathMiddleware, AllowHeaderMiddleware", "encoded slashes in paths; the Allow header"),
     ("Litestar", "AuthMiddleware", "keys, roles, rates"),
     ("Litestar", "routes", "decode once, call the store, encode the response"),
-    ("stores", "ScopedStore", "for keys with patterns: hides all other collections"),
+    ("stores", "ScopedStore", "hides the collections of others; protects those of the gateway"),
     ("stores", "AuditStore", "adds every write to the audit record"),
     ("stores", "MetricsStore", "counts and times the calls of the routes"),
     ("stores", "DeadlineStore", "ends a call when the request's deadline expires"),

@@ -42,7 +42,7 @@ from ragstore.chroma.layers.retries import RetryLayer
 from ragstore.chroma.quotas import Quotas
 from ragstore.errors import ChromaTimeout
 from ragstore.kit.auth.keys import KeyRing
-from ragstore.kit.auth.middleware import TRUSTED
+from ragstore.kit.auth.middleware import CALLER, TRUSTED
 from ragstore.kit.health import health_routes
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
@@ -157,7 +157,10 @@ def _batch_tracer(tracing: Tracing | None) -> BatchTracer | None:
 
 
 def create_litestar(
-    settings: Settings, stopping: threading.Event | None = None, tracing: Tracing | None = None
+    settings: Settings,
+    stopping: threading.Event | None = None,
+    tracing: Tracing | None = None,
+    keys: KeyRing[StoreScope] | None = None,
 ) -> Litestar:
     """The Litestar application.
 
@@ -165,6 +168,7 @@ def create_litestar(
         settings: the settings.
         stopping: set by the caller when streams are to end.
         tracing: makes traces; None for none.
+        keys: the keys in force; None to read them from the file that the settings name.
 
     Returns:
         The application, which starts and stops the store.
@@ -172,13 +176,14 @@ def create_litestar(
     Raises:
         KeysError: the file of keys cannot be used.
     """
-    keys = key_ring(settings)
+    keys = key_ring(settings) if keys is None else keys
 
     def create_stack(tenant: str, database: str) -> Store:
         placed = msgspec.structs.replace(settings, chroma_tenant=tenant, chroma_database=database)
         return AuditStore(create_store(placed, tracing))
 
-    stores = StoreRegistry(create_stack, TenantDatabase(settings.chroma_tenant, settings.chroma_database))
+    default = TenantDatabase(settings.chroma_tenant, settings.chroma_database)
+    stores = StoreRegistry(create_stack, default, settings.reserved)
     decoder = DocumentsDecoder(settings.max_batch_size)
     max_line_bytes = min(settings.max_body_bytes, MAX_DOCUMENT_BYTES)
     stream_config = StreamConfig(settings.max_batch_size, max_line_bytes, stopping or threading.Event())
@@ -199,9 +204,8 @@ def create_litestar(
         keys=keys,
         tracing=tracing,
         dependencies={
-            "store": Provide(stores.default_store, sync_to_thread=False)
-            if keys is None
-            else Provide(stores.store_of_key),
+            "store": Provide(stores.store_of_request),
+            "writable_prefixes": Provide(stores.writable_prefixes, sync_to_thread=False),
             "store_kind": Provide(lambda: settings.store, sync_to_thread=False),
             "collection": Provide(parameters.collection, sync_to_thread=False),
             "decoder": Provide(lambda: decoder, sync_to_thread=False),
@@ -241,11 +245,14 @@ class InProcessStore:
     Attributes:
         app: for requests from the network.
         trusted: for requests of the process itself: no key, no limits, no log line of its own.
+        of_caller: for requests of the process for a caller: makes the store that the caller's key may use. Its argument is
+            the key's SHA-256 in hexadecimal; empty for a caller without a key.
         lifespan: starts the store, and stops it at the end.
     """
 
     app: ASGIApp
     trusted: ASGIApp
+    of_caller: Callable[[str], ASGIApp]
     lifespan: Callable[[], AbstractAsyncContextManager[None]]
 
 
@@ -262,14 +269,24 @@ def in_process(settings: Settings, stopping: threading.Event) -> InProcessStore:
     Raises:
         KeysError: the file of keys cannot be used.
     """
-    litestar = create_litestar(settings, stopping, SERVICE.tracing())
+    keys = key_ring(settings)
+    litestar = create_litestar(settings, stopping, SERVICE.tracing(), keys)
     routed = RawPathMiddleware(AllowHeaderMiddleware(litestar))
+
+    def of_caller(sha256: str) -> ASGIApp:
+        key = keys.find_by_hash(sha256) if keys is not None and sha256 else None
+
+        async def called(scope: Scope, receive: Receive, send: Send) -> None:
+            scope[CALLER] = key  # type: ignore[typeddict-unknown-key]  # not of ASGI
+            await routed(scope, receive, send)
+
+        return called
 
     async def trusted(scope: Scope, receive: Receive, send: Send) -> None:
         scope[TRUSTED] = True  # type: ignore[typeddict-unknown-key]  # not of ASGI
         await routed(scope, receive, send)
 
-    return InProcessStore(_wrapped(routed, settings, stopping), trusted, litestar.lifespan)
+    return InProcessStore(_wrapped(routed, settings, stopping), trusted, of_caller, litestar.lifespan)
 
 
 def create_app(settings: Settings, stopping: threading.Event | None = None) -> ASGIApp:

@@ -14,7 +14,8 @@
     ├── BodyTimeout                     408
     ├── Unauthorized                    401
     ├── Forbidden                       403
-    │   └── TooManyCollections          403
+    │   ├── TooManyCollections          403
+    │   └── CollectionReserved          403
     ├── NotFound                        404
     │   ├── CollectionNotFound          404
     │   ├── DocumentNotFound            404
@@ -137,6 +138,22 @@ class TooManyCollections(Forbidden):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"There are {limit} collections, which is the maximum; delete one first")
+
+
+class CollectionReserved(Forbidden):
+    """The collection belongs to the gateway, and the caller may only read it.
+
+    Args:
+        name: the collection's name.
+    """
+
+    title = "Collection reserved"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"The prefix of '{name}' is reserved for the gateway: only a key with a pattern that begins with the prefix, "
+            "such as 'kb_*', may write such collections"
+        )
 
 
 class CollectionNotFound(NotFound):

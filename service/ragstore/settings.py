@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -24,6 +25,13 @@ SOURCE_KEY_VARIABLE: Final = "RAGSTORE_SOURCE_API_KEY"
 TARGET_KEY_VARIABLE: Final = "RAGSTORE_TARGET_API_KEY"
 CALLERS: Final = frozenset({URL_VARIABLE, KEY_VARIABLE, SOURCE_KEY_VARIABLE, TARGET_KEY_VARIABLE})
 """Variables of clients, and of the commands that move collections. None is a setting of the service."""
+
+
+NOTHING_RESERVED: Final = "none"
+"""Value of `reserved_prefixes`: an empty variable counts as not set."""
+
+RESERVED_PREFIX: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,14}[._-]")
+"""A reserved prefix ends in a separator, so that it is no part of a word."""
 
 
 class Settings(ServerSettings, frozen=True, kw_only=True):
@@ -50,6 +58,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         planning: whether a filtered query may be sent without its filter, which is then applied here.
         max_collections: maximum number of collections in a database of Chroma; creating another one is 403. Each that
             is used takes 2.6 MiB of Chroma's memory and four of its open files.
+        reserved_prefixes: prefixes of collections that only the gateway writes, separated by commas; `none` for none. See
+            [collections of the gateway](security.md#collections-of-the-gateway).
         embedded_memory_bytes: memory of embedded Chroma's process above which it is restarted, so that it unloads the
             collections that are not used; 0 means 60 % of the container's memory limit, and no limit without one.
         index_sample_every: number of queries after which some documents are looked for by their own embedding, for
@@ -73,10 +83,18 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     coalescing: bool = True
     planning: bool = True
     max_collections: Count = 10_000
+    reserved_prefixes: str = "kb_"
     embedded_memory_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
     index_sample_every: Annotated[int, msgspec.Meta(ge=0)] = 1000
     queued_writes: Count = 1024
     queued_bytes: Count = 256 * 1024 * 1024
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """The reserved prefixes."""
+        if self.reserved_prefixes == NOTHING_RESERVED:
+            return ()
+        return tuple(prefix.strip() for prefix in self.reserved_prefixes.split(","))
 
     @property
     def store(self) -> Literal["embedded", "remote"]:
@@ -127,6 +145,11 @@ def _check(settings: Settings) -> None:
             usable = False
         if not usable:
             raise SettingsError(f"{variable('chroma_url')} is wrong: it must be an http:// or https:// address")
+    if not all(RESERVED_PREFIX.fullmatch(prefix) for prefix in settings.reserved):
+        raise SettingsError(
+            f"{variable('reserved_prefixes')} is wrong: it must be {NOTHING_RESERVED}, or prefixes of 2 to 16 characters "
+            "that end with '_', '-' or '.'"
+        )
     if settings.chroma_ca_file and not Path(settings.chroma_ca_file).is_file():
         raise SettingsError(f"{variable('chroma_ca_file')} is wrong: there is no such file")
     if wrong := settings.chroma_quotas.keys() - set(QUOTAS):

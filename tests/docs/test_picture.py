@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ragstore.app import create_backend, create_litestar, create_store
 from ragstore.chroma.layers.layered_backend import LayeredBackend
 from ragstore.settings import Settings
+from ragstore.store.name_scope import NameScope
 from ragstore.store.registry import StoreRegistry
 from ragstore.store.scope import ScopedStore
 from scripts import draw_stack
@@ -31,7 +32,7 @@ def test_its_stores_are_the_service_s_in_their_order() -> None:
     pool = create_litestar(Settings(chroma_url="http://chroma:8000")).on_startup[0].__self__  # type: ignore[union-attr]  # the pool's own start
     assert isinstance(pool, StoreRegistry)
     drawn = [name for group, name, _ in draw_stack.ROWS if group in ("stores", "backends")]
-    made = list(layers(ScopedStore(pool.default_store(), ["*"])))
+    made = list(layers(ScopedStore(pool.default_store(), NameScope(["*"]))))
     assert made[-1] == "HttpBackend"
     assert drawn == made[:-1]
 

@@ -17,10 +17,18 @@ KEYS: dict[str, KeySpec] = {
     "reader": {"role": "reader"},
     "team": {"role": "admin", "collections": ("repo_*", "shared")},
     "guest": {"role": "reader", "collections": ("repo_a*",)},
+    "gateway": {"role": "admin", "collections": ("kb_*", "memory")},
+    "agent": {"role": "reader", "collections": ("kb_*",)},
+    "star": {"role": "writer", "collections": ("*",)},
+    "restore": {"role": "admin", "collections": ("*", "kb_*")},
+    "initial": {"role": "admin", "collections": ("k*",)},
 }
 
 COLLECTIONS = ("repo_a", "repo_b", "shared", "secret")
 """The collections of the service. Each has one document, whose metadata and text contain its name."""
+
+RESERVED = "kb_base_1"
+"""A collection of the gateway, with one document `secret`."""
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +40,9 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedService]:
             for name in COLLECTIONS:
                 http.post("/collections", json={"name": name, "metadata": {"about": name}}).raise_for_status()
                 add(http, name, document(name, text=f"text of {name}", about=name))
+        with started.client("gateway") as http:
+            http.post("/collections", json={"name": RESERVED, "metadata": {"about": RESERVED}}).raise_for_status()
+            add(http, RESERVED, document("secret", text="text of a base", about=RESERVED))
         yield started
 
 

@@ -16,6 +16,7 @@ from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.store.deadline import DeadlineStore
 from ragstore.store.layer import StoreLayer, StoreOperation
 from ragstore.store.protocol import Store
+from ragstore.store.name_scope import NameScope
 from ragstore.store.scope import ScopedStore
 from tests.support.factories import batch, make_query
 
@@ -79,7 +80,7 @@ async def test_every_call_on_a_hidden_collection_is_rejected(
     store: Store, store_collection: str, operation: str
 ) -> None:
     with pytest.raises(Forbidden if operation == "create_collection" else CollectionNotFound):
-        await WITH_A_NAME[operation](ScopedStore(store, ["another-*"]), store_collection)
+        await WITH_A_NAME[operation](ScopedStore(store, NameScope(["another-*"])), store_collection)
     assert await store.count(store_collection) == 0
 
 

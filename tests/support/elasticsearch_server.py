@@ -262,6 +262,8 @@ def _score(product: float) -> float:
 def _selected(index: _Index, query: Any) -> dict[str, Document]:
     if _depth(query) > MAX_QUERY_DEPTH:
         raise _Rejected(400, "x_content_parse_exception")
+    if "ids" in query:
+        return {id_: index.visible[id_] for id_ in query["ids"]["values"] if id_ in index.visible}
     return {id_: document for id_, document in index.visible.items() if _matches(query, document)}
 
 

@@ -16,11 +16,15 @@ from ragstore_gateway.app import create_embeddings
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.ingestion.collections import Collections, collection_of
+from ragstore_gateway.ingestion.revisions import Revisions
+from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.ingestion.tables import DocumentRow
 from ragstore_gateway.knowledge.assistant import Assistant
 from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.retrieval.retriever import KnowledgeRetriever
+from ragstore_gateway.retrieval.visible_search import VisibleSearch
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.vector_stores.vector_store import MetadataValue, Record
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
@@ -41,6 +45,10 @@ class Knowledge:
         self.collections = Collections(database, self.embeddings, self.vector_stores)
         self.bases = Configurations(database, "rags", KnowledgeBase)
         self.assistants = Configurations(database, "assistants", Assistant)
+        self.revisions = Revisions(database)
+        self.visible_search = VisibleSearch(self.revisions)
+        self.strays = Strays(self.collections, self.revisions)
+        self.retriever = KnowledgeRetriever(self.collections, self.visible_search, self.strays)
 
     async def base(self, name: str, texts: Sequence[str] = (), **fields: Any) -> Configuration[KnowledgeBase]:
         """A knowledge base with a document of one chunk for each text.
@@ -113,7 +121,7 @@ async def knowledge_of(database_url: str, store_url: str) -> AsyncIterator[Knowl
     database = Database(make_url(database_url))
     async with database.running(), AsyncClient(store_url) as store:
         knowledge = Knowledge(database, store)
-        async with knowledge.embeddings.running():
+        async with knowledge.embeddings.running(), knowledge.strays.running():
             yield knowledge
 
 

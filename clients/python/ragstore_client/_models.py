@@ -366,11 +366,14 @@ class HealthDetails(msgspec.Struct, frozen=True):
         store: `embedded` or `remote`.
         chroma_version: Chroma's version; None when it did not respond.
         storage_bytes: size on disk, with embedded Chroma.
+        reserved_prefixes: the reserved prefixes of collections, and whether this caller may write such collections; empty
+            for a service before 0.2.
     """
 
     store: str = ""
     chroma_version: str | None = None
     storage_bytes: int | None = None
+    reserved_prefixes: dict[str, bool] = {}
 
 
 class Health(msgspec.Struct, frozen=True):

@@ -34,6 +34,12 @@ _REMOVALS: Final = Counter(
     "ragstore_gateway_vector_removals_total", "Removals of vectors that nothing refers to, by outcome.", ["outcome"]
 )
 
+STRAYS_FOUND: Final = Counter(
+    "ragstore_gateway_stray_chunks_found_total",
+    "Chunks that searches found in collections of knowledge bases and that belong to no revision.",
+)
+STRAYS_REMOVED: Final = Counter("ragstore_gateway_stray_chunks_removed_total", "Such chunks that were removed.")
+
 # An alert on growth needs the series before the first failure.
 for _outcome in ENDED:
     _INGESTIONS.labels(_outcome)

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import sqlalchemy as sa
 import structlog
 
 from ragstore.kit.errors import ServiceError
-from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.ingestion.collections import Collection, Collections
-from ragstore_gateway.ingestion.tables import DocumentRow
+from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.retrieval import metrics
-from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, MAX_HITS, REVISION_KEY, Hit, Vector
+from ragstore_gateway.retrieval.visible_search import VisibleSearch, narrowed
+from ragstore_gateway.vector_stores.vector_store import Hit, Vector
 
 if TYPE_CHECKING:
     from ragstore_client import Where
-
-SPARE: Final = 5
-"""Number of hits fetched beyond the requested ones, for those that are not visible."""
 
 MAX_SWITCHES: Final = 3
 """Maximum number of times that a search is repeated because another collection became active during it."""
@@ -97,13 +93,15 @@ class KnowledgeRetriever:
     """Searches knowledge bases.
 
     Args:
-        database: holds the current revisions of documents.
         collections: the collections of the bases.
+        visible: searches a collection for visible chunks.
+        strays: removes chunks that belong to no revision.
     """
 
-    def __init__(self, database: Database, collections: Collections) -> None:
-        self._database = database
+    def __init__(self, collections: Collections, visible: VisibleSearch, strays: Strays) -> None:
         self._collections = collections
+        self._visible = visible
+        self._strays = strays
 
     async def search(self, question: str, queries: Sequence[BaseQuery], deadline: float) -> list[BaseResult]:
         """Search knowledge bases concurrently. A failing or slow one does not affect the others.
@@ -148,12 +146,12 @@ class KnowledgeRetriever:
         metrics.SEARCH_SECONDS.observe(time.perf_counter() - started)
         return BaseResult(query, hits)
 
-    async def _hits(self, vectors: _Vectors, query: BaseQuery) -> list[Hit]:
+    async def _hits(self, vectors: _Vectors, query: BaseQuery) -> Sequence[Hit]:
         collection = await self._collections.active(query.base.id)
-        hits: list[Hit] = []
+        hits: Sequence[Hit] = ()
         for _ in range(MAX_SWITCHES):
             if collection is None or collection.dimension is None:
-                return []
+                return ()
             hits = await self._visible_hits(vectors, query, collection)
             current = await self._collections.active(query.base.id)
             # A collection that is no longer active may have been removed during the search.
@@ -162,30 +160,14 @@ class KnowledgeRetriever:
             collection = current
         return hits
 
-    async def _visible_hits(self, vectors: _Vectors, query: BaseQuery, collection: Collection) -> list[Hit]:
+    async def _visible_hits(self, vectors: _Vectors, query: BaseQuery, collection: Collection) -> Sequence[Hit]:
         vector = await vectors.of(self._collections.embedder(collection))
         store = self._collections.open(collection)
-        limit = min(query.max_results + SPARE, MAX_HITS)
-        while True:
-            hits = await store.search(vector, limit, min_score=query.min_score, where=query.where)
-            visible = await self._visible(query.base.id, hits)
-            if len(visible) >= query.max_results or len(hits) < limit or limit == MAX_HITS:
-                return visible[: query.max_results]
-            limit = min(2 * limit, MAX_HITS)
 
-    async def _visible(self, base_id: str, hits: Sequence[Hit]) -> list[Hit]:
-        """The hits that belong to the current revisions of their documents."""
-        ids = {str(hit.metadata.get(DOCUMENT_KEY, "")) for hit in hits}
-        if not ids:
-            return []
-        query = sa.select(DocumentRow.id, DocumentRow.current_revision).where(
-            DocumentRow.base_id == base_id, DocumentRow.id.in_(ids), DocumentRow.current_revision.is_not(None)
-        )
-        async with self._database.reading() as session:
-            current = {row.id: row.current_revision for row in await session.execute(query)}
-        return [hit for hit in hits if _is_current(hit.metadata, current)]
+        async def fetch(limit: int, clause: Where | None) -> list[Hit]:
+            where = narrowed(query.where, clause)
+            return await store.search(vector, limit, min_score=query.min_score, where=where)
 
-
-def _is_current(metadata: Mapping[str, object], current: Mapping[str, str]) -> bool:
-    document = str(metadata.get(DOCUMENT_KEY, ""))
-    return document in current and metadata.get(REVISION_KEY) == current[document]
+        found = await self._visible.search(query.base.id, fetch, query.max_results)
+        self._strays.report(collection, vector, found.invisible)
+        return found.visible

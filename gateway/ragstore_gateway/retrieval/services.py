@@ -12,6 +12,8 @@ from ragstore_gateway.conversations.step import Step
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.ingestion.collections import Collections
+from ragstore_gateway.ingestion.revisions import Revisions
+from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.knowledge.assistant import Assistant
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
@@ -21,6 +23,7 @@ from ragstore_gateway.retrieval.http_calls import HttpCalls
 from ragstore_gateway.retrieval.ranking import Ranking
 from ragstore_gateway.retrieval.retriever import KnowledgeRetriever
 from ragstore_gateway.retrieval.task_context import TaskRetrieval
+from ragstore_gateway.retrieval.visible_search import VisibleSearch
 from ragstore_gateway.retrieval.workflow import Workflows
 from ragstore_gateway.settings import Settings, variable
 
@@ -56,7 +59,9 @@ class RetrievalServices:
         assistants: Configurations[Assistant],
         record: Callable[[Step], Awaitable[None]],
     ) -> None:
-        self.retriever = KnowledgeRetriever(database, collections)
+        revisions = Revisions(database)
+        self._strays = Strays(collections, revisions)
+        self.retriever = KnowledgeRetriever(collections, VisibleSearch(revisions), self._strays)
         try:
             self.http_calls = HttpCalls(settings.allowed_http_call_hosts, embeddings.secrets)
         except ValueError:
@@ -75,4 +80,5 @@ class RetrievalServices:
             await stack.enter_async_context(self._http)
             await stack.enter_async_context(self.http_calls.running())
             await stack.enter_async_context(self.models.running())
+            await stack.enter_async_context(self._strays.running())
             yield

@@ -43,6 +43,10 @@ class DeferredStore:
         """Delete the records that a filter selects."""
         return await (await self._store()).delete(where)
 
+    async def delete_ids(self, ids: Sequence[str]) -> None:
+        """Delete records by their ids."""
+        await (await self._store()).delete_ids(ids)
+
     async def count(self, where: Where | None = None) -> int:
         """Count the records that a filter selects."""
         return await (await self._store()).count(where)

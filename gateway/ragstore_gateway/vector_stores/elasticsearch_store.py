@@ -205,7 +205,13 @@ class ElasticsearchStore:
 
     async def delete(self, where: Where) -> int:
         """Delete the records that a filter selects."""
-        query = checked_query_of(filters.parse_deletion(where))
+        return await self._delete(checked_query_of(filters.parse_deletion(where)))
+
+    async def delete_ids(self, ids: Sequence[str]) -> None:
+        """Delete records by their ids."""
+        await self._delete({"ids": {"values": list(ids)}})
+
+    async def _delete(self, query: Query) -> int:
         deleted = 0
         with empty_if_missing():
             async with self._calls() as client:

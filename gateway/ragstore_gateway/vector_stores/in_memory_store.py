@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,6 +131,12 @@ class InMemoryStore:
         found = self._collections.get(self._name)
         return 0 if found is None else await asyncio.to_thread(_delete, found, filter_)
 
+    async def delete_ids(self, ids: Sequence[str]) -> None:
+        """Delete records by their ids."""
+        found = self._collections.get(self._name)
+        if found is not None:
+            await asyncio.to_thread(_delete_ids, found, frozenset(ids))
+
     async def count(self, where: Where | None = None) -> int:
         """Count the records that a filter selects."""
         filter_ = filters.parse(where)
@@ -162,6 +168,13 @@ def _delete(collection: InMemoryCollection, filter_: filters.Filter) -> int:
         if rows:
             collection.remove(rows)
         return len(rows)
+
+
+def _delete_ids(collection: InMemoryCollection, ids: Set[str]) -> None:
+    with collection.lock:
+        rows = [row for row, record in enumerate(collection.records) if record.id in ids]
+        if rows:
+            collection.remove(rows)
 
 
 def _count(collection: InMemoryCollection, filter_: filters.Filter) -> int:

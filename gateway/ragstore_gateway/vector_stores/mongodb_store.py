@@ -209,6 +209,11 @@ class MongodbStore:
         async with self._collection() as collection:
             return (await collection.delete_many(condition)).deleted_count
 
+    async def delete_ids(self, ids: Sequence[str]) -> None:
+        """Delete documents by their ids."""
+        async with self._collection() as collection:
+            await collection.delete_many({"_id": {"$in": list(ids)}})
+
     async def count(self, where: Where | None = None) -> int:
         """Count the records that a filter selects."""
         condition = condition_of(filters.parse(where))

@@ -232,6 +232,13 @@ class PgvectorStore:
                 return (await connection.exec_driver_sql(statement, condition.arguments)).rowcount
         return 0
 
+    async def delete_ids(self, ids: Sequence[str]) -> None:
+        """Delete rows by their ids."""
+        with empty_if_missing():
+            async with self._transaction() as connection:
+                statement = f"DELETE FROM {self._table} WHERE id = ANY(%(ids)s::uuid[])"  # noqa: S608 - a checked name
+                await connection.exec_driver_sql(statement, {"ids": list(ids)})
+
     async def count(self, where: Where | None = None) -> int:
         """Count the records that a filter selects."""
         condition = _Condition()

@@ -22,6 +22,7 @@ from qdrant_client.http.exceptions import ApiException
 from qdrant_client.models import (
     Condition,
     Distance,
+    ExtendedPointId,
     FieldCondition,
     HasIdCondition,
     MatchAny,
@@ -223,6 +224,15 @@ class QdrantStore:
                 client = connection.client
                 return await self._call(client, filter_, call)
         return 0
+
+    async def delete_ids(self, ids: Sequence[str]) -> None:
+        """Delete points by their ids."""
+        if not ids:
+            return
+        with empty_if_missing():
+            async with self._connection() as connection:
+                points: list[ExtendedPointId] = list(ids)
+                self._require_completed(await connection.client.delete(self._name, points, wait=True))
 
     async def count(self, where: Where | None = None) -> int:
         """Count the records that a filter selects."""

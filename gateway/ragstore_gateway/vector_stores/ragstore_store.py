@@ -99,6 +99,14 @@ class RagstoreStore:
                 return (await client.delete_documents(self._name, where=where)).count
         return 0
 
+    async def delete_ids(self, ids: Sequence[str]) -> None:
+        """Delete records by their ids."""
+        if not ids:
+            return
+        with empty_if_missing():
+            async with self._calls() as client:
+                await client.delete_documents(self._name, ids=ids)
+
     async def count(self, where: Where | None = None) -> int:
         """Count the records that a filter selects."""
         filters.parse(where)

@@ -112,6 +112,13 @@ class VectorStore(Protocol):
             InvalidRequest: the filter is not one of the language, or selects everything.
         """
 
+    async def delete_ids(self, ids: Sequence[str]) -> None:
+        """Delete records by their ids. An id without a record is skipped.
+
+        Args:
+            ids: at most `MAX_HITS` ids, as `search` returned them.
+        """
+
     async def count(self, where: Where | None = None) -> int:
         """The number of records, or of those that match a filter.
 

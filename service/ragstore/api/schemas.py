@@ -371,6 +371,10 @@ class HealthDetails(Struct, frozen=True):
     storage_bytes: Annotated[
         int | None, Meta(description="Size of embedded Chroma's database in bytes, without its index files.")
     ]
+    reserved_prefixes: Annotated[
+        dict[str, bool],
+        Meta(description="The reserved prefixes of collections, and whether the caller may write such collections."),
+    ] = {}
 
 
 class Health(Struct, frozen=True, omit_defaults=True):

@@ -11,6 +11,9 @@ from ragstore.kit.auth.keys import KeyFormat, KeyScope
 Role: TypeAlias = Literal["reader", "writer", "admin"]
 """Each may do what those before it may."""
 
+ADMIN: Final = "admin"
+"""The highest role. It reads collections of reserved prefixes, too."""
+
 _NAME: Final = r"^(?:[^\s/]{3,512})?\Z"
 """A Chroma tenant or database, or nothing."""
 

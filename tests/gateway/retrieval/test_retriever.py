@@ -14,7 +14,7 @@ from aiohttp import web
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow
 from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
-from ragstore_gateway.retrieval.retriever import BaseQuery, BaseResult, KnowledgeRetriever
+from ragstore_gateway.retrieval.retriever import BaseQuery, BaseResult
 from tests.support.fake_providers import Received, fake_provider, vectors_of
 from tests.support.knowledge import Knowledge, knowledge_of
 
@@ -33,8 +33,7 @@ async def search(
     knowledge: Knowledge, *bases: Configuration[KnowledgeBase], seconds: float = 20.0, **fields: Any
 ) -> list[BaseResult]:
     queries = [BaseQuery(base, **{"max_results": 5, "min_score": 0.0, **fields}) for base in bases]
-    retriever = KnowledgeRetriever(knowledge.database, knowledge.collections)
-    return await retriever.search(KETTLE, queries, asyncio.get_running_loop().time() + seconds)
+    return await knowledge.retriever.search(KETTLE, queries, asyncio.get_running_loop().time() + seconds)
 
 
 def texts(result: BaseResult) -> list[str]:

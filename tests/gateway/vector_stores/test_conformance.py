@@ -276,6 +276,19 @@ async def test_a_filter_finds_values_of_any_length(store: VectorStore) -> None:
     assert (await store.search(QUESTION, 1))[0].metadata["a"] == long
 
 
+# The driver of Elasticsearch passes the body as bytes. aiohttp warns from 1 MiB on.
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+async def test_excluded_values_never_hide_the_others_however_many_are_nearer(store: VectorStore) -> None:
+    near = [record(number, 0.9, revision="r2") for number in range(1, MAX_HITS + 100)]
+    for first in range(0, len(near), MAX_BATCH):
+        await store.write(near[first : first + MAX_BATCH])
+    no_revision = Record(record_id(9001), "foreign", vector(0.3), {"source": "s"})
+    await store.write([record(9000, 0.2), no_revision])
+    excluded: Where = {"revision": {"$nin": ["r2", "r3"]}}
+    assert numbers(await store.search(QUESTION, 5, where=excluded)) == [9001, 9000]
+    assert numbers(await store.search(QUESTION, 5, where={"revision": {"$in": ["r1", "r3"]}})) == [9000]
+
+
 async def test_filter_and_minimum_score_apply_together(store: VectorStore) -> None:
     await store.write([record(1, 0.9, a=1), record(2, 0.8, a=2), record(3, 0.1, a=1)])
     assert numbers(await store.search(QUESTION, 10, min_score=0.6, where={"a": 1})) == [1]
@@ -335,6 +348,13 @@ async def test_a_deletion_that_selects_everything_is_an_error(store: VectorStore
         with pytest.raises(InvalidRequest):
             await store.delete(where)
     assert await store.count() == 1
+
+
+async def test_records_are_deleted_by_their_ids_and_the_others_stay(store: VectorStore) -> None:
+    await store.write([record(number) for number in range(1, 6)])
+    await store.delete_ids([record_id(2), record_id(4), record_id(99)])
+    await store.delete_ids([])
+    assert numbers(await store.search(QUESTION, 10)) == [1, 3, 5]
 
 
 # Dropping

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from litestar import Request, Response, get
 from litestar.di import NamedDependency
 from litestar.openapi import ResponseSpec
+from litestar.params import SkipValidation
 from msgspec import UNSET
 
 from ragstore import __version__
@@ -46,6 +47,7 @@ def describe() -> ServiceInfo:
 async def health(
     store: StoreDependency,
     store_kind: NamedDependency[Literal["embedded", "remote"]],
+    writable_prefixes: SkipValidation[NamedDependency[dict[str, bool]]],
     request: Request[Any, Any, Any],
 ) -> Response[Health]:
     """Health of the service and of Chroma: 200 if healthy, 503 if Chroma does not respond."""
@@ -60,6 +62,7 @@ async def health(
                 store=store_kind,
                 chroma_version=status.chroma_version if status else None,
                 storage_bytes=status.storage_bytes if status else None,
+                reserved_prefixes=writable_prefixes,
             ),
             error=UNSET if error is None else error.detail,
             cause=error.cause if error is not None and error.cause and _may_see_causes(request) else UNSET,

@@ -322,6 +322,17 @@ class KeyRing(Generic[S]):
         known, key = self._keys.get(digest, (b"", None))
         return key if hmac.compare_digest(known, digest) else None
 
+    def find_by_hash(self, sha256: str) -> Key[S] | None:
+        """Look up a key that another service of this process has found.
+
+        Args:
+            sha256: the hash of the key, in hexadecimal.
+
+        Returns:
+            The key as this service sees it, or None.
+        """
+        return self._keys.get(bytes.fromhex(sha256), (b"", None))[1]
+
     @asynccontextmanager
     async def watched(self, _: object = None) -> AsyncIterator[None]:
         """Follow the file while the block runs."""

@@ -21,6 +21,10 @@ from ragstore.kit.errors import Forbidden, Unauthorized
 TRUSTED: Final = "ragstore.trusted"
 """Key of the scope of a request that the service's own process makes. A request from the network cannot set it."""
 
+CALLER: Final = "ragstore.caller"
+"""Key of the scope of a request that the service's own process makes for a caller: the caller's key, None for none. Roles
+apply as to a request from the network; the caller has been identified, and counted, by the process."""
+
 
 class AuthMiddleware:
     """Admits requests by their key, role and rate. The key becomes the `user` of the scope.
@@ -80,6 +84,11 @@ class AuthMiddleware:
         # The response to OPTIONS lists the methods of a path, which the OpenAPI document does, too.
         if role is None or scope["method"] == "OPTIONS":
             return
+        if CALLER in scope:
+            key = scope[CALLER]  # type: ignore[typeddict-item]  # not of ASGI
+            if self._keys is not None:
+                self._check_role(scope, key, role)
+            return
         if self._local:
             check_local(scope["method"], scope["headers"], self._origins, self._variables)
         key = None if self._keys is None else self._authorized(self._keys, scope, role)
@@ -101,12 +110,20 @@ class AuthMiddleware:
         key = keys.find(sent.pop())
         if key is None:
             raise Unauthorized("The key is not valid", self._realm)
+        self._check_role(scope, key, role)
+        return key
+
+    def _check_role(self, scope: Scope, key: Key[Any] | None, role: str) -> None:
+        """Check that a key may do what a route requires. It becomes the `user` of the scope.
+
+        Raises:
+            Forbidden: the key's role is not enough, or it has no rights in this service.
+        """
         scope["user"] = key
-        if key.scope is None:
+        if key is None or key.scope is None:
             raise Forbidden("The key is not for this service")
         if self._rank[key.scope.role] < self._rank[role]:
             raise Forbidden(f"The key's role is '{key.scope.role}'; this needs '{role}'")
-        return key
 
 
 def sent_keys(headers: Iterable[tuple[bytes, bytes]]) -> set[bytes]:

@@ -1,0 +1,99 @@
+"""`Strays`: chunks in the collections of knowledge bases that belong to no revision are counted, logged and removed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+import structlog
+
+from ragstore.kit.errors import ServiceError
+from ragstore_gateway.ingestion import metrics
+from ragstore_gateway.ingestion.collections import Collection, Collections
+from ragstore_gateway.ingestion.revisions import Revisions
+from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, Vector
+
+MAX_LOGGED: Final = 20
+"""Maximum number of ids in a log line."""
+
+MAX_ROUNDS: Final = 100
+"""Maximum number of times that one search leads to a removal of `MAX_HITS` chunks. The next search continues."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Strays:
+    """Removes stray chunks in the background, as searches find them.
+
+    Only collections that this gateway's database lists are touched: no linked collection, and none of another gateway.
+
+    Args:
+        collections: the collections of the bases.
+        revisions: the revisions of documents.
+    """
+
+    def __init__(self, collections: Collections, revisions: Revisions) -> None:
+        self._collections = collections
+        self._revisions = revisions
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a check or a removal runs."""
+        return bool(self._tasks)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """End the removals in progress at the end. The next search that finds the chunks begins another one."""
+        try:
+            yield
+        finally:
+            tasks = list(self._tasks.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def report(self, collection: Collection, vector: Vector, hits: Sequence[Hit]) -> None:
+        """Check chunks that a search found and that are not visible, and remove those that are strays.
+
+        While a check of the collection runs, further ones are skipped.
+
+        Args:
+            collection: the collection.
+            vector: the vector of the search. Removed chunks make room for others near it.
+            hits: the chunks.
+        """
+        if hits and collection.id not in self._tasks:
+            task = asyncio.create_task(self._check(collection, vector, hits), name="remove-strays")
+            self._tasks[collection.id] = task
+            task.add_done_callback(lambda _: self._tasks.pop(collection.id))
+
+    async def _check(self, collection: Collection, vector: Vector, hits: Sequence[Hit]) -> None:
+        try:
+            for _ in range(MAX_ROUNDS):
+                strays = await self._revisions.strays(collection, hits)
+                if not strays:
+                    return
+                await self._remove(collection, strays)
+                hits = await self._collections.open(collection).search(vector, MAX_HITS)
+        except ServiceError as error:
+            _log.warning("stray chunks not removed", base=collection.base_id, error=error.code)
+        except Exception as error:  # noqa: BLE001  # a task of the background, whose exception nobody reads
+            _log.error("stray chunks not removed", base=collection.base_id, error=type(error).__name__)
+
+    async def _remove(self, collection: Collection, strays: Sequence[Hit]) -> None:
+        metrics.STRAYS_FOUND.inc(len(strays))
+        ids = [hit.id for hit in strays]
+        store = self._collections.open(collection)
+        for start in range(0, len(ids), MAX_HITS):
+            await store.delete_ids(ids[start : start + MAX_HITS])
+        metrics.STRAYS_REMOVED.inc(len(strays))
+        _log.warning(
+            "stray chunks removed",
+            base=collection.base_id,
+            collection=collection.id,
+            count=len(strays),
+            ids=ids[:MAX_LOGGED],
+        )
