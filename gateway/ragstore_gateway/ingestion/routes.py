@@ -25,6 +25,7 @@ from ragstore_gateway.errors import (
     QueueFull,
 )
 from ragstore_gateway.extraction.kept_text import headings_of, pages_of
+from ragstore_gateway.forms import MULTIPART
 from ragstore_gateway.ingestion.acceptance import NewContent
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.names import MAX_NAME, NAME, checked_name
@@ -37,7 +38,7 @@ from ragstore_gateway.ingestion.schemas import (
     entry_of,
     status_of,
 )
-from ragstore_gateway.ingestion.uploads import ACCEPTED, MULTIPART, read_upload
+from ragstore_gateway.ingestion.uploads import ACCEPTED, read_upload
 from ragstore_gateway.keys import READER, WRITER
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
