@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from litestar import Request, post
+from litestar.datastructures import State
 from litestar.testing import AsyncTestClient
 
 from ragstore.kit.errors import InvalidRequest
@@ -92,7 +93,7 @@ async def test_a_form_is_parsed_without_temporary_files_and_its_body_is_dropped(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
 
     @post("/")
-    async def handler(request: Request[None, None, dict[str, str]]) -> dict[str, int]:
+    async def handler(request: Request[None, None, State]) -> dict[str, int]:
         form = await read_form(request)
         return {"file": len(form.files[0].content), "body": len(await request.body())}
 

@@ -147,6 +147,16 @@ class Files:
             if file_id not in found:
                 raise _missing(file_id)
 
+    async def largest(self, file_ids: Sequence[str]) -> int:
+        """Size of the largest of some files; 0 if there are none.
+
+        Args:
+            file_ids: their ids.
+        """
+        wanted = [each for each in file_ids if "\0" not in each]
+        async with self._database.reading() as session:
+            return await session.scalar(sa.select(sa.func.max(FileRow.size)).where(FileRow.id.in_(wanted))) or 0
+
     async def page(self, page: PageQuery, purpose: str) -> tuple[list[FileObject], bool]:
         """A page of the files.
 

@@ -72,7 +72,7 @@ async def test_an_exported_text_is_read_by_a_process_and_only_where_one_is_expec
         assert (found.text, found.title, found.media_type) == (kept.text, kept.title, kept.type)
         assert [worker.documents for worker in extractor.workers] == [1]
         for wrong in (b"{", msgspec.json.encode({"text": "x", "type": "image/png"})):
-            with pytest.raises(ExtractionFailed, match="vnd.ragstore.text"):
+            with pytest.raises(ExtractionFailed, match=r"vnd\.ragstore\.text"):
                 await extractor.read_kept(wrong)
         sent = await extractor.extract(content, media_type=KEPT_TEXT)
         assert sent.text == content.decode()
