@@ -35,6 +35,13 @@ class DatabaseUnavailable(ServiceError):
     retry_after = 1
 
 
+class InsufficientStorage(DatabaseUnavailable):
+    """The disk of the gateway's database is full. Nothing was written."""
+
+    title: ClassVar[str] = "Insufficient storage"
+    retry_after = 10
+
+
 class CollectionMissing(StoreUnavailable):
     """The collection that vectors are written to does not exist in the vector store."""
 

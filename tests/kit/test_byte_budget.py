@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from ragstore.kit import byte_budget
-from ragstore.kit.byte_budget import ByteBudget, Share, request_shares, reserve
+from ragstore.kit.byte_budget import ByteBudget, Share, give_back, request_shares, reserve, reserved
 from ragstore.kit.container_memory import container_limit_bytes, limit_files
 from ragstore.kit.errors import BodyTooLarge, Overloaded
 
@@ -99,6 +99,22 @@ async def test_responses_may_exceed_the_budget_and_then_requests_wait() -> None:
     assert not held_up.done()
     budget.release(response, 60)
     await held_up
+
+
+async def test_a_part_of_a_reservation_is_given_back_and_that_of_a_block_ends_with_it() -> None:
+    budget, response = create(100), Share()
+
+    with request_shares(budget, Share(), response):
+        await reserve(60)
+        give_back(20)
+        async with reserved(30):
+            assert response.size == 70
+        assert response.size == 40
+        give_back(1000)
+        assert response.size == 0
+
+    async with reserved(10):
+        give_back(10)  # outside of a request
 
 
 def transfer(budget: ByteBudget, lost: list[str]) -> Callable[[str, int, Callable[[], int]], Share]:

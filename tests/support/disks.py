@@ -40,7 +40,7 @@ class Disk(Protocol):
 
 
 class SmallDisk:
-    """A file system of 4 MB, enough for a few thousand documents.
+    """A small file system.
 
     Args:
         path: its mount point.
@@ -97,11 +97,12 @@ class LimitedFiles:
 
 
 @contextmanager
-def small_disk(folder: Path) -> Iterator[Disk]:
+def small_disk(folder: Path, size_mb: int = 4) -> Iterator[Disk]:
     """A disk that can be filled: a small file system, or limited files on a machine that allows no mounts.
 
     Args:
         folder: the folder of the mount point.
+        size_mb: size of the file system. 4 MB are enough for a few thousand documents.
 
     Yields:
         The disk. A file system is visible only to processes that are started with its prefix.
@@ -109,7 +110,7 @@ def small_disk(folder: Path) -> Iterator[Disk]:
     path = folder / "small"
     path.mkdir()
     for namespace in NAMESPACES:
-        script = 'mount -t tmpfs -o size=4m tmpfs "$0" && echo mounted && exec cat'
+        script = f'mount -t tmpfs -o size={size_mb}m tmpfs "$0" && echo mounted && exec cat'
         with subprocess.Popen(
             ["unshare", *namespace, "sh", "-c", script, str(path)],
             stdin=subprocess.PIPE,

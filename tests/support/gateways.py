@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.pages import ROOT
@@ -13,7 +13,12 @@ from tests.support.servers import Served, free_port, start_process
 
 
 def start_gateway(
-    folder: Path, environ: Mapping[str, str] | None = None, *, port: int | None = None, ready: bool = True
+    folder: Path,
+    environ: Mapping[str, str] | None = None,
+    *,
+    port: int | None = None,
+    ready: bool = True,
+    prefix: Sequence[str] = (),
 ) -> Served:
     """Start a gateway.
 
@@ -22,6 +27,7 @@ def start_gateway(
         environ: `RAGSTORE_GATEWAY_*` and other variables; without `RAGSTORE_URL` the store runs in its process.
         port: the port to listen on; a free one when None.
         ready: whether to wait until it is ready, or only until it listens.
+        prefix: a command that becomes the gateway, which it is followed by.
 
     Returns:
         The running gateway.
@@ -33,7 +39,7 @@ def start_gateway(
         **(environ or {}),
     }
     served = start_process(
-        [sys.executable, "-m", "ragstore_gateway", "serve"],
+        [*prefix, sys.executable, "-m", "ragstore_gateway", "serve"],
         f"http://127.0.0.1:{port}",
         folder / "gateway.log",
         settings,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 from ragstore.kit.data_folder import OWNER_ONLY, FolderUnusableError, usable_bytes
 from ragstore_gateway.database.errors import DatabaseNotUsable
 from ragstore_gateway.database.migrate import upgrade
-from ragstore_gateway.errors import DatabaseUnavailable
+from ragstore_gateway.errors import DatabaseUnavailable, InsufficientStorage
 from ragstore_gateway.settings import Settings
 
 FILE: Final = "gateway.db"
@@ -35,6 +36,9 @@ START_SECONDS: Final = 30.0
 """How long a start waits for PostgreSQL: a database often starts together with the gateway."""
 
 POOL_SIZE: Final = 10
+
+DISK_FULL: Final = "53100"
+"""PostgreSQL's code of a disk without room."""
 
 _WRITE: Final = "ragstore_write"
 """Name of the execution option of transactions that may write."""
@@ -237,11 +241,21 @@ def _unavailable() -> Iterator[None]:
     try:
         yield
     except (OperationalError, InterfaceError, PoolTimeoutError) as error:
+        if isinstance(error, DBAPIError) and _is_full(error.orig):
+            full = InsufficientStorage("The disk of the database is full; nothing was written")
+            raise full.because(_reason(error)) from error
         raise DatabaseUnavailable("The database cannot be used at the moment").because(_reason(error)) from error
     except DBAPIError as error:
         if not error.connection_invalidated:
             raise
         raise DatabaseUnavailable("The database cannot be used at the moment").because(_reason(error)) from error
+
+
+def _is_full(error: BaseException | None) -> bool:
+    # By the drivers' codes. psycopg is loaded only with PostgreSQL.
+    return (
+        getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL or getattr(error, "sqlstate", "") == DISK_FULL
+    )
 
 
 def _reason(error: SQLAlchemyError | OSError) -> str:

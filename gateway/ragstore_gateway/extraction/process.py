@@ -18,6 +18,7 @@ from ragstore_gateway.extraction.child import GRACE_SECONDS, own_streams, read_f
 from ragstore_gateway.extraction.dispatch import extract
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.formats import MEDIA_TYPES, NAMES, Format
+from ragstore_gateway.extraction.kept_text import read_kept_text
 from ragstore_gateway.extraction.parsers.links import page_links
 from ragstore_gateway.extraction.protocol import READY, Failure, Request, Response, Success
 from ragstore_gateway.extraction.recognition import recognise
@@ -54,9 +55,11 @@ def _response(request: Request, content: bytes, memory_bytes: int, responses: Bi
     kind: Format | None = None
     try:
         try:
-            kind = recognise(content, request.media_type, request.name)
+            kind = None if request.kept else recognise(content, request.media_type, request.name)
         finally:
             write_frame(responses, (kind or "").encode())
+        if kind is None:
+            return Success(read_kept_text(content, request.max_characters))
         return _success(kind, content, request, memory_bytes)
     except ServiceError as error:
         return Failure(error.code, error.detail)

@@ -35,6 +35,7 @@ class Request(msgspec.Struct, frozen=True):
         max_characters: maximum number of characters of its text.
         timeout_seconds: the gateway's time limit.
         links: whether the links of an HTML page are read, too.
+        kept: whether it is an extracted text that was exported; see `kept_text`.
     """
 
     media_type: str
@@ -44,6 +45,7 @@ class Request(msgspec.Struct, frozen=True):
     max_characters: int
     timeout_seconds: float
     links: bool = False
+    kept: bool = False
 
 
 class Success(msgspec.Struct, frozen=True, tag="success"):

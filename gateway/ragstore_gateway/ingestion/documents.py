@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
-import msgspec
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore.kit.byte_budget import reserve
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import (
     DocumentNotFound,
     IngestionEnded,
     IngestionNotFound,
 )
-from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.deletions import delete_documents
 from ragstore_gateway.ingestion.ingestions import (
@@ -33,9 +32,12 @@ from ragstore_gateway.ingestion.tables import (
     IngestionRow,
 )
 
+T = TypeVar("T")
+
 CANCELLED_MESSAGE: Final = "The ingestion was cancelled"
 
-_decode: Final = msgspec.msgpack.Decoder(Extracted).decode
+TEXT_COPIES: Final = 3
+"""A text is in memory as it is stored, decoded, and as JSON."""
 
 AlsoStore: TypeAlias = Callable[[AsyncSession, IngestionRow], Awaitable[None]]
 """Writes in the transaction that accepts a document."""
@@ -191,27 +193,31 @@ class Documents:
             raise _no_document(base_id, name)
         return _listed(*found, errors)
 
-    async def text(self, base_id: str, name: str) -> Extracted:
-        """The extracted text of a document that searches find.
+    async def kept_text(self, base_id: str, name: str) -> bytes:
+        """The extracted text of a document that searches find, as it is stored. Room for it is reserved before.
 
         Args:
             base_id: the knowledge base.
             name: the document's name.
 
+        Returns:
+            An `Extracted` as MessagePack.
+
         Raises:
             DatabaseUnavailable: the database cannot be used.
             DocumentNotFound: there is none.
+            Overloaded: there was no room for it in the budget of bytes in flight.
         """
-        query = (
-            sa.select(DocumentTextRow.extracted)
-            .join(DocumentRow, DocumentRow.current_revision == DocumentTextRow.revision)
-            .where(DocumentRow.base_id == base_id, DocumentRow.name == name)
-        )
+        if "\0" in name:
+            raise _no_document(base_id, name)
         async with self._database.reading() as session:
-            found = None if "\0" in name else await session.scalar(query)
+            size = await session.scalar(_text_of(base_id, name, sa.func.length(DocumentTextRow.extracted)))
+        await reserve(TEXT_COPIES * (size or 0))
+        async with self._database.reading() as session:
+            found = await session.scalar(_text_of(base_id, name, DocumentTextRow.extracted))
         if found is None:
             raise _no_document(base_id, name)
-        return _decode(found)
+        return found
 
     async def delete(self, base_id: str, name: str) -> Sequence[str]:
         """Delete a document. When this returns, no search finds it; its vectors are removed afterwards.
@@ -287,6 +293,15 @@ def _listed(row: DocumentRow, ingestion: IngestionRow | None, errors: Mapping[st
         row.last_ingestion,
         row.current_revision is not None,
         errors.get(row.id, ""),
+    )
+
+
+def _text_of(base_id: str, name: str, column: sa.SQLColumnExpression[T]) -> sa.Select[T]:
+    """A column of the text of a document that searches find."""
+    return (
+        sa.select(column)
+        .join(DocumentRow, DocumentRow.current_revision == DocumentTextRow.revision)
+        .where(DocumentRow.base_id == base_id, DocumentRow.name == name)
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 from urllib.parse import unquote
 
+import msgspec
 from litestar import Request, Response, delete, get, post
 from litestar.datastructures import ResponseHeader
 from litestar.di import NamedDependency
@@ -24,7 +26,9 @@ from ragstore_gateway.errors import (
     IngestionNotFound,
     QueueFull,
 )
+from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.kept_text import headings_of, pages_of
+from ragstore_gateway.forms import MULTIPART
 from ragstore_gateway.ingestion.acceptance import NewContent
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.names import MAX_NAME, NAME, checked_name
@@ -37,11 +41,12 @@ from ragstore_gateway.ingestion.schemas import (
     entry_of,
     status_of,
 )
-from ragstore_gateway.ingestion.uploads import ACCEPTED, MULTIPART, read_upload
+from ragstore_gateway.ingestion.uploads import ACCEPTED, read_upload
 from ragstore_gateway.keys import READER, WRITER
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.openapi import OPERATION
+from ragstore_gateway.piecewise import piecewise, raw_text
 from ragstore_gateway.settings import Settings
 
 IngestionDependency = SkipValidation[NamedDependency[Ingestion]]
@@ -219,21 +224,33 @@ async def read_document_text(
     name: str,
     ingestion: IngestionDependency,
     knowledge_bases: BasesDependency,
-) -> DocumentText:
+) -> Response[DocumentText]:
     """The extracted text of a document that searches find, for an export."""
     await knowledge_bases.read(id)
     name = _name_in_path(request)
-    extracted = await ingestion.documents.text(id, name)
-    return DocumentText(
+    kept = await ingestion.documents.kept_text(id, name)
+    return piecewise(DocumentText, [await asyncio.to_thread(_encoded_text, name, kept)])
+
+
+def _encoded_text(name: str, kept: bytes) -> bytes:
+    """A `DocumentText`, encoded.
+
+    Args:
+        name: the document's name.
+        kept: an `Extracted` as MessagePack.
+    """
+    extracted = msgspec.msgpack.decode(kept, type=Extracted)
+    text = DocumentText(
         name=name,
         type=extracted.media_type,
         title=extracted.title,
         language=extracted.language,
         published=extracted.published,
-        text=extracted.text,
+        text=cast("str", raw_text(extracted.text)),
         pages=pages_of(extracted),
         headings=headings_of(extracted),
     )
+    return msgspec.json.encode(text)
 
 
 @delete(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
 from litestar import Request
-from litestar.datastructures import UploadFile
-from litestar.exceptions import SerializationException
 
-from ragstore.kit.errors import BodyTooLarge, InvalidRequest, ServiceError, UnsupportedMediaType
+from ragstore.kit.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
 from ragstore_gateway.extraction.formats import MEDIA_TYPES
 from ragstore_gateway.extraction.kept_text import KEPT_TEXT
+from ragstore_gateway.forms import MULTIPART, SLICE_BYTES, read_form
 
-MULTIPART: Final = "multipart/form-data"
 ANY: Final = "application/octet-stream"
 """The media type of content whose format is recognised by its bytes or its name."""
 
@@ -62,29 +61,28 @@ async def read_upload(request: Request[Any, Any, Any], max_bytes: int) -> Upload
         upload = Upload(await request.body(), media_type or "text/plain", "")
     if upload.media_type not in ACCEPTED:
         raise UnsupportedMediaType(f"Documents have one of the media types {', '.join(ACCEPTED)}, or {MULTIPART}")
-    if not upload.content or (upload.media_type.startswith("text/") and not upload.content.strip()):
-        raise InvalidRequest(EMPTY)
     if len(upload.content) > max_bytes:
         raise BodyTooLarge(f"A document must not be larger than {max_bytes} bytes")
+    if not upload.content or (
+        upload.media_type.startswith("text/") and await asyncio.to_thread(is_blank, upload.content)
+    ):
+        raise InvalidRequest(EMPTY)
     return upload
 
 
+def is_blank(content: bytes) -> bool:
+    """Whether a content has white space only. It is searched in slices, and is not copied as a whole.
+
+    Args:
+        content: the content.
+    """
+    return not any(content[first : first + SLICE_BYTES].strip() for first in range(0, len(content), SLICE_BYTES))
+
+
 async def _file(request: Request[Any, Any, Any]) -> Upload:
-    try:
-        form = await request.form()
-    except ServiceError:
-        raise
-    except (SerializationException, ValueError, LookupError):
-        raise InvalidRequest("The body is not a valid multipart/form-data") from None
-    files = [each for each in form.values() if isinstance(each, UploadFile)]
+    files = (await read_form(request)).files
     if len(files) > 1:
         raise InvalidRequest("The form must have one file")
     if not files:
         raise InvalidRequest(EMPTY)
-    file = files[0]
-    content = await file.read()
-    return Upload(content, _media_type(file.content_type), file.filename or "")
-
-
-def _media_type(declared: str | None) -> str:
-    return (declared or ANY).partition(";")[0].strip().lower() or ANY
+    return Upload(files[0].content, files[0].media_type, files[0].name)

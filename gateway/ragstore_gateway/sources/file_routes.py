@@ -7,9 +7,7 @@ from typing import Annotated, Any, Final
 from urllib.parse import unquote
 
 from litestar import Request, delete, get, post
-from litestar.datastructures import UploadFile
 from litestar.di import NamedDependency
-from litestar.exceptions import SerializationException
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 from litestar.types import ControllerRouterHandler
 
@@ -18,7 +16,6 @@ from ragstore.kit.errors import (
     BodyTooLarge,
     FieldError,
     InvalidRequest,
-    ServiceError,
     UnsupportedMediaType,
 )
 from ragstore.kit.middleware.bodies import LARGE_BODY
@@ -31,7 +28,7 @@ from ragstore_gateway.errors import (
     SourceNotFound,
     SourceRunning,
 )
-from ragstore_gateway.ingestion.uploads import MULTIPART
+from ragstore_gateway.forms import MULTIPART, read_form
 from ragstore_gateway.keys import READER, WRITER
 from ragstore_gateway.knowledge.source import UploadSource
 from ragstore_gateway.openapi import OPERATION
@@ -50,6 +47,8 @@ Limit = Annotated[int, QueryParameter(description="Maximum number of files on th
 PATH: Final = "/ragstore/rags/{id:str}/sources/{source:str}/files"
 MAX_FILES: Final = 100
 """Maximum number of files of a request."""
+
+MAX_MEDIA_TYPE: Final = 255
 
 _ABOVE: Final = re.compile(r"^.*?/sources/[^/]*/files/")
 _TYPE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
@@ -179,21 +178,14 @@ async def _read(request: Request[Any, Any, Any]) -> list[NewFile]:
     """The files of a form."""
     if request.content_type[0].strip().lower() != MULTIPART:
         raise UnsupportedMediaType(f"Files are uploaded as {MULTIPART}")
-    try:
-        form = await request.form()
-    except ServiceError:
-        raise
-    except (SerializationException, ValueError, LookupError):
-        raise InvalidRequest("The body is not a valid multipart/form-data") from None
-    parts = [each for _, each in form.multi_items() if isinstance(each, UploadFile)]
-    if not parts:
+    files = (await read_form(request)).files
+    if not files:
         raise InvalidRequest.at("$.files", "The form must have at least one file")
-    if len(parts) > MAX_FILES:
+    if len(files) > MAX_FILES:
         raise InvalidRequest.at("$.files", f"A request must not have more than {MAX_FILES} files")
-    return [NewFile(each.filename or "", _media_type(each.content_type or ""), await each.read()) for each in parts]
+    return [NewFile(each.name, _media_type(each.media_type), each.content) for each in files]
 
 
 def _media_type(declared: str) -> str:
-    """A media type without parameters; empty if it is none, so that the name and the content decide."""
-    media_type = declared.partition(";")[0].strip().lower()[:255]
-    return media_type if _TYPE.fullmatch(media_type) else ""
+    """A media type; empty if it is none, so that the name and the content decide."""
+    return declared if len(declared) <= MAX_MEDIA_TYPE and _TYPE.fullmatch(declared) else ""

@@ -25,7 +25,7 @@ class SourceFileRow(Base):
     source: Mapped[str] = mapped_column(String(SOURCE_LENGTH), primary_key=True)
     name: Mapped[str] = mapped_column(String(FILE_NAME_LENGTH), primary_key=True)
     media_type: Mapped[str] = mapped_column(String(255))
-    content: Mapped[bytes] = mapped_column(LargeBinary)
+    content: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
     bytes: Mapped[int] = mapped_column(BigInteger)
     content_hash: Mapped[str] = mapped_column(String(64))
     """SHA-256 of its media type and its content."""

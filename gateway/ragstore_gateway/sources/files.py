@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import undefer
 
 from ragstore.kit.errors import ServiceError
 from ragstore_gateway.database.database import Database
@@ -20,6 +21,7 @@ from ragstore_gateway.extraction.recognition import recognise
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.ingestions import lock_base
 from ragstore_gateway.ingestion.tables import DocumentRow
+from ragstore_gateway.ingestion.uploads import is_blank
 from ragstore_gateway.knowledge.source import UploadSource
 from ragstore_gateway.sources.file_tables import FILE_NAME_LENGTH, SourceFileRow
 from ragstore_gateway.sources.runs import Runs
@@ -121,6 +123,7 @@ class SourceFiles:
         """
         max_bytes = min(limits.max_file_bytes, self._max_file_bytes)
         reasons = [await asyncio.to_thread(_fault, file, max_bytes) for file in files]
+        digests = [await asyncio.to_thread(_digest, file) for file in files]
         stored: list[StoredFile] = []
         now = datetime.now(UTC)
         async with self._database.session() as session:
@@ -137,7 +140,7 @@ class SourceFiles:
                     reasons[index] = f"The files of the source would have more than {limits.max_total_bytes} bytes"
                 else:
                     sizes = after
-                    row = _row(base_id, source, file, now)
+                    row = _row(base_id, source, file, digests[index], now)
                     await session.merge(row)
                     stored.append(_stored(row, None))
         rejected = [Rejection(index, files[index].name, reason) for index, reason in enumerate(reasons) if reason]
@@ -180,7 +183,7 @@ class SourceFiles:
             name: name of the file.
         """
         async with self._database.reading() as session:
-            row = await session.get(SourceFileRow, (base_id, source, name))
+            row = await session.get(SourceFileRow, (base_id, source, name), options=[undefer(SourceFileRow.content)])
         return None if row is None else NewFile(row.name, row.media_type, row.content)
 
     async def delete(self, base_id: str, source: str, name: str) -> None:
@@ -244,10 +247,10 @@ def _fault(file: NewFile, max_bytes: int) -> str:
     name = file.name
     if not name or len(name) > FILE_NAME_LENGTH or _CONTROL.search(name) or name != name.strip() or name in (".", ".."):
         return f"A file needs a name of at most {FILE_NAME_LENGTH} characters, without slashes and control characters"
-    if not file.content.strip():
-        return "The file is empty"
     if len(file.content) > max_bytes:
         return f"A file must not be larger than {max_bytes} bytes"
+    if is_blank(file.content):
+        return "The file is empty"
     try:
         recognise(file.content, file.media_type, name)
     except ServiceError as error:
@@ -255,8 +258,14 @@ def _fault(file: NewFile, max_bytes: int) -> str:
     return ""
 
 
-def _row(base_id: str, source: str, file: NewFile, now: datetime) -> SourceFileRow:
-    digest = hashlib.sha256(file.media_type.encode() + b"\0" + file.content).hexdigest()
+def _digest(file: NewFile) -> str:
+    """What identifies a file's type and content."""
+    digest = hashlib.sha256(file.media_type.encode() + b"\0")
+    digest.update(file.content)
+    return digest.hexdigest()
+
+
+def _row(base_id: str, source: str, file: NewFile, digest: str, now: datetime) -> SourceFileRow:
     return SourceFileRow(
         base_id=base_id,
         source=source,

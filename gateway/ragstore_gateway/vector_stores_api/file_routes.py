@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+import asyncio
+from typing import Annotated, Any, Final, cast
 from urllib.parse import quote
 
+import msgspec
 from litestar import Request, Response, delete, get, post
 from litestar.params import QueryParameter
 from litestar.types import ControllerRouterHandler
 
+from ragstore.kit.byte_budget import reserve
 from ragstore.kit.errors import BodyTimeout, BodyTooLarge
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.errors import DatabaseUnavailable, DocumentNotFound, FileNotFound, FileStorageFull, QueueFull
-from ragstore_gateway.ingestion.uploads import MULTIPART
+from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.forms import MULTIPART
 from ragstore_gateway.keys import READER, WRITER
 from ragstore_gateway.openapi import OPERATION, body_of
+from ragstore_gateway.piecewise import piecewise, raw_text
 from ragstore_gateway.vector_stores_api.files import PURPOSES, file_object, read_file
 from ragstore_gateway.vector_stores_api.operations import (
     CONTENT_ERRORS,
@@ -144,11 +149,13 @@ async def get_file(file_id: FileId, vector_stores_api: Api) -> FileObject:
 )
 async def get_file_content(file_id: FileId, vector_stores_api: Api) -> Response[bytes]:
     """The content of an uploaded file, as it was uploaded."""
+    # Before it is read. An unread download keeps its room until its caller is disconnected.
+    await reserve((await vector_stores_api.files.read(file_id)).size)
     row = await vector_stores_api.files.read(file_id, content=True)
     disposition = f"attachment; filename*=UTF-8''{quote(row.filename, safe='')}"
     # As an attachment without a type: a browser shows no page that a caller uploaded.
     headers = {"Content-Disposition": disposition, "X-Content-Type-Options": "nosniff"}
-    return Response(row.content, media_type="application/octet-stream", headers=headers)
+    return piecewise(bytes, [row.content], media_type="application/octet-stream", headers=headers)
 
 
 @delete(
@@ -258,9 +265,22 @@ async def delete_vector_store_file(
     summary="Read the text of a file",
     tags=TAGS,
 )
-async def get_vector_store_file_content(store_id: StoreId, file_id: FileId, vector_stores_api: Api) -> FileContentPage:
+async def get_vector_store_file_content(
+    store_id: StoreId, file_id: FileId, vector_stores_api: Api
+) -> Response[FileContentPage]:
     """The extracted text of a file whose ingestion has completed."""
-    return FileContentPage([TextContent(await vector_stores_api.store_files.text(store_id, file_id))])
+    kept = await vector_stores_api.store_files.kept_text(store_id, file_id)
+    return piecewise(FileContentPage, [await asyncio.to_thread(_content_page, kept)])
+
+
+def _content_page(kept: bytes) -> bytes:
+    """A `FileContentPage`, encoded.
+
+    Args:
+        kept: an `Extracted` as MessagePack.
+    """
+    text = raw_text(msgspec.msgpack.decode(kept, type=Extracted).text)
+    return msgspec.json.encode(FileContentPage([TextContent(cast("str", text))]))
 
 
 @post(

@@ -11,16 +11,15 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 from litestar import Request
-from litestar.datastructures import UploadFile
-from litestar.exceptions import SerializationException
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import undefer
 
-from ragstore.kit.errors import BodyTooLarge, InvalidRequest, ServiceError
+from ragstore.kit.errors import BodyTooLarge, InvalidRequest
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.database.locks import lock_name
 from ragstore_gateway.errors import FileNotFound, FileStorageFull
-from ragstore_gateway.ingestion.uploads import ACCEPTED, ANY, MULTIPART
+from ragstore_gateway.forms import MULTIPART, read_form
+from ragstore_gateway.ingestion.uploads import ACCEPTED
 from ragstore_gateway.vector_stores_api.pages import PageQuery, Position
 from ragstore_gateway.vector_stores_api.schemas import FileObject
 from ragstore_gateway.vector_stores_api.tables import FileRow
@@ -148,6 +147,16 @@ class Files:
             if file_id not in found:
                 raise _missing(file_id)
 
+    async def largest(self, file_ids: Sequence[str]) -> int:
+        """Size of the largest of some files; 0 if there are none.
+
+        Args:
+            file_ids: their ids.
+        """
+        wanted = [each for each in file_ids if "\0" not in each]
+        async with self._database.reading() as session:
+            return await session.scalar(sa.select(sa.func.max(FileRow.size)).where(FileRow.id.in_(wanted))) or 0
+
     async def page(self, page: PageQuery, purpose: str) -> tuple[list[FileObject], bool]:
         """A page of the files.
 
@@ -203,27 +212,22 @@ async def read_file(request: Request[Any, Any, Any], max_bytes: int) -> NewFile:
     """
     if request.content_type[0].strip().lower() != MULTIPART:
         raise InvalidRequest(f"The body must be {MULTIPART}")
-    try:
-        form = await request.form()
-    except ServiceError:
-        raise
-    except (SerializationException, ValueError, LookupError):
-        raise InvalidRequest(f"The body is not a valid {MULTIPART}") from None
-    if any(str(name).startswith("expires_after") for name in form):
+    form = await read_form(request)
+    if any(name.startswith("expires_after") for name in form.names):
         raise InvalidRequest.at("$.expires_after", "Files do not expire here")
-    purpose, file = form.get("purpose"), form.get("file")
+    purpose = form.fields.get("purpose", "")
     if purpose not in PURPOSES:
         raise InvalidRequest.at("$.purpose", f"Must be one of {', '.join(PURPOSES)}")
-    if not isinstance(file, UploadFile):
+    file = next((each for each in form.files if each.field == "file"), None)
+    if file is None:
         raise InvalidRequest.at("$.file", "Must be a file")
-    if sum(isinstance(each, UploadFile) for each in form.values()) > 1:
+    if len(form.files) > 1:
         raise InvalidRequest.at("$.file", "The form must have one file")
-    content = await file.read()
-    if not content:
+    if not file.content:
         raise InvalidRequest.at("$.file", "Must not be empty")
-    if len(content) > max_bytes:
+    if len(file.content) > max_bytes:
         raise BodyTooLarge(f"A file must not be larger than {max_bytes} bytes")
-    return NewFile(_filename(file.filename), str(purpose), _media_type(file.content_type), content)
+    return NewFile(_filename(file.name), purpose, _media_type(file.media_type), file.content)
 
 
 def file_object(row: FileRow) -> FileObject:
@@ -241,19 +245,18 @@ def file_object(row: FileRow) -> FileObject:
     )
 
 
-def _filename(given: str | None) -> str:
-    name = PurePosixPath((given or "").replace("\\", "/")).name.strip()
+def _filename(given: str) -> str:
+    name = PurePosixPath(given.replace("\\", "/")).name.strip()
     if len(name) > MAX_FILENAME or not name.isprintable():
         raise InvalidRequest.at("$.file", f"Its name must have at most {MAX_FILENAME} printable characters")
     # No path leads to a document of the name "..".
     return "file" if name in ("", "..") else name
 
 
-def _media_type(declared: str | None) -> str:
-    media_type = (declared or ANY).partition(";")[0].strip().lower() or ANY
-    if media_type not in ACCEPTED and (media_type.startswith("text/") or media_type in TEXTS):
+def _media_type(declared: str) -> str:
+    if declared not in ACCEPTED and (declared.startswith("text/") or declared in TEXTS):
         return "text/plain"
-    return media_type
+    return declared
 
 
 def _missing(file_id: str) -> FileNotFound:

@@ -9,6 +9,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore.kit.byte_budget import reserved
 from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import FileNotFound
@@ -32,7 +33,7 @@ from ragstore_gateway.vector_stores_api.schemas import (
     VectorStoreFileObject,
 )
 from ragstore_gateway.vector_stores_api.stores import check_strategy, state_of, strategy_of
-from ragstore_gateway.vector_stores_api.tables import VectorStoreFileRow
+from ragstore_gateway.vector_stores_api.tables import FileRow, VectorStoreFileRow
 
 INTERNAL: Final = "The file could not be ingested"
 MAX_ATTEMPTS: Final = 3
@@ -92,13 +93,19 @@ class StoreFiles:
         Raises:
             FileNotFound: there is no such file.
             InvalidRequest: the file cannot be ingested, or not with this chunking.
+            Overloaded: there was no room for the file in the budget of bytes in flight.
             QueueFull: too many ingestions have not ended.
         """
         check_strategy(base.body, new.chunking_strategy, path)
-        file = await self._files.read(new.file_id, content=True)
+        file = await self._files.read(new.file_id)
         if file.media_type not in ACCEPTED:
             raise _unsupported()
+        async with reserved(file.size):
+            await self._attach(base, new, await self._files.read(new.file_id, content=True), also)
 
+    async def _attach(
+        self, base: Configuration[KnowledgeBase], new: NewVectorStoreFile, file: FileRow, also: AlsoStore | None
+    ) -> None:
         async def link(session: AsyncSession, ingestion: IngestionRow) -> None:
             known = await session.get(VectorStoreFileRow, ingestion.document_id)
             if known is None and (ingestion.sequence > 1 or await _linked(session, base.id, file.id) is not None):
@@ -267,8 +274,8 @@ class StoreFiles:
 
             await self._ingestion.delete_chosen(base_id, choose)
 
-    async def text(self, base_id: str, file_id: str) -> str:
-        """The extracted text of a file.
+    async def kept_text(self, base_id: str, file_id: str) -> bytes:
+        """The extracted text of a file; see `Documents.kept_text`.
 
         Args:
             base_id: the vector store.
@@ -281,7 +288,7 @@ class StoreFiles:
         """
         await self._bases.read(base_id)
         document, _, _ = await self._find(base_id, file_id)
-        return (await self._ingestion.documents.text(base_id, document.name)).text
+        return await self._ingestion.documents.kept_text(base_id, document.name)
 
     async def _find(
         self, base_id: str, file_id: str

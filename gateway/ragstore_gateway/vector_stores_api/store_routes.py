@@ -8,6 +8,7 @@ from typing import Any, Final
 from litestar import Request, delete, get, post
 from litestar.types import ControllerRouterHandler
 
+from ragstore.kit.byte_budget import reserved
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.errors import NameTaken, QueueFull, VersionConflict
 from ragstore_gateway.keys import ADMIN, READER
@@ -55,7 +56,9 @@ async def create_vector_store(request: Request[Any, Any, Any], vector_stores_api
     """Create a knowledge base, and attach files to it."""
     body = await read_body(request, NewVectorStore)
     attach = partial(vector_stores_api.batches.attach_to_new, file_ids=body.file_ids) if body.file_ids else None
-    stored = await vector_stores_api.stores.create(body, caller(request), attach)
+    # Of many files, one is in memory. No transaction waits for its room.
+    async with reserved(await vector_stores_api.files.largest(body.file_ids) if body.file_ids else 0):
+        stored = await vector_stores_api.stores.create(body, caller(request), attach)
     return await vector_stores_api.stores.read(stored.id)
 
 

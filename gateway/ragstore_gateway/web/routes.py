@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -37,6 +37,7 @@ from ragstore_gateway.extraction.metrics import FAILURES
 from ragstore_gateway.ingestion.index import Indexer, OtherModel, Text
 from ragstore_gateway.keys import GATEWAY_KEYS, READER
 from ragstore_gateway.openapi import OPERATION
+from ragstore_gateway.piecewise import piecewise
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.splitting.chunk import WINDOW
 from ragstore_gateway.store import Store
@@ -146,14 +147,18 @@ _SUMMARIZE: Final = _either_urls_or_text()
     tags=["web"],
 )
 async def extract(request: Request[Any, Any, Any], web: WebDependency) -> Response[ExtractResponse]:
-    """Fetch pages and extract their main texts. A page that cannot be read does not affect the others."""
+    """Fetch pages and extract their main texts. A page that cannot be read does not affect the others.
+
+    The texts together have at most 16 MiB. Each page beyond has the code `response_too_large`.
+    """
     body = decoded(_extract, await request.body(), JSON)
     if not isinstance(body, ExtractRequest):
         body = ExtractRequest(body)
     renew_deadline(web.pages_seconds)
     async with CallerWatch(request.receive):
-        pages = await web.pages.read(body.urls, body.format)
-    return Response(ExtractResponse([_extracted(page) for page in pages]))
+        # Encoded one by one, each in a thread; the text itself is not kept.
+        items = await web.pages.read_as(body.urls, _encoded, body.format)
+    return piecewise(ExtractResponse, _in_array(items))
 
 
 @get(
@@ -236,6 +241,20 @@ async def summarize(
     ]
     failed = [UnreadSource(page.url, page.error.code, page.error.detail) for page in pages if page.error is not None]
     return Response(SummarizeResponse(summary.text, listed, summary.model, failed))
+
+
+def _encoded(page: Page) -> bytes:
+    return msgspec.json.encode(_extracted(page))
+
+
+def _in_array(items: Sequence[bytes]) -> Iterator[bytes]:
+    """The parts of an `ExtractResponse` with encoded items."""
+    yield b'{"items":['
+    for index, item in enumerate(items):
+        if index:
+            yield b","
+        yield item
+    yield b"]}"
 
 
 def _extracted(page: Page) -> ExtractedPage:

@@ -10,6 +10,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
+from ragstore.kit.byte_budget import reserved
 from ragstore_client.context import Passage, maximal_marginal_relevance
 from ragstore_gateway.embeddings.embedder import Embedder, normalized
 from ragstore_gateway.settings import variable
@@ -34,8 +35,11 @@ MAX_PAGES: Final = 3
 FAN_OUT: Final = 3
 """Results that are ranked for each result that is returned."""
 
-MAX_SNIPPET: Final = 2000
 MAX_TITLE: Final = 500
+MAX_SNIPPET: Final = 2000
+MAX_URL: Final = 8192
+"""Maximum lengths in characters. A longer title or snippet is cut, and a result with a longer address is left out."""
+
 MAX_SEARCHES: Final = 32
 
 
@@ -98,11 +102,14 @@ class WebSearch:
             SearchTimeout: it did not respond in time.
             SearchBusy: it, or all of its engines, are at a limit.
             SearchFailed: it failed, or its response is of another form.
+            Overloaded: there was no room for the results in the budget of bytes in flight.
             ServiceError: the results could not be embedded.
         """
         if not self._base:
             raise SearchNotConfigured(f"There is no search engine: set {variable('searxng_url')} to a SearxNG server")
-        results = await self._results(query, language, FAN_OUT * k if rank else k)
+        # A page of results, and what is decoded of it.
+        async with reserved(2 * MAX_BYTES):
+            results = await self._results(query, language, FAN_OUT * k if rank else k)
         return await self._ranked(query, results, k) if rank else results[:k]
 
     async def _results(self, query: str, language: str, wanted: int) -> list[SearchResult]:
@@ -184,20 +191,20 @@ def _read(result: msgspec.Raw) -> _Result | None:
 def _result(result: _Result) -> SearchResult:
     score = result.score or 0.0
     return SearchResult(
-        _line(result.title)[:MAX_TITLE],
+        _one_line(result.title, MAX_TITLE),
         result.url,
-        _line(result.content)[:MAX_SNIPPET],
+        _one_line(result.content, MAX_SNIPPET),
         score if math.isfinite(score) else 0.0,
     )
 
 
-def _line(text: str | None) -> str:
-    """The beginning of a text, in one line. Pages choose their texts, and may fill them with spaces."""
-    return " ".join((text or "")[: 4 * MAX_SNIPPET].split())
+def _one_line(text: str | None, max_characters: int) -> str:
+    # Cut first: spaces may be many times as long as what is left of them.
+    return " ".join((text or "")[: 4 * max_characters].split())[:max_characters]
 
 
 def _is_url(text: str) -> bool:
     try:
-        return bool(urlsplit(text).hostname)
+        return len(text) <= MAX_URL and bool(urlsplit(text).hostname)
     except ValueError:
         return False

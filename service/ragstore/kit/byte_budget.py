@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
@@ -231,6 +231,37 @@ async def reserve(size: int) -> None:
     if current is not None:
         share = current.response
         await current.budget.take(share, min(share.size + size, current.budget.max_bytes))
+
+
+def give_back(size: int) -> None:
+    """Give back a part of what the request in progress has reserved, when it turns out smaller than estimated.
+
+    Args:
+        size: number of bytes.
+    """
+    current = _current.get()
+    if current is not None:
+        current.budget.release(current.response, min(size, current.response.size))
+
+
+@asynccontextmanager
+async def reserved(size: int) -> AsyncIterator[None]:
+    """Reserve bytes for the time of a block; see `reserve`.
+
+    Args:
+        size: number of bytes.
+
+    Raises:
+        Overloaded: there was no room in time.
+    """
+    current = _current.get()
+    before = 0 if current is None else current.response.size
+    await reserve(size)
+    try:
+        yield
+    finally:
+        if current is not None:
+            give_back(current.response.size - before)
 
 
 async def hold(size: int) -> None:

@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from prometheus_client import REGISTRY
 
 from ragstore_gateway.errors import ExtractionFailed, ExtractionTimeout, ExtractionUnavailable
 from ragstore_gateway.extraction import extractor as extractor_module
 from ragstore_gateway.extraction.extractor import Extractor
+from ragstore_gateway.extraction.kept_text import KEPT_TEXT, KeptText
 from ragstore_gateway.extraction.protocol import Request
 from ragstore_gateway.extraction.worker import Worker, WorkerFailed
 from ragstore_gateway.settings import Settings
@@ -60,6 +62,20 @@ def total(kind: str, outcome: str) -> float:
     """The counter of extractions."""
     labels = {"format": kind, "outcome": outcome}
     return REGISTRY.get_sample_value("ragstore_gateway_extractions_total", labels) or 0
+
+
+async def test_an_exported_text_is_read_by_a_process_and_only_where_one_is_expected() -> None:
+    kept = KeptText(text="The kettle boils.", type="text/plain", title="Tea")
+    content = msgspec.json.encode(kept)
+    async with running(LIMITS) as extractor:
+        found = await extractor.read_kept(content)
+        assert (found.text, found.title, found.media_type) == (kept.text, kept.title, kept.type)
+        assert [worker.documents for worker in extractor.workers] == [1]
+        for wrong in (b"{", msgspec.json.encode({"text": "x", "type": "image/png"})):
+            with pytest.raises(ExtractionFailed, match=r"vnd\.ragstore\.text"):
+                await extractor.read_kept(wrong)
+        sent = await extractor.extract(content, media_type=KEPT_TEXT)
+        assert sent.text == content.decode()
 
 
 async def test_a_process_is_kept_for_the_next_document() -> None:
