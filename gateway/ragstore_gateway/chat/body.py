@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +12,8 @@ from msgspec import Raw, Struct
 
 from ragstore.kit.decoding import JSON
 from ragstore.kit.value_count import has_too_many_values
+from ragstore_gateway.chat.json_text import beginning, inner, is_text
+from ragstore_gateway.parameters import MAX_NAME_CHARACTERS
 
 RAG_PREFIX: Final = "rag/"
 
@@ -23,7 +25,7 @@ class Head(Struct, frozen=True):
     """The fields that the gateway reads of a request that it passes through.
 
     Attributes:
-        model: the model.
+        model: the model; of a name that is longer than the gateway takes, only the beginning.
         stream: whether the response may be a stream: some upstreams accept `1` and `"true"`, too.
     """
 
@@ -38,7 +40,7 @@ class _Given(Struct, frozen=True):
 
 _NOT_STREAMED: Final = (b"null", b"false")
 _GIVEN: Final = msgspec.json.Decoder(_Given)
-_TEXT: Final = msgspec.json.Decoder(str)
+_MAX_NAME_BYTES: Final = 4 * (MAX_NAME_CHARACTERS + 1)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -57,11 +59,15 @@ def read_head(body: bytes) -> Head:
         return Head()
     except UNREADABLE:
         return _lenient_head(body)
+    return Head(read_name(given.model), bytes(given.stream) not in _NOT_STREAMED)
+
+
+def read_name(value: Raw) -> str:
+    """A name, which is cut behind the first character that is too many; empty for another value than a text."""
     try:
-        model = _TEXT.decode(given.model)
+        return beginning(inner(value), _MAX_NAME_BYTES)[: MAX_NAME_CHARACTERS + 1] if is_text(value) else ""
     except UNREADABLE:
-        model = ""
-    return Head(model, bytes(given.stream) not in _NOT_STREAMED)
+        return ""
 
 
 def _lenient_head(body: bytes) -> Head:
@@ -74,9 +80,8 @@ def _lenient_head(body: bytes) -> Head:
     except ValueError:
         return Head()
     model, stream = decoded.get("model"), decoded.get("stream")
-    return Head(
-        _without_surrogates(model) if isinstance(model, str) else "", stream is not None and stream is not False
-    )
+    name = _without_surrogates(model[: MAX_NAME_CHARACTERS + 1]) if isinstance(model, str) else ""
+    return Head(name, stream is not None and stream is not False)
 
 
 _NOT_STREAMED_FIELD: Final = frozenset({b"", b"null", b"false", b"f", b"0", b"no", b"n", b"off"})
@@ -166,6 +171,14 @@ def _without_surrogates(value: Any) -> Any:
 def write_fields(fields: Mapping[str, Raw | object]) -> bytes:
     """A JSON object, in which values of type `Raw` have their own bytes."""
     return msgspec.json.encode(fields)
+
+
+def write_list(values: Sequence[bytes | Raw]) -> Raw:
+    """A JSON list of values, which are copied once."""
+    pieces: list[bytes | Raw] = []
+    for value in values:
+        pieces += [b",", value]
+    return Raw(b"".join([b"[", *pieces[1:], b"]"]))
 
 
 def encode_raw(value: object) -> Raw:

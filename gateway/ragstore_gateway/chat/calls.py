@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Generator
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote
@@ -11,13 +14,16 @@ from litestar.types import HTTPScope, Receive, Scope, Send
 from msgspec import Raw
 from multidict import CIMultiDict
 
+from ragstore.kit.byte_budget import give_back, reserve
 from ragstore.kit.context import current_request, renew_deadline
-from ragstore.kit.decoding import JSON
 from ragstore.kit.errors import InvalidRequest, NotFound
-from ragstore.kit.value_count import MAX_VALUES, has_too_many_values
+from ragstore.kit.middleware.bodies import FREE_BYTES
+from ragstore.kit.time_slices import run_whole
+from ragstore.kit.value_count import MAX_VALUES, too_many_json_values
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.body import (
     RAG_PREFIX,
+    Head,
     encode_raw,
     form_requests_stream,
     read_fields,
@@ -26,10 +32,11 @@ from ragstore_gateway.chat.body import (
 )
 from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.completion import completed
-from ragstore_gateway.chat.conversation import read_conversation
+from ragstore_gateway.chat.conversation import Conversation, read_conversation
 from ragstore_gateway.chat.error_format import FROM_UPSTREAM
 from ragstore_gateway.chat.event_stream import EventStream
 from ragstore_gateway.chat.headers import request_headers, response_headers
+from ragstore_gateway.chat.names import check_name, check_names
 from ragstore_gateway.chat.rag_models import Augmentation, Caller
 from ragstore_gateway.chat.relay import is_event_stream, read_all, relay
 from ragstore_gateway.chat.request_cost import RequestCost, send_counted
@@ -41,6 +48,12 @@ from ragstore_gateway.errors import CallerGone, RetrievalFailed
 _V1: Final = "/v1"
 RESIZED: Final = frozenset({b"content-length", b"content-encoding"})
 """Headers of a response that a changed body makes wrong."""
+
+REQUEST_COPIES: Final = 2
+"""Maximum number of copies of a request's body that exist while it is changed: the messages, and the new body."""
+
+RESPONSE_COPIES: Final = 6
+"""The same for a plain response: as received, renamed, its message, choice and choices with annotations, as sent."""
 
 
 def upstream_target(scope: HTTPScope) -> str:
@@ -144,41 +157,67 @@ class RagCall(Call):
         chat: the parts of chat.
         target: path and query below the upstream's base URL.
         body: the caller's body.
-        model: the requested model, with the prefix.
+        head: its head.
     """
 
-    def __init__(self, chat: Chat, target: str, body: bytes, model: str) -> None:
+    def __init__(self, chat: Chat, target: str, body: bytes, head: Head) -> None:
         super().__init__(chat, "POST", target, body)
-        self.model = model
+        self.head = head
 
     async def respond(self, scope: Scope, send: Send, watch: CallerWatch, cost: RequestCost) -> None:
         """Retrieve, send the request with context, and relay the response."""
-        settings = self.chat.settings
         headers = self.headers(scope)
         # The response is changed, so it must be readable.
         headers["Accept-Encoding"] = "identity"
-        if has_too_many_values(self.body, JSON):
-            raise InvalidRequest(f"The body must have at most {MAX_VALUES:,} values")
-        try:
-            fields: dict[str, Raw] = read_fields(self.body)
-        except ValueError:
-            raise InvalidRequest("The body must be a JSON object") from None
+        body, added = await self._augmented(scope, headers)
+        response = await self.send(headers, body, cost, decompress=True)
+        # The response may take long, and the upstream has the copies now.
+        del body
+        give_back(self._copied_bytes)
+        await self._relay(response, added, scope, send, watch, cost)
+
+    @property
+    def _copied_bytes(self) -> int:
+        """Number of bytes of the copies that are made of a large body."""
+        return REQUEST_COPIES * len(self.body) if len(self.body) > FREE_BYTES else 0
+
+    async def _augmented(self, scope: Scope, headers: CIMultiDict[str]) -> tuple[bytes, Augmentation]:
+        """The body for the upstream, and what was added to it, without the messages."""
+        await reserve(self._copied_bytes)
+        steps = self._read()
+        fields, conversation = await self.chat.slices.run(steps) if self._copied_bytes else run_whole(steps)
         caller = _caller(scope, fields.get("metadata"))
-        rag_model, upstream_model = await self.chat.models.find(self.model.removeprefix(RAG_PREFIX), headers)
-        conversation = read_conversation(fields.get("messages"))
+        rag_model, upstream_model = await self.chat.models.find(self.head.model.removeprefix(RAG_PREFIX), headers)
         if conversation is None:
             added = rag_model.without_question(fields.get("messages"))
             metrics.retrieval(added.reason)
         else:
             added = await rag_model.augment(conversation, caller)
-        if added.failed and settings.on_retrieval_failure == "fail":
+        if added.failed and self.chat.settings.on_retrieval_failure == "fail":
             raise RetrievalFailed(f"The passages for the question could not be retrieved: {added.reason}")
         fields["model"] = encode_raw(upstream_model)
         if added.messages is not None:
             fields["messages"] = added.messages
-        body = write_fields(fields)
-        response = await self.send(headers, body, cost, decompress=True)
-        await self._relay(response, added, scope, send, watch, cost)
+        if self._copied_bytes:
+            # Each copy takes its time; other requests run between two.
+            await asyncio.sleep(0)
+        return write_fields(fields), replace(added, messages=None)
+
+    def _read(self) -> Generator[None, None, tuple[dict[str, Raw], Conversation | None]]:
+        """The fields of the body and the question in it, in steps.
+
+        Raises:
+            InvalidRequest: it is not an object, has too many values, or a name is too long.
+        """
+        if (yield from too_many_json_values(self.body)):
+            raise InvalidRequest(f"The body must have at most {MAX_VALUES:,} values")
+        try:
+            fields = read_fields(self.body)
+        except ValueError:
+            raise InvalidRequest("The body must be a JSON object") from None
+        check_names(fields)
+        yield
+        return fields, (yield from read_conversation(fields.get("messages")))
 
     async def _relay(
         self,
@@ -196,7 +235,7 @@ class RagCall(Call):
         headers.append((b"x-rag-sources", str(len(added.passages)).encode()))
         if added.reason:
             headers.append((b"x-rag-reason", added.reason.encode()))
-        model = encode_raw(self.model)
+        model = encode_raw(self.head.model)
         debug = added.debug if settings.rag_debug else None
         annotate = settings.rag_annotations
         slices = self.chat.slices
@@ -204,10 +243,10 @@ class RagCall(Call):
             rewriter = EventStream(model, added.passages, annotate=annotate, debug=debug)
             await relay(response, headers, scope, send, watch, slices, rewriter=rewriter, meter=cost)
         elif changes:
-            content = await read_all(response, settings.max_body_bytes)
+            content = await read_all(response, settings.max_body_bytes, copies=RESPONSE_COPIES)
             await slices.run(cost.feed(content))
-            body = await slices.run(completed(content, model, added.passages, annotate=annotate, debug=debug))
-            await send_body(scope, send, response.status, headers, body)
+            content = await slices.run(completed(content, model, added.passages, annotate=annotate, debug=debug))
+            await send_body(scope, send, response.status, headers, content)
         else:
             await relay(response, headers, scope, send, watch, slices, meter=cost)
 
@@ -237,5 +276,8 @@ async def send_body(scope: Scope, send: Send, status: int, headers: list[tuple[b
 def completion_call(chat: Chat, scope: HTTPScope, body: bytes) -> Call:
     """The call of a request for a chat completion."""
     target = upstream_target(scope)
-    model = read_head(body).model
-    return RagCall(chat, target, body, model) if model.startswith(RAG_PREFIX) else Call(chat, "POST", target, body)
+    head = read_head(body)
+    if not head.model.startswith(RAG_PREFIX):
+        return Call(chat, "POST", target, body)
+    check_name(head.model, "$.model")
+    return RagCall(chat, target, body, head)

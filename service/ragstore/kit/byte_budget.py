@@ -233,6 +233,18 @@ async def reserve(size: int) -> None:
         await current.budget.take(share, min(share.size + size, current.budget.max_bytes))
 
 
+def give_back(size: int) -> None:
+    """Give back what the request in progress has reserved and does not hold any more.
+
+    Args:
+        size: number of bytes.
+    """
+    current = _current.get()
+    if current is not None:
+        share = current.response
+        current.budget.release(share, min(size, share.size))
+
+
 async def hold(size: int) -> None:
     """Set the number of bytes that the request in progress holds of a body that it receives without an end.
 
