@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 from dataclasses import replace
+from functools import cached_property
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote
@@ -16,7 +17,7 @@ from multidict import CIMultiDict
 
 from ragstore.kit.byte_budget import give_back, reserve
 from ragstore.kit.context import current_request, renew_deadline
-from ragstore.kit.errors import InvalidRequest, NotFound
+from ragstore.kit.errors import FieldError, InvalidRequest, NotFound
 from ragstore.kit.middleware.bodies import FREE_BYTES
 from ragstore.kit.time_slices import run_whole
 from ragstore.kit.value_count import MAX_VALUES, too_many_json_values
@@ -25,6 +26,7 @@ from ragstore_gateway.chat.body import (
     RAG_PREFIX,
     Head,
     encode_raw,
+    form_has_rag_model,
     form_requests_stream,
     read_fields,
     read_head,
@@ -48,6 +50,15 @@ from ragstore_gateway.errors import CallerGone, RetrievalFailed
 _V1: Final = "/v1"
 RESIZED: Final = frozenset({b"content-length", b"content-encoding"})
 """Headers of a response that a changed body makes wrong."""
+
+RAG_ELSEWHERE: Final = (
+    "Only POST /v1/chat/completions serves models whose names begin with rag/: send the request there, or name a model "
+    "of the upstream without the prefix"
+)
+NO_FILE_SEARCH: Final = (
+    "The gateway has no tool file_search: use a model whose name begins with rag/ in POST /v1/chat/completions, or "
+    "POST /v1/vector_stores/{vector_store_id}/search"
+)
 
 REQUEST_COPIES: Final = 2
 """Maximum number of copies of a request's body that exist while it is changed: the messages, and the new body."""
@@ -89,6 +100,7 @@ class Call:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond."""
         chat = self.chat
+        self.check(scope)
         chat.upstream.check()
         renew_deadline(chat.budget_seconds)
         key = scope.get("user")
@@ -106,6 +118,38 @@ class Call:
                 # A response that has begun cannot become an error.
                 if FROM_UPSTREAM not in scope:
                     raise
+
+    @cached_property
+    def head(self) -> Head:
+        """The fields of the body that the gateway reads.
+
+        Raises:
+            InvalidRequest: the body may be JSON, cannot be read, and is large.
+        """
+        return read_head(self.body) if self.body else Head()
+
+    def check(self, scope: Scope) -> None:
+        """Check that the upstream can do what is requested: it would respond from nothing, and nobody would notice.
+
+        Args:
+            scope: the scope of the request.
+
+        Raises:
+            InvalidRequest: the request needs the gateway's own retrieval, which this path does not have.
+        """
+        content_type, query = _content_type(scope), scope["query_string"]
+        if self.head.is_rag or form_has_rag_model(content_type, query, self.body):
+            raise InvalidRequest(RAG_ELSEWHERE, [FieldError("$.model", RAG_ELSEWHERE)])
+        self.check_tools()
+
+    def check_tools(self) -> None:
+        """Check that no tool needs files of the gateway.
+
+        Raises:
+            InvalidRequest: one does.
+        """
+        if self.head.file_search:
+            raise InvalidRequest(NO_FILE_SEARCH, [FieldError("$.tools", NO_FILE_SEARCH)])
 
     async def respond(self, scope: Scope, send: Send, watch: CallerWatch, cost: RequestCost) -> None:
         """Send the request, and relay the response."""
@@ -135,9 +179,8 @@ class Call:
 
     def requests_stream(self, scope: Scope) -> bool:
         """Whether the request is for a stream, as far as the gateway knows its format."""
-        content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
-        as_form = form_requests_stream(content_type.decode("latin-1").lower(), scope["query_string"], self.body)
-        return as_form or read_head(self.body).stream
+        query = scope["query_string"]
+        return form_requests_stream(_content_type(scope), query, self.body) or self.head.stream
 
     def headers(self, scope: Scope) -> CIMultiDict[str]:
         """The headers of the request to the upstream."""
@@ -157,12 +200,15 @@ class RagCall(Call):
         chat: the parts of chat.
         target: path and query below the upstream's base URL.
         body: the caller's body.
-        head: its head.
     """
 
-    def __init__(self, chat: Chat, target: str, body: bytes, head: Head) -> None:
+    def __init__(self, chat: Chat, target: str, body: bytes) -> None:
         super().__init__(chat, "POST", target, body)
-        self.head = head
+
+    def check(self, scope: Scope) -> None:
+        """Check the name of the model, and the tools; see `Call`."""
+        check_name(self.head.model, "$.model")
+        self.check_tools()
 
     async def respond(self, scope: Scope, send: Send, watch: CallerWatch, cost: RequestCost) -> None:
         """Retrieve, send the request with context, and relay the response."""
@@ -277,7 +323,11 @@ def completion_call(chat: Chat, scope: HTTPScope, body: bytes) -> Call:
     """The call of a request for a chat completion."""
     target = upstream_target(scope)
     head = read_head(body)
-    if not head.model.startswith(RAG_PREFIX):
-        return Call(chat, "POST", target, body)
-    check_name(head.model, "$.model")
-    return RagCall(chat, target, body, head)
+    call = RagCall(chat, target, body) if head.is_rag else Call(chat, "POST", target, body)
+    call.head = head
+    return call
+
+
+def _content_type(scope: Scope) -> str:
+    given = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+    return given.decode("latin-1").lower()

@@ -171,7 +171,7 @@ class _Output:
         self.tail = b""
 
     async def write(self, piece: bytes, *, more: bool = True) -> None:
-        """Send a piece; the last one if there are no more."""
+        """Send a piece. Without `more`, it is the last one."""
         self.tail = (self.tail + piece[-_END_BYTES:])[-_END_BYTES:]
         await self._send({"type": "http.response.body", "body": piece, "more_body": more})
 
