@@ -17,7 +17,7 @@ from multidict import CIMultiDict
 
 from ragstore.kit.byte_budget import give_back, reserve
 from ragstore.kit.context import current_request, renew_deadline
-from ragstore.kit.errors import FieldError, InvalidRequest, NotFound
+from ragstore.kit.errors import FieldError, InvalidRequest, NotFound, Unauthorized
 from ragstore.kit.middleware.bodies import FREE_BYTES
 from ragstore.kit.time_slices import run_whole
 from ragstore.kit.value_count import MAX_VALUES, too_many_json_values
@@ -112,9 +112,9 @@ class Call:
                 cost.count_stream()
             cost.admit()
             try:
-                async with CallerWatch(receive) as watch:
+                async with CallerWatch(receive, lambda: chat.is_authorized(key)) as watch:
                     await self.respond(scope, send, watch, cost)
-            except CallerGone:
+            except (CallerGone, Unauthorized):
                 # A response that has begun cannot become an error.
                 if FROM_UPSTREAM not in scope:
                     raise

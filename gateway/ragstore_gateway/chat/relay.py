@@ -15,7 +15,7 @@ from litestar.types import Scope, Send
 
 from ragstore.kit.byte_budget import reserve
 from ragstore.kit.errors import ServiceError
-from ragstore.kit.middleware.bodies import FREE_BYTES
+from ragstore.kit.middleware.bodies import CONNECTION, FREE_BYTES, Connection
 from ragstore.kit.time_slices import TimeSlices
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.error_format import FROM_UPSTREAM
@@ -36,6 +36,9 @@ read them."""
 
 RESERVED_BYTES: Final = 256 * 1024
 """Number of further bytes of a response for which room is reserved when it exceeds what was reserved before."""
+
+END_SECONDS: Final = 0.25
+"""Time for a caller to read the end of a stream that the gateway ends. One that does not read is disconnected."""
 
 _END_BYTES: Final = 4
 """Maximum size of the end of an event."""
@@ -100,8 +103,8 @@ async def relay(
 ) -> None:
     """Send a response, each chunk as soon as it arrives.
 
-    A stream of events that breaks ends with an event `error`. Any other response that breaks is cut off: the caller
-    sees that it is incomplete.
+    A stream of events that breaks, or whose key is withdrawn, ends with an event `error`. Any other response that breaks
+    is cut off: the caller sees that it is incomplete.
 
     Args:
         response: the upstream's response.
@@ -144,16 +147,30 @@ async def relay(
         if streams:
             await output.write(_broken(output.tail, timed_out=timed_out), more=False)
     except asyncio.CancelledError:
-        # The service stops; or the caller is gone, and reads nothing more.
+        # The upstream works no longer than that, also if the caller does not read the end.
+        response.close()
+        # The service stops, or the key was withdrawn; or the caller is gone, and reads nothing more.
         if streams and not watch.gone:
+            error = watch.error or UpstreamFailed("The model server's stream broke off")
             with suppress(OSError):
-                await output.write(_broken(output.tail, timed_out=False), more=False)
+                await _end(output, _error_event(output.tail, error), scope)
         raise
     finally:
         if streams:
             metrics.STREAMS.dec()
         if not content.at_eof():
             response.close()
+
+
+async def _end(output: _Output, event: bytes, scope: Scope) -> None:
+    """Send a last event, or close the connection of a caller that does not read it in time."""
+    try:
+        async with asyncio.timeout(END_SECONDS):
+            await output.write(event, more=False)
+    except TimeoutError:
+        connection: object = (scope.get("extensions") or {}).get(CONNECTION)
+        if isinstance(connection, Connection):
+            connection.abort()
 
 
 class _Output:
