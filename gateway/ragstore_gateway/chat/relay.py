@@ -103,8 +103,8 @@ async def relay(
 ) -> None:
     """Send a response, each chunk as soon as it arrives.
 
-    A stream of events that breaks, or whose key is withdrawn, ends with an event `error`. Any other response that breaks
-    is cut off: the caller sees that it is incomplete.
+    A stream of events that breaks, or whose key is withdrawn, ends with an event `error`. Any other response that
+    breaks is cut off: the caller sees that it is incomplete.
 
     Args:
         response: the upstream's response.

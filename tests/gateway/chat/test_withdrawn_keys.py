@@ -22,7 +22,7 @@ from tests.support.servers import Served, free_port, running
 MAX_SECONDS = 2.0
 """The limit of the contract: for the end of a stream after its key was withdrawn."""
 
-ROLES = {"kept": "reader", "withdrawn": "reader"}
+ROLES = {"kept": "admin", "withdrawn": "reader"}
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_a_stream_of_a_withdrawn_key_ends_with_an_error_event_and_its_upstream_r
         chunks = withdrawn.iter_text()
         text = next(chunks)
         own = upstream.chats()[-1]
-        write_keys(keys, {"kept": "reader"})
+        write_keys(keys, {"kept": "admin"})
         started = time.monotonic()
         text += "".join(chunks)
         seconds = time.monotonic() - started
@@ -134,7 +134,7 @@ def test_a_request_that_waits_for_the_upstream_is_401(
     thread.start()
     while len(upstream.chats()) == before:
         time.sleep(0.02)
-    write_keys(keys, {"kept": "reader"})
+    write_keys(keys, {"kept": "admin"})
     thread.join(30)
     assert upstream.chats()[-1].closed.wait(5)
     upstream.off("m")
@@ -150,12 +150,14 @@ def test_a_caller_that_does_not_read_is_disconnected(
     lines = ["Host: x", "Authorization: Bearer rsk_withdrawn", f"Content-Length: {len(content)}", "", ""]
     head = "\r\n".join(["POST /v1/chat/completions HTTP/1.1", *lines])
     with connect(served[0]) as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         connection.sendall(head.encode() + content)
         while len(upstream.chats()) == before:
             time.sleep(0.02)
-        write_keys(keys, {"kept": "reader"})
+        write_keys(keys, {"kept": "admin"})
         assert upstream.chats()[-1].closed.wait(MAX_SECONDS + 3)
+        while "streams_in_progress 0.0" not in httpx.get(served[0].url + "/metrics", headers=bearer("kept")).text:
+            time.sleep(0.05)
         received = read_all(connection)
     assert received.startswith(b"HTTP/1.1 200")
     assert not received.endswith(b"0\r\n\r\n")
