@@ -125,7 +125,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
     keys = key_ring(settings)
     extractor = Extractor.from_settings(settings)
     knowledge = KnowledgeServices(settings, store, embeddings, extractor)
-    chat = Chat(settings, store, embeddings.default, knowledge.retrieval.models)
+    chat = Chat(settings, store, embeddings.default, knowledge.retrieval.models, keys)
     web = Web(settings, chat, extractor, embeddings.default)
     forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
     dependencies = {

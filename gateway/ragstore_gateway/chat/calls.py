@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Generator
+from dataclasses import replace
+from functools import cached_property
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote
@@ -11,14 +15,18 @@ from litestar.types import HTTPScope, Receive, Scope, Send
 from msgspec import Raw
 from multidict import CIMultiDict
 
+from ragstore.kit.byte_budget import give_back, reserve
 from ragstore.kit.context import current_request, renew_deadline
-from ragstore.kit.decoding import JSON
-from ragstore.kit.errors import InvalidRequest, NotFound
-from ragstore.kit.value_count import MAX_VALUES, has_too_many_values
+from ragstore.kit.errors import FieldError, InvalidRequest, NotFound, Unauthorized
+from ragstore.kit.middleware.bodies import FREE_BYTES
+from ragstore.kit.time_slices import run_whole
+from ragstore.kit.value_count import MAX_VALUES, too_many_json_values
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.body import (
     RAG_PREFIX,
+    Head,
     encode_raw,
+    form_has_rag_model,
     form_requests_stream,
     read_fields,
     read_head,
@@ -26,10 +34,11 @@ from ragstore_gateway.chat.body import (
 )
 from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.completion import completed
-from ragstore_gateway.chat.conversation import read_conversation
+from ragstore_gateway.chat.conversation import Conversation, read_conversation
 from ragstore_gateway.chat.error_format import FROM_UPSTREAM
 from ragstore_gateway.chat.event_stream import EventStream
 from ragstore_gateway.chat.headers import request_headers, response_headers
+from ragstore_gateway.chat.names import check_name, check_names
 from ragstore_gateway.chat.rag_models import Augmentation, Caller
 from ragstore_gateway.chat.relay import is_event_stream, read_all, relay
 from ragstore_gateway.chat.request_cost import RequestCost, send_counted
@@ -41,6 +50,21 @@ from ragstore_gateway.errors import CallerGone, RetrievalFailed
 _V1: Final = "/v1"
 RESIZED: Final = frozenset({b"content-length", b"content-encoding"})
 """Headers of a response that a changed body makes wrong."""
+
+RAG_ELSEWHERE: Final = (
+    "Only POST /v1/chat/completions serves models whose names begin with rag/: send the request there, or name a model "
+    "of the upstream without the prefix"
+)
+NO_FILE_SEARCH: Final = (
+    "The gateway has no tool file_search: use a model whose name begins with rag/ in POST /v1/chat/completions, or "
+    "POST /v1/vector_stores/{vector_store_id}/search"
+)
+
+REQUEST_COPIES: Final = 2
+"""Maximum number of copies of a request's body that exist while it is changed: the messages, and the new body."""
+
+RESPONSE_COPIES: Final = 6
+"""The same for a plain response: as received, renamed, its message, choice and choices with annotations, as sent."""
 
 
 def upstream_target(scope: HTTPScope) -> str:
@@ -76,6 +100,7 @@ class Call:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond."""
         chat = self.chat
+        self.check(scope)
         chat.upstream.check()
         renew_deadline(chat.budget_seconds)
         key = scope.get("user")
@@ -87,12 +112,44 @@ class Call:
                 cost.count_stream()
             cost.admit()
             try:
-                async with CallerWatch(receive) as watch:
+                async with CallerWatch(receive, lambda: chat.is_authorized(key)) as watch:
                     await self.respond(scope, send, watch, cost)
-            except CallerGone:
+            except (CallerGone, Unauthorized):
                 # A response that has begun cannot become an error.
                 if FROM_UPSTREAM not in scope:
                     raise
+
+    @cached_property
+    def head(self) -> Head:
+        """The fields of the body that the gateway reads.
+
+        Raises:
+            InvalidRequest: the body may be JSON, cannot be read, and is large.
+        """
+        return read_head(self.body) if self.body else Head()
+
+    def check(self, scope: Scope) -> None:
+        """Check that the upstream can do what is requested: it would respond from nothing, and nobody would notice.
+
+        Args:
+            scope: the scope of the request.
+
+        Raises:
+            InvalidRequest: the request needs the gateway's own retrieval, which this path does not have.
+        """
+        content_type, query = _content_type(scope), scope["query_string"]
+        if self.head.is_rag or form_has_rag_model(content_type, query, self.body):
+            raise InvalidRequest(RAG_ELSEWHERE, [FieldError("$.model", RAG_ELSEWHERE)])
+        self.check_tools()
+
+    def check_tools(self) -> None:
+        """Check that no tool needs files of the gateway.
+
+        Raises:
+            InvalidRequest: one does.
+        """
+        if self.head.file_search:
+            raise InvalidRequest(NO_FILE_SEARCH, [FieldError("$.tools", NO_FILE_SEARCH)])
 
     async def respond(self, scope: Scope, send: Send, watch: CallerWatch, cost: RequestCost) -> None:
         """Send the request, and relay the response."""
@@ -122,9 +179,8 @@ class Call:
 
     def requests_stream(self, scope: Scope) -> bool:
         """Whether the request is for a stream, as far as the gateway knows its format."""
-        content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
-        as_form = form_requests_stream(content_type.decode("latin-1").lower(), scope["query_string"], self.body)
-        return as_form or read_head(self.body).stream
+        query = scope["query_string"]
+        return form_requests_stream(_content_type(scope), query, self.body) or self.head.stream
 
     def headers(self, scope: Scope) -> CIMultiDict[str]:
         """The headers of the request to the upstream."""
@@ -144,41 +200,70 @@ class RagCall(Call):
         chat: the parts of chat.
         target: path and query below the upstream's base URL.
         body: the caller's body.
-        model: the requested model, with the prefix.
     """
 
-    def __init__(self, chat: Chat, target: str, body: bytes, model: str) -> None:
+    def __init__(self, chat: Chat, target: str, body: bytes) -> None:
         super().__init__(chat, "POST", target, body)
-        self.model = model
+
+    def check(self, scope: Scope) -> None:
+        """Check the name of the model, and the tools; see `Call`."""
+        check_name(self.head.model, "$.model")
+        self.check_tools()
 
     async def respond(self, scope: Scope, send: Send, watch: CallerWatch, cost: RequestCost) -> None:
         """Retrieve, send the request with context, and relay the response."""
-        settings = self.chat.settings
         headers = self.headers(scope)
         # The response is changed, so it must be readable.
         headers["Accept-Encoding"] = "identity"
-        if has_too_many_values(self.body, JSON):
-            raise InvalidRequest(f"The body must have at most {MAX_VALUES:,} values")
-        try:
-            fields: dict[str, Raw] = read_fields(self.body)
-        except ValueError:
-            raise InvalidRequest("The body must be a JSON object") from None
+        body, added = await self._augmented(scope, headers)
+        response = await self.send(headers, body, cost, decompress=True)
+        # The response may take long, and the upstream has the copies now.
+        del body
+        give_back(self._copied_bytes)
+        await self._relay(response, added, scope, send, watch, cost)
+
+    @property
+    def _copied_bytes(self) -> int:
+        """Number of bytes of the copies that are made of a large body."""
+        return REQUEST_COPIES * len(self.body) if len(self.body) > FREE_BYTES else 0
+
+    async def _augmented(self, scope: Scope, headers: CIMultiDict[str]) -> tuple[bytes, Augmentation]:
+        """The body for the upstream, and what was added to it, without the messages."""
+        await reserve(self._copied_bytes)
+        steps = self._read()
+        fields, conversation = await self.chat.slices.run(steps) if self._copied_bytes else run_whole(steps)
         caller = _caller(scope, fields.get("metadata"))
-        rag_model, upstream_model = await self.chat.models.find(self.model.removeprefix(RAG_PREFIX), headers)
-        conversation = read_conversation(fields.get("messages"))
+        rag_model, upstream_model = await self.chat.models.find(self.head.model.removeprefix(RAG_PREFIX), headers)
         if conversation is None:
             added = rag_model.without_question(fields.get("messages"))
             metrics.retrieval(added.reason)
         else:
             added = await rag_model.augment(conversation, caller)
-        if added.failed and settings.on_retrieval_failure == "fail":
+        if added.failed and self.chat.settings.on_retrieval_failure == "fail":
             raise RetrievalFailed(f"The passages for the question could not be retrieved: {added.reason}")
         fields["model"] = encode_raw(upstream_model)
         if added.messages is not None:
             fields["messages"] = added.messages
-        body = write_fields(fields)
-        response = await self.send(headers, body, cost, decompress=True)
-        await self._relay(response, added, scope, send, watch, cost)
+        if self._copied_bytes:
+            # Each copy takes its time; other requests run between two.
+            await asyncio.sleep(0)
+        return write_fields(fields), replace(added, messages=None)
+
+    def _read(self) -> Generator[None, None, tuple[dict[str, Raw], Conversation | None]]:
+        """The fields of the body and the question in it, in steps.
+
+        Raises:
+            InvalidRequest: it is not an object, has too many values, or a name is too long.
+        """
+        if (yield from too_many_json_values(self.body)):
+            raise InvalidRequest(f"The body must have at most {MAX_VALUES:,} values")
+        try:
+            fields = read_fields(self.body)
+        except ValueError:
+            raise InvalidRequest("The body must be a JSON object") from None
+        check_names(fields)
+        yield
+        return fields, (yield from read_conversation(fields.get("messages")))
 
     async def _relay(
         self,
@@ -196,7 +281,7 @@ class RagCall(Call):
         headers.append((b"x-rag-sources", str(len(added.passages)).encode()))
         if added.reason:
             headers.append((b"x-rag-reason", added.reason.encode()))
-        model = encode_raw(self.model)
+        model = encode_raw(self.head.model)
         debug = added.debug if settings.rag_debug else None
         annotate = settings.rag_annotations
         slices = self.chat.slices
@@ -204,10 +289,10 @@ class RagCall(Call):
             rewriter = EventStream(model, added.passages, annotate=annotate, debug=debug)
             await relay(response, headers, scope, send, watch, slices, rewriter=rewriter, meter=cost)
         elif changes:
-            content = await read_all(response, settings.max_body_bytes)
+            content = await read_all(response, settings.max_body_bytes, copies=RESPONSE_COPIES)
             await slices.run(cost.feed(content))
-            body = await slices.run(completed(content, model, added.passages, annotate=annotate, debug=debug))
-            await send_body(scope, send, response.status, headers, body)
+            content = await slices.run(completed(content, model, added.passages, annotate=annotate, debug=debug))
+            await send_body(scope, send, response.status, headers, content)
         else:
             await relay(response, headers, scope, send, watch, slices, meter=cost)
 
@@ -237,5 +322,12 @@ async def send_body(scope: Scope, send: Send, status: int, headers: list[tuple[b
 def completion_call(chat: Chat, scope: HTTPScope, body: bytes) -> Call:
     """The call of a request for a chat completion."""
     target = upstream_target(scope)
-    model = read_head(body).model
-    return RagCall(chat, target, body, model) if model.startswith(RAG_PREFIX) else Call(chat, "POST", target, body)
+    head = read_head(body)
+    call = RagCall(chat, target, body) if head.is_rag else Call(chat, "POST", target, body)
+    call.head = head
+    return call
+
+
+def _content_type(scope: Scope) -> str:
+    given = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+    return given.decode("latin-1").lower()

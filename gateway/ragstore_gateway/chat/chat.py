@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from ragstore.kit.auth.keys import Key, KeyRing
 from ragstore.kit.time_slices import TimeSlices
 from ragstore_gateway.chat.memory import Memory
 from ragstore_gateway.chat.models import Models
@@ -14,6 +15,7 @@ from ragstore_gateway.chat.rag_models import NoRagModels, RagModels
 from ragstore_gateway.chat.request_cost import RequestCost
 from ragstore_gateway.chat.upstream import CONNECT_SECONDS, Upstream
 from ragstore_gateway.embeddings.embedder import Embedder
+from ragstore_gateway.keys import GatewayScope
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.store import Store
 
@@ -29,6 +31,7 @@ class Chat:
         store: the store.
         embedder: embeds questions.
         assistants: named models with retrieval; none when None.
+        keys: the keys in force; None without keys.
 
     Attributes:
         budget_seconds: maximum time until the first byte of a response, and between two chunks.
@@ -37,8 +40,14 @@ class Chat:
     """
 
     def __init__(
-        self, settings: Settings, store: Store, embedder: Embedder, assistants: RagModels | None = None
+        self,
+        settings: Settings,
+        store: Store,
+        embedder: Embedder,
+        assistants: RagModels | None = None,
+        keys: KeyRing[GatewayScope] | None = None,
     ) -> None:
+        self._keys = keys
         self.settings = settings
         self.upstream = Upstream(settings)
         memory = Memory(store, embedder, settings)
@@ -50,6 +59,14 @@ class Chat:
         self.budget_seconds = (
             settings.upstream_timeout_seconds + settings.rag_timeout_seconds + 3 * CONNECT_SECONDS + MARGIN_SECONDS
         )
+
+    def is_authorized(self, key: Key[GatewayScope] | None) -> bool:
+        """Whether a request may continue: a chat outlives the check of its key.
+
+        Args:
+            key: its key; None without keys.
+        """
+        return self._keys is None or key is None or self._keys.is_current(key)
 
     def cost(self, key_name: str, body: bytes, *, generates: bool = True) -> RequestCost:
         """The cost of a request.

@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ragstore_client.context import ContextPassage
 from ragstore_gateway.chat import metrics
-from ragstore_gateway.chat.body import UNREADABLE, encode_raw, write_fields
+from ragstore_gateway.chat.body import UNREADABLE, encode_raw, write_fields, write_list
 from ragstore_gateway.chat.citations import ResponseCitations
 
 DEBUG_FIELD: Final = "rag"
@@ -95,11 +95,14 @@ def completed(
     Returns:
         The response. Fields that are not changed have their own bytes. One that is not a completion is unchanged.
     """
+    yield
     content = renamed(content, model)
+    yield
     found = ResponseCitations(passages)
     checked: list[tuple[Raw, list[str]]] = []
     try:
         fields = _FIELDS.decode(content)
+        yield
         choices = _LIST.decode(fields["choices"]) if "choices" in fields else []
         for choice in choices if passages else ():
             checked.append((yield from _checked(choice, found, annotate=annotate)))
@@ -111,7 +114,8 @@ def completed(
     if not changed and debug is None:
         return content
     if changed:
-        fields["choices"] = encode_raw([choice for choice, _ in checked])
+        fields["choices"] = write_list([choice for choice, _ in checked])
+        yield
     if debug is not None:
         fields[DEBUG_FIELD] = encode_raw({**debug, "invented": invented})
     return write_fields(fields)
@@ -124,7 +128,9 @@ def _checked(choice: Raw, found: ResponseCitations, *, annotate: bool) -> Genera
     if "message" not in fields:
         return choice, []
     message = _FIELDS.decode(fields["message"])
-    yield from found.feed(0, _TEXT.decode(fields["message"]).content or "")
+    text = _TEXT.decode(fields["message"]).content or ""
+    yield
+    yield from found.feed(0, text)
     citations = found.end(0)
     invented = [citation.label for citation in citations if citation.invented]
     annotations = [encode_raw(annotation) for annotation in found.annotations(citations)] if annotate else []

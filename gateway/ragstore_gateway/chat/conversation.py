@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
 
-from ragstore_gateway.chat.body import UNREADABLE, encode_raw, write_fields
+from ragstore_gateway.chat.body import UNREADABLE, encode_raw, write_list
+from ragstore_gateway.chat.json_text import beginning, inner, inner_bytes, is_list, is_text
+
+MAX_QUESTION_BYTES: Final = 64 * 1024
+"""Maximum size of a question, as UTF-8. A longer text is searched by its beginning, and the upstream gets all of it."""
 
 
 class _MessageHead(Struct, frozen=True):
@@ -19,7 +23,7 @@ class _MessageHead(Struct, frozen=True):
 
 class _PartHead(Struct, frozen=True):
     type: str = ""
-    text: str | None = None
+    text: Raw = Raw(b"null")
 
 
 _MESSAGES: Final = msgspec.json.Decoder(list[Raw])
@@ -33,11 +37,13 @@ class Conversation:
     """The messages of a request whose last user message has a text.
 
     Attributes:
-        question: the text of the last user message; its text parts on separate lines if its content is a list.
+        question: the text of the last user message; its text parts on separate lines if its content is a list. Of a
+            text of more than `MAX_QUESTION_BYTES`, the beginning.
         before: the messages before it, as the caller sent them.
         after: the messages after it, such as the results of tools.
         message: the fields of the last user message.
         other_parts: the parts of its content that are not text, such as images.
+        whole: the whole text as JSON without quotes, if the question is its beginning; else empty.
     """
 
     question: str
@@ -45,24 +51,27 @@ class Conversation:
     after: Sequence[Raw]
     message: dict[str, Raw]
     other_parts: Sequence[Raw]
+    whole: bytes = b""
 
     def augmented(self, system: str, text: str, *, keep_history: bool) -> Raw:
         """The messages with context.
 
         Args:
             system: the system message. It comes first; the caller's own follow it.
-            text: the text of the last user message, with the context.
+            text: the text of the last user message, with the context. The question in it stands for the whole text.
             keep_history: whether the earlier messages are kept. Those after the question belong to its own turn, and
                 are always kept.
 
         Returns:
             The messages. Those that are kept have their own bytes.
         """
-        parts = [encode_raw({"type": "text", "text": text}), *self.other_parts]
-        message = {**self.message, "content": encode_raw(parts if self.other_parts else text)}
-        own = _system(system)
-        earlier = self.before if keep_history else []
-        return encode_raw([own, *earlier, Raw(write_fields(message)), *self.after])
+        content = self._content(text)
+        if self.other_parts:
+            content = [b'[{"type":"text","text":', *content, b"}"]
+            for part in self.other_parts:
+                content += [b",", part]
+            content.append(b"]")
+        return self._messages(system, content, keep_history=keep_history)
 
     def with_system(self, system: str, *, keep_history: bool) -> Raw:
         """The messages with a system message, and with the question unchanged.
@@ -71,8 +80,28 @@ class Conversation:
             system: the system message. It comes first; the caller's own follow it.
             keep_history: whether the earlier messages are kept.
         """
-        earlier = self.before if keep_history else []
-        return encode_raw([_system(system), *earlier, Raw(write_fields(self.message)), *self.after])
+        return self._messages(system, [self.message["content"]], keep_history=keep_history)
+
+    def _content(self, text: str) -> list[bytes | Raw]:
+        """A text as JSON, in pieces, with the whole text in place of a question that is its beginning."""
+        if not self.whole:
+            return [encode_raw(text)]
+        before, _, after = text.partition(self.question)
+        return [b'"', inner_bytes(before), self.whole, inner_bytes(after), b'"']
+
+    def _messages(self, system: str, content: Sequence[bytes | Raw], *, keep_history: bool) -> Raw:
+        """All messages, the last user message with another content. They are copied once."""
+        pieces: list[bytes | Raw] = [b"[", _system(system)]
+        for message in self.before if keep_history else ():
+            pieces += [b",", message]
+        pieces.append(b",{")
+        for number, (name, value) in enumerate(self.message.items()):
+            pieces += [b"," if number else b"", encode_raw(name), b":"]
+            pieces += content if name == "content" else [value]
+        pieces.append(b"}")
+        for message in self.after:
+            pieces += [b",", message]
+        return Raw(b"".join([*pieces, b"]"]))
 
 
 def with_system(messages: Raw | None, system: str) -> Raw | None:
@@ -86,7 +115,7 @@ def with_system(messages: Raw | None, system: str) -> Raw | None:
         The messages; None if they are not a list.
     """
     try:
-        return encode_raw([_system(system), *_MESSAGES.decode(messages or b"[]")])
+        return write_list([_system(system), *_MESSAGES.decode(messages or b"[]")])
     except UNREADABLE:
         return None
 
@@ -95,43 +124,52 @@ def _system(text: str) -> Raw:
     return encode_raw({"role": "system", "content": text})
 
 
-def read_conversation(messages: Raw | None) -> Conversation | None:
-    """Find the question in the messages of a request.
+def read_conversation(messages: Raw | None) -> Generator[None, None, Conversation | None]:
+    """Find the question in the messages of a request, in steps.
 
     Args:
         messages: the field `messages`.
 
     Returns:
-        The conversation; None if no user message has a text, or the messages are not a list of messages.
+        The conversation; None if no user message has a text, or the messages are not a list of messages. Of a text that
+        is longer than a question may be, the beginning counts.
     """
     try:
         given = _MESSAGES.decode(messages or b"[]")
-        heads = [_HEAD.decode(message) for message in given]
-        last = max((index for index, head in enumerate(heads) if head.role == "user"), default=None)
+        yield
+        last: int | None = None
+        for index, message in enumerate(given):
+            # Every message must be one, also those before the question.
+            if _HEAD.decode(message).role == "user":
+                last = index
+            yield
         if last is None:
             return None
-        text, others = _content(heads[last].content)
-        if not text.strip():
+        texts, others = yield from _content(_HEAD.decode(given[last]).content)
+        whole = b"\\n".join(texts)
+        yield
+        question = beginning(memoryview(whole), MAX_QUESTION_BYTES)
+        if not question.strip():
             return None
+        yield
         fields = _FIELDS.decode(given[last])
     except UNREADABLE:
         return None
-    return Conversation(text, given[:last], given[last + 1 :], fields, others)
+    is_cut = len(whole) > MAX_QUESTION_BYTES
+    return Conversation(question, given[:last], given[last + 1 :], fields, others, whole if is_cut else b"")
 
 
-def _content(content: Raw) -> tuple[str, list[Raw]]:
-    """The text of a message's content, and its parts that are not text."""
-    value: object = msgspec.json.decode(content)
-    if isinstance(value, str):
-        return value, []
-    if not isinstance(value, list):
-        return "", []
-    texts: list[str] = []
+def _content(content: Raw) -> Generator[None, None, tuple[list[memoryview], list[Raw]]]:
+    """The texts of a message's content, as JSON without quotes, and its parts that are not text; in steps."""
+    if is_text(content):
+        return [inner(content)], []
+    texts: list[memoryview] = []
     others: list[Raw] = []
-    for part in _MESSAGES.decode(content):
+    for part in _MESSAGES.decode(content) if is_list(content) else ():
         head = _PART.decode(part)
-        if head.type == "text" and head.text is not None:
-            texts.append(head.text)
+        if head.type == "text" and is_text(head.text):
+            texts.append(inner(head.text))
         else:
             others.append(part)
-    return "\n".join(texts), others
+        yield
+    return texts, others

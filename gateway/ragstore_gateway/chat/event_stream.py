@@ -76,25 +76,27 @@ class EventStream:
         """The bytes before the first event."""
         return b"" if self._debug is None else debug_line(self._debug)
 
-    def feed(self, chunk: bytes) -> Generator[None, None, bytes]:
+    def feed(self, chunk: bytes) -> Generator[bytes, None, None]:
         """Change the events that a chunk completes, one in each step or in several.
+
+        Only the event of the current step is in memory twice: a chunk may have hundreds of events, and each gets
+        larger by the requested name.
 
         Args:
             chunk: the next bytes of the stream.
 
-        Returns:
-            The bytes to send now.
+        Yields:
+            After each step the bytes to send now; none where an event needs further steps.
         """
         if self._unchanged:
-            return chunk
+            yield chunk
+            return
         self._buffer += chunk
-        pieces: list[bytes] = []
         start = 0
         while match := _END.search(self._buffer, max(start, self._searched)):
             event = bytes(self._buffer[start : match.start()])
-            yield from self._event(event, match[0], pieces)
+            yield from self._event(event, match[0])
             start = match.end()
-            yield
         del self._buffer[:start]
         # The next search begins where an end may have begun.
         self._searched = max(0, len(self._buffer) - _END_BYTES)
@@ -102,30 +104,29 @@ class EventStream:
             self._unchanged = True
             # Whether the response ends in order is not known from here on.
             self.complete = True
-            pieces.append(bytes(self._buffer))
+            rest = bytes(self._buffer)
             self._buffer.clear()
-        return b"".join(pieces)
+            yield rest
 
-    def finish(self) -> Generator[None, None, bytes]:
+    def finish(self) -> Generator[bytes, None, None]:
         """The bytes after the last one of the upstream, if its stream ended in order."""
-        pieces: list[bytes] = []
         if self._buffer:
-            yield from self._event(bytes(self._buffer), b"", pieces)
+            rest = bytes(self._buffer)
             self._buffer.clear()
-        return b"".join(pieces)
+            yield from self._event(rest, b"")
 
-    def _event(self, event: bytes, end: bytes, pieces: list[bytes]) -> Generator[None, None, None]:
-        """Add the bytes for an event."""
+    def _event(self, event: bytes, end: bytes) -> Generator[bytes, None, None]:
+        """The bytes for an event, in pieces."""
         lines = list(islice(_DATA.finditer(event), 2))
         if len(lines) != 1:  # a comment, or JSON over several lines, which no upstream is known to send
-            pieces.append(event + end)
+            yield event + end
             return
         start, stop = lines[0].span(1)
         stop -= event.endswith(b"\r", start, stop)
         data = event[start:stop]
         if data.strip() == DONE:
-            pieces.extend(self._end())
-            pieces.append(event + end)
+            yield from self._end()
+            yield event + end
             return
         changed = renamed(data, self._model)
         own = event[:start] + changed + event[stop:] + end
@@ -133,32 +134,37 @@ class EventStream:
             chunk = _CHUNK.decode(data)
             fields = _FIELDS.decode(changed) if chunk.choices and not self._template else {}
         except UNREADABLE:
-            pieces.append(own)
+            yield own
             return
         finished = [choice for choice in chunk.choices if choice.finish_reason is not None]
         self.complete = self.complete or bool(finished)
         if self._choices is None:
-            pieces.append(own)
+            yield own
             return
         self._template = self._template or {name: fields[name] for name in _COPIED if name in fields}
         for choice in chunk.choices:
             if choice.delta is not None and choice.delta.content:
-                yield from self._choices.feed(choice.index, choice.delta.content)
-        added = [self._annotations(choice.index) for choice in finished]
+                for _ in self._choices.feed(choice.index, choice.delta.content):
+                    yield b""
         # The delta with annotations is the last one, so it precedes a chunk that only says why the response ended.
         has_content = any(choice.delta is not None and choice.delta.content for choice in finished)
-        pieces.extend([own, *added] if has_content else [*added, own])
+        if has_content:
+            yield own
+        for choice in finished:
+            yield self._annotations(choice.index)
+        if not has_content:
+            yield own
 
-    def _end(self) -> list[bytes]:
+    def _end(self) -> Generator[bytes, None, None]:
         """End the choices that have no reason to end, and report the citations of sources that do not exist."""
         self.complete = True
-        pieces = [] if self._choices is None else [self._annotations(index) for index in self._choices.open]
+        for index in [] if self._choices is None else self._choices.open:
+            yield self._annotations(index)
         if self._invented:
             metrics.INVENTED_CITATIONS.inc(len(self._invented))
             if self._debug is not None:
-                pieces.append(debug_line({"invented": self._invented}))
+                yield debug_line({"invented": self._invented})
         self._invented = []
-        return pieces
 
     def _annotations(self, index: int) -> bytes:
         """A chunk with the annotations of a choice; empty if there are none."""

@@ -14,6 +14,7 @@ from ragstore_gateway.chat.calls import RESIZED, Call, send_body
 from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.headers import response_headers
 from ragstore_gateway.chat.models import read_models
+from ragstore_gateway.chat.names import check_name
 from ragstore_gateway.chat.relay import read_all, relay
 from ragstore_gateway.chat.request_cost import RequestCost
 from ragstore_gateway.disconnect import CallerWatch
@@ -73,8 +74,12 @@ def model_call(chat: Chat, target: str) -> Call:
     Args:
         chat: the parts of chat.
         target: path and query below the upstream's base URL.
+
+    Raises:
+        InvalidRequest: the name of a `rag/` model is too long.
     """
     name = unquote(target.partition("?")[0].removeprefix(_MODELS))
     if name.startswith(RAG_PREFIX):
+        check_name(name, "$.model")
         return GetRagModel(chat, target, name.removeprefix(RAG_PREFIX))
     return Call(chat, "GET", target, b"")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from http import HTTPStatus
+from io import BytesIO
 from typing import Final, Protocol
 
 import aiohttp
 import structlog
 from litestar.types import Scope, Send
 
+from ragstore.kit.byte_budget import reserve
+from ragstore.kit.errors import ServiceError
+from ragstore.kit.middleware.bodies import CONNECTION, FREE_BYTES, Connection
 from ragstore.kit.time_slices import TimeSlices
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.error_format import FROM_UPSTREAM
@@ -26,6 +30,19 @@ _WHOLE: Final = frozenset({"application/json", "application/problem+json"})
 
 _WITHOUT_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.RESET_CONTENT})
 
+PIECE_BYTES: Final = FREE_BYTES
+"""Number of bytes of a changed stream that are gathered before they are sent. More are not made before the caller has
+read them."""
+
+RESERVED_BYTES: Final = 256 * 1024
+"""Number of further bytes of a response for which room is reserved when it exceeds what was reserved before."""
+
+END_SECONDS: Final = 0.25
+"""Time for a caller to read the end of a stream that the gateway ends. One that does not read is disconnected."""
+
+_END_BYTES: Final = 4
+"""Maximum size of the end of an event."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -39,11 +56,11 @@ class Rewriter(Protocol):
     def begin(self) -> bytes:
         """The bytes to send before the first one of the upstream."""
 
-    def feed(self, chunk: bytes) -> Generator[None, None, bytes]:
-        """The bytes to send for a chunk, made in steps."""
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """The bytes to send for a chunk, a piece or nothing in each step."""
 
-    def finish(self) -> Generator[None, None, bytes]:
-        """The bytes to send after the last chunk, made in steps."""
+    def finish(self) -> Iterator[bytes]:
+        """The bytes to send after the last chunk, in the same way."""
 
 
 class ChunkMeter(Protocol):
@@ -86,8 +103,8 @@ async def relay(
 ) -> None:
     """Send a response, each chunk as soon as it arrives.
 
-    A stream of events that breaks ends with an event `error`. Any other response that breaks is cut off: the caller
-    sees that it is incomplete.
+    A stream of events that breaks, or whose key is withdrawn, ends with an event `error`. Any other response that
+    breaks is cut off: the caller sees that it is incomplete.
 
     Args:
         response: the upstream's response.
@@ -103,24 +120,24 @@ async def relay(
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     content = response.content
     streams = is_event_stream(response)
-    last = rewriter.begin() if rewriter is not None else b""
-    if last:
-        await send({"type": "http.response.body", "body": last, "more_body": True})
+    output = _Output(send)
     if streams:
         metrics.STREAMS.inc()
     try:
+        if rewriter is not None and (first := rewriter.begin()):
+            await output.write(first)
         while True:
             chunk = await content.readany()
             ended = content.at_eof()
             if meter.counts_tokens:
                 await slices.run(meter.feed(chunk))
             if rewriter is not None:
-                chunk = await slices.run(rewriter.feed(chunk))
+                await output.write_pieces(rewriter.feed(chunk), slices)
                 if ended:
-                    chunk += _end_of(rewriter, await slices.run(rewriter.finish()), chunk or last)
-            if ended or chunk:
-                last = chunk or last
-                await send({"type": "http.response.body", "body": chunk, "more_body": not ended})
+                    await output.write_pieces(rewriter.finish(), slices)
+                    await output.write(_end_of(rewriter, output.tail), more=False)
+            elif ended or chunk:
+                await output.write(chunk, more=not ended)
             if ended:
                 return
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -128,12 +145,15 @@ async def relay(
         metrics.upstream_failure("timeout" if timed_out else "broken")
         _log.warning("stream broken", reason="timeout" if timed_out else "broken", error=type(error).__name__)
         if streams:
-            await _end_with_error(send, last, timed_out=timed_out)
+            await output.write(_broken(output.tail, timed_out=timed_out), more=False)
     except asyncio.CancelledError:
-        # The service stops; or the caller is gone, and reads nothing more.
+        # The upstream works no longer than that, also if the caller does not read the end.
+        response.close()
+        # The service stops, or the key was withdrawn; or the caller is gone, and reads nothing more.
         if streams and not watch.gone:
+            error = watch.error or UpstreamFailed("The model server's stream broke off")
             with suppress(OSError):
-                await _end_with_error(send, last, timed_out=False)
+                await _end(output, _error_event(output.tail, error), scope)
         raise
     finally:
         if streams:
@@ -142,24 +162,83 @@ async def relay(
             response.close()
 
 
-async def read_all(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+async def _end(output: _Output, event: bytes, scope: Scope) -> None:
+    """Send a last event, or close the connection of a caller that does not read it in time."""
+    try:
+        async with asyncio.timeout(END_SECONDS):
+            await output.write(event, more=False)
+    except TimeoutError:
+        connection: object = (scope.get("extensions") or {}).get(CONNECTION)
+        if isinstance(connection, Connection):
+            connection.abort()
+
+
+class _Output:
+    """Sends the body of a response.
+
+    Args:
+        send: the ASGI callable, which waits while the caller does not read.
+
+    Attributes:
+        tail: the last bytes that were sent.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.tail = b""
+
+    async def write(self, piece: bytes, *, more: bool = True) -> None:
+        """Send a piece. Without `more`, it is the last one."""
+        self.tail = (self.tail + piece[-_END_BYTES:])[-_END_BYTES:]
+        await self._send({"type": "http.response.body", "body": piece, "more_body": more})
+
+    async def write_pieces(self, pieces: Iterator[bytes], slices: TimeSlices) -> None:
+        """Send pieces as they are made. Small ones are sent together."""
+        while piece := await slices.run(_gathered(pieces)):
+            await self.write(piece)
+
+
+def _gathered(pieces: Iterator[bytes]) -> Generator[None, None, bytes]:
+    """The next pieces, until they are large enough to be sent; empty at the end."""
+    found: list[bytes] = []
+    left = PIECE_BYTES
+    for piece in pieces:
+        if piece:
+            found.append(piece)
+            left -= len(piece)
+        if left <= 0:
+            break
+        yield
+    return found[0] if len(found) == 1 else b"".join(found)
+
+
+async def read_all(response: aiohttp.ClientResponse, max_bytes: int, *, copies: int = 0) -> bytes:
     """Read a plain response.
 
     Args:
         response: the response.
         max_bytes: its maximum size.
+        copies: number of copies for which the request in progress reserves room in the budget of bytes while it reads a
+            large response; 0 for a response that other requests share.
 
     Raises:
+        Overloaded: there is no room for them in time.
         UpstreamFailed: it breaks off, or is too large.
         UpstreamTimeout: its end does not come in time.
     """
-    content = bytearray()
+    # Its buffer becomes the result without a copy.
+    content = BytesIO()
+    reserved = 0
     try:
         async for chunk in response.content.iter_any():
-            content += chunk
-            if len(content) > max_bytes:
+            size = content.tell() + len(chunk)
+            if size > max_bytes:
                 metrics.upstream_failure("too_large")
                 raise UpstreamFailed("The model server's response is too large")
+            if copies and size > max(reserved, FREE_BYTES):
+                await reserve(copies * (size + RESERVED_BYTES - reserved))
+                reserved = size + RESERVED_BYTES
+            content.write(chunk)
     except TimeoutError:
         metrics.upstream_failure("timeout")
         raise UpstreamTimeout("The model server stopped sending") from None
@@ -169,28 +248,25 @@ async def read_all(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     finally:
         if not response.content.at_eof():
             response.close()
-    return bytes(content)
+    return content.getvalue()
 
 
-def _end_of(rewriter: Rewriter, rest: bytes, last: bytes) -> bytes:
+def _end_of(rewriter: Rewriter, tail: bytes) -> bytes:
     """The end of a stream that the upstream has ended, after the last bytes that were sent."""
     if rewriter.complete:
-        return rest
+        return b""
     metrics.upstream_failure("broken")
     _log.warning("stream broken", reason="broken", error="incomplete")
-    return rest + _error_event(rest or last, timed_out=False)
+    return _broken(tail, timed_out=False)
 
 
-async def _end_with_error(send: Send, last: bytes, *, timed_out: bool) -> None:
-    await send({"type": "http.response.body", "body": _error_event(last, timed_out=timed_out), "more_body": False})
-
-
-def _error_event(last: bytes, *, timed_out: bool) -> bytes:
+def _broken(tail: bytes, *, timed_out: bool) -> bytes:
     """An event that reports a broken stream, after the last bytes that were sent."""
-    error = (
-        UpstreamTimeout("The model server stopped sending")
-        if timed_out
-        else UpstreamFailed("The model server's stream broke off")
-    )
-    end_of_event = not last or last.endswith((b"\n\n", b"\r\n\r\n", b"\r\r"))
+    if timed_out:
+        return _error_event(tail, UpstreamTimeout("The model server stopped sending"))
+    return _error_event(tail, UpstreamFailed("The model server's stream broke off"))
+
+
+def _error_event(tail: bytes, error: ServiceError) -> bytes:
+    end_of_event = not tail or tail.endswith((b"\n\n", b"\r\n\r\n", b"\r\r"))
     return (b"" if end_of_event else b"\n\n") + b"event: error\ndata: " + encode_openai_error(error) + b"\n\n"

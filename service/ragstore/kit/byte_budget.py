@@ -234,7 +234,7 @@ async def reserve(size: int) -> None:
 
 
 def give_back(size: int) -> None:
-    """Give back a part of what the request in progress has reserved, when it turns out smaller than estimated.
+    """Give back what the request in progress has reserved and does not hold any more.
 
     Args:
         size: number of bytes.

@@ -6,7 +6,7 @@ A list of empty lists takes 30 times its bytes as Python objects, and one of emp
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Final
 
 from ragstore.kit.decoding import JSON
@@ -14,6 +14,9 @@ from ragstore.kit.decoding import JSON
 MAX_VALUES: Final = 100_000
 """Maximum number of values in a body, or in one document of a body: numbers, texts, lists and objects, also those in
 fields that are ignored. As empty objects they take 6 MB and 5 ms."""
+
+STEP_BYTES: Final = 64 * 1024
+"""Number of bytes that are searched in one step."""
 
 QUOTE: Final = ord('"')
 
@@ -74,6 +77,38 @@ def has_too_many_values(content: bytes, format_: str, limit: int = MAX_VALUES) -
         tokens = (token for token in _JSON_TOKEN.finditer(plain) if plain[token.start()] != QUOTE)
         return any(number >= limit for number, _ in enumerate(tokens, 1))
     return any(number > limit for number, _ in enumerate(_msgpack_values(content), 1))
+
+
+def too_many_json_values(content: bytes, limit: int = MAX_VALUES) -> Generator[None, None, bool]:
+    """Whether a JSON body has more values than a limit, in steps; see `has_too_many_values`.
+
+    Each step reads 64 KiB, which takes less than 1 ms. A regular expression over a text of 31 MB holds the interpreter
+    for 0.1 s.
+
+    Args:
+        content: the body. It need not be valid.
+        limit: maximum number of values.
+    """
+    if len(content) <= limit:
+        return False
+    count = 0
+    in_text = False
+    start = 0
+    while start < len(content) and count < limit:
+        piece = content[start : start + STEP_BYTES]
+        # A backslash at the end belongs to what follows it.
+        escapes = len(piece) - len(piece.rstrip(b"\\"))
+        if escapes % 2 and len(piece) > 1:
+            piece = piece[:-1]
+        start += len(piece)
+        if b"\\" in piece:
+            piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = piece.split(b'"')
+        outside = b"".join(parts[1::2] if in_text else parts[::2])
+        count += outside.count(b",") + outside.count(b"[") + outside.count(b"{")
+        in_text ^= len(parts) % 2 == 0
+        yield
+    return count >= limit
 
 
 def _msgpack_values(content: bytes) -> Iterator[int]:

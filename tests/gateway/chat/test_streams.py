@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import httpx
@@ -51,10 +51,10 @@ class Rewriter:
         self._stream = EventStream(Raw(b'"rag/m"'), passages, annotate=annotate, debug=debug)
 
     def feed(self, chunk: bytes) -> bytes:
-        return run_whole(self._stream.feed(chunk))
+        return b"".join(self._stream.feed(chunk))
 
     def finish(self) -> bytes:
-        return run_whole(self._stream.finish())
+        return b"".join(self._stream.finish())
 
     @property
     def complete(self) -> bool:
@@ -219,7 +219,7 @@ def test_a_response_has_a_maximum_of_recorded_citations() -> None:
     assert found.open == list(range(MAX_CHOICES))
 
 
-def most_calls(steps: Generator[None, None, bytes]) -> int:
+def most_calls(steps: Iterator[bytes | None]) -> int:
     """Maximum number of calls of one step of a computation."""
     most = 0
     while True:
