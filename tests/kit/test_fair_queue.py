@@ -33,8 +33,9 @@ async def test_callers_take_turns_and_the_items_of_each_keep_their_order() -> No
 
     taken = []
     while queue:
-        assert queue.head() == (item := queue.pop())
-        taken.append(item)
+        head = queue.head()
+        taken.append(queue.pop())
+        assert taken[-1] == head
 
     assert taken == ["a1", "b1", "c1", "a2", "c2", "a3"]
 

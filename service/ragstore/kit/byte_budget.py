@@ -1,8 +1,8 @@
 """A budget for the bytes of all bodies in flight together: requests that are received or processed, and responses.
 
-A request takes its share before its body is received. Without room it waits, in turn with other callers. While it waits,
-transfers that are too slow for their share lose it: those whose pace would not complete the body within the time of a
-request.
+A request takes its share before its body is received. Without room it waits, in turn with other callers. While it
+waits, transfers that are too slow for their share lose it: those whose pace would not complete the body within the time
+of a request.
 """
 
 from __future__ import annotations
