@@ -75,7 +75,10 @@ def create_embeddings(settings: Settings) -> Embeddings:
     """
     connections = Connections()
     limits = EmbeddingLimits(
-        settings.embedding_concurrency, settings.embedding_timeout_seconds, settings.embedding_cache_bytes
+        settings.embedding_concurrency,
+        settings.embedding_timeout_seconds,
+        settings.embedding_cache_bytes,
+        settings.embedding_max_waiting,
     )
     embeddings = Embeddings(create_secrets(settings, connections), connections, limits)
     own = {"model": settings.embedding_model, "baseUrl": settings.embedding_url}

@@ -103,6 +103,14 @@ class EmbeddingRateLimited(ServiceError):
         self.retry_after = seconds
 
 
+class TooManyEmbeddings(ServiceError):
+    """The key has its maximum number of requests that compute vectors or wait for them."""
+
+    status: ClassVar[int] = 429
+    title: ClassVar[str] = "Too many embeddings"
+    retry_after = 1
+
+
 class EmbeddingTimeout(ServiceError):
     """The embedding provider did not respond in time."""
 

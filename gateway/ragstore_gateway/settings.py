@@ -62,6 +62,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         embedding_timeout_seconds: time limit for the vectors of one request or batch, retries included.
         embedding_concurrency: maximum number of requests in flight to one provider.
         embedding_cache_bytes: maximum size of the vectors kept; 0 keeps none.
+        embedding_max_waiting: maximum number of requests of each key, or of all callers without keys, that compute
+            vectors or wait for it; a further one is 429.
         max_embedding_texts: maximum number of texts in one request for embeddings.
         max_embedding_text_bytes: largest text of a request for embeddings, as UTF-8; a larger one is 400.
         extraction_timeout_seconds: time limit for the text of one document.
@@ -140,6 +142,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     embedding_timeout_seconds: Seconds = 20.0
     embedding_concurrency: Count = 4
     embedding_cache_bytes: Annotated[int, Meta(ge=0)] = 64 * 1024 * 1024
+    embedding_max_waiting: Count = 256
     max_embedding_texts: Count = 2048
     max_embedding_text_bytes: Count = 128 * 1024
     extraction_timeout_seconds: Seconds = 60.0

@@ -10,11 +10,22 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from ragstore.kit import byte_budget
-from ragstore.kit.byte_budget import ByteBudget, Share, give_back, request_shares, reserve, reserved
+from ragstore.kit.byte_budget import (
+    FREE_BYTES,
+    ByteBudget,
+    Share,
+    give_back,
+    request_shares,
+    reserve,
+    reserved,
+    temporary_copies,
+)
 from ragstore.kit.container_memory import container_limit_bytes, limit_files
+from ragstore.kit.context import set_caller
 from ragstore.kit.errors import BodyTooLarge, Overloaded
 
 TIMEOUT_SECONDS = 10.0
+KIB = 1024
 
 
 def create(max_bytes: int, timeout_seconds: float = TIMEOUT_SECONDS) -> ByteBudget:
@@ -102,19 +113,19 @@ async def test_responses_may_exceed_the_budget_and_then_requests_wait() -> None:
 
 
 async def test_a_part_of_a_reservation_is_given_back_and_that_of_a_block_ends_with_it() -> None:
-    budget, response = create(100), Share()
+    budget, response = create(1_000 * KIB), Share()
 
     with request_shares(budget, Share(), response):
-        await reserve(60)
-        give_back(20)
-        async with reserved(30):
-            assert response.size == 70
-        assert response.size == 40
-        give_back(1000)
+        await reserve(600 * KIB)
+        give_back(200 * KIB)
+        async with reserved(300 * KIB):
+            assert response.size == 700 * KIB
+        assert response.size == 400 * KIB
+        give_back(10_000 * KIB)
         assert response.size == 0
 
-    async with reserved(10):
-        give_back(10)  # outside of a request
+    async with reserved(100 * KIB):
+        give_back(100 * KIB)  # outside of a request
 
 
 def transfer(budget: ByteBudget, lost: list[str]) -> Callable[[str, int, Callable[[], int]], Share]:
@@ -197,13 +208,16 @@ def test_the_memory_limit_is_the_lowest_of_all_control_groups(
     assert container_limit_bytes(limit_files(limits(tmp_path / "sys", files), own)) == limit
 
 
+# -- reservations -------------------------------------------------------------------------------
+
+
 async def test_a_reservation_waits_for_room_and_ends_with_its_request() -> None:
-    budget, holder = create(100), Share()
-    await budget.take(holder, 80)
+    budget, holder = create(100 * KIB), Share()
+    await budget.take(holder, 20 * KIB)
 
     async def request() -> None:
         with request_shares(budget, Share(), Share()):
-            await reserve(60)
+            await reserve(90 * KIB)
 
     making = asyncio.create_task(request())
     await asyncio.sleep(0)
@@ -211,24 +225,111 @@ async def test_a_reservation_waits_for_room_and_ends_with_its_request() -> None:
     budget.release(holder)
     await making
 
-    await budget.take(holder, 100)
+    await budget.take(holder, 100 * KIB)
 
 
 async def test_a_reservation_beyond_the_whole_budget_takes_the_whole_budget() -> None:
-    budget, response = create(100), Share()
+    budget, response = create(100 * KIB), Share()
 
     with request_shares(budget, Share(), response):
-        await reserve(1_000)
-        assert response.size == 100
+        await reserve(1_000 * KIB)
+        assert response.size == 100 * KIB
     assert response.size == 0
+
+
+async def test_a_small_reservation_never_waits() -> None:
+    budget = create(100)
+    await budget.take(Share(), 100)
+    await waiting(budget, 50)
+
+    with request_shares(budget, Share(), Share()):
+        await reserve(FREE_BYTES)
 
 
 async def test_reservations_of_a_request_within_another_one_are_of_its_own_budget() -> None:
     outer, inner = Share(), Share()
 
-    with request_shares(create(100), Share(), outer):
-        with request_shares(create(100), Share(), inner):
-            await reserve(10)
-            assert (outer.size, inner.size) == (0, 10)
-        await reserve(20)
-        assert outer.size == 20
+    with request_shares(create(100 * KIB), Share(), outer):
+        with request_shares(create(100 * KIB), Share(), inner):
+            await reserve(70 * KIB)
+            assert (outer.size, inner.size) == (0, 70 * KIB)
+        await reserve(80 * KIB)
+        assert outer.size == 80 * KIB
+
+
+async def test_what_was_reserved_and_is_not_needed_is_given_back() -> None:
+    budget, response = create(200 * KIB), Share()
+
+    with request_shares(budget, Share(), response):
+        await reserve(150 * KIB)
+        give_back(110 * KIB)
+        assert response.size == 40 * KIB
+        await budget.take(Share(), 160 * KIB)
+
+
+async def test_work_that_outlives_its_request_takes_no_bytes() -> None:
+    """Another caller may wait for it: the task has the context of the request that began it."""
+    budget, may_continue = create(100 * KIB), asyncio.Event()
+
+    async def work() -> None:
+        await may_continue.wait()
+        await reserve(80 * KIB)
+        with temporary_copies() as count:
+            count(90 * KIB)
+            await budget.take(Share(), 100 * KIB)
+
+    with request_shares(budget, Share(), Share()):
+        outliving = asyncio.create_task(work())
+        await asyncio.sleep(0)
+    may_continue.set()
+    await outliving
+
+
+async def test_a_share_that_is_waited_for_when_its_request_ends_is_never_taken() -> None:
+    budget, holder = create(100 * KIB), Share()
+    await budget.take(holder, 50 * KIB)
+
+    with request_shares(budget, Share(), Share()):
+        outliving = asyncio.create_task(reserve(80 * KIB))
+        await asyncio.sleep(0)
+    budget.release(holder)
+    await outliving
+
+    await budget.take(Share(), 100 * KIB)
+
+
+async def test_temporary_copies_are_a_part_of_the_reservation_and_count_beyond_it() -> None:
+    response = Share()
+
+    with request_shares(create(1_000 * KIB), Share(), response):
+        await reserve(100 * KIB)
+        with temporary_copies() as count:
+            count(60 * KIB)
+            assert response.size == 100 * KIB
+            with temporary_copies() as other:
+                other(60 * KIB)
+                assert response.size == 120 * KIB
+            assert response.size == 100 * KIB
+            count(2_000 * KIB)
+            assert response.size == 2_060 * KIB, "they exist already, so that they never wait"
+        assert response.size == 100 * KIB
+
+
+async def test_callers_get_room_in_turn() -> None:
+    budget, holder = create(100), Share()
+    await budget.take(holder, 100)
+    order: list[str] = []
+
+    async def take(caller: str) -> None:
+        set_caller(caller)
+        share = Share()
+        await budget.take(share, 100)
+        order.append(caller)
+        budget.release(share)
+
+    tasks = [asyncio.create_task(take(caller)) for caller in ("busy", "busy", "busy", "quiet")]
+    await asyncio.sleep(0)
+    budget.release(holder)
+    await asyncio.gather(*tasks)
+
+    assert order == ["busy", "quiet", "busy", "busy"]

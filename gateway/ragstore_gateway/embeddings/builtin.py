@@ -7,8 +7,8 @@ client of a model hub.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 from safetensors.numpy import load
 from tokenizers import Tokenizer
 
+from ragstore.kit.fair_queue import FairSemaphore
 from ragstore_gateway.embeddings.embedder import Kind, Vectors, normalized
 
 WEIGHTS: Final = (
@@ -113,6 +114,8 @@ class BuiltinEmbedder:
         self._tokenizer = without_cache(Tokenizer.from_buffer(_verified(folder, TOKENIZER)))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
+        # More threads would not embed more, and would need the memory of more batches.
+        self._threads = FairSemaphore(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
 
     @property
     def dimension(self) -> int:
@@ -123,8 +126,8 @@ class BuiltinEmbedder:
         """Embed texts; see `Embedder`. Queries and documents are embedded alike."""
         means = _Means(len(texts), self.dimension)
         for batch in _batches(texts):
-            # Each batch is a job of its own: those of other callers run between, and none follows if this one leaves.
-            await asyncio.to_thread(self._add, batch, means)
+            # Each batch is a job of its own: callers take turns, and no further one follows if this one leaves.
+            await self._threads.in_thread(self._add, batch, means)
         vectors = means.vectors()
         return normalized(vectors) if normalize else vectors
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
 from prometheus_client import Counter, Gauge
 
-from ragstore.kit.context import current_budget
+from ragstore.kit.context import current_budget, current_caller
 from ragstore.kit.errors import ServiceError
+from ragstore.kit.time_slices import TimeSlices, run_whole
+from ragstore_gateway.embeddings.caller_limit import CallerLimit
 from ragstore_gateway.embeddings.embedder import Embedder, Kind, Vectors, normalized
 from ragstore_gateway.errors import EmbeddingTimeout
 
@@ -21,6 +23,12 @@ Key: TypeAlias = bytes
 
 OVERHEAD_BYTES: Final = 256
 """The size of an entry beyond its vector: key, array, slot of the dictionary. 252 bytes with CPython 3.11, measured."""
+
+HASHED_CHARACTERS: Final = 65_536
+"""Number of characters that are encoded and hashed in one step: about 0.1 ms."""
+
+MAX_WHOLE_CHARACTERS: Final = 1_048_576
+"""Number of characters up to which the texts of a call are hashed in one slice of the event loop."""
 
 TEXTS: Final = Counter(
     "ragstore_gateway_embedding_texts_total",
@@ -68,10 +76,11 @@ class VectorCache:
 
 
 class _Flight:
-    """A computation of several texts, and the number of its callers."""
+    """A computation of several texts of one caller, and the number of its requests."""
 
-    def __init__(self, keys: frozenset[Key], task: asyncio.Task[dict[Key, Vectors]]) -> None:
+    def __init__(self, keys: frozenset[Key], caller: str | None, task: asyncio.Task[dict[Key, Vectors]]) -> None:
         self.keys = keys
+        self.caller = caller
         self.task = task
         self.callers = 0
 
@@ -84,14 +93,28 @@ class CachingEmbedder:
         cache: keeps them.
         identity: the provider and its parameters, as bytes; never with a secret.
         timeout_seconds: time limit of one call; that of the request in progress applies, too.
+        limit: limits the calls of each caller that compute vectors; None for no limit.
+        slices: runs the hashing of large texts; None for slices of its own.
     """
 
-    def __init__(self, inner: Embedder, cache: VectorCache, identity: bytes, *, timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        inner: Embedder,
+        cache: VectorCache,
+        identity: bytes,
+        *,
+        timeout_seconds: float,
+        limit: CallerLimit | None = None,
+        slices: TimeSlices | None = None,
+    ) -> None:
         self._inner = inner
         self._cache = cache
         self._identity = hashlib.sha256(identity).digest()
         self._timeout_seconds = timeout_seconds
-        self._flights: dict[Key, _Flight] = {}
+        self._limit = limit or CallerLimit(None)
+        self._slices = slices or TimeSlices()
+        # Each caller has flights of its own: it would wait as long as another one that embeds a thousand texts more.
+        self._flights: dict[tuple[str | None, Key], _Flight] = {}
         self.name = inner.name
 
     @property
@@ -111,7 +134,8 @@ class CachingEmbedder:
         return normalized(vectors) if normalize else vectors
 
     async def _embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
-        keys = [self._key(text, kind) for text in texts]
+        keys = await self._keys(texts, kind)
+        caller = current_caller()
         wanted = dict(zip(keys, texts, strict=True))
         found: dict[Key, Vectors] = {}
         for key in wanted:
@@ -119,12 +143,14 @@ class CachingEmbedder:
             if vector is not None:
                 found[key] = vector
         TEXTS.labels("cached").inc(len(found))
-        shared = {flight for key in wanted if key not in found and (flight := self._flights.get(key))}
-        if shared:
-            found |= await self._joined(shared, wanted)
-        missing = {key: text for key, text in wanted.items() if key not in found}
-        if missing:
-            found |= await self._wait(self._start(missing, kind))
+        if len(found) < len(wanted):
+            with self._limit.call():
+                shared = {flight for key in wanted if key not in found and (flight := self._flights.get((caller, key)))}
+                if shared:
+                    found |= await self._joined(shared, wanted)
+                missing = {key: text for key, text in wanted.items() if key not in found}
+                if missing:
+                    found |= await self._wait(self._start(missing, kind))
         return np.stack([found[key] for key in keys])
 
     async def _joined(self, flights: set[_Flight], wanted: dict[Key, str]) -> dict[Key, Vectors]:
@@ -146,8 +172,9 @@ class CachingEmbedder:
         return found
 
     def _start(self, missing: dict[Key, str], kind: Kind) -> _Flight:
-        flight = _Flight(frozenset(missing), asyncio.create_task(self._compute(missing, kind)))
-        self._flights.update(dict.fromkeys(flight.keys, flight))
+        caller = current_caller()
+        flight = _Flight(frozenset(missing), caller, asyncio.create_task(self._compute(missing, kind)))
+        self._flights.update(dict.fromkeys(((caller, key) for key in flight.keys), flight))
         TEXTS.labels("computed").inc(len(missing))
         return flight
 
@@ -164,8 +191,8 @@ class CachingEmbedder:
         if flight.callers and not flight.task.done():
             return
         for key in flight.keys:
-            if self._flights.get(key) is flight:
-                del self._flights[key]
+            if self._flights.get((flight.caller, key)) is flight:
+                del self._flights[flight.caller, key]
         if not flight.task.done():
             flight.task.cancel()
         elif not flight.task.cancelled():
@@ -180,5 +207,20 @@ class CachingEmbedder:
             self._cache.put(key, found[key])
         return found
 
-    def _key(self, text: str, kind: Kind) -> Key:
-        return hashlib.sha256(self._identity + kind.encode() + b"\0" + text.encode("utf-8", "surrogatepass")).digest()
+    async def _keys(self, texts: Sequence[str], kind: Kind) -> list[Key]:
+        steps = self._hashed(texts, kind)
+        if sum(map(len, texts)) <= MAX_WHOLE_CHARACTERS:
+            return run_whole(steps)
+        return await self._slices.run(steps)
+
+    def _hashed(self, texts: Sequence[str], kind: Kind) -> Generator[None, None, list[Key]]:
+        """The keys of texts, in steps."""
+        start = hashlib.sha256(self._identity + kind.encode() + b"\0")
+        keys = []
+        for text in texts:
+            key = start.copy()
+            for first in range(0, len(text), HASHED_CHARACTERS):
+                key.update(text[first : first + HASHED_CHARACTERS].encode("utf-8", "surrogatepass"))
+                yield
+            keys.append(key.digest())
+        return keys

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,11 +13,13 @@ from msgspec import Meta
 
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.extras import MissingExtra, require_extra
+from ragstore.kit.fair_queue import FairSemaphore
 from ragstore.kit.time_slices import TimeSlices
 from ragstore_gateway.connections import Connections
 from ragstore_gateway.embeddings import builtin
 from ragstore_gateway.embeddings.builtin import BuiltinEmbedder, ModelDamaged, TruncatedEmbedder
 from ragstore_gateway.embeddings.cache import CachingEmbedder, VectorCache
+from ragstore_gateway.embeddings.caller_limit import CallerLimit
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.embeddings.local import LocalEmbedder, require_local_models
 from ragstore_gateway.embeddings.prefixes import prefixes_of
@@ -113,11 +114,13 @@ class EmbeddingLimits:
         concurrency: maximum number of requests in flight to one provider.
         timeout_seconds: time limit of one call.
         cache_bytes: maximum size of the cache.
+        max_waiting: maximum number of calls of each key, or of all callers without keys, that compute vectors or wait.
     """
 
     concurrency: int = 4
     timeout_seconds: float = 20.0
     cache_bytes: int = 64 * 1024 * 1024
+    max_waiting: int = 256
 
 
 def validate(
@@ -170,7 +173,8 @@ class Embeddings:
         self._cache = VectorCache(limits.cache_bytes)
         self.slices = TimeSlices()
         self._embedders: dict[bytes, Embedder] = {}
-        self._slots: WeakValueDictionary[bytes, asyncio.Semaphore] = WeakValueDictionary()
+        self._limit = CallerLimit(limits.max_waiting)
+        self._slots: WeakValueDictionary[bytes, FairSemaphore] = WeakValueDictionary()
         self._builtin: BuiltinEmbedder | None = None
         self._default: tuple[str, LocalParameters | Any] = (LOCAL, LocalParameters())
 
@@ -289,17 +293,22 @@ class Embeddings:
         while len(self._embedders) >= MAX_EMBEDDERS:
             del self._embedders[next(each for each in self._embedders if each != default)]
         kept = self._embedders[identity] = CachingEmbedder(
-            embedder, self._cache, identity, timeout_seconds=self._limits.timeout_seconds
+            embedder,
+            self._cache,
+            identity,
+            timeout_seconds=self._limits.timeout_seconds,
+            limit=self._limit,
+            slices=self.slices,
         )
         return kept
 
-    def _slots_of(self, provider: str, parameters: ProviderParameters) -> asyncio.Semaphore:
+    def _slots_of(self, provider: str, parameters: ProviderParameters) -> FairSemaphore:
         """The slots for requests in flight to a provider: one set for all models and dimensions of an account."""
         given = msgspec.to_builtins(parameters)
         account = msgspec.json.encode([provider, {name: given[name] for name in given if name not in _OF_A_MODEL}])
         slots = self._slots.get(account)
         if slots is None:
-            slots = self._slots[account] = asyncio.Semaphore(self._limits.concurrency)
+            slots = self._slots[account] = FairSemaphore(self._limits.concurrency)
         return slots
 
     def _create(self, provider: str, parameters: ProviderParameters) -> Embedder:

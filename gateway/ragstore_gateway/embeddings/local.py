@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import numpy as np
 import structlog
 
 from ragstore.kit.extras import MissingExtra, require_extra
+from ragstore.kit.fair_queue import FairSemaphore
 from ragstore_gateway.embeddings.batches import batches
 from ragstore_gateway.embeddings.embedder import Kind, Vectors, normalized
 from ragstore_gateway.embeddings.prefixes import Prefixes
@@ -51,7 +50,7 @@ class LocalEmbedder:
         self._prefixes = prefixes
         self._lock = threading.Lock()
         # One computation at a time: each one uses all cores. They wait here, and not in threads that others need.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="local-model")
+        self._thread = FairSemaphore(1)
         self._model: Any = None
         self._dimension: int | None = None
         self.name = f"local/{model}"
@@ -88,10 +87,9 @@ class LocalEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
         """Embed texts; see `Embedder`."""
-        loop = asyncio.get_running_loop()
         given = batches(self._prefixes.applied(list(texts), kind), MAX_BATCH, MAX_BATCH_BYTES)
-        # Each batch is a job of its own: those of other callers run between, and none follows if this one leaves.
-        found = [await loop.run_in_executor(self._thread, self._embed, batch) for batch in given]
+        # Each batch is a job of its own: callers take turns, and no further one follows if this one leaves.
+        found = [await self._thread.in_thread(self._embed, batch) for batch in given]
         vectors = np.concatenate(found)
         return normalized(vectors) if normalize else vectors
 

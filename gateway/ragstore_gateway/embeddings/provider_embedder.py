@@ -6,7 +6,7 @@ import asyncio
 import base64
 import binascii
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import aiohttp
@@ -16,8 +16,10 @@ import structlog
 from prometheus_client import Counter, Histogram
 from yarl import URL
 
+from ragstore.kit.byte_budget import temporary_copies
 from ragstore.kit.deferred_metrics import BUCKETS
 from ragstore.kit.errors import ServiceError
+from ragstore.kit.fair_queue import FairSemaphore
 from ragstore_gateway.connections import Connections
 from ragstore_gateway.embeddings.batches import batches
 from ragstore_gateway.embeddings.embedder import Kind, Vectors, normalized
@@ -44,6 +46,9 @@ MAX_RESPONSE_BYTES: Final = 128 * 1024 * 1024
 MAX_VECTOR_BYTES: Final = MAX_DIMENSIONS * 32
 """Maximum size of a vector in a response. A number has up to 24 characters; decoded, the shortest ones take 16 times
 their size in memory."""
+
+RESPONSE_COPIES: Final = 4
+"""A response takes this many times its size: as received, as bytes, and as numbers, which are about twice as large."""
 
 MAX_FRAME_BYTES: Final = 64 * 1024
 """Maximum size of the rest of a response."""
@@ -88,7 +93,7 @@ class ProviderEmbedder:
     Args:
         provider: the provider.
         connections: the pool.
-        slots: the slots for requests in flight.
+        slots: the slots for requests in flight, which callers get in turn.
         concurrency: maximum number of requests in flight of one call.
         timeout_seconds: time limit of one call of `embed`, retries and waiting included.
     """
@@ -97,7 +102,7 @@ class ProviderEmbedder:
         self,
         provider: Provider,
         connections: Connections,
-        slots: asyncio.Semaphore,
+        slots: FairSemaphore,
         *,
         concurrency: int,
         timeout_seconds: float,
@@ -128,9 +133,9 @@ class ProviderEmbedder:
 
     async def _all(self, texts: Sequence[str], kind: Kind, ends: float) -> Vectors:
         """Embed all texts, a batch a request. The first failure ends the other requests."""
-        split = list(batches(texts, self._provider.max_texts, self._provider.max_bytes))
-        found: list[Vectors | None] = [None] * len(split)
-        pending = iter(enumerate(split))
+        found: dict[int, Vectors] = {}
+        # A batch is made when its turn comes: measuring many megabytes of texts would hold up other requests.
+        pending = enumerate(batches(texts, self._provider.max_texts, self._provider.max_bytes))
 
         async def work() -> None:
             # Each worker takes the next batch, so that thousands of batches do not become thousands of tasks.
@@ -139,11 +144,11 @@ class ProviderEmbedder:
 
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(self._concurrency, len(split))):
+                for _ in range(min(self._concurrency, len(texts))):
                     group.create_task(work())
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
-        rows = [vectors for vectors in found if vectors is not None]
+        rows = [found[index] for index in sorted(found)]
         if len({vectors.shape[1] for vectors in rows}) > 1:
             raise EmbeddingFailed(f"{self.name} returned vectors of different dimensions")
         return np.concatenate(rows)
@@ -155,9 +160,10 @@ class ProviderEmbedder:
         while True:
             attempt += 1
             try:
-                async with self._slots:
-                    content = await self._send(request, max_response_bytes(len(texts)))
-                return self._decoded(content, len(texts))
+                with temporary_copies() as count:
+                    async with self._slots.slot():
+                        content = await self._send(request, max_response_bytes(len(texts)), count)
+                    return self._decoded(content, len(texts))
             except _Retry as failure:
                 wait = backoff(attempt) if failure.wait is None else failure.wait
                 left = ends - asyncio.get_running_loop().time()
@@ -167,8 +173,8 @@ class ProviderEmbedder:
                 _log.info("embedding request is retried", provider=self.name, attempt=attempt, wait_seconds=wait)
                 await asyncio.sleep(wait)
 
-    async def _send(self, request: ProviderRequest, max_bytes: int) -> bytes:
-        """Send a request once, and read a response of at most `max_bytes`.
+    async def _send(self, request: ProviderRequest, max_bytes: int, count: Callable[[int], None]) -> bytes:
+        """Send a request once, and read a response of at most `max_bytes`, which are counted.
 
         Raises:
             _Retry: another attempt may succeed.
@@ -189,7 +195,7 @@ class ProviderEmbedder:
                 status = str(response.status)
                 if response.status != 200:
                     raise self._rejection(response)
-                return await self._content(response, max_bytes)
+                return await self._content(response, max_bytes, count)
         except (aiohttp.ClientError, OSError, ValueError, asyncio.IncompleteReadError) as error:
             # The exception's own text may have parts of the response.
             _log.warning("embedding provider failed", provider=self.name, error=type(error).__name__)
@@ -200,10 +206,11 @@ class ProviderEmbedder:
             REQUESTS.labels(provider, status).inc()
             SECONDS.labels(provider).observe(asyncio.get_running_loop().time() - started)
 
-    async def _content(self, response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    async def _content(self, response: aiohttp.ClientResponse, max_bytes: int, count: Callable[[int], None]) -> bytes:
         content = bytearray()
         async for chunk in response.content.iter_any():
             content += chunk
+            count(len(chunk) * RESPONSE_COPIES)
             if len(content) > max_bytes:
                 raise EmbeddingFailed(f"{self.name} returned a response that is too large")
         return bytes(content)

@@ -24,12 +24,11 @@ def embed_body(vectors: Vectors, *, normalize: bool) -> Generator[None, None, by
         vectors: the vectors.
         normalize: whether they have length 1.
     """
-    rows: list[bytes] = []
+    pieces: list[bytes] = [b'{"vectors":[']
     for _, part in _parts(vectors):
-        rows.append(msgspec.json.encode(part.tolist())[1:-1])
+        pieces += (msgspec.json.encode(part.tolist())[1:-1], b",")
         yield
-    end = msgspec.json.encode({"normalize": normalize, "dim": vectors.shape[1]})
-    return b'{"vectors":[' + b",".join(rows) + b"]," + end[1:]
+    return _joined(pieces, msgspec.json.encode({"normalize": normalize, "dim": vectors.shape[1]}))
 
 
 def embeddings_body(
@@ -47,13 +46,19 @@ def embeddings_body(
     for text in texts:
         tokens += estimate_tokens(text)
         yield
-    data: list[bytes] = []
+    pieces: list[bytes] = [b'{"object":"list","data":[']
     for first, part in _parts(vectors):
         for index, embedding in enumerate(_encoded(part, encoding_format), first):
-            data.append(msgspec.json.encode(EmbeddingsData("embedding", index, embedding)))
+            pieces += (msgspec.json.encode(EmbeddingsData("embedding", index, embedding)), b",")
         yield
-    end = msgspec.json.encode({"model": model, "usage": EmbeddingsUsage(tokens, tokens)})
-    return b'{"object":"list","data":[' + b",".join(data) + b"]," + end[1:]
+    return _joined(pieces, msgspec.json.encode({"model": model, "usage": EmbeddingsUsage(tokens, tokens)}))
+
+
+def _joined(pieces: list[bytes], end: bytes) -> bytes:
+    """The body: the pieces of a list, each followed by a comma, and then the members of an object."""
+    pieces[-1] = b"]," + end[1:]
+    # Joined once: each concatenation would copy all of it.
+    return b"".join(pieces)
 
 
 def _parts(vectors: Vectors) -> Iterator[tuple[int, Vectors]]:

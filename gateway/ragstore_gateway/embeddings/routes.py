@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
@@ -12,16 +11,17 @@ from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 from msgspec import Struct
 
+from ragstore.kit.byte_budget import give_back
 from ragstore.kit.decoding import JSON, decoded
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS, without_marks
 from ragstore_gateway.disconnect import CallerWatch
+from ragstore_gateway.embeddings.admission import checked, reserve_response, scanned
 from ragstore_gateway.embeddings.embedder import Embedder, Kind
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.embeddings.response_bodies import embed_body, embeddings_body
 from ragstore_gateway.embeddings.schemas import (
-    NOT_BLANK,
     EmbeddingsRequest,
     EmbeddingsResponse,
     EmbedRequest,
@@ -34,9 +34,11 @@ from ragstore_gateway.errors import (
     ModelNotFound,
     ModelUnavailable,
     SecretUnavailable,
+    TooManyEmbeddings,
 )
 from ragstore_gateway.keys import READER
 from ragstore_gateway.openapi import OPERATION
+from ragstore_gateway.parameters import MAX_NAME_CHARACTERS
 from ragstore_gateway.settings import Settings
 
 TOKENS_REJECTED: Final = (
@@ -44,7 +46,16 @@ TOKENS_REJECTED: Final = (
     "(check_embedding_ctx_length=False in LangChain's OpenAIEmbeddings)"
 )
 MAX_SHOWN_NAME: Final = 100
-EMBEDDING_ERRORS: Final = (EmbeddingFailed, EmbeddingRateLimited, EmbeddingTimeout, ModelUnavailable, SecretUnavailable)
+SENT_COPIES: Final = 2
+"""Copies of a body that is sent: the response's, and the connection's."""
+EMBEDDING_ERRORS: Final = (
+    EmbeddingFailed,
+    EmbeddingRateLimited,
+    EmbeddingTimeout,
+    ModelUnavailable,
+    SecretUnavailable,
+    TooManyEmbeddings,
+)
 
 
 class EmbeddingsUpstream(Protocol):
@@ -71,7 +82,6 @@ class _Named(Struct):
     model: str = ""
 
 
-_not_blank: Final = re.compile(NOT_BLANK).search
 _named: Final = msgspec.json.Decoder(_Named)
 _embed: Final = msgspec.json.Decoder(EmbedRequest)
 _embeddings: Final = msgspec.json.Decoder(EmbeddingsRequest)
@@ -96,11 +106,16 @@ async def embed(
     request: Request[Any, Any, Any], embeddings: EmbeddingsDependency, settings: SettingsDependency
 ) -> Response[EmbedResponse]:
     """Embed texts with the gateway's model."""
-    body = decoded(_embed, await request.body(), JSON)
-    _check(body.inputs, "$.inputs", settings)
+    content = await request.body()
+    longest = settings.max_embedding_text_bytes
+    await embeddings.slices.run(scanned(content, "$.inputs", longest))
+    body = decoded(_embed, content, JSON)
+    await embeddings.slices.run(checked(body.inputs, "$.inputs", settings.max_embedding_texts, longest))
+    embedder = embeddings.default
     async with CallerWatch(request.receive):
-        vectors = await embeddings.default.embed(body.inputs, body.kind, normalize=body.normalize)
-    return _json(await embeddings.slices.run(embed_body(vectors, normalize=body.normalize)))
+        estimate = await reserve_response(len(body.inputs), embedder.dimension, "float")
+        vectors = await embedder.embed(body.inputs, body.kind, normalize=body.normalize)
+    return _json(await embeddings.slices.run(embed_body(vectors, normalize=body.normalize)), estimate)
 
 
 @post(
@@ -120,25 +135,32 @@ async def create_embeddings(
     """Embed texts with the gateway's model, or with one of the upstream."""
     content = await request.body()
     model = decoded(_named, content, JSON).model
+    if len(model) > MAX_NAME_CHARACTERS:
+        raise InvalidRequest.at("$.model", f"Must have at most {MAX_NAME_CHARACTERS} characters")
     embedder = embeddings.named(model)
     if embedder is None:
         if embeddings_upstream is not None:
             return embeddings_upstream.forward(request, content)
         raise ModelNotFound(_unknown_model(model, embeddings.default))
+    longest = settings.max_embedding_text_bytes
+    await embeddings.slices.run(scanned(content, "$.input", longest, f". {TOKENS_REJECTED}"))
     body = decoded(_embeddings, content, JSON)
     texts = _texts(body.input)
-    _check(texts, "$.input", settings)
+    await embeddings.slices.run(checked(texts, "$.input", settings.max_embedding_texts, longest))
     if body.dimensions is not None:
         embedder = embeddings.named(model, body.dimensions) or embedder
     kind: Kind = "query" if body.input_type == "query" else "document"
     async with CallerWatch(request.receive):
+        estimate = await reserve_response(len(texts), embedder.dimension, body.encoding_format)
         vectors = await embedder.embed(texts, kind)
     name = model or embedder.name
     steps = embeddings_body(vectors, texts, model=name, encoding_format=body.encoding_format)
-    return _json(await embeddings.slices.run(steps))
+    return _json(await embeddings.slices.run(steps), estimate)
 
 
-def _json(body: bytes) -> Response[Any]:
+def _json(body: bytes, estimate: int) -> Response[Any]:
+    """The response, whose copies replace what was reserved for making it."""
+    give_back(estimate - SENT_COPIES * len(body))
     return Response(body, media_type="application/json")
 
 
@@ -161,22 +183,3 @@ def _texts(given: str | Sequence[str | int | Sequence[int]]) -> list[str]:
     if len(texts) != len(given):
         raise InvalidRequest.at("$.input", TOKENS_REJECTED)
     return texts
-
-
-def _check(texts: Sequence[str], path: str, settings: Settings) -> None:
-    """Check that the texts are within the limits.
-
-    Raises:
-        InvalidRequest: one is empty or too long, or there are none or too many.
-    """
-    if not texts:
-        raise InvalidRequest.at(path, "Must have at least one text")
-    if len(texts) > settings.max_embedding_texts:
-        raise InvalidRequest.at(path, f"Must have at most {settings.max_embedding_texts} texts")
-    for index, text in enumerate(texts):
-        if not _not_blank(text):
-            raise InvalidRequest.at(f"{path}[{index}]", "Must not be empty")
-        # A character takes at most four bytes, so that most texts need not be encoded to be measured.
-        longest = settings.max_embedding_text_bytes
-        if len(text) * 4 > longest and len(text.encode("utf-8", "surrogatepass")) > longest:
-            raise InvalidRequest.at(f"{path}[{index}]", f"Must have at most {longest} bytes")

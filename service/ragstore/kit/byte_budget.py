@@ -1,13 +1,13 @@
 """A budget for the bytes of all bodies in flight together: requests that are received or processed, and responses.
 
-A request takes its share before its body is received. Without room it waits. While it waits, transfers that are too
-slow for their share lose it: those whose pace would not complete the body within the time of a request.
+A request takes its share before its body is received. Without room it waits, in turn with other callers. While it
+waits, transfers that are too slow for their share lose it: those whose pace would not complete the body within the time
+of a request.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -17,9 +17,13 @@ from typing import Final
 from prometheus_client import Counter
 
 from ragstore.kit.errors import BodyTooLarge, Overloaded
+from ragstore.kit.fair_queue import FairQueue
 
 MAX_WAIT_SECONDS: Final = 5.0
 """Maximum wait for a share; then the response is 503."""
+
+FREE_BYTES: Final = 64 * 1024
+"""Size of a body, of a chunk of a response, or of a reservation that takes no share of the budget."""
 
 SWEEP_SECONDS: Final = 1.0
 """How often the pace of senders and readers is measured while requests wait."""
@@ -30,10 +34,12 @@ class Share:
 
     Attributes:
         size: its bytes.
+        closed: whether its request has ended. Work that goes on, for another caller, takes no bytes any more.
     """
 
     def __init__(self) -> None:
         self.size = 0
+        self.closed = False
         self.since = 0.0
         self.seen = 0
         self.progress: Callable[[], int] | None = None
@@ -55,8 +61,17 @@ class Share:
         self.progress = self.evict = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiter:
+    """A request that waits for bytes of its share."""
+
+    turn: asyncio.Future[None]
+    share: Share
+    size: int
+
+
 class ByteBudget:
-    """The bytes of all bodies in flight.
+    """The bytes of all bodies in flight. Those who wait for room get it in turn by caller.
 
     Args:
         max_bytes: their maximum number. Responses for which nothing was reserved are counted, and may exceed it: they
@@ -74,7 +89,7 @@ class ByteBudget:
         self._rejected = rejections.labels("bytes")
         self._used = 0
         self._shares: set[Share] = set()
-        self._waiting: deque[tuple[asyncio.Future[None], Share, int]] = deque()
+        self._waiting: FairQueue[_Waiter] = FairQueue()
         self._sweeping: asyncio.TimerHandle | None = None
 
     async def take(self, share: Share, size: int) -> None:
@@ -90,13 +105,14 @@ class ByteBudget:
         """
         if size > self.max_bytes:
             raise BodyTooLarge(f"The body must not be larger than {self.max_bytes} bytes, the budget of all bodies")
+        if share.closed:
+            return
         added = size - share.size
         if not self._waiting and self._used + added <= self.max_bytes:
             self.add(share, added)
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiter = (turn, share, added)
-        self._waiting.append(waiter)
+        remove = self._waiting.put(_Waiter(turn, share, added))
         self._sweep_later()
         try:
             async with asyncio.timeout(min(MAX_WAIT_SECONDS, self._timeout_seconds)):
@@ -106,8 +122,7 @@ class ByteBudget:
                 self._rejected.inc()
                 raise Overloaded("Too many bytes of bodies are in flight") from None
         finally:
-            if waiter in self._waiting:
-                self._waiting.remove(waiter)
+            if remove():
                 self._wake()
 
     async def wait_for_room(self) -> None:
@@ -121,7 +136,7 @@ class ByteBudget:
 
     def add(self, share: Share, size: int) -> None:
         """Make a share larger, whether there is room or not."""
-        if size:
+        if size and not share.closed:
             share.size += size
             self._used += size
             self._shares.add(share)
@@ -131,25 +146,30 @@ class ByteBudget:
 
         Args:
             share: the share.
-            size: their number; all if None.
+            size: their number; all if None, or if the share has fewer.
         """
-        size = share.size if size is None else size
+        size = share.size if size is None else min(size, share.size)
         share.size -= size
         self._used -= size
         if share.size == 0:
             self._shares.discard(share)
         self._wake()
 
+    def close(self, share: Share) -> None:
+        """Give all bytes of a share back. It takes none any more."""
+        share.closed = True
+        self.release(share)
+
     def _wake(self) -> None:
-        """Give shares to those that wait, in their order."""
+        """Give shares to those that wait, in turn by caller."""
         while self._waiting:
-            turn, share, size = self._waiting[0]
-            if not turn.done():
-                if self._used + size > self.max_bytes:
+            waiter = self._waiting.head()
+            if not waiter.turn.done():
+                if self._used + waiter.size > self.max_bytes:
                     return
-                self.add(share, size)
-                turn.set_result(None)
-            self._waiting.popleft()
+                self.add(waiter.share, waiter.size)
+                waiter.turn.set_result(None)
+            self._waiting.pop()
 
     def _sweep_later(self) -> None:
         if self._sweeping is None:
@@ -173,7 +193,7 @@ class ByteBudget:
         if not self._waiting:
             return
         self._sweep_later()
-        needed = self._used + self._waiting[0][2] - self.max_bytes
+        needed = self._used + self._waiting.head().size - self.max_bytes
         for _, share in sorted(paces, key=lambda entry: entry[0]):
             if needed <= 0:
                 break
@@ -183,13 +203,33 @@ class ByteBudget:
             share.complete()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Request:
-    """The shares of a request in progress."""
+    """The shares of a request in progress.
+
+    Attributes:
+        budget: the budget of all bodies.
+        body: the share of the request's body.
+        response: the share of its response.
+        reserved: bytes of the response's share that were reserved.
+        held: bytes of temporary copies, of which those beyond the reservation are in the share, too.
+    """
 
     budget: ByteBudget
     body: Share
     response: Share
+    reserved: int = 0
+    held: int = 0
+
+    def hold_copies(self, size: int) -> None:
+        """Count bytes of temporary copies; a negative number for those that are gone."""
+        before = max(0, self.held - self.reserved)
+        self.held += size
+        added = max(0, self.held - self.reserved) - before
+        if added > 0:
+            self.budget.add(self.response, added)
+        else:
+            self.budget.release(self.response, -added)
 
 
 _current: ContextVar[_Request | None] = ContextVar("byte_budget", default=None)
@@ -211,15 +251,16 @@ def request_shares(budget: ByteBudget, body: Share, response: Share) -> Iterator
         yield
     finally:
         _current.reset(token)
-        budget.release(body)
-        budget.release(response)
+        budget.close(body)
+        budget.close(response)
 
 
 async def reserve(size: int) -> None:
     """Reserve bytes for what the request in progress is about to make: its response, and copies made on the way to it.
 
     Call it before the work begins, with an estimate. The reservation ends with the request. An estimate beyond the
-    whole budget reserves the whole budget, so that a legal request is served when it is alone.
+    whole budget reserves the whole budget, so that a legal request is served when it is alone. Up to `FREE_BYTES` are
+    reserved without waiting.
 
     Args:
         size: number of bytes, in addition to those reserved before.
@@ -228,20 +269,52 @@ async def reserve(size: int) -> None:
         Overloaded: there was no room in time.
     """
     current = _current.get()
-    if current is not None:
-        share = current.response
-        await current.budget.take(share, min(share.size + size, current.budget.max_bytes))
+    if current is None or size <= FREE_BYTES:
+        return
+    share = current.response
+    before = share.size
+    wanted = min(before + size, current.budget.max_bytes)
+    await current.budget.take(share, wanted)
+    current.reserved += wanted - before
+
+
+@contextmanager
+def temporary_copies() -> Iterator[Callable[[int], None]]:
+    """Count bytes that exist while the block runs, such as a provider's response. They are a part of the reservation.
+
+    They exist already, so they never wait: a request that holds some and waits for more could hold up those it waits
+    for.
+
+    Yields:
+        A function that counts further bytes.
+    """
+    current = _current.get()
+    total = 0
+
+    def count(size: int) -> None:
+        nonlocal total
+        if current is not None:
+            total += size
+            current.hold_copies(size)
+
+    try:
+        yield count
+    finally:
+        if current is not None:
+            current.hold_copies(-total)
 
 
 def give_back(size: int) -> None:
-    """Give back what the request in progress has reserved and does not hold any more.
+    """Give back what the request in progress has reserved and does not need, or does not hold any more.
 
     Args:
-        size: number of bytes.
+        size: number of bytes; all that it has reserved if it has reserved less.
     """
     current = _current.get()
-    if current is not None:
-        current.budget.release(current.response, min(size, current.response.size))
+    if current is not None and size > 0:
+        size = min(size, current.reserved)
+        current.reserved -= size
+        current.budget.release(current.response, size)
 
 
 @asynccontextmanager
@@ -255,13 +328,13 @@ async def reserved(size: int) -> AsyncIterator[None]:
         Overloaded: there was no room in time.
     """
     current = _current.get()
-    before = 0 if current is None else current.response.size
+    before = 0 if current is None else current.reserved
     await reserve(size)
     try:
         yield
     finally:
         if current is not None:
-            give_back(current.response.size - before)
+            give_back(current.reserved - before)
 
 
 async def hold(size: int) -> None:

@@ -1,4 +1,4 @@
-"""The context of the request in progress: its id, deadline, time spent in the backend, and audit record.
+"""The context of the request in progress: its id, caller, deadline, time spent in the backend, and audit record.
 
 Middleware begins a request; code at any depth reads and writes its context without having it passed through. Code that
 runs outside of a request, such as a command or a test, may call all of these functions, too: they do nothing then.
@@ -79,6 +79,7 @@ class RequestContext:
 
 
 _request: ContextVar[RequestContext | None] = ContextVar("request", default=None)
+_caller: ContextVar[str | None] = ContextVar("caller", default=None)
 
 
 def begin_request(request_id: str) -> RequestContext:
@@ -92,12 +93,27 @@ def begin_request(request_id: str) -> RequestContext:
     """
     request = RequestContext(request_id)
     _request.set(request)
+    set_caller("")
     return request
 
 
 def current_request() -> RequestContext | None:
     """The request in progress, if there is one."""
     return _request.get()
+
+
+def set_caller(name: str) -> None:
+    """Set the caller of the request in progress, for this task and those it starts.
+
+    Args:
+        name: name of its key; empty without one.
+    """
+    _caller.set(name)
+
+
+def current_caller() -> str | None:
+    """The name of the key of the request in progress: empty without keys, None outside of a request."""
+    return _caller.get()
 
 
 @contextmanager

@@ -7,6 +7,8 @@ import time
 from collections.abc import Generator
 from typing import Final, TypeVar
 
+from ragstore.kit.fair_queue import FairSemaphore
+
 T = TypeVar("T")
 
 SLICE_SECONDS: Final = 0.005
@@ -14,10 +16,10 @@ SLICE_SECONDS: Final = 0.005
 
 
 class TimeSlices:
-    """Runs computations in slices. Several ones take turns, so that the event loop has one slice at a time."""
+    """Runs computations in slices. Callers, and the computations of each, take turns: there is one slice at a time."""
 
     def __init__(self) -> None:
-        self._turn = asyncio.Lock()
+        self._turn = FairSemaphore(1)
 
     async def run(self, steps: Generator[None, None, T]) -> T:
         """Run a computation.
@@ -29,7 +31,7 @@ class TimeSlices:
             Its result.
         """
         while True:
-            async with self._turn:
+            async with self._turn.slot():
                 ends = time.perf_counter() + SLICE_SECONDS
                 try:
                     while time.perf_counter() < ends:

@@ -182,14 +182,3 @@ async def test_a_large_plain_response_waits_for_room_in_the_budget_before_it_is_
             assert await read("small") == small
             with pytest.raises(Overloaded):
                 await read("large")
-
-
-async def test_reserved_bytes_can_be_given_back_before_the_request_ends() -> None:
-    budget = ByteBudget(100, 30.0, REJECTIONS)
-    share = Share()
-    with request_shares(budget, Share(), share):
-        await byte_budget.reserve(80)
-        byte_budget.give_back(50)
-        assert share.size == 30
-        byte_budget.give_back(50)
-        assert share.size == 0

@@ -133,6 +133,8 @@ def test_fewer_dimensions_are_the_first_components_normalised(http: httpx.Client
         ({"input": "tea", "dimensions": 100}, "dimensions"),
         ({"input": "tea", "dimensions": 0}, "dimensions"),
         ({"input": "tea", "input_type": "title"}, "input_type"),
+        ({"input": "tea", "model": "m" * 257}, "model"),
+        ({"input": [[1] * 20_000]}, "input"),
         ({"input": ["tea"] * 2049}, "input"),
     ],
 )

@@ -16,6 +16,7 @@ from ragstore.kit.auth.keys import Key, KeyRing
 from ragstore.kit.auth.local_access import check_local
 from ragstore.kit.auth.roles import ROLE
 from ragstore.kit.auth.token_bucket import TokenBuckets
+from ragstore.kit.context import set_caller
 from ragstore.kit.errors import Forbidden, Unauthorized
 
 TRUSTED: Final = "ragstore.trusted"
@@ -92,6 +93,8 @@ class AuthMiddleware:
         if self._local:
             check_local(scope["method"], scope["headers"], self._origins, self._variables)
         key = None if self._keys is None else self._authorized(self._keys, scope, role)
+        if key is not None:
+            set_caller(key.name)
         if self._buckets is not None:
             self._buckets.take("" if key is None else key.name)
 

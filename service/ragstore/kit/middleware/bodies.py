@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
-from ragstore.kit.byte_budget import ByteBudget, Share, request_shares
+from ragstore.kit.byte_budget import FREE_BYTES, ByteBudget, Share, request_shares
 from ragstore.kit.errors import BodyTimeout, BodyTooLarge, Overloaded
 from ragstore.kit.health import UNLIMITED_PATHS
 from ragstore.kit.problems import send_problem
@@ -24,9 +24,6 @@ STREAMED_BODY: Final[dict[str, Any]] = {BODY: "streamed"}
 
 CONNECTION: Final = "connection"
 """Key of the connection in the scope's extensions."""
-
-FREE_BYTES: Final = 64 * 1024
-"""Size of a body, or of a chunk of a response, that takes no share of the budget."""
 
 
 @runtime_checkable

@@ -19,11 +19,10 @@ from litestar.types import HTTPReceiveMessage, HTTPResponseBodyEvent, HTTPRespon
 
 from ragstore.errors import BatchTooLarge
 from ragstore.kit import context
-from ragstore.kit.byte_budget import hold, shrink
+from ragstore.kit.byte_budget import FREE_BYTES, hold, shrink
 from ragstore.kit.context import renew_deadline
 from ragstore.kit.decoding import NDJSON
 from ragstore.kit.errors import ServiceError, Stopping, Unauthorized
-from ragstore.kit.middleware.bodies import FREE_BYTES
 from ragstore.kit.problems import problem_of
 from ragstore.model.documents import Batch, Write
 from ragstore.model.received_documents import ReceivedDocuments
