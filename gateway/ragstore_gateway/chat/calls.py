@@ -15,10 +15,9 @@ from litestar.types import HTTPScope, Receive, Scope, Send
 from msgspec import Raw
 from multidict import CIMultiDict
 
-from ragstore.kit.byte_budget import give_back, reserve
+from ragstore.kit.byte_budget import FREE_BYTES, give_back, reserve
 from ragstore.kit.context import current_request, renew_deadline
 from ragstore.kit.errors import FieldError, InvalidRequest, NotFound, Unauthorized
-from ragstore.kit.middleware.bodies import FREE_BYTES
 from ragstore.kit.time_slices import run_whole
 from ragstore.kit.value_count import MAX_VALUES, too_many_json_values
 from ragstore_gateway.chat import metrics
