@@ -1,17 +1,11 @@
-"""Fixtures of all tests: a Chroma server, and the service over each kind of store. Also the fast tier.
-
-`pytest --fast` runs the tests that start no process; starting one is then an error. `make test-fast` does that.
-"""
+"""Fixtures of all tests: a Chroma server, and the service over each kind of store."""
 
 from __future__ import annotations
 
 import gc
-import multiprocessing.util
-import sys
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Self
 from uuid import uuid4
 
@@ -19,50 +13,16 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running, start_chroma, start_service
 
 # On a loaded machine, data is generated slowly; that is no failure of what is tested.
 settings.register_profile("ragstore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("ragstore")
+settings.register_profile("fast", settings.get_profile("ragstore"), max_examples=25)
+
+pytest_plugins = ["tests.support.fast_tier"]
 
 STORES = ("embedded", "remote")
-
-PROCESS_FIXTURES = frozenset(
-    {
-        "chroma",
-        "own_chroma",
-        "service",
-        "client_service",
-        "tea_service",
-        "pages_service",
-        "location",
-        "spy_backend",
-        "keyed",
-        "archive_store",
-        "gateway",
-        "chat_gateway",
-        "storeless_gateway",
-        "slow_store_gateway",
-        "web_gateway",
-        "postgres",
-        "database_url",
-        "file_gateways",
-        "ingesting",
-        "sourcing",
-        "assistant_gateway",
-        "replicas",
-        "stoppable",
-        "embedderless",
-        "vector_service",
-        "extractor",
-    }
-)
-"""Fixtures that start a process. Each other one that does so depends on one of these."""
-
-PROCESS_FOLDERS = frozenset(
-    {"system", "soak", "fuzz", "node", "deploy", "transfer", "chroma_quirks", "hostile", "old_chroma"}
-)
-"""Folders whose tests start processes of their own."""
 
 MAX_FILES_OF_A_SERVICE = 6
 """A deleted collection keeps 2.6 MiB and four open files of Chroma, so no service is used for all files."""
@@ -107,14 +67,9 @@ class SharedServices:
         return self._running[store][1]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--fast`."""
-    parser.addoption("--fast", action="store_true", help="run only tests that start no process")
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
-    config.addinivalue_line("markers", "process: the test starts a process")
+    """Choose the number of examples of a property, which is 100 but for the fast tier. Register markers of plugins."""
+    settings.load_profile("fast" if config.getoption("--fast") else "ragstore")
     for marker in ("benchmark", "vcr"):
         config.addinivalue_line("markers", f"{marker}: set by langchain-tests, whose plugin for it is switched off")
 
@@ -133,42 +88,8 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests that start processes, in the fast tier."""
-    if not config.getoption("--fast"):
-        return
-    slow = [item for item in items if _starts_processes(item)]
-    config.hook.pytest_deselected(items=slow)
-    items[:] = [item for item in items if item not in set(slow)]
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Forbid processes from here on, in the fast tier: pytest and its plugins may start some before."""
-    if session.config.getoption("--fast"):
-        sys.addaudithook(_refuse_processes)
-        multiprocessing.util.spawnv_passfds = _refuse_spawning
-
-
-def _starts_processes(item: pytest.Item) -> bool:
-    folder = item.path.relative_to(Path(__file__).parent).parts[0]
-    fixtures: list[str] = getattr(item, "fixturenames", [])
-    return (
-        folder in PROCESS_FOLDERS
-        or item.get_closest_marker("process") is not None
-        or not PROCESS_FIXTURES.isdisjoint(fixtures)
-    )
-
-
-def _refuse_processes(event: str, arguments: tuple[object, ...]) -> None:
-    if event in ("subprocess.Popen", "os.posix_spawn", "os.fork"):
-        raise RuntimeError("A test of the fast tier starts a process: mark it with pytest.mark.process")
-
-
-def _refuse_spawning(path: bytes, args: Sequence[object], passfds: Sequence[int]) -> int:
-    raise RuntimeError("A test of the fast tier starts a process: mark it with pytest.mark.process")
-
-
 @pytest.fixture(scope="session")
+@starts_process
 def chroma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A Chroma server."""
     with running(start_chroma(tmp_path_factory.mktemp("chroma"))) as served:
@@ -176,6 +97,7 @@ def chroma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
+@starts_process
 def own_chroma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A Chroma server of one file, for tests that write much or depend on time.
 
@@ -194,6 +116,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedService
 
 
 @pytest.fixture(scope="session", params=STORES)
+@starts_process
 def service(request: pytest.FixtureRequest, services: SharedServices) -> Served:
     """The service, once over embedded Chroma and once over a Chroma server."""
     environ = {}

@@ -26,6 +26,7 @@ from tests.client.clients import BlockingAsyncClient, ClientFactory
 from tests.client.corpus import CANARIES, HANDBOOK
 from tests.client.fake_servers import FakeEmbeddings, LocalServer
 from tests.client.spies import LogSpy
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running, start_service
 
 
@@ -52,6 +53,7 @@ def _no_canary_is_logged(log_spy: LogSpy) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+@starts_process
 def client_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The service, over embedded Chroma."""
     with running(start_service(tmp_path_factory.mktemp("client-service"))) as served:
@@ -113,6 +115,7 @@ def chroma_archives(chroma: Served) -> Iterator[ArchiveStore]:
 
 
 @pytest.fixture(params=["ragstore", "chroma"])
+@starts_process
 def archive_store(request: pytest.FixtureRequest) -> ArchiveStore:
     """Archives in either: the test runs with both, with the same result."""
     return cast("ArchiveStore", request.getfixturevalue(f"{request.param}_archives"))

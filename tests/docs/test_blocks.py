@@ -18,6 +18,7 @@ from tests.docs.archives import archive_environment
 from tests.support.page_output import values
 from tests.support.page_runner import Reader, run_with_make
 from tests.support.pages import ANSWER, DIRECTIVES, LANGUAGES, PAGES, ROOT, RUN, Block, blocks_of, stands_alone
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served
 
 CLIENT_README = "clients/python/README.md"
@@ -27,6 +28,7 @@ every_block = pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.p
 
 
 @pytest.fixture(scope="module")
+@starts_process
 def pages_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The service of `make run`, for all pages."""
     with run_with_make(tmp_path_factory.mktemp("pages"), {}) as served:

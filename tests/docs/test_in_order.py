@@ -16,6 +16,7 @@ import pytest
 from tests.docs.archives import archive_environment
 from tests.support.page_runner import Reader
 from tests.support.pages import ROOT, RUN, Block, blocks_of, stands_alone
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running, start_service
 
 DEMO: Final = "examples/README.md"
@@ -27,6 +28,7 @@ OTHER_SERVICES: Final = re.compile(r"\bmake \w|\bserve\b|\b809\d\b")
 
 
 @pytest.fixture
+@starts_process
 def pages_service(tmp_path: Path) -> Iterator[Served]:
     """One service for all pages."""
     with running(start_service(tmp_path)) as served:

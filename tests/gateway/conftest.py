@@ -14,6 +14,7 @@ import pytest
 from tests.support.gateways import start_gateway, write_keys
 from tests.support.ingestion import EmbeddingServer, embedding_server
 from tests.support.postgres import Postgres, postgres, postgres_url
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
 
 __all__ = ["database_url", "gateway", "postgres", "postgres_url"]
@@ -25,6 +26,7 @@ SECRETS = {"OPENAI_API_KEY": "unused", "PGPASSWORD": "unused", "SEARCH_KEY": "un
 
 
 @pytest.fixture(scope="session")
+@starts_process
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A gateway without an upstream. Store, embeddings and database are in its process; httpCalls may use one host."""
     environ = {"RAGSTORE_GATEWAY_HTTP_CALL_HOSTS": HTTP_CALL_HOST, **SECRETS}
@@ -60,6 +62,7 @@ class Replicas:
 
 
 @pytest.fixture(scope="session")
+@starts_process
 def replicas(gateway: Served, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
     """Two gateways over one PostgreSQL, which were started together. The shared gateway is their store."""
     folder = tmp_path_factory.mktemp("replicas")
@@ -89,6 +92,7 @@ def replicas(gateway: Served, postgres: Postgres, tmp_path_factory: pytest.TempP
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
+@starts_process
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of an empty database, once SQLite and once PostgreSQL, as SQLAlchemy writes it."""
     if request.param == "sqlite":

@@ -20,6 +20,7 @@ import pytest
 from ragstore.kit.auth.keys import append_key, new_key
 from tests.kit.tea_service import KEYS
 from tests.support.pages import ROOT
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, free_port, inherited_environ, running, start_process
 
 pytestmark = pytest.mark.process
@@ -46,6 +47,7 @@ def tea(folder: Path, **settings: str) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
+@starts_process
 def tea_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The service without keys, with small limits."""
     with tea(tmp_path_factory.mktemp("tea"), max_body_bytes="100", request_timeout_seconds="0.5") as served:
@@ -239,6 +241,7 @@ def test_a_wrong_setting_prevents_the_start(name: str, value: str, complaint: st
 
 
 @pytest.fixture(scope="module")
+@starts_process
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, dict[str, str]]]:
     """The service with the keys of a guest, of a host, and of other services."""
     folder = tmp_path_factory.mktemp("keyed")

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.documents import add, document
 from tests.support.keyed_services import KeyedService, KeySpec, keyed_service
+from tests.support.process_fixtures import starts_process
 
 KEYS: dict[str, KeySpec] = {
     "admin": {"role": "admin"},
@@ -32,6 +33,7 @@ RESERVED = "kb_base_1"
 
 
 @pytest.fixture(scope="session")
+@starts_process
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedService]:
     """A service with keys over embedded Chroma, which tests only read unless they clean up."""
     # With keys, the service may bind to any address, also to one that other machines reach.

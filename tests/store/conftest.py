@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from ragstore.store.protocol import Store
+from tests.support.process_fixtures import starts_process
 from tests.support.quota_proxy import Form, quota_proxy
 from tests.support.servers import Served
 from tests.support.spies import SpyBackend, SpyStore
@@ -87,6 +88,7 @@ async def store(request: pytest.FixtureRequest, started: Callable[[str], Awaitab
 
 
 @pytest.fixture(scope="session")
+@starts_process
 def spy_backend(tmp_path_factory: pytest.TempPathFactory) -> SpyBackend:
     """Embedded Chroma for the tests of store layers; `bare` starts it."""
     return SpyBackend(str(tmp_path_factory.mktemp("bare")), TENANT, "store_tests", 30.0)

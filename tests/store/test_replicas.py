@@ -15,12 +15,14 @@ from ragstore.errors import CollectionNotFound, DimensionMismatch, DocumentsExis
 from ragstore.model.documents import EVERYTHING, Write
 from ragstore.store.protocol import Store, write_batch
 from tests.support.factories import add_documents, batch, make_query, of_where, upsert_documents
+from tests.support.process_fixtures import starts_process
 from tests.support.stores import STORES, TENANT, StoreLocation, http_backend
 
 REMOTE = [kind for kind in STORES if "remote" in kind]
 
 
 @pytest.fixture(scope="module", params=REMOTE)
+@starts_process
 async def replicas(request: pytest.FixtureRequest, location: StoreLocation) -> AsyncIterator[tuple[Store, Store]]:
     """Two stores that know nothing of each other."""
     one, other = STORES[request.param](location), STORES[request.param](location)

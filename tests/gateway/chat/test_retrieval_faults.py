@@ -18,6 +18,7 @@ from tests.support.fake_upstream import FakeUpstream
 from tests.support.gateways import start_gateway
 from tests.support.ledger import wait_until
 from tests.support.metric_samples import grown, samples
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, free_port, running
 
 
@@ -92,6 +93,7 @@ def test_with_the_setting_fail_a_chat_is_503_while_the_embedding_server_is_down(
 
 
 @pytest.fixture(scope="module")
+@starts_process
 def storeless_gateway(upstream: FakeUpstream, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A gateway whose store does not run."""
     environ = {
@@ -126,6 +128,7 @@ class EmbedderlessGateways:
 
 
 @pytest.fixture(scope="module")
+@starts_process
 def embedderless(
     upstream: FakeUpstream, chat_gateway: Served, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EmbedderlessGateways]:
@@ -151,6 +154,7 @@ def embedderless(
 
 
 @pytest.fixture(scope="module")
+@starts_process
 def slow_store_gateway(upstream: FakeUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A gateway whose store accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as silent:

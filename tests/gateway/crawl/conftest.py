@@ -18,11 +18,13 @@ from ragstore_gateway.web.pages import PageReader
 from tests.gateway.extraction.conftest import LIMITS, running
 from tests.gateway.web.fetchers import PUBLIC, a_fetcher
 from tests.support.changing_site import ChangingSite, changing_site
+from tests.support.process_fixtures import starts_process
 
 SETTINGS = frozenset(SourceSettings.__struct_fields__)
 
 
 @pytest.fixture(scope="session")
+@starts_process
 async def extractor() -> AsyncIterator[Extractor]:
     """A running extractor."""
     async with running(LIMITS) as started:

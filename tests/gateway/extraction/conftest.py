@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from ragstore_gateway.extraction.extractor import ExtractionLimits, Extractor
+from tests.support.process_fixtures import starts_process
 
 MEMORY_BYTES = 256 * 1024 * 1024
 
@@ -29,6 +30,7 @@ async def running(limits: ExtractionLimits) -> AsyncIterator[Extractor]:
 
 
 @pytest.fixture(scope="session")
+@starts_process
 async def extractor() -> AsyncIterator[Extractor]:
     """A running extractor."""
     async with running(LIMITS) as started:

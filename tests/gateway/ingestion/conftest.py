@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.gateways import start_gateway
 from tests.support.ingestion import Base, EmbeddingServer, State, client_of, state_of
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
 
 ENVIRON = {
@@ -29,6 +30,7 @@ def ingesting_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+@starts_process
 def ingesting(ingesting_folder: Path) -> Iterator[Served]:
     """A gateway with SQLite, and a store in its process."""
     with running(start_gateway(ingesting_folder, ENVIRON)) as served:

@@ -9,10 +9,12 @@ import httpx
 import pytest
 
 from tests.gateway.conftest import HTTP_CALL_HOST, Replicas
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+@starts_process
 def http(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
     """A client of a gateway, once over SQLite and once over PostgreSQL."""
     if request.param == "sqlite":

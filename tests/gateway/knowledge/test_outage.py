@@ -14,6 +14,7 @@ from tests.gateway.knowledge.conftest import create
 from tests.support.gateways import start_gateway
 from tests.support.postgres import Postgres, running_postgres
 from tests.support.problems import assert_problem
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
 
 WAIT_SECONDS = 20.0
@@ -28,6 +29,7 @@ class Stoppable:
 
 
 @pytest.fixture(scope="module")
+@starts_process
 def stoppable(gateway: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stoppable]:
     """A gateway whose database can be stopped."""
     folder: Path = tmp_path_factory.mktemp("stoppable")

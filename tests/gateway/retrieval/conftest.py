@@ -15,6 +15,7 @@ import pytest
 from tests.gateway.chat.conftest import new_key
 from tests.support.fake_upstream import Exchange, FakeUpstream, fake_upstream
 from tests.support.gateways import start_gateway
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
 
 SECRET = "CANARY-SECRET-8431"
@@ -130,6 +131,7 @@ def http_calls(assisted: Assisted, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
+@starts_process
 def assistant_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assisted]:
     """A gateway with two knowledge bases. It keeps contexts, and shows details of retrieval."""
     folder = tmp_path_factory.mktemp("assistants")

@@ -11,6 +11,7 @@ import pytest
 from tests.support.changing_site import ChangingSite, changing_site
 from tests.support.gateways import start_gateway
 from tests.support.ingestion import State, client_of, state_of
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
 
 MAX_WAITING = 6
@@ -45,6 +46,7 @@ def sourcing_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+@starts_process
 def sourcing(sourcing_folder: Path, served_site: ChangingSite) -> Iterator[Served]:
     """A gateway with SQLite, and a store in its process, which may fetch the website."""
     environ = {**ENVIRON, "RAGSTORE_GATEWAY_ALLOW_HOSTS": f"127.0.0.1:{served_site.port}"}

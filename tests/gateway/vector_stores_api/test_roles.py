@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.support.gateways import start_gateway, write_keys
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import running
 
 ROLES = ("reader", "writer", "admin")
@@ -107,6 +108,7 @@ class Keyed:
 
 
 @pytest.fixture(scope="module")
+@starts_process
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
     """A gateway with a key of each role."""
     folder = tmp_path_factory.mktemp("roles")

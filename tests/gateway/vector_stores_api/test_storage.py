@@ -40,6 +40,7 @@ from ragstore_gateway.vector_stores_api.tables import (
 )
 from tests.support.knowledge import Knowledge
 from tests.support.postgres import Postgres
+from tests.support.process_fixtures import starts_process
 
 MAX_BYTES: Final = 10
 """The limit of all files together, and that of the documents that wait."""
@@ -103,6 +104,7 @@ class Gateway:
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+@starts_process
 async def file_gateways(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[list[Gateway]]:

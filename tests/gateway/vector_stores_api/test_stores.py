@@ -12,10 +12,12 @@ from openai.types import VectorStore
 
 from tests.gateway.conftest import Replicas
 from tests.gateway.vector_stores_api.conftest import BOILER, KEYS, Api, Handbook, upload
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+@starts_process
 def api(request: pytest.FixtureRequest) -> Api:
     """A gateway over SQLite, and one of two replicas over PostgreSQL."""
     if request.param == "sqlite":

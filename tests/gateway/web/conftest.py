@@ -16,6 +16,7 @@ from tests.gateway.web.fetchers import INNER, PUBLIC
 from tests.support.fake_sites import FakeSite, fake_site
 from tests.support.fake_upstream import FakeUpstream, fake_upstream
 from tests.support.gateways import start_gateway
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, free_port, running
 
 
@@ -91,6 +92,7 @@ class WebGateway:
 
 
 @pytest.fixture(scope="session")
+@starts_process
 def web_gateway(gateway: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebGateway]:
     """A gateway that may fetch from one site of this machine."""
     folder = tmp_path_factory.mktemp("web")

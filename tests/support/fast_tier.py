@@ -1,0 +1,153 @@
+"""The fast tier: `pytest --fast` runs the tests that start no process. `make test-fast` runs it with a time limit.
+
+A test that uses a fixture with `@starts_process`, itself or through other fixtures, is not in the tier. A test that starts
+a process itself has the marker `process`, or is in one of `PROCESS_FOLDERS`. A test of the tier that starts a process fails.
+"""
+
+from __future__ import annotations
+
+import multiprocessing.util
+import os
+import sys
+import time
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from tests.support.process_fixtures import is_declared
+
+PROCESS_FOLDERS = frozenset(
+    {"system", "soak", "fuzz", "node", "deploy", "transfer", "chroma_quirks", "hostile", "old_chroma", "runs"}
+)
+"""Folders of `tests/` whose tests start processes of their own. The fast tier does not import them."""
+
+PROCESS_EVENTS = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty")
+
+_started = pytest.StashKey[float]()
+
+_being_set_up: list[str] = []
+"""The fixture that is being set up, after those that requested it while they were set up themselves."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--fast` and `--max-seconds`."""
+    parser.addoption("--fast", action="store_true", help="run only tests that start no process")
+    parser.addoption("--max-seconds", type=float, help="fail a run that takes longer, even if all tests pass")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    config.addinivalue_line("markers", "process: the test starts a process")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Ignore the folders of tests that start processes, in the fast tier."""
+    folders = config.rootpath / "tests"
+    is_slow = collection_path.parent == folders and collection_path.name in PROCESS_FOLDERS
+    return True if is_slow and config.getoption("--fast") else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the other tests that start processes, in the fast tier."""
+    if not config.getoption("--fast"):
+        return
+    slow = [item for item in items if _starts_process(item)]
+    deselected = set(slow)
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item not in deselected]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Forbid processes from here on, in the fast tier: pytest and its plugins may start some before."""
+    if session.config.getoption("--fast"):
+        sys.addaudithook(_reject_process)
+        multiprocessing.util.spawnv_passfds = _reject_spawning
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Remember the fixture for the error, and reject one that was requested while the tests ran, in the fast tier."""
+    if request.config.getoption("--fast") and is_declared(fixturedef):
+        requested = f"`{fixturedef.argname}` by `getfixturevalue`, which starts a process"
+        raise RuntimeError(f"{_culprit()} of the fast tier requests {requested}. {_remedy()}")
+    _being_set_up.append(f"`{fixturedef.argname}` in {fixturedef.baseid or 'a plugin'}")
+    try:
+        return (yield)
+    finally:
+        _being_set_up.pop()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Take the time."""
+    session.config.stash[_started] = time.monotonic()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that took too long."""
+    limit: float | None = session.config.getoption("--max-seconds")
+    is_late = limit is not None and time.monotonic() - session.config.stash[_started] > limit
+    if is_late and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Compare the time with the limit. Processor time shows whether the tests or the machine took too long."""
+    limit: float | None = config.getoption("--max-seconds")
+    if limit is None:
+        return
+    seconds = time.monotonic() - config.stash[_started]
+    times = os.times()
+    processor_seconds = times.user + times.system + times.children_user + times.children_system
+    verdict = "TOO LONG: " if seconds > limit else ""
+    terminalreporter.section("time")
+    terminalreporter.line(f"{verdict}{seconds:.1f} s of {limit:g} s, {processor_seconds:.1f} s of processor time")
+
+
+def _starts_process(item: pytest.Item) -> bool:
+    return item.get_closest_marker("process") is not None or any(map(is_declared, _fixtures(item)))
+
+
+def _fixtures(item: pytest.Item) -> list[pytest.FixtureDef[object]]:
+    """The definitions of all fixtures that an item uses, without those that are only known while it runs."""
+    if not isinstance(item, pytest.Function):
+        return []
+    # pytest has no public way to them before the tests run.
+    found = []
+    for name in item._fixtureinfo.names_closure:
+        for definition in reversed(item._fixtureinfo.name2fixturedefs.get(name, ())):
+            found.append(definition)
+            # One that requests its own name requests the definition that it overrides.
+            if name not in definition.argnames:
+                break
+    return found
+
+
+def _reject_process(event: str, arguments: tuple[object, ...]) -> None:
+    if event in PROCESS_EVENTS:
+        _reject()
+
+
+def _reject_spawning(path: bytes, args: Sequence[object], passfds: Sequence[int]) -> int:
+    _reject()
+
+
+def _reject() -> NoReturn:
+    raise RuntimeError(f"{_culprit()} of the fast tier starts a process. {_remedy()}")
+
+
+def _culprit() -> str:
+    if _being_set_up:
+        return f"The fixture {_being_set_up[-1]}"
+    return f"The test {os.environ.get('PYTEST_CURRENT_TEST', '')}"
+
+
+def _remedy() -> str:
+    if _being_set_up:
+        return "Declare it with @starts_process, below @pytest.fixture"
+    return "Mark it with pytest.mark.process"
