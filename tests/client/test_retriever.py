@@ -142,7 +142,16 @@ def test_several_archives_are_ranked_together(
     assert [passage.archive.name for passage in results] == ["Archiv 1", "Archiv 2", "Archiv 1"]
 
 
-def test_the_same_span_and_the_same_text_are_returned_once(
+def test_passages_of_equal_span_and_different_text_are_all_returned(
+    make_retriever: RetrieverFactory, make_archive: Callable[..., RagArchiveConfig]
+) -> None:
+    """Offsets may restart on each page. Of four such chunks, one was returned."""
+    pages = [chunk(number, f"Heizung {'Keller ' * number}", start=0, char_end=10) for number in range(4)]
+    results = make_retriever(make_archive(*pages)).search("Heizung", 20)
+    assert [passage.span for passage in results] == [("doc-1", 0, 10)] * 4
+
+
+def test_the_same_text_is_returned_once(
     make_retriever: RetrieverFactory, make_archive: Callable[..., RagArchiveConfig]
 ) -> None:
     first = make_archive(

@@ -98,9 +98,11 @@ before(async () => {
   await client.createCollection(other3);
   await client.upsertDocuments(other3, [{ id: "x", text: "x", embedding: [1, 0, 0] }]);
   const { id } = await chroma("/collections", { name: inChroma, configuration: { hnsw: { space: "cosine" } } });
+  // Their offsets restart on each page.
+  const span = { document_id: "doc9", char_start: 0, char_end: 11 };
   const records = [
-    chunk("c0", 0.2, { page_number: 1, layer: "chunk" }),
-    chunk("c1", 1, { page_number: 2, layer: "chunk" }),
+    chunk("c0", 0.2, { ...span, page_number: 1, layer: "chunk" }),
+    chunk("c1", 1, { ...span, page_number: 2, layer: "chunk" }),
     { ...chunk("a1", 0.1), id: "copy of a1" },
   ];
   await chroma(`/collections/${id}/add`, {
@@ -142,6 +144,12 @@ describe("a search", () => {
     assert.deepEqual([skipped, searched], [[], 2]);
     const [first, second] = passages;
     assert.ok(first && second && first.score > second.score && first.distance < second.distance);
+  });
+
+  test("keeps passages of equal span and different text", async () => {
+    const plain = { archives: [archive("Plain", inChroma, CHROMA)] };
+    const { passages } = await new Retriever(plain, { embedder: new Circle() }).search("0.2", { topK: 3 });
+    assert.deepEqual(passages.map(({ id }) => id).sort(), ["c0", "c1", "copy of a1"]);
   });
 
   test("filters by layer and metadata, and returns vectors on request", async () => {

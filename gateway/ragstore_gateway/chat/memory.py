@@ -136,8 +136,11 @@ class MemorySource:
         return len(found) < fetched or (bool(similarities) and min(similarities) < self._threshold)
 
     def _nearest(self, passages: Sequence[Passage], count: int) -> list[Passage]:
-        """The best passage of each of the nearest URLs. A text that several of them have counts once."""
-        return self._cut(by_similarity(deduplicate(passages, by_url=True))[:count])
+        """The best passage of each of the nearest URLs. A text that several of these passages have counts once."""
+        best: dict[object, Passage] = {}
+        for passage in by_similarity(passages):
+            best.setdefault(passage.metadata.get("url") or (passage.collection, passage.id), passage)
+        return self._cut(deduplicate(best.values())[:count])
 
     def _cut(self, passages: Sequence[Passage]) -> list[Passage]:
         return [

@@ -133,6 +133,39 @@ def test_a_report_lists_cited_and_uncited_passages_and_invented_citations() -> N
     assert [c.label for c in report.invented] == ["7", "other.pdf#1"]
 
 
+def named(*citations: str) -> list[ContextPassage]:
+    """Passages with citations, numbered in their order."""
+    return [
+        ContextPassage(id=citation, text="x", citation=citation, number=number, tokens=1)
+        for number, citation in enumerate(citations, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "cited", "invented"),
+    [
+        ("[doc2.pdf#3]", ["doc2.pdf#3"], []),
+        ("[doc2.pdf#3, doc.pdf#1]", ["doc2.pdf#3", "doc.pdf#1"], []),
+        ("[doc.pdf#1; document1.pdf; source1.txt#0]", ["doc.pdf#1", "document1.pdf#4", "source1.txt#0"], []),
+        ("[doc.pdf#1, Source: doc2.pdf#3]", ["doc.pdf#1", "doc2.pdf#3"], []),
+        ("[doc2.pdf#3-4]", ["doc2.pdf#3"], ["doc2.pdf#4"]),
+        ("[doc 3.pdf#1, doc.pdf#1]", ["doc 3.pdf#1", "doc.pdf#1"], []),
+        ("[doc.pdf#1, doc 3.pdf#1-2]", ["doc.pdf#1", "doc 3.pdf#1"], ["doc 3.pdf#2"]),
+        ("[doc9.pdf#1]", [], ["doc9.pdf#1"]),
+        ("[doc.pdf#1, doc9.pdf#1]", ["doc.pdf#1"], ["doc9.pdf#1"]),
+        # A label directly before a number stays one.
+        ("[doc2]", ["doc2.pdf#3"], []),
+        ("[Source1, doc2]", ["doc.pdf#1", "doc2.pdf#3"], []),
+        ("[source1-2]", ["doc.pdf#1", "doc2.pdf#3"], []),
+    ],
+)
+def test_a_name_that_begins_like_a_label_is_a_name(answer: str, cited: list[str], invented: list[str]) -> None:
+    passages = named("doc.pdf#1", "doc2.pdf#3", "document1.pdf#4", "source1.txt#0", "doc 3.pdf#1")
+    report = check_citations(f"Three years {answer}.", passages)
+    assert [each.citation for each in report.cited] == cited
+    assert [each.label for each in report.invented] == invented
+
+
 def test_a_list_of_sources_cites_nothing_but_may_be_invented() -> None:
     report = check_citations("It is fast [1].\n\nSources\n- [1] https://a\n- [2] https://b\n- [9] https://c", CONTEXT)
     assert [p.id for p in report.cited] == ["a"]

@@ -121,6 +121,18 @@ async def test_a_url_with_many_near_passages_leaves_room_for_the_others(chat_gat
     assert found == ["book-0", "page-0", "page-1", "page-2", "page-3"]
 
 
+async def test_a_text_that_two_urls_share_costs_neither_of_them_its_best_passage(
+    chat_gateway: Served, collection: str
+) -> None:
+    footers = [passage(f"footer-{n}", 0.8 - n / 100, 2, f"page-{n}") for n in range(3)]
+    shared = [
+        NewDocument(id=each.id, text="Imprint", embedding=each.embedding, metadata=each.metadata) for each in footers
+    ]
+    stored(chat_gateway, collection, [*shared, *(passage(f"body-{n}", 0.9 - n / 20, 1, f"page-{n}") for n in range(2))])
+    found = await sources(chat_gateway, collection, {"rag_diversity": 0})
+    assert found == ["body-0", "body-1", "footer-2"]
+
+
 async def test_passages_without_a_url_are_sources_of_their_own(chat_gateway: Served, collection: str) -> None:
     stored(chat_gateway, collection, [passage(f"note-{n}", 0.9 - n / 100, 1) for n in range(8)])
     found = await sources(chat_gateway, collection, {"rag_diversity": 0})

@@ -49,20 +49,19 @@ export interface SearchResults {
 /**
  * Rank the passages of all archives together.
  *
- * @returns the nearest passages without duplicates: neither a span of a document nor a text occurs twice.
+ * @returns the nearest passages without duplicates: no text occurs twice. A span may, since offsets may restart on each page of
+ * a document; passages without text are compared by their spans.
  */
 export function rank(passages: Iterable<RetrievedPassage>, topK: number): RetrievedPassage[] {
   const seen = new Set<string>();
   const unique: RetrievedPassage[] = [];
   for (const passage of [...passages].sort(byDistance)) {
     const text = passage.text.trim().split(/\s+/).join(" ");
-    const identities = [spanOf(passage.metadata), text && `text ${text}`].filter((identity) => identity !== "");
-    if (!identities.some((identity) => seen.has(identity))) {
+    const identity = text ? `text ${text}` : spanOf(passage.metadata);
+    if (identity === "" || !seen.has(identity)) {
       unique.push(passage);
     }
-    for (const identity of identities) {
-      seen.add(identity);
-    }
+    seen.add(identity);
   }
   return unique.slice(0, topK);
 }

@@ -22,9 +22,10 @@ _NUMBER: Final = r"\d{1,3}"
 _DASH: Final = r"\s*[-\u2010-\u2014]\s*"
 _LABEL: Final = re.compile(
     r"\s*(?:sources?|src|quellen?|källor|källa|docs?|documents?|dokument|passages?|refs?|references?|chunks?|from|see|"
-    r"siehe|von|来源|文档)(?:\s*[:\uff1a]\s*|\s+|(?=\d))",
+    rf"siehe|von|来源|文档)(?:\s*[:\uff1a]\s*|\s+|(?={_NUMBER}(?:{_DASH}{_NUMBER})?\Z))",
     re.IGNORECASE,
 )
+"""A word before a number or a name. Directly before digits, only if nothing follows them: `doc2.pdf` is a name."""
 # A run of spaces is matched from its start only: otherwise a long run would take quadratic time.
 _SPACES: Final = r"(?:(?<!\s)\s+)?"
 _BETWEEN_NUMBERS: Final = re.compile(_SPACES + r"(?:[,;\u3001\uff0c\uff1b&+]|\b(?:and|und|och|et|y)\b)\s*")
@@ -142,10 +143,29 @@ class CitationIndex:
             return []
         if item := self._named(start, end, content[start:end]):
             return [item]
-        numbers = list(_pieces(content, start, end, _BETWEEN_NUMBERS))
+        numbers = list(self._pieces(content, start, end, _BETWEEN_NUMBERS))
         if all(_NUMBERS.fullmatch(piece) for _, _, piece in numbers):
             return self._resolve_numbers(numbers)
-        return self._resolve_names(list(_pieces(content, start, end, _BETWEEN_NAMES)))
+        return self._resolve_names(list(self._pieces(content, start, end, _BETWEEN_NAMES)))
+
+    def _pieces(self, content: str, start: int, end: int, separator: re.Pattern[str]) -> Iterator[tuple[int, int, str]]:
+        """The pieces between separators, each with its span and without a label such as `Source`."""
+        for match in separator.finditer(content, start, end):
+            yield self._unlabelled(content, start, match.start())
+            start = match.end()
+        yield self._unlabelled(content, start, end)
+
+    def _unlabelled(self, content: str, start: int, end: int) -> tuple[int, int, str]:
+        label = _LABEL.match(content, start, end)
+        # `doc 2.pdf` and `doc2` may be names of the context.
+        if label and not self._is_name(content[start:end].strip()):
+            start = label.end()
+        return start, end, content[start:end]
+
+    def _is_name(self, text: str) -> bool:
+        """Whether the context has a name, or several chunks of it as in `doc 2.pdf#3-5`."""
+        match = _CHUNKS.fullmatch(text)
+        return text.casefold() in self._names or (match is not None and match[1].casefold() in self._chunks)
 
     def _named(self, start: int, end: int, name: str) -> Item | None:
         passages = self._names.get(name.casefold())
@@ -219,17 +239,3 @@ def _by_chunk(names: Mapping[str, tuple[ContextPassage, ...]]) -> dict[str, dict
         if source and _CHUNK_NUMBER.fullmatch(number):
             found.setdefault(source, {})[int(number)] = passages
     return found
-
-
-def _pieces(content: str, start: int, end: int, separator: re.Pattern[str]) -> Iterator[tuple[int, int, str]]:
-    """The pieces between separators, each with its span and without a label such as `Source`."""
-    for match in separator.finditer(content, start, end):
-        yield _unlabelled(content, start, match.start())
-        start = match.end()
-    yield _unlabelled(content, start, end)
-
-
-def _unlabelled(content: str, start: int, end: int) -> tuple[int, int, str]:
-    if label := _LABEL.match(content, start, end):
-        start = label.end()
-    return start, end, content[start:end]

@@ -11,9 +11,9 @@ from ragstore_client.context._passages import Passage
 def deduplicate(passages: Iterable[Passage], *, by_url: bool = False) -> list[Passage]:
     """Keep one of several equal passages, the most similar one.
 
-    Passages are equal if they have the same id in the same collection, the same range of characters of the same
-    document (`document_id`, `char_start`, `char_end`), the same text apart from whitespace or, optionally, the same
-    `url`.
+    Passages are equal if they have the same id in the same collection, the same text apart from whitespace or,
+    optionally, the same `url`. A range of characters (`char_start`, `char_end`) identifies no text: offsets may restart
+    on each page of a document.
 
     Args:
         passages: the passages, in any order.
@@ -40,14 +40,10 @@ def deduplicate(passages: Iterable[Passage], *, by_url: bool = False) -> list[Pa
 
 
 def _identities(passage: Passage, *, by_url: bool) -> set[object]:
-    metadata = passage.metadata
     identities: set[object] = {("id", passage.collection, passage.id)}
-    document, start, end = (metadata.get(key) for key in ("document_id", "char_start", "char_end"))
-    if isinstance(document, str) and isinstance(start, int) and isinstance(end, int):
-        identities.add(("span", document, start, end))
     if text := " ".join(passage.text.split()):
         identities.add(("text", text))
-    url = metadata.get("url")
+    url = passage.metadata.get("url")
     if by_url and isinstance(url, str) and url:
         identities.add(("url", url))
     return identities

@@ -101,15 +101,16 @@ def rank(passages: Iterable[RetrievedPassage], top_k: int) -> list[RetrievedPass
         top_k: maximum number of passages.
 
     Returns:
-        The nearest passages without duplicates: neither a span of a document nor a text occurs twice.
+        The nearest passages without duplicates: no text occurs twice. A span may, since offsets may restart on each
+        page of a document; passages without text are compared by their spans.
     """
     seen: set[object] = set()
     unique: list[RetrievedPassage] = []
     for passage in sorted(passages, key=_distance):
-        identities = {identity for identity in (passage.span, " ".join(passage.text.split())) if identity}
-        if seen.isdisjoint(identities):
+        identity = " ".join(passage.text.split()) or passage.span
+        if identity is None or identity not in seen:
             unique.append(passage)
-        seen |= identities
+        seen.add(identity)
     return unique[:top_k]
 
 
