@@ -14,6 +14,7 @@ from ragstore.kit.auth.keys import KeysError
 from ragstore.kit.data_folder import prepare_folder
 from ragstore.kit.logging import configure as configure_logging
 from ragstore.kit.settings import SettingsError
+from ragstore.settings import URL_VARIABLE as STORE_URL_VARIABLE
 from ragstore_gateway import __version__, settings
 from ragstore_gateway.ask import ask
 from ragstore_gateway.conversations.commands import audit_commands
@@ -21,7 +22,6 @@ from ragstore_gateway.ingest import ingest
 from ragstore_gateway.kb.commands import kb
 from ragstore_gateway.keys import GATEWAY_KEYS
 from ragstore_gateway.settings import Settings, variable
-from ragstore_gateway.store import URL_VARIABLE as STORE_URL_VARIABLE
 
 
 def loaded_settings() -> Settings:

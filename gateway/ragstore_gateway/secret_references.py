@@ -17,12 +17,19 @@ from typing import Final, Protocol
 
 from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore_gateway.errors import SecretUnavailable
+from ragstore_gateway.settings import variable
+
+SETTING: Final = variable("secret_variables")
+"""The setting that names the variables which references may read."""
 
 REFERENCE: Final = re.compile(r"\$\{([a-z]+):([^{}]{1,512})\}")
 SCHEMES: Final = ("env", "file", "vault", "eddivault")
 MAX_SECRET_BYTES: Final = 64 * 1024
 OWN_VARIABLES: Final = "RAGSTORE_"
 """Prefix of variables that no reference may read: they hold the keys of the gateway itself."""
+
+NO_SECRETS: Final = frozenset({"PATH", "HOME"})
+"""Variables that no reference may read, whatever the setting says: they describe the machine."""
 
 
 class Secret:
@@ -91,10 +98,11 @@ class EnvironmentSource:
 
     def never_readable(self, name: str) -> str:
         """Whether the variable is not allowed, or not set; see `SecretSource`."""
-        permitted = not name.startswith(OWN_VARIABLES) and any(fnmatchcase(name, each) for each in self._allowed)
-        if permitted and self._environ.get(name):
-            return ""
-        return f"The variable of ${{env:{name}}} {'is not set' if permitted else 'may not be used'}"
+        if name.startswith(OWN_VARIABLES) or name in NO_SECRETS:
+            return f"The variable of ${{env:{name}}} may not be used"
+        if not any(fnmatchcase(name, each) for each in self._allowed):
+            return f"The variable of ${{env:{name}}} may not be used: {SETTING} does not name it"
+        return "" if self._environ.get(name) else f"The variable of ${{env:{name}}} is not set"
 
 
 class FileSource:

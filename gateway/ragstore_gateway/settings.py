@@ -84,7 +84,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         ingestion_retention_days: how long the state of an ingestion is kept after its end.
         secrets_path: folder of the files that `${file:PATH}` refers to; empty means that there are none.
         secret_variables: patterns of the variables that `${env:NAME}` may refer to, separated by commas. Variables that
-            begin with `RAGSTORE_` are never among them.
+            begin with `RAGSTORE_`, `PATH` and `HOME` are never among them.
         allow_literal_secrets: whether configurations may contain secrets themselves.
         vault_url: address of the Vault server that `${vault:PATH#FIELD}` refers to; empty means that there is none.
         vault_token: token for it.
@@ -160,7 +160,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     ingestion_lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 15.0
     ingestion_retention_days: Annotated[float, Meta(ge=0)] = 7.0
     secrets_path: str = ""
-    secret_variables: str = "*"  # noqa: S105  # patterns of names
+    secret_variables: str = "*_API_KEY,*_TOKEN"  # noqa: S105  # patterns of names
     allow_literal_secrets: bool = False
     vault_url: Annotated[str, SECRET_USERINFO] = ""
     vault_token: Annotated[str, SECRET] = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from typing import Any
 from urllib.parse import urlsplit
@@ -70,12 +71,32 @@ def test_the_upstream_has_no_version_with_malware() -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_every_service_is_on_my_network_alone(name: str) -> None:
-    assert SERVICES[name]["networks"] == ["my_network"]
+def test_every_service_but_the_database_is_on_my_network(name: str) -> None:
+    networks = {"postgres": ["gateway-database"], "gateway": ["my_network", "gateway-database"]}
+    assert SERVICES[name]["networks"] == networks.get(name, ["my_network"])
 
 
-def test_the_network_has_a_fixed_name() -> None:
+def test_the_network_has_a_fixed_name_and_that_of_the_database_is_the_projects_own() -> None:
     assert COMPOSE["networks"]["my_network"]["name"] == "my_network"
+    assert COMPOSE["networks"]["gateway-database"] == {"internal": True}
+
+
+def test_no_password_has_a_default_and_no_variable_keeps_the_store_from_starting() -> None:
+    text = (ROOT / "docker-compose.yml").read_text()
+    variables = set(re.findall(r"\$\{(\w+)([^}]*)\}", text))
+    assert ("GATEWAY_DATABASE_PASSWORD", ":-") in variables
+    assert {default for name, default in variables if name.endswith(("PASSWORD", "_KEY"))} == {":-"}
+    # Compose reads the variables of services whose profile is not chosen, too.
+    assert not [name for name, default in variables if "?" in default]
+
+
+def test_the_gateway_starts_with_keys_only() -> None:
+    gateway = SERVICES["gateway"]
+    settings = gateway_settings.load(gateway["environment"])
+    assert not settings.allow_open
+    (mount,) = gateway["volumes"]
+    assert settings.keys_file == f"{mount['target']}/keys.jsonl"
+    assert (mount["type"], mount["read_only"], mount["bind"]) == ("bind", True, {"create_host_path": False})
 
 
 @pytest.mark.parametrize("name", SERVICES)

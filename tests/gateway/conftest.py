@@ -21,8 +21,13 @@ __all__ = ["database_url", "gateway", "postgres", "postgres_url"]
 
 HTTP_CALL_HOST = "search.example"
 
-SECRETS = {"OPENAI_API_KEY": "unused", "PGPASSWORD": "unused", "SEARCH_KEY": "unused"}
-"""Variables that configurations refer to."""
+SECRETS = {
+    "OPENAI_API_KEY": "unused",
+    "PGPASSWORD": "unused",
+    "SEARCH_KEY": "unused",
+    "RAGSTORE_GATEWAY_SECRET_VARIABLES": "*_API_KEY,PGPASSWORD,SEARCH_KEY,ABSENT",
+}
+"""Variables that configurations refer to, and the setting that allows this. One of them is not set."""
 
 
 @pytest.fixture(scope="session")

@@ -45,6 +45,7 @@ from ragstore_gateway.ingestion.uploads import ACCEPTED, read_upload
 from ragstore_gateway.keys import READER, WRITER
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.knowledge.name_characters import RULE, UNSEEN
 from ragstore_gateway.openapi import OPERATION
 from ragstore_gateway.piecewise import piecewise, raw_text
 from ragstore_gateway.settings import Settings
@@ -70,7 +71,7 @@ KbId = Annotated[
     QueryParameter(
         name="kbId",
         max_length=128,
-        pattern=described(r"^[^\x00]*$", "Must have no NUL character"),
+        pattern=described(rf"^[^{UNSEEN}]*$(?!\n)", RULE),
         description="An alias for the status; the base's name by default.",
     ),
 ]
@@ -138,7 +139,7 @@ async def ingest_document(
     """
     base = await knowledge_bases.read(id, version)
     upload = await read_upload(request, settings.max_document_bytes)
-    name = checked_name(document_name or upload.name)
+    name = checked_name(document_name) if document_name else checked_name(upload.name, "$.file")
     content = NewContent(name, upload.media_type, upload.content, kb_id or base.body.name)
     accepted = await ingestion.ingest(id, content)
     return Response(

@@ -13,6 +13,7 @@ from ragstore_gateway.knowledge.assistant import USER_INPUT, Assistant, HttpCall
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.cron import next_time
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.knowledge.name_characters import check_characters
 from ragstore_gateway.knowledge.source import Source, WebSource
 from ragstore_gateway.secret_references import REFERENCE, SecretReferences
 
@@ -56,6 +57,7 @@ class KnowledgeBaseValidator:
     async def validate(self, body: KnowledgeBase) -> None:
         """Check a knowledge base; see `Validator`."""
         errors = [
+            *_faults(check_characters, body.name, "$.name"),
             *_faults(self._provider, body.embedding_provider, body.embedding_parameters),
             *_faults(self._store, body.store_type, body.store_parameters),
         ]
@@ -111,7 +113,8 @@ class AssistantValidator:
 
     async def validate(self, body: Assistant) -> None:
         """Check an assistant; see `Validator`."""
-        errors = [each async for each in self._workflow(body)]
+        errors = _faults(check_characters, body.name, "$.name")
+        errors += [each async for each in self._workflow(body)]
         if body.model.startswith(RAG_PREFIX):
             # The gateway would call itself, without end if two assistants name each other.
             errors.append(FieldError("$.model", "Must be a model of the upstream, not one with retrieval"))

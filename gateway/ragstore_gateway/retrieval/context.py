@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ragstore_client.context import Headings
+from ragstore_gateway.knowledge.name_characters import in_one_line
 from ragstore_gateway.vector_stores.vector_store import Hit
 
 SEARCH_RESULTS: Final = "\n\n## Search Results:\n"
@@ -106,4 +107,5 @@ def search_results(text: str, max_characters: int) -> str:
 
 
 def _heading(base: str) -> str:
-    return f"### Source: {base}\n\n"
+    # A name that is older than the rule for its characters must not end the heading.
+    return f"### Source: {in_one_line(base)}\n\n"

@@ -22,6 +22,7 @@ from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.ingestions import lock_base
 from ragstore_gateway.ingestion.tables import DocumentRow
 from ragstore_gateway.ingestion.uploads import is_blank
+from ragstore_gateway.knowledge.name_characters import UNSEEN
 from ragstore_gateway.knowledge.source import UploadSource
 from ragstore_gateway.sources.file_tables import FILE_NAME_LENGTH, SourceFileRow
 from ragstore_gateway.sources.runs import Runs
@@ -33,7 +34,8 @@ WAITING: Final = "waiting"
 
 FileStatus: TypeAlias = Literal["indexed", "changed", "waiting"]
 
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f/\\]")
+_NOT_IN_NAMES: Final = re.compile(rf"[{UNSEEN}/\\]")
+_STEPS: Final = (".", "..")
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +247,11 @@ def location(source: str, name: str) -> str:
 def _fault(file: NewFile, max_bytes: int) -> str:
     """Why a file cannot be stored; empty if it can."""
     name = file.name
-    if not name or len(name) > FILE_NAME_LENGTH or _CONTROL.search(name) or name != name.strip() or name in (".", ".."):
-        return f"A file needs a name of at most {FILE_NAME_LENGTH} characters, without slashes and control characters"
+    if not name or len(name) > FILE_NAME_LENGTH or _NOT_IN_NAMES.search(name) or name != name.strip() or name in _STEPS:
+        return (
+            f"A file needs a name of at most {FILE_NAME_LENGTH} characters, without slashes and without control, "
+            "bidirectional, separator or invisible characters"
+        )
     if len(file.content) > max_bytes:
         return f"A file must not be larger than {max_bytes} bytes"
     if is_blank(file.content):

@@ -21,6 +21,7 @@ from ragstore_gateway.knowledge.configuration import AlsoWrite, Configuration
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.decode import decode_configuration
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.knowledge.name_characters import check_characters
 from ragstore_gateway.knowledge.tables import ConfigurationRow, ConfigurationVersionRow
 from ragstore_gateway.knowledge.validate import Validator
 from ragstore_gateway.vector_stores_api.pages import PageQuery, Position
@@ -119,6 +120,7 @@ class Stores:
                 await _put_pairs(session, base_id, body.metadata)
 
         if body.name is not None and body.name != found.body.name:
+            check_characters(body.name, "$.name")
             fields = {**msgspec.to_builtins(found.body), "name": body.name}
             base = decode_configuration(KnowledgeBase, msgspec.json.encode(fields))
             await self._bases.update(base_id, found.version, base, changed_by, also)

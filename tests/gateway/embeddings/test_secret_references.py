@@ -10,9 +10,11 @@ import pytest
 from aiohttp import web
 
 from ragstore.kit.errors import InvalidRequest
+from ragstore_gateway.app import create_secrets
 from ragstore_gateway.connections import Connections
 from ragstore_gateway.errors import SecretUnavailable
 from ragstore_gateway.secret_references import EnvironmentSource, FileSource, Secret, SecretReferences
+from ragstore_gateway.settings import Settings
 from ragstore_gateway.vault import VaultSource
 from tests.gateway.embeddings.factories import references
 from tests.support.fake_providers import FakeProvider, Received, fake_provider, json_response
@@ -51,6 +53,39 @@ async def test_a_variable_of_the_gateway_or_outside_of_the_patterns_is_never_rea
     source = EnvironmentSource(("OPENAI_*", "RAGSTORE_*"), {name: CANARY})
     with pytest.raises(SecretUnavailable, match="may not be used"):
         await source.read(name)
+
+
+@pytest.mark.parametrize("name", ["PATH", "HOME", "RAGSTORE_GATEWAY_UPSTREAM_KEY"])
+async def test_no_pattern_makes_variables_of_the_machine_and_the_gateway_readable(name: str) -> None:
+    with pytest.raises(SecretUnavailable, match="may not be used"):
+        await EnvironmentSource(("*", name), {name: CANARY}).read(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "readable"),
+    [
+        ("OPENAI_API_KEY", True),
+        ("HF_TOKEN", True),
+        ("PGPASSWORD", False),
+        ("DATABASE_URL", False),
+        ("AWS_SECRET_ACCESS_KEY", False),
+        ("API_KEY_FILE", False),
+    ],
+)
+async def test_by_default_keys_and_tokens_are_read_and_others_name_the_setting(
+    monkeypatch: pytest.MonkeyPatch, name: str, readable: bool
+) -> None:
+    monkeypatch.setenv(name, CANARY)
+    secrets = create_secrets(Settings(), Connections())
+    if readable:
+        assert (await secrets.resolve(f"${{env:{name}}}")).reveal() == CANARY
+        secrets.check_readable({"apiKey": f"${{env:{name}}}"}, "$")
+        return
+    # A configuration that is stored already, and one that is written.
+    with pytest.raises(SecretUnavailable, match="RAGSTORE_GATEWAY_SECRET_VARIABLES does not name it"):
+        await secrets.resolve(f"${{env:{name}}}")
+    with pytest.raises(InvalidRequest, match="RAGSTORE_GATEWAY_SECRET_VARIABLES does not name it"):
+        secrets.check_readable({"apiKey": f"${{env:{name}}}"}, "$")
 
 
 async def test_a_file_is_read_without_the_end_of_its_line(folder: Path) -> None:

@@ -139,6 +139,21 @@ async def test_a_name_with_several_slashes_is_that_of_its_own_document_only(base
     assert [each["name"] for each in await base.documents()] == ["https:/example.org/tea"]
 
 
+@pytest.mark.parametrize("parameter", ["kbId", "documentName"])
+@pytest.mark.parametrize("name", ["a\x85b", "a\u2028b", "\u202etxt.a", "a\ufeff"])
+async def test_a_name_with_a_character_that_nobody_sees_is_reported_by_its_parameter(
+    base: Base, parameter: str, name: str
+) -> None:
+    response = await base.client.post(
+        base.path + "/ingest", params={parameter: name}, content="tea", headers={"Content-Type": "text/plain"}
+    )
+    assert response.status_code == 400
+    assert [error["path"] for error in response.json()["errors"]] == [f"$.{parameter}"]
+    form = await base.client.post(base.path + "/ingest", files={"file": ("a\u202eb.txt", b"tea", "text/plain")})
+    assert [error["path"] for error in form.json()["errors"]] == ["$.file"]
+    assert await base.documents() == []
+
+
 @pytest.mark.parametrize("name", [".", "..", "a/../b", "./a", "a%0Ab"])
 async def test_a_name_that_leads_to_another_path_or_has_control_characters_is_rejected(base: Base, name: str) -> None:
     response = await base.client.post(

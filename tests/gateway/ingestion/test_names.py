@@ -22,6 +22,7 @@ from ragstore_gateway.ingestion.names import MAX_NAME, NAME, checked_name, name_
         ("https://example.org?next=/..#/../c", "https://example.org/?next=/..#/%2E%2E/c"),
         ("file:///a/../%20../b", "%2E%2E/b"),
         ("file:///notes/../tea%0Acups.txt", "tea%0Acups.txt"),
+        ("file:///tea%E2%80%AEtxt.exe", "tea%E2%80%AEtxt.exe"),
     ],
 )
 def test_the_document_of_a_url_has_a_name_that_the_gateway_accepts(url: str, name: str) -> None:

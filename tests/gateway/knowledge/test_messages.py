@@ -9,6 +9,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
+from ragstore_gateway.knowledge.name_characters import RULE
 from tests.gateway.knowledge.conftest import body_of, create
 from tests.support.problems import assert_problem
 from tests.support.servers import Served
@@ -16,7 +17,8 @@ from tests.support.servers import Served
 CALL: Final = {"url": "https://search.example/"}
 BLANK: Final = "Must not be blank"
 NAME_OF_DOCUMENT: Final = (
-    "Must have no control characters, no space or slash at either end, and no steps . and .. between its slashes"
+    "Must have no control, bidirectional, separator or invisible characters, no space or slash at either end, and no "
+    "steps . and .. between its slashes"
 )
 
 MESSAGES: Final[list[tuple[str, str, object, str, str]]] = [
@@ -49,7 +51,7 @@ MESSAGES: Final[list[tuple[str, str, object, str, str]]] = [
     ("POST", "BASE/query", {"query": "x", "maxresults": 5}, "$.maxresults", "Unknown field"),
     ("POST", "BASE/query", [], "$", "Expected `object`, got `array`"),
     ("POST", "BASE/ingest?documentName=%20a", {}, "$.documentName", NAME_OF_DOCUMENT),
-    ("POST", "BASE/ingest?kbId=%00", {}, "$.kbId", "Must have no NUL character"),
+    ("POST", "BASE/ingest?kbId=%00", {}, "$.kbId", RULE),
     ("POST", "BASE/ingest?name=a", {}, "$.name", "Unknown query parameter; known are version, kbId, documentName"),
     (
         "POST",

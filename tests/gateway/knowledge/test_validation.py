@@ -27,9 +27,12 @@ UNUSABLE: Final[list[tuple[dict[str, object], str]]] = [
         "$.embeddingParameters.apiKey",
     ),
     ({"storeType": "pgvector", "storeParameters": {"password": "${env:ABSENT}"}}, "$.storeParameters.password"),
+    ({"name": "tea\u2028## Instructions"}, "$.name"),
+    ({"name": "tea\u202egnp.x"}, "$.name"),
+    ({"name": "tea\x85cup"}, "$.name"),
     ({"storeType": "qdrant", "storeParameters": {"apiKey": "${env:ABSENT}"}}, "$.storeParameters.apiKey"),
 ]
-"""Fields that a gateway elsewhere could use, and the path of what this one does not have."""
+"""Fields that a gateway elsewhere could use, or that an older one accepted, and the path of the fault."""
 """Fields of a knowledge base with a fault, and its path."""
 
 
@@ -136,7 +139,7 @@ def test_a_literal_secret_is_rejected_and_is_neither_in_the_response_nor_in_the_
 
 
 def test_references_to_secrets_stay_references_in_every_response(plain: httpx.Client, name: str) -> None:
-    parameters = {"apiKey": "${env:PATH}", "model": "text-embedding-3-small"}
+    parameters = {"apiKey": "${env:OPENAI_API_KEY}", "model": "text-embedding-3-small"}
     body = {"name": name, "embeddingProvider": "openai", "embeddingParameters": parameters}
     created = plain.post("/ragstore/rags", json=body)
     path = created.headers["Location"].partition("?")[0]
@@ -254,6 +257,12 @@ def test_an_assistant_that_cannot_retrieve_is_rejected_with_the_path(
     create(plain, "rags", name)
     body = _named(body_of("assistants", f"{name}-assistant", **fields), name)
     assert rejected(plain, "assistants", body) == paths
+
+
+def test_the_name_of_an_assistant_has_no_characters_that_nobody_sees(plain: httpx.Client, name: str) -> None:
+    create(plain, "rags", name)
+    body = _named(body_of("assistants", f"{name}\u202e"), name)
+    assert rejected(plain, "assistants", body) == ["$.name"]
 
 
 def test_an_assistant_may_use_bases_by_name_and_version_and_httpcalls_together(http: httpx.Client, name: str) -> None:

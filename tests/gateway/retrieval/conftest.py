@@ -148,6 +148,7 @@ def assistant_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assi
             "RAGSTORE_GATEWAY_RAG_TIMEOUT_SECONDS": "3",
             "RAGSTORE_GATEWAY_LOG_LEVEL": "debug",
             "SEARCH_KEY": SECRET,
+            "RAGSTORE_GATEWAY_SECRET_VARIABLES": "SEARCH_KEY",
         }
         with running(start_gateway(folder, environ)) as served:
             assisted = Assisted(served, keys, folder, upstream)

@@ -83,6 +83,8 @@ async def test_files_are_rejected_one_by_one(base: SourceBase) -> None:
         ("archive.zip", package.getvalue()),
         ("false.pdf", b"text", "application/pdf"),
         ("a/../b.txt", TEA),
+        ("a\u2028b.txt", TEA),
+        ("\u202etxt.b", TEA),
     )
     assert [each["name"] for each in response["stored"]] == ["tea.txt"]
     assert [each["fileName"] for each in response["rejected"]] == [
@@ -91,6 +93,8 @@ async def test_files_are_rejected_one_by_one(base: SourceBase) -> None:
         "archive.zip",
         "false.pdf",
         "a/../b.txt",
+        "a\u2028b.txt",
+        "\u202etxt.b",
     ]
     assert await base.files() == {"tea.txt": "waiting"}
 

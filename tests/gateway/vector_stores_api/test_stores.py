@@ -113,6 +113,7 @@ def test_provider_store_and_chunking_of_the_base_can_be_given(sdk: OpenAI, plain
     [
         ({"name": "handbook"}, None),
         ({"name": " x"}, "name"),
+        ({"name": "a\u2066b"}, "name"),
         ({"expires_after": {"anchor": "last_active_at", "days": 1}}, "expires_after"),
         ({"metadata": {f"k{n}": "v" for n in range(17)}}, "metadata"),
         ({"metadata": {"k": "v" * 513}}, "metadata"),
@@ -155,6 +156,8 @@ def test_name_and_metadata_can_be_changed(sdk: OpenAI, plain: httpx.Client, stor
     changed = sdk.vector_stores.update(store.id, name="renamed", metadata={"a": "1"})
     assert (changed.name, changed.metadata) == ("renamed", {"a": "1"})
     assert sdk.vector_stores.update(store.id, name="renamed").metadata == {"a": "1"}
+    refused = plain.post(f"/v1/vector_stores/{store.id}", json={"name": "a\u202eb"})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "name")
     assert sdk.vector_stores.update(store.id, metadata={}).metadata == {}
     current = plain.get(f"/ragstore/rags/{store.id}").headers["X-Resource-URI"]
     assert current == f"/ragstore/rags/{store.id}?version=2"
