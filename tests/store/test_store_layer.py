@@ -15,8 +15,8 @@ from ragstore.model.documents import EVERYTHING, Write
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.store.deadline import DeadlineStore
 from ragstore.store.layer import StoreLayer, StoreOperation
-from ragstore.store.protocol import Store
 from ragstore.store.name_scope import NameScope
+from ragstore.store.protocol import Store
 from ragstore.store.scope import ScopedStore
 from tests.support.factories import batch, make_query
 
