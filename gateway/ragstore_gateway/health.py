@@ -78,7 +78,7 @@ async def health(
 ) -> Response[GatewayHealth]:
     """Health of the gateway and of all that it uses: 200 if the gateway can work, 503 if it cannot."""
     (_, store_error), (_, database_error) = await asyncio.gather(
-        check(_probe(store), "The store did not respond in time"),
+        check(_usable(store), "The store did not respond in time"),
         check(database.ping(), "The database did not respond in time"),
     )
     ok = not store_error and not database_error
@@ -107,6 +107,13 @@ def probe_routes(store: Store, database: Database) -> list[HTTPRouteHandler]:
         await asyncio.gather(_probe(store), database.ping())
 
     return health_routes(probe, backend="the store and the database", tags=["service"])
+
+
+async def _usable(store: Store) -> None:
+    """Check that the store responds, and that knowledge bases may use it."""
+    await _probe(store)
+    if store.access is not None and store.access.problem:
+        raise StoreUnavailable(store.access.problem)
 
 
 async def _probe(store: Store) -> None:

@@ -185,6 +185,8 @@ async def _parts(options: Options, settings: Settings) -> AsyncIterator[_Parts]:
             await base.open()
             yield _Parts(reader, base)
         else:
+            if options.collection.startswith(settings.collection_prefix):
+                raise SettingsError(f"{options.collection}: the collection belongs to a knowledge base; use --kb")
             async with _remote(remote) if remote else _in_process(settings) as (store, embed, model):
                 indexer = Indexer(
                     store, options.collection, embed, model, chunk_size=options.chunk_size, overlap=options.overlap

@@ -65,7 +65,10 @@ class KnowledgeServices:
         self.database = Database.from_settings(settings)
         self.knowledge_bases = Configurations(self.database, "rags", KnowledgeBase)
         self.assistants = Configurations(self.database, "assistants", Assistant)
-        self.vector_stores = VectorStores(embeddings.secrets, store.client)
+        access = store.access
+        self.vector_stores = VectorStores(
+            embeddings.secrets, store.client, ragstore_problem=lambda: "" if access is None else access.problem
+        )
         self.ingestion = Ingestion(
             settings, self.database, self.knowledge_bases, embeddings, self.vector_stores, extractor
         )

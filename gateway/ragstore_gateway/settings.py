@@ -82,6 +82,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         ingestion_retry_seconds: how long an ingestion repeats a call while a provider or a vector store is unavailable.
         ingestion_lease_seconds: time after which the other replicas continue the ingestions of one that has ended.
         ingestion_retention_days: how long the state of an ingestion is kept after its end.
+        collection_prefix: begins the names of the collections of knowledge bases. The store must reserve it, see
+            [collections of the gateway](security.md#collections-of-the-gateway).
         secrets_path: folder of the files that `${file:PATH}` refers to; empty means that there are none.
         secret_variables: patterns of the variables that `${env:NAME}` may refer to, separated by commas. Variables that
             begin with `RAGSTORE_`, `PATH` and `HOME` are never among them.
@@ -123,6 +125,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         fetch_robots: whether robots.txt is honoured.
         searxng_url: address of the SearxNG server that `GET /search` uses; empty means that there is none.
         summary_max_characters: maximum number of characters of all sources of a summary that the model reads.
+        summary_collections: the collections of a remote store that `POST /summarize` may store in, separated by commas.
+            With a store in this process, the caller's key decides.
         keep_contexts: whether the passages that an assistant added to a conversation are kept with its steps.
         retention_days: how long they are kept.
         audit_required: whether a chat with an assistant waits until its entry is in the audit ledger, and is 503 if it
@@ -159,6 +163,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     ingestion_retry_seconds: Annotated[float, Meta(ge=0)] = 600.0
     ingestion_lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 15.0
     ingestion_retention_days: Annotated[float, Meta(ge=0)] = 7.0
+    collection_prefix: str = "kb_"
     secrets_path: str = ""
     secret_variables: str = "*_API_KEY,*_TOKEN"  # noqa: S105  # patterns of names
     allow_literal_secrets: bool = False
@@ -201,6 +206,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     fetch_robots: bool = True
     searxng_url: str = ""
     summary_max_characters: Annotated[int, Meta(ge=1000)] = 40_000
+    summary_collections: str = "memory"
     keep_contexts: bool = False
     retention_days: Annotated[float, Meta(gt=0, le=36_500)] = 30.0
     audit_required: bool = False
@@ -209,6 +215,11 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     def allowed_http_call_hosts(self) -> list[str]:
         """The hosts that the httpCalls of assistants may call."""
         return [entry.strip() for entry in self.http_call_hosts.split(",") if entry.strip()]
+
+    @property
+    def allowed_summary_collections(self) -> list[str]:
+        """The collections of a remote store that summaries may be stored in."""
+        return [name.strip() for name in self.summary_collections.split(",") if name.strip()]
 
     @property
     def collections(self) -> list[str]:
@@ -263,7 +274,7 @@ def load_store(settings: Settings, environ: Mapping[str, str] | None = None) -> 
         environ: the variables to read; the process's own when None.
 
     Raises:
-        SettingsError: a `RAGSTORE_*` variable is not valid.
+        SettingsError: a `RAGSTORE_*` variable is not valid, or the store reserves other prefixes than the gateway's.
     """
     environ = os.environ if environ is None else environ
     shared = {
@@ -271,7 +282,13 @@ def load_store(settings: Settings, environ: Mapping[str, str] | None = None) -> 
         for field in (*ServerSettings.__struct_fields__, "data_path")
     }
     own = {name: value for name, value in environ.items() if not name.startswith(PREFIX) and name not in shared}
-    return store_settings.load({**own, **shared})
+    loaded = store_settings.load({**own, **shared})
+    if loaded.reserved and settings.collection_prefix not in loaded.reserved:
+        raise SettingsError(
+            f"{variable('collection_prefix')} is {settings.collection_prefix!r}, and "
+            f"{store_settings.variable('reserved_prefixes')} does not have it"
+        )
+    return loaded
 
 
 def shown(settings: Settings) -> dict[str, str]:
@@ -281,6 +298,11 @@ def shown(settings: Settings) -> dict[str, str]:
 
 def _check(settings: Settings) -> None:
     """Check what the type of one field cannot express."""
+    if not store_settings.RESERVED_PREFIX.fullmatch(settings.collection_prefix):
+        raise SettingsError(
+            f"{variable('collection_prefix')} is wrong: it must be a prefix of 2 to 16 characters that ends with "
+            "'_', '-' or '.'"
+        )
     if settings.database_url and not _is_postgresql(settings.database_url):
         raise SettingsError(
             f"{variable('database_url')} is wrong: it must be an address such as postgresql://user@host/database, with "

@@ -15,6 +15,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 from ragstore.settings import KEY_VARIABLE, URL_VARIABLE
 from ragstore_client import AsyncClient
 from ragstore_gateway.settings import Settings, load_store
+from ragstore_gateway.store_access import StoreAccess
 
 _PATHS: Final = ("/collections", "/query")
 """First segments of the store's own contract, which are served on the gateway's port."""
@@ -32,21 +33,23 @@ class Store:
     Attributes:
         client: calls the store. It works while the block of `running` runs.
         in_process: whether the store runs in this process.
+        access: whether the gateway may write the collections of knowledge bases; None for a store in this process.
     """
 
     def __init__(self, settings: Settings, stopping: threading.Event, url: str, api_key: str = "") -> None:
         self.in_process = not url
+        self.access: StoreAccess | None = None
         self._app: ASGIApp | None = None
         if url:
             self.client = AsyncClient(url, api_key=api_key or None)
+            self.access = StoreAccess(self.client, settings.collection_prefix, has_key=bool(api_key))
             return
         # Only now: embedded Chroma is not needed beside a remote store.
         from ragstore.app import in_process
 
         self._local = in_process(load_store(settings), stopping)
         self._app = self._local.app
-        transport = httpx.ASGITransport(self._local.trusted)  # type: ignore[arg-type]  # httpx has its own ASGI types
-        self.client = AsyncClient("http://127.0.0.1", transport=transport)
+        self.client = _client_of(self._local.trusted)
 
     @classmethod
     def from_env(cls, settings: Settings, stopping: threading.Event) -> Store:
@@ -57,11 +60,27 @@ class Store:
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Start a store of this process, and stop it at the end."""
         async with self.client:
-            if self._app is None:
-                yield
+            if self.access is not None:
+                async with self.access.checked():
+                    yield
             else:
                 async with self._local.lifespan():
                     yield
+
+    @asynccontextmanager
+    async def client_for(self, sha256: str) -> AsyncIterator[AsyncClient]:
+        """A client with the rights that a caller's key has in a store of this process.
+
+        A remote store has keys of its own, so there the client has the rights of the gateway's key.
+
+        Args:
+            sha256: hash of the caller's key, in hexadecimal; empty for a caller without a key.
+        """
+        if not self.in_process:
+            yield self.client
+            return
+        async with _client_of(self._local.of_caller(sha256)) as client:
+            yield client
 
     def mounted(self, gateway: ASGIApp) -> ASGIApp:
         """The gateway's application, with the contract of a store in this process under the store's own paths.
@@ -79,3 +98,9 @@ class Store:
             await (store if first in _PATHS else gateway)(scope, receive, send)
 
         return routed
+
+
+def _client_of(app: ASGIApp) -> AsyncClient:
+    """A client of an application in this process."""
+    transport = httpx.ASGITransport(app)  # type: ignore[arg-type]  # httpx has its own ASGI types
+    return AsyncClient("http://127.0.0.1", api_key=None, transport=transport)

@@ -245,8 +245,8 @@ class InProcessStore:
     Attributes:
         app: for requests from the network.
         trusted: for requests of the process itself: no key, no limits, no log line of its own.
-        of_caller: for requests of the process for a caller: makes the store that the caller's key may use. Its argument is
-            the key's SHA-256 in hexadecimal; empty for a caller without a key.
+        of_caller: for requests of the process for a caller: makes the store that the caller's key may use. Its argument
+            is the key's SHA-256 in hexadecimal; empty for a caller without a key.
         lifespan: starts the store, and stops it at the end.
     """
 

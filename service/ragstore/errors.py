@@ -151,8 +151,8 @@ class CollectionReserved(Forbidden):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"The prefix of '{name}' is reserved for the gateway: only a key with a pattern that begins with the prefix, "
-            "such as 'kb_*', may write such collections"
+            f"The prefix of '{name}' is reserved for the gateway: only a key with a pattern that begins with the "
+            "prefix, such as 'kb_*', may write such collections"
         )
 
 

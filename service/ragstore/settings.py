@@ -58,8 +58,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         planning: whether a filtered query may be sent without its filter, which is then applied here.
         max_collections: maximum number of collections in a database of Chroma; creating another one is 403. Each that
             is used takes 2.6 MiB of Chroma's memory and four of its open files.
-        reserved_prefixes: prefixes of collections that only the gateway writes, separated by commas; `none` for none. See
-            [collections of the gateway](security.md#collections-of-the-gateway).
+        reserved_prefixes: prefixes of collections that only the gateway writes, separated by commas; `none` for none.
+            See [collections of the gateway](security.md#collections-of-the-gateway).
         embedded_memory_bytes: memory of embedded Chroma's process above which it is restarted, so that it unloads the
             collections that are not used; 0 means 60 % of the container's memory limit, and no limit without one.
         index_sample_every: number of queries after which some documents are looked for by their own embedding, for
@@ -147,8 +147,8 @@ def _check(settings: Settings) -> None:
             raise SettingsError(f"{variable('chroma_url')} is wrong: it must be an http:// or https:// address")
     if not all(RESERVED_PREFIX.fullmatch(prefix) for prefix in settings.reserved):
         raise SettingsError(
-            f"{variable('reserved_prefixes')} is wrong: it must be {NOTHING_RESERVED}, or prefixes of 2 to 16 characters "
-            "that end with '_', '-' or '.'"
+            f"{variable('reserved_prefixes')} is wrong: it must be {NOTHING_RESERVED}, or prefixes of 2 to 16 "
+            "characters that end with '_', '-' or '.'"
         )
     if settings.chroma_ca_file and not Path(settings.chroma_ca_file).is_file():
         raise SettingsError(f"{variable('chroma_ca_file')} is wrong: there is no such file")

@@ -34,7 +34,9 @@ SECRETS = {
 @starts_process
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A gateway without an upstream. Store, embeddings and database are in its process; httpCalls may use one host."""
-    environ = {"RAGSTORE_GATEWAY_HTTP_CALL_HOSTS": HTTP_CALL_HOST, **SECRETS}
+    # Other gateways of the tests use its store, without a key.
+    own = {"RAGSTORE_GATEWAY_HTTP_CALL_HOSTS": HTTP_CALL_HOST, "RAGSTORE_RESERVED_PREFIXES": "none"}
+    environ = {**own, **SECRETS}
     with running(start_gateway(tmp_path_factory.mktemp("gateway"), environ)) as served:
         yield served
 

@@ -40,7 +40,7 @@ def test_an_unknown_path_is_a_problem_document(gateway: Served) -> None:
 def test_a_remote_store_is_used_and_its_contract_is_not_served(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     with (
-        running(start_service(tmp_path / "store")) as store,
+        running(start_service(tmp_path / "store", {"RAGSTORE_RESERVED_PREFIXES": "none"})) as store,
         running(start_gateway(tmp_path, {"RAGSTORE_URL": store.url})) as served,
     ):
         assert httpx.get(served.url + "/health").json()["store"] == {"kind": "remote", "ok": True}

@@ -36,7 +36,7 @@ HIDDEN_FROM = ("reader", "writer", "star")
 
 
 def state(keyed: KeyedService) -> Any:
-    """What the collection of the gateway has."""
+    """The collection of the gateway and its documents."""
     with keyed.client("gateway") as http:
         found = http.get(f"/collections/{RESERVED}").json()
         return found, http.get(f"/collections/{RESERVED}/documents").json()
@@ -132,11 +132,11 @@ def test_health_tells_a_key_whether_it_may_write_such_collections(clients: dict[
 def open_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A store without keys, whose folder has a collection of the gateway."""
     folder = tmp_path_factory.mktemp("open")
-    with running(start_service(folder, {"RAGSTORE_RESERVED_PREFIXES": "none"})) as served:
-        with httpx.Client(base_url=served.url) as http:
-            http.post("/collections", json={"name": RESERVED}).raise_for_status()
-            add(http, RESERVED, document("secret"))
-            assert http.get("/health").json()["details"]["reserved_prefixes"] == {}
+    none = {"RAGSTORE_RESERVED_PREFIXES": "none"}
+    with running(start_service(folder, none)) as served, httpx.Client(base_url=served.url) as http:
+        http.post("/collections", json={"name": RESERVED}).raise_for_status()
+        add(http, RESERVED, document("secret"))
+        assert http.get("/health").json()["details"]["reserved_prefixes"] == {}
     with running(start_service(folder)) as served:
         yield served
 

@@ -277,7 +277,8 @@ async def campaign(
         store_url = ""
         if postgres_url:
             (folder / "store").mkdir()
-            store_url = stack.enter_context(running(start_service(folder / "store"))).url
+            store = start_service(folder / "store", {"RAGSTORE_RESERVED_PREFIXES": "none"})
+            store_url = stack.enter_context(running(store)).url
         run = Campaign(folder, embeddings, postgres_url, store_url, seed, sizes)
         await run.run(steps, wait_for_all=wait_for_all)
     return run.findings

@@ -366,8 +366,8 @@ class HealthDetails(msgspec.Struct, frozen=True):
         store: `embedded` or `remote`.
         chroma_version: Chroma's version; None when it did not respond.
         storage_bytes: size on disk, with embedded Chroma.
-        reserved_prefixes: the reserved prefixes of collections, and whether this caller may write such collections; empty
-            for a service before 0.2.
+        reserved_prefixes: the reserved prefixes of collections, and whether this caller may write such collections. A
+            service before 0.2 has none.
     """
 
     store: str = ""

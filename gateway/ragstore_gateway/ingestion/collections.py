@@ -62,9 +62,13 @@ class Collections:
         database: the database.
         embeddings: makes embedders.
         vector_stores: opens collections.
+        prefix: the prefix of the names of collections.
     """
 
-    def __init__(self, database: Database, embeddings: Embeddings, vector_stores: VectorStores) -> None:
+    def __init__(
+        self, database: Database, embeddings: Embeddings, vector_stores: VectorStores, prefix: str = "kb_"
+    ) -> None:
+        self._prefix = prefix
         self._database = database
         self._embeddings = embeddings
         self._vector_stores = vector_stores
@@ -161,7 +165,7 @@ class Collections:
             state: `active` or `building`.
         """
         return CollectionRow(
-            id=collection_name(base_id),
+            id=collection_name(base_id, self._prefix),
             base_id=base_id,
             base_version=version,
             state=state,
@@ -193,13 +197,14 @@ class Collections:
         return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
 
 
-def collection_name(base_id: str) -> str:
+def collection_name(base_id: str, prefix: str) -> str:
     """A new name for a collection of a knowledge base.
 
     Args:
         base_id: the knowledge base.
+        prefix: the prefix of its name.
     """
-    return f"kb_{base_id.replace('-', '')[:32]}_{uuid4().hex[:8]}"
+    return f"{prefix}{base_id.replace('-', '')[:32]}_{uuid4().hex[:8]}"
 
 
 def collection_of(row: CollectionRow) -> Collection:

@@ -62,7 +62,7 @@ class Ingestion:
     ) -> None:
         self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes)
         self.documents = Documents(database, self.acceptance)
-        self.collections = Collections(database, embeddings, vector_stores)
+        self.collections = Collections(database, embeddings, vector_stores, settings.collection_prefix)
         self._removals = Removals(database, vector_stores)
         leases = Leases(database, executor_id(), settings.ingestion_lease_seconds)
         self._splitter = Splitter(

@@ -1,8 +1,8 @@
 """`VisibleSearch`: the nearest visible chunks of a collection, however many invisible ones are nearer.
 
 A collection also has chunks that no search may find: those of documents that are being written or removed, and foreign
-ones. They may fill any page of hits, so a search that they fill excludes their revisions, and then, if they have none,
-asks for the visible revisions only.
+ones. They may fill any page of hits. A search that they fill is repeated without their revisions and, if they have
+none, within the visible revisions only.
 """
 
 from __future__ import annotations

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, TypeAlias
-
-import msgspec
 
 from ragstore.kit.errors import ServiceError
 from ragstore_client import AsyncClient, NewDocument, NotFound, ProblemError, RagstoreError, Where
@@ -22,8 +20,6 @@ DIMENSION_KEY: Final = "gateway_dimension"
 
 ClientUse: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncClient]]
 """Lends a client for the time of a block."""
-
-_METADATA: Final = dict[str, MetadataValue]
 
 
 class RagstoreStore:
@@ -82,8 +78,7 @@ class RagstoreStore:
         async def fetch(count: int) -> list[Hit]:
             found = await client.query(self._name, query, top_k=count, where=where)
             return [
-                Hit(match.id, match.text, relevance(match.score), msgspec.convert(match.metadata, _METADATA))
-                for match in found.results
+                Hit(match.id, match.text, relevance(match.score), _scalars(match.metadata)) for match in found.results
             ]
 
         with empty_if_missing():
@@ -130,7 +125,14 @@ class RagstoreStore:
         if isinstance(error, NotFound) and error.code == "collection_not_found":
             return self._errors.missing()
         if isinstance(error, ProblemError):
+            if error.status == 403:
+                return self._errors.unavailable("does not let the gateway's key use the collection", error)
             if error.code == "dimension_mismatch":
                 return DimensionMismatch("The collection's vectors have another dimension")
             return self._errors.of_status("responds", error.status, error)
         return None
+
+
+def _scalars(metadata: Mapping[str, object]) -> dict[str, MetadataValue]:
+    """Metadata without lists, which only foreign documents have: one of them must not fail the search."""
+    return {key: value for key, value in metadata.items() if isinstance(value, str | int | float | bool)}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -12,7 +12,7 @@ import structlog
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.extras import MissingExtra, require_extra
 from ragstore_client import AsyncClient
-from ragstore_gateway.errors import DriverMissing
+from ragstore_gateway.errors import DriverMissing, StoreUnavailable
 from ragstore_gateway.parameters import convert_parameters
 from ragstore_gateway.secret_references import SecretReferences
 from ragstore_gateway.vector_stores.deferred_store import DeferredStore
@@ -112,12 +112,18 @@ class VectorStores:
         secrets: resolves references to secrets.
         ragstore: calls the gateway's own store.
         timeout_seconds: time limit of one call of a store.
+        ragstore_problem: why the gateway's own store cannot be used; empty if it can be.
     """
 
     def __init__(
-        self, secrets: SecretReferences, ragstore: AsyncClient, timeout_seconds: float = TIMEOUT_SECONDS
+        self,
+        secrets: SecretReferences,
+        ragstore: AsyncClient,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        ragstore_problem: Callable[[], str] = str,
     ) -> None:
         self._secrets = secrets
+        self._ragstore_problem = ragstore_problem
         self._ragstore = ragstore
         self._timeout_seconds = timeout_seconds
         self._memory: dict[str, InMemoryCollection] = {}
@@ -185,7 +191,7 @@ class VectorStores:
         seconds = self._timeout_seconds
         match parameters:
             case RagstoreParameters():
-                return RagstoreStore(lambda: nullcontext(self._ragstore), collection, dimension, seconds)
+                return RagstoreStore(self._own_store, collection, dimension, seconds)
             case InMemoryParameters():
                 return InMemoryStore(self._memory, collection, dimension)
             case ChromaParameters():
@@ -216,6 +222,18 @@ class VectorStores:
 
                 client = self._client(parameters, connect_mongodb)
                 return MongodbStore(client, parameters, collection, dimension, seconds)
+
+    @asynccontextmanager
+    async def _own_store(self) -> AsyncIterator[AsyncClient]:
+        """Lend the client of the gateway's own store.
+
+        Raises:
+            StoreUnavailable: the gateway may not use it. Without this, hidden collections would look like empty ones.
+        """
+        problem = self._ragstore_problem()
+        if problem:
+            raise StoreUnavailable(problem)
+        yield self._ragstore
 
     def _client(self, parameters: StoreParameters, connect: Any) -> Any:
         """The client of an engine: one for all collections with the same parameters of the connection.

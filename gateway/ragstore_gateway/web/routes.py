@@ -18,7 +18,7 @@ from ragstore.kit.errors import Forbidden, InvalidRequest, ServiceError
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.numbers import whole_number
 from ragstore.kit.openapi import ERRORS, without_marks
-from ragstore_client import BadRequest, RagstoreError
+from ragstore_client import AsyncClient, ProblemError, RagstoreError
 from ragstore_gateway.chat.headers import CREDENTIALS, request_headers
 from ragstore_gateway.disconnect import CallerWatch
 from ragstore_gateway.embeddings.embedder import Embedder
@@ -38,7 +38,7 @@ from ragstore_gateway.ingestion.index import Indexer, OtherModel, Text
 from ragstore_gateway.keys import GATEWAY_KEYS, READER
 from ragstore_gateway.openapi import OPERATION
 from ragstore_gateway.piecewise import piecewise
-from ragstore_gateway.settings import Settings
+from ragstore_gateway.settings import Settings, variable
 from ragstore_gateway.splitting.chunk import WINDOW
 from ragstore_gateway.store import Store
 from ragstore_gateway.web.errors import (
@@ -214,14 +214,18 @@ async def summarize(
     max_words = whole_number(body.max_words, "$.max_words")
     if body.store:
         _require_writer(request)
+        _require_collection(body.collection, store, settings)
     web.summarizer.check()
     renew_deadline(web.summary_seconds)
     async with CallerWatch(request.receive):
         pages = [] if body.urls is UNSET else await web.pages.read(list(dict.fromkeys(body.urls)))
         sources = _sources(body, pages)
         # First, so that a collection that cannot be used costs no tokens.
-        chunks = await _ingest(sources, body.collection, store, embedder) if body.store else []
         key = request.scope.get("user")
+        chunks: list[int] = []
+        if body.store:
+            async with store.client_for("" if key is None else key.sha256) as client:
+                chunks = await _ingest(sources, body.collection, client, embedder)
         summary = await web.summarizer.summarize(
             sources,
             SummaryTask(body.query.strip(), max_words, body.lang),
@@ -295,6 +299,18 @@ def _require_writer(request: Request[Any, Any, Any]) -> None:
         raise Forbidden(f"The key's role is '{key.scope.role}'; store needs '{WRITER}'")
 
 
+def _require_collection(collection: str, store: Store, settings: Settings) -> None:
+    """Check that texts may be stored in a collection, as far as the gateway decides that.
+
+    Raises:
+        Forbidden: it belongs to a knowledge base, or is none of those of a remote store that the settings allow.
+    """
+    if collection.startswith(settings.collection_prefix):
+        raise Forbidden("The collection belongs to a knowledge base: ingest documents into the base instead")
+    if not store.in_process and collection not in settings.allowed_summary_collections:
+        raise Forbidden(f"The collection is none of {variable('summary_collections')}")
+
+
 def _sources(body: SummarizeRequest, pages: Sequence[Page]) -> list[SourceText]:
     """The sources that could be read.
 
@@ -311,20 +327,21 @@ def _sources(body: SummarizeRequest, pages: Sequence[Page]) -> list[SourceText]:
     return sources
 
 
-async def _ingest(sources: Sequence[SourceText], collection: str, store: Store, embedder: Embedder) -> list[int]:
-    """Ingest sources.
+async def _ingest(sources: Sequence[SourceText], collection: str, client: AsyncClient, embedder: Embedder) -> list[int]:
+    """Ingest sources, with the rights of the client.
 
     Returns:
         The number of chunks of each.
 
     Raises:
+        Forbidden: the client may not write the collection.
         InvalidRequest: no collection can have this name.
         OtherEmbeddingModel: the collection has vectors of another model.
         StoreUnavailable: the store failed.
         ServiceError: the texts could not be embedded.
     """
     indexer = Indexer(
-        store.client,
+        client,
         collection,
         lambda texts: embedder.embed(texts, "document"),
         embedder.name,
@@ -337,7 +354,11 @@ async def _ingest(sources: Sequence[SourceText], collection: str, store: Store, 
         return [(await indexer.index(_document(source))).chunks for source in sources]
     except OtherModel as error:
         raise OtherEmbeddingModel(str(error)) from None
-    except BadRequest:
+    except ProblemError as error:
+        if error.status == 403:
+            raise Forbidden(f"The key may not store in this collection: {error.detail}") from None
+        if error.status != 400:
+            raise StoreUnavailable(f"The pages could not be stored: {type(error).__name__}") from error
         raise InvalidRequest.at("$.collection", "No collection can have this name") from None
     except RagstoreError as error:
         raise StoreUnavailable(f"The pages could not be stored: {type(error).__name__}") from error

@@ -1,7 +1,7 @@
 """`NameScope`: which collections a caller may see, and which of them the caller may change.
 
-The collections of a reserved prefix, such as `kb_`, belong to the gateway. A key may change one of them only if one of the key's
-patterns names the prefix: the pattern begins with it and matches the name. `*` names no prefix.
+The collections of a reserved prefix, such as `kb_`, belong to the gateway. A key may change one of them only if one of
+the key's patterns names the prefix: the pattern begins with it and matches the name. `*` names no prefix.
 """
 
 from __future__ import annotations

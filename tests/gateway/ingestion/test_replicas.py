@@ -24,7 +24,7 @@ pytestmark = pytest.mark.process
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A store for all gateways."""
-    with running(start_service(tmp_path_factory.mktemp("store"))) as served:
+    with running(start_service(tmp_path_factory.mktemp("store"), {"RAGSTORE_RESERVED_PREFIXES": "none"})) as served:
         yield served
 
 

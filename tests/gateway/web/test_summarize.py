@@ -218,6 +218,14 @@ def test_a_reader_cannot_ingest_and_nothing_is_fetched(web: WebGateway) -> None:
     assert web.upstream.chats() == []
 
 
+@pytest.mark.parametrize("collection", ["memory", "other-team", "kb_base"])
+def test_with_a_remote_store_only_the_collections_of_the_setting_are_written(web: WebGateway, collection: str) -> None:
+    response = web.summarize("admin", urls=[web.site.page("tea", TEA)], store=True, collection=collection)
+    assert (response.status_code, response.json()["code"]) == (403, "forbidden")
+    assert web.site.requests == []
+    assert web.upstream.chats() == []
+
+
 def test_a_collection_that_cannot_be_used_costs_no_summary(web: WebGateway) -> None:
     with Client(web.store_url) as client:
         client.create_collection("other-model", embedding_model="another/model", if_exists="use")

@@ -23,8 +23,8 @@ TRUSTED: Final = "ragstore.trusted"
 """Key of the scope of a request that the service's own process makes. A request from the network cannot set it."""
 
 CALLER: Final = "ragstore.caller"
-"""Key of the scope of a request that the service's own process makes for a caller: the caller's key, None for none. Roles
-apply as to a request from the network; the caller has been identified, and counted, by the process."""
+"""Key of the scope of a request that the service's own process makes for a caller: the caller's key, None for none.
+Roles apply as to a request from the network; the process has identified the caller and counted the request."""
 
 
 class AuthMiddleware:
