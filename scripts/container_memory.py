@@ -185,12 +185,12 @@ def containers(root: Path = ROOT) -> Iterator[Container]:
     Args:
         root: the folder of the repository.
     """
-    for file in ("docker-compose.yml", "docker-compose.platform.yml"):
-        services = yaml.safe_load((root / file).read_text())["services"]
+    for compose in (Path("docker-compose.yml"), Path("docker-compose.platform.yml")):
+        services = yaml.safe_load((root / compose).read_text())["services"]
         for service, memory in (("ragstore", _store_of), ("gateway", _gateway_of)):
             if service in services:
                 found = memory(services[service]["environment"])
-                yield Container(f"`{service}` of `{file}`", Path(file), found, _compose_writer(service))
+                yield Container(f"`{service}` of `{compose}`", compose, found, _compose_writer(service))
     base = _environ(root / "k8s/base/workload.yaml")
     remote = {**base, "RAGSTORE_CHROMA_URL": "http://chromadb:8000"}
     yield Container("`k8s/base`", Path("k8s/base/workload.yaml"), _store_of(remote), write_manifest)
