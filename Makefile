@@ -176,6 +176,7 @@ generate: $(VENV)/dev.stamp clients/node/node_modules/.package-lock.json ## rege
 	$(BIN)/python -m scripts.generate_sync_client
 	$(BIN)/python -m scripts.settings_table
 	$(BIN)/python -m scripts.metrics_table
+	$(BIN)/python -m scripts.container_memory
 	$(BIN)/python -m scripts.quirks_page
 	$(BIN)/python -m scripts.draw_stack
 	$(BIN)/python -m scripts.prometheus_rules > k8s/monitoring/prometheusrule.yaml
@@ -193,6 +194,7 @@ check: $(VENV)/dev.stamp node_modules/.package-lock.json node-check deploy-check
 	$(BIN)/lint-imports
 	$(BIN)/python -m scripts.check_style
 	$(BIN)/python -m scripts.generate_sync_client --check
+	$(BIN)/python -m scripts.container_memory --check
 	$(BIN)/ragstore openapi | diff -u openapi/openapi.json - || { echo "openapi/openapi.json is out of date: make generate"; exit 1; }
 	$(BIN)/ragstore-gateway openapi | diff -u openapi/gateway.json - || { echo "openapi/gateway.json is out of date: make generate"; exit 1; }
 	REDOCLY_TELEMETRY=off npx --no-install redocly lint openapi/openapi.json openapi/gateway.json

@@ -71,6 +71,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         extraction_concurrency: maximum number of such processes, and of documents that are extracted concurrently; as
             many processes split texts.
         splitting_timeout_seconds: time limit for splitting the text of one document into chunks.
+        splitting_memory_bytes: maximum memory of a process that splits texts, see [splitting](splitting.md#limits).
         max_document_bytes: largest document; a larger one is 413.
         max_document_text_characters: maximum number of characters of a document's text; a longer one is 413.
         max_files_bytes: maximum size of all files of `/v1/files` together; a file beyond it is 413.
@@ -153,6 +154,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     extraction_memory_bytes: Annotated[int, Meta(ge=128 * 1024 * 1024)] = 512 * 1024 * 1024
     extraction_concurrency: Count = 2
     splitting_timeout_seconds: Seconds = 120.0
+    splitting_memory_bytes: Annotated[int, Meta(ge=256 * 1024 * 1024)] = 1024 * 1024 * 1024
     max_document_bytes: Count = 50 * 1024 * 1024
     max_document_text_characters: Count = 10_000_000
     max_document_chunks: Count = 50_000

@@ -1,4 +1,4 @@
-"""Large responses that nobody reads do not end the gateway under the memory limit of docker-compose.yml."""
+"""Large responses that are not read do not end the gateway under a memory limit of 1 GiB."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def first_bytes(connections: list[socket.socket]) -> list[bytes]:
     return found
 
 
-def test_extractions_that_nobody_reads_leave_the_gateway_alive(
+def test_extractions_that_are_not_read_leave_the_gateway_alive(
     limited: tuple[Served, MemoryLimit], site: FakeSite
 ) -> None:
     served, limit = limited
@@ -87,7 +87,7 @@ def test_extractions_that_nobody_reads_leave_the_gateway_alive(
     assert (served.process.poll(), limit.was_exceeded) == (None, False), limit.peak_bytes
 
 
-def test_downloads_that_nobody_reads_leave_the_gateway_alive(limited: tuple[Served, MemoryLimit]) -> None:
+def test_downloads_that_are_not_read_leave_the_gateway_alive(limited: tuple[Served, MemoryLimit]) -> None:
     served, limit = limited
     files = {"file": ("large.bin", b"x" * FILE_BYTES)}
     upload = httpx.post(f"{served.url}/v1/files", data={"purpose": "assistants"}, files=files, timeout=60)

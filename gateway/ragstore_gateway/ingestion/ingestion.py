@@ -65,9 +65,7 @@ class Ingestion:
         self.collections = Collections(database, embeddings, vector_stores, settings.collection_prefix)
         self._removals = Removals(database, vector_stores)
         leases = Leases(database, executor_id(), settings.ingestion_lease_seconds)
-        self._splitter = Splitter(
-            settings.splitting_timeout_seconds, settings.extraction_concurrency, settings.max_document_chunks
-        )
+        self._splitter = Splitter.from_settings(settings)
         pipeline = Pipeline(
             database,
             self.collections,

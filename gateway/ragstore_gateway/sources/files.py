@@ -264,7 +264,7 @@ def _fault(file: NewFile, max_bytes: int) -> str:
 
 
 def _digest(file: NewFile) -> str:
-    """What identifies a file's type and content."""
+    """The digest of a file's type and content."""
     digest = hashlib.sha256(file.media_type.encode() + b"\0")
     digest.update(file.content)
     return digest.hexdigest()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 import structlog
@@ -17,11 +17,9 @@ import structlog
 from ragstore_gateway.errors import ExtractionUnavailable, SplittingFailed, SplittingTimeout, TooManyChunks
 from ragstore_gateway.extraction.worker import Worker, WorkerFailed
 from ragstore_gateway.extraction.worker_pool import STOPPING, WorkerPool
+from ragstore_gateway.settings import Settings
 from ragstore_gateway.splitting.chunk import Chunking, ChunkSpan
 from ragstore_gateway.splitting.protocol import SplitRequest, SplitResponse, SplitSuccess, max_response_bytes
-
-MEMORY_BYTES: Final = 1024**3
-"""Maximum memory of a process. The vocabulary of tokens takes 140 MB of it."""
 
 PROGRAM: Final = "ragstore_gateway.splitting.process"
 
@@ -35,6 +33,7 @@ class Splitter:
 
     Args:
         timeout_seconds: time limit for one text, without the wait for a process.
+        memory_bytes: maximum memory of a process. The vocabulary of tokens takes 140 MB of it.
         concurrency: maximum number of processes.
         max_chunks: maximum number of chunks of a text.
 
@@ -42,10 +41,25 @@ class Splitter:
         timeout_seconds: the time limit.
     """
 
-    def __init__(self, timeout_seconds: float, concurrency: int, max_chunks: int) -> None:
+    def __init__(self, timeout_seconds: float, memory_bytes: int, concurrency: int, max_chunks: int) -> None:
         self.timeout_seconds = timeout_seconds
+        self._memory_bytes = memory_bytes
         self._max_chunks = max_chunks
-        self._pool = WorkerPool(PROGRAM, MEMORY_BYTES, concurrency)
+        self._pool = WorkerPool(PROGRAM, memory_bytes, concurrency)
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """A splitter with the limits of the settings.
+
+        Args:
+            settings: the settings.
+        """
+        return cls(
+            settings.splitting_timeout_seconds,
+            settings.splitting_memory_bytes,
+            settings.extraction_concurrency,
+            settings.max_document_chunks,
+        )
 
     @property
     def workers(self) -> frozenset[Worker]:
@@ -103,7 +117,7 @@ class Splitter:
             if not self._pool.is_running:
                 raise ExtractionUnavailable(STOPPING) from None
             _log.warning("splitting process failed")
-            raise _failed() from None
+            raise self._failed() from None
         finally:
             await self._pool.release(worker, reusable=reusable)
         if isinstance(response, SplitSuccess):
@@ -111,8 +125,7 @@ class Splitter:
         if response.reason == "chunks":
             raise TooManyChunks(f"The document has more than {self._max_chunks} chunks, which is the maximum")
         _log.warning("text not split", reason=response.reason)
-        raise _failed() if response.reason == "memory" else SplittingFailed("Internal error")
+        raise self._failed() if response.reason == "memory" else SplittingFailed("Internal error")
 
-
-def _failed() -> SplittingFailed:
-    return SplittingFailed(f"Splitting the text needs more than {MEMORY_BYTES} bytes of memory")
+    def _failed(self) -> SplittingFailed:
+        return SplittingFailed(f"Splitting the text needs more than {self._memory_bytes} bytes of memory")

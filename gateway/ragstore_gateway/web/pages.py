@@ -114,15 +114,15 @@ class PageReader:
         return await self.read_as(urls, lambda page: page, output)
 
     async def read_as(self, urls: Sequence[str], form: Callable[[Page], T], output: Output = "text") -> list[T]:
-        """Read pages, and keep of each what a function makes of it; see `read`.
+        """Read pages, and keep the result of a function for each; see `read`.
 
         Args:
             urls: their URLs.
-            form: makes what is kept of a page. It is called in a thread.
+            form: converts a page that was read. It is called in a thread, and the page is not kept.
             output: the form of their texts.
 
         Returns:
-            What was made of the pages, in order.
+            The results, in the order of the URLs.
 
         Raises:
             Overloaded: there was no room for the pages and their texts in the budget of bytes in flight.

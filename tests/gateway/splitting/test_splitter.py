@@ -23,6 +23,7 @@ pytestmark = pytest.mark.process
 
 MAX_CHUNKS = 2000
 SECONDS = 60.0
+MEMORY_BYTES = 512 * 1024 * 1024
 
 HOSTILE = "[" * 60_000
 SLOW = Chunking("markdown", 4096, 3584, "tokens")
@@ -42,7 +43,7 @@ def pids(splitter: Splitter) -> list[int]:
 @pytest.fixture(scope="session")
 async def shared() -> AsyncIterator[Splitter]:
     """A splitter for several tests."""
-    splitter = Splitter(SECONDS, 1, MAX_CHUNKS)
+    splitter = Splitter(SECONDS, MEMORY_BYTES, 1, MAX_CHUNKS)
     async with splitter.running():
         yield splitter
 
@@ -85,7 +86,7 @@ async def test_a_process_that_was_killed_meanwhile_is_replaced(shared: Splitter)
 
 
 async def test_a_text_whose_process_ends_is_rejected_as_one_that_needs_too_much_memory() -> None:
-    splitter = Splitter(SECONDS, 1, MAX_CHUNKS)
+    splitter = Splitter(SECONDS, MEMORY_BYTES, 1, MAX_CHUNKS)
     async with splitter.running():
         split = asyncio.create_task(splitter.split(encoded(HOSTILE), SLOW))
         async with asyncio.timeout(SECONDS):
