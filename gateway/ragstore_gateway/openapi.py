@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from litestar import Litestar, Request, get
+from litestar import Litestar, Request, Response, get
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.spec import Schema
 from litestar.typing import FieldDefinition
 
 from ragstore.kit.auth.roles import PUBLIC
+from ragstore.kit.docs.document import served_document
 from ragstore.kit.errors import FieldError, error_classes
 from ragstore.kit.openapi import (
     METHODS,
@@ -128,10 +129,10 @@ def body_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
     return {OPERATION: {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}}
 
 
-@get("/openapi.json", opt=PUBLIC, include_in_schema=False, media_type="application/json", sync_to_thread=False)
-def openapi_document(request: Request[Any, Any, Any]) -> bytes:
+@get("/openapi.json", opt=PUBLIC, include_in_schema=False, media_type="application/json")
+async def openapi_document(request: Request[Any, Any, Any]) -> Response[bytes]:
     """The OpenAPI document."""
-    return document(request.app).encode()
+    return await served_document(request, document)
 
 
 def document(app: Litestar) -> str:

@@ -268,7 +268,7 @@ async def test_what_was_reserved_and_is_not_needed_is_given_back() -> None:
 
 
 async def test_work_that_outlives_its_request_takes_no_bytes() -> None:
-    """Another caller may wait for it: the task has the context of the request that began it."""
+    """Another caller may wait for it: the task has the context of its first request."""
     budget, may_continue = create(100 * KIB), asyncio.Event()
 
     async def work() -> None:

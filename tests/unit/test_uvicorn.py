@@ -21,6 +21,7 @@ from ragstore.kit.server.request_meter import RejectedRequest
 
 OVERRIDDEN = {
     "_should_upgrade": [],
+    "_start_asgi_task": ["cycle", "app"],
     "connection_lost": ["exc"],
     "connection_made": ["transport"],
     "data_received": ["data"],

@@ -34,7 +34,7 @@ class Share:
 
     Attributes:
         size: its bytes.
-        closed: whether its request has ended. Work that goes on, for another caller, takes no bytes any more.
+        closed: whether its request has ended. Work that continues, for another caller, takes no bytes any more.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Queues that are fair between callers: whoever waits gets its turn after at most one turn of each other caller."""
+"""Queues that are fair between callers: one that waits gets its turn after at most one turn of each other caller."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class FairSemaphore:
             options: its keyword arguments.
 
         Returns:
-            What it returns.
+            Its result.
         """
         await self.acquire()
         running = asyncio.ensure_future(asyncio.to_thread(function, *arguments, **options))
@@ -127,4 +127,4 @@ class FairSemaphore:
     def _returned(self, running: asyncio.Future[T]) -> None:
         self.release()
         if not running.cancelled():
-            running.exception()  # nobody else may be left to retrieve it
+            running.exception()  # the caller that would retrieve it may have left

@@ -18,6 +18,7 @@ from ragstore.api.roles import READER
 from ragstore.api.schemas import Health, HealthDetails, ServiceInfo
 from ragstore.kit.auth.keys import Key
 from ragstore.kit.auth.roles import PUBLIC
+from ragstore.kit.docs.document import served_document
 from ragstore.kit.health import failure
 from ragstore.store.key_scope import StoreScope
 
@@ -79,7 +80,7 @@ def _may_see_causes(request: Request[Any, Any, Any]) -> bool:
     return key.scope is not None and key.scope.role == "admin" and key.scope.collections is None
 
 
-@get("/openapi.json", opt=PUBLIC, include_in_schema=False, media_type="application/json", sync_to_thread=False)
-def openapi_document(request: Request[Any, Any, Any]) -> bytes:
+@get("/openapi.json", opt=PUBLIC, include_in_schema=False, media_type="application/json")
+async def openapi_document(request: Request[Any, Any, Any]) -> Response[bytes]:
     """The OpenAPI document."""
-    return document(request.app).encode()
+    return await served_document(request, document)

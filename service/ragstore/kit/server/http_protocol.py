@@ -7,9 +7,8 @@ response, nor the time for a caller to read its response. Each holds a connectio
 from __future__ import annotations
 
 import asyncio
-import sys
 from contextlib import nullcontext, suppress
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import structlog
 from httptools import HttpParserError, HttpParserUpgrade
@@ -29,10 +28,10 @@ from ragstore.kit.server.request_meter import (
     check_head,
     check_header_count,
 )
+from ragstore.kit.server.socket_state import has_caller_left, unsent_bytes
 
-if sys.platform != "win32":
-    import fcntl
-    import termios
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
 
 LINGER_SECONDS: Final = 5.0
 """Time for which the rest of a request is read and dropped after an early response.
@@ -74,6 +73,9 @@ class ProblemProtocol(HttpToolsProtocol):
     _parsed = b""
     """The last bytes of the input that was parsed."""
 
+    _running: RequestResponseCycle | None = None
+    """The request that the application processes; `cycle` is the last one that was parsed."""
+
     _turn: asyncio.Handle | None = None
     """Continues to parse after other connections had their turn."""
 
@@ -102,14 +104,15 @@ class ProblemProtocol(HttpToolsProtocol):
         """A caller has connected; its first head has a time limit."""
         super().connection_made(transport)
         self._meter = RequestMeter()
-        self.app = self._with_backpressure(self.app)
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
-        self._finished = True
-        self._input = b""
-        self._stop_waiting()
+        """The connection is gone, and the requests that were not begun with it."""
+        self._drop_input()
+        self.pipeline.clear()
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
         if self._stall_check is not None:
             self._stall_check.cancel()
         super().connection_lost(exc)
@@ -261,22 +264,23 @@ class ProblemProtocol(HttpToolsProtocol):
         """
         if earlier is None or earlier.response_complete:
             return False
-        self._finished = True
-        self._input = b""
-        self._stop_waiting()
+        self._drop_input()
         earlier.keep_alive = False
         return True
 
     def _finish(self) -> None:
         """End the connection's responses, and drop further input for a while before it is closed."""
-        self._finished = True
-        self._input = b""
-        self._stop_waiting()
+        self._drop_input()
         self._unset_keepalive_if_required()
         if not self.transport.is_closing():
             self.transport.write_eof()
             self.flow.resume_reading()
             self._waiting = self.loop.call_later(LINGER_SECONDS, self.transport.close)
+
+    def _drop_input(self) -> None:
+        self._finished = True
+        self._input = b""
+        self._stop_waiting()
 
     def _wait_for_head(self) -> None:
         self._waiting = self.loop.call_later(self.limit_seconds, self._head_is_late)
@@ -294,7 +298,12 @@ class ProblemProtocol(HttpToolsProtocol):
             self._wait_for_reader()
             self.transport.close()
 
-    def _with_backpressure(self, app: ASGIApp) -> ASGIApp:
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Begin a request, unless its caller has left by then."""
+        self._running = cycle
+        super()._start_asgi_task(cycle, self._with_backpressure(app, cycle))  # type: ignore[arg-type]  # two sets of types
+
+    def _with_backpressure(self, app: ASGI3Application, cycle: RequestResponseCycle) -> ASGIApp:
         """The application with backpressure: sending waits until the caller has read all but a buffer's content.
 
         uvicorn buffers a whole response and lets the application finish. With backpressure, the limit on concurrent
@@ -302,6 +311,13 @@ class ProblemProtocol(HttpToolsProtocol):
         """
 
         async def with_backpressure(scope: Scope, receive: Receive, send: Send) -> None:
+            if has_caller_left(self.transport):
+                # Nothing is read while requests wait: 200 callers with 20 each that left kept a gateway busy for 21 s.
+                cycle.disconnected = True
+                self._drop_input()
+                self.pipeline.clear()
+                self.transport.close()
+                return
             extensions: dict[str, Any] = dict(scope.get("extensions") or {})
             extensions[CONNECTION] = self
             scope["extensions"] = extensions
@@ -322,7 +338,7 @@ class ProblemProtocol(HttpToolsProtocol):
                     await send(message)
                 await self.flow.drain()
 
-            await app(scope, receive, sending)
+            await app(scope, receive, sending)  # type: ignore[arg-type]  # uvicorn has its own types
 
         return with_backpressure
 
@@ -340,7 +356,7 @@ class ProblemProtocol(HttpToolsProtocol):
     def unread_bytes(self) -> int:
         """Number of bytes of responses that the caller has not read."""
         waiting = self.transport.get_write_buffer_size()
-        return waiting + self._unsent_bytes() if waiting else 0
+        return waiting + unsent_bytes(self.transport) if waiting else 0
 
     def abort(self) -> None:
         """Close the connection without sending the rest."""
@@ -365,25 +381,13 @@ class ProblemProtocol(HttpToolsProtocol):
         # While the application writes, the amount says nothing; once the buffer is full, it does.
         responding = cycle is not None and not (cycle.response_complete or cycle.disconnected)
         writing = responding and not self.flow.write_paused
-        if writing or waiting + self._unsent_bytes() < self._unread:
+        if writing or waiting + unsent_bytes(self.transport) < self._unread:
             self._wait_for_reader()
         elif self.loop.time() - self._progress >= self.limit_seconds:
             _log.warning("slow reader disconnected", bytes_left=waiting, seconds=self.limit_seconds)
             self.transport.abort()
         else:
             self._stall_check = self.loop.call_later(self.limit_seconds / STALL_CHECKS, self._check_stall)
-
-    def _unsent_bytes(self) -> int:
-        """Bytes in the operating system's send buffer, where it reports them.
-
-        The buffer holds megabytes, and accepts more only when a third was read: without these bytes a slow caller would
-        look like one that does not read.
-        """
-        unsent = bytearray(4)
-        if sys.platform != "win32":
-            with suppress(OSError):
-                fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, unsent)
-        return int.from_bytes(unsent, sys.byteorder)
 
 
 def protocol(limit_seconds: float, metrics: RequestMetrics) -> type[ProblemProtocol]:
