@@ -269,6 +269,14 @@ def write_fields(fields: Mapping[str, Raw | object]) -> bytes:
     return msgspec.json.encode(fields)
 
 
+def write_object(fields: Mapping[str, Raw]) -> bytes:
+    """A JSON object of values, which are copied once. `write_fields` needs four times as long for 31 MB."""
+    pieces: list[bytes | Raw] = []
+    for name, value in fields.items():
+        pieces += [b",", msgspec.json.encode(name), b":", value]
+    return b"".join([b"{", *pieces[1:], b"}"])
+
+
 def write_list(values: Sequence[bytes | Raw]) -> Raw:
     """A JSON list of values, which are copied once."""
     pieces: list[bytes | Raw] = []

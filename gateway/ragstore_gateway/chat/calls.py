@@ -29,7 +29,7 @@ from ragstore_gateway.chat.body import (
     form_requests_stream,
     read_fields,
     read_head,
-    write_fields,
+    write_object,
 )
 from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.completion import completed
@@ -246,7 +246,7 @@ class RagCall(Call):
         if self._copied_bytes:
             # Each copy takes its time; other requests run between two.
             await asyncio.sleep(0)
-        return write_fields(fields), replace(added, messages=None)
+        return write_object(fields), replace(added, messages=None)
 
     def _read(self) -> Generator[None, None, tuple[dict[str, Raw], Conversation | None]]:
         """The fields of the body and the question in it, in steps.

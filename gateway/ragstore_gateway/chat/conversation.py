@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
@@ -32,6 +32,10 @@ _PART: Final = msgspec.json.Decoder(_PartHead)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
+Piece: TypeAlias = bytes | memoryview | Raw
+"""A piece of JSON that is not copied until all are joined."""
+
+
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """The messages of a request whose last user message has a text.
@@ -51,7 +55,7 @@ class Conversation:
     after: Sequence[Raw]
     message: dict[str, Raw]
     other_parts: Sequence[Raw]
-    whole: bytes = b""
+    whole: bytes | memoryview = b""
 
     def augmented(self, system: str, text: str, *, keep_history: bool) -> Raw:
         """The messages with context.
@@ -82,16 +86,16 @@ class Conversation:
         """
         return self._messages(system, [self.message["content"]], keep_history=keep_history)
 
-    def _content(self, text: str) -> list[bytes | Raw]:
+    def _content(self, text: str) -> list[Piece]:
         """A text as JSON, in pieces, with the whole text in place of a question that is its beginning."""
         if not self.whole:
             return [encode_raw(text)]
         before, _, after = text.partition(self.question)
         return [b'"', inner_bytes(before), self.whole, inner_bytes(after), b'"']
 
-    def _messages(self, system: str, content: Sequence[bytes | Raw], *, keep_history: bool) -> Raw:
+    def _messages(self, system: str, content: Sequence[Piece], *, keep_history: bool) -> Raw:
         """All messages, the last user message with another content. They are copied once."""
-        pieces: list[bytes | Raw] = [b"[", _system(system)]
+        pieces: list[Piece] = [b"[", _system(system)]
         for message in self.before if keep_history else ():
             pieces += [b",", message]
         pieces.append(b",{")
@@ -145,15 +149,15 @@ def read_conversation(messages: Raw | None) -> Generator[None, None, Conversatio
             yield
         if last is None:
             return None
-        texts, others = yield from _content(_HEAD.decode(given[last]).content)
-        whole = b"\\n".join(texts)
-        yield
-        question = beginning(memoryview(whole), MAX_QUESTION_BYTES)
-        if not question.strip():
-            return None
-        yield
         fields = _FIELDS.decode(given[last])
+        yield
+        texts, others = yield from _content(fields.get("content", Raw(b"null")))
+        whole = texts[0] if len(texts) == 1 else memoryview(b"\\n".join(texts))
+        yield
+        question = beginning(whole, MAX_QUESTION_BYTES)
     except UNREADABLE:
+        return None
+    if not question.strip():
         return None
     is_cut = len(whole) > MAX_QUESTION_BYTES
     return Conversation(question, given[:last], given[last + 1 :], fields, others, whole if is_cut else b"")

@@ -6,6 +6,7 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from io import BytesIO
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -15,6 +16,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from ragstore.kit.context import backend_timing
+from ragstore.kit.middleware.bodies import FREE_BYTES
 from ragstore_gateway.chat.metrics import FIRST_BYTE_SECONDS, upstream_failure
 from ragstore_gateway.errors import NotConfigured, UpstreamFailed, UpstreamTimeout, UpstreamUnreachable
 from ragstore_gateway.settings import Settings, variable
@@ -126,7 +128,8 @@ class Upstream:
                         method,
                         url,
                         headers=headers,
-                        data=body or None,
+                        # A large body is sent in pieces, between which other requests run.
+                        data=BytesIO(body) if len(body) > FREE_BYTES else body or None,
                         allow_redirects=False,
                         auto_decompress=decompress,
                     )
