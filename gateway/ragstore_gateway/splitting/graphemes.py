@@ -12,6 +12,9 @@ _CLUSTER: Final = regex.compile(r"\X")
 _FLAGS: Final = regex.compile("[\U0001f1e6-\U0001f1ff]{64,}")
 """Regional indicators: \\X of regex 2026.11 needs quadratic time for a run of them."""
 
+MAX_CHARACTERS: Final = 16
+"""Characters that are read for each unit of a maximum size, so that the time is linear."""
+
 _SIMPLE: Final = "\u0300"
 """Between two characters below this one is a boundary, except within CR LF: combining marks begin here."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ragstore_gateway.extraction.extracted import Heading
 from ragstore_gateway.splitting.chunk import ChunkUnit
-from ragstore_gateway.splitting.graphemes import are_joined, boundary_before
+from ragstore_gateway.splitting.graphemes import MAX_CHARACTERS, are_joined, boundary_before
+from ragstore_gateway.splitting.headings import KeptHeadings
 from ragstore_gateway.splitting.tokens import count_tokens
 
 
@@ -28,15 +30,25 @@ class MeasuredText:
     Args:
         text: the text.
         unit: the unit of sizes.
+        headings: its headings, which are kept with the text that follows them.
+        size: maximum size of a chunk.
 
     Attributes:
         text: the text.
         unit: the unit.
+        kept: the headings that are kept with their texts.
     """
 
-    def __init__(self, text: str, unit: ChunkUnit) -> None:
+    def __init__(self, text: str, unit: ChunkUnit, headings: Sequence[Heading], size: int) -> None:
         self.text = text
         self.unit = unit
+        max_characters = size if unit == "characters" else size * MAX_CHARACTERS
+        self.kept = KeptHeadings(text, headings, lambda start, end: self.fits(start, end, size), max_characters)
+
+    @property
+    def shape(self) -> str:
+        """The text in which words, sentences and paragraphs are found; see `KeptHeadings`."""
+        return self.kept.shape
 
     def size(self, start: int, end: int) -> int:
         """The size of a span, without the whitespace around it.
@@ -108,11 +120,13 @@ class MeasuredText:
             end = start + max_characters
             cut = -1
             for separator in ("\n\n", "\n", " "):
-                cut = self.text.rfind(separator, start + max_characters // 2, end)
+                cut = self.shape.rfind(separator, start + max_characters // 2, end)
                 if cut >= 0:
                     end = cut + len(separator)
                     break
             end = boundary_before(self.text, end, start) or end
+            if (kept := self.kept.around(end)) is not None and kept.start > start:
+                end = kept.start
             yield Span(start, end)
             start = end
         if start < region.end:

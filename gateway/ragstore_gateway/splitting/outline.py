@@ -19,7 +19,7 @@ MAX_HEADING_CHARACTERS: Final = 200
 class Section(NamedTuple):
     """A heading with the text up to the next heading of any level.
 
-    A heading without text of its own begins the section of the next one, if that is below it.
+    A heading without text of its own begins the section of the next one.
 
     Attributes:
         span: its span, from the first heading.
@@ -87,7 +87,7 @@ class Outline:
         headings: Sequence[Heading] = self._headings
         while first + 1 < len(headings):
             heading, below = headings[first], headings[first + 1]
-            if below.level <= heading.level or self._text[heading.end : below.start].strip():
+            if self._text[heading.end : below.start].strip():
                 break
             first += 1
         return first

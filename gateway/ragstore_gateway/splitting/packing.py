@@ -8,14 +8,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from ragstore_gateway.splitting.graphemes import are_joined, boundaries, boundary_before
+from ragstore_gateway.splitting.graphemes import MAX_CHARACTERS, are_joined, boundaries, boundary_before
 from ragstore_gateway.splitting.measured_text import MeasuredText, Span
 from ragstore_gateway.splitting.pieces import words
 
 _WORD_START: Final = re.compile(r"(?<=\s)\S")
-
-_MAX_CHARACTERS: Final = 16
-"""Characters of a grapheme cluster that are read for each unit of the maximum size, so that the time is linear."""
 
 
 class ChunkLimit(Exception):
@@ -81,6 +78,8 @@ class Packer:
             end = boundary_before(text, proposed_end, lowest) or self._cluster_end(lowest, proposed_end)
             if end < self._region.end and text[end].isspace() and are_joined(text, end):
                 end += 1  # a mark that is prepended to a space, which was removed
+            if (kept := self._measured.kept.around(end)) is not None:
+                end = kept.start if kept.start > self._covered else kept.end
             if end <= self._covered or self._measured.is_blank(self._covered, end):
                 continue
             first = self._covered
@@ -98,7 +97,7 @@ class Packer:
 
     def _cluster_end(self, start: int, index: int) -> int:
         """The end of the cluster that begins at `start` and contains an index; the index if that is too large."""
-        last = min(start + _MAX_CHARACTERS * self._size, self._region.end)
+        last = min(start + MAX_CHARACTERS * self._size, self._region.end)
         end = next(boundaries(self._measured.text, start, last), index)
         is_whole = end < last or last == self._region.end
         return end if is_whole and end > index and self._measured.fits(start, end, self._size) else index

@@ -27,7 +27,7 @@ def words(measured: MeasuredText, region: Span, size: int) -> list[int]:
     """The ends of the words of a region, each with the whitespace after it.
 
     A word that is larger than `size`, such as a text without spaces, is cut between grapheme clusters, and a grapheme
-    cluster that is larger between characters.
+    cluster that is larger between characters. Headings and the word after them are one word.
 
     Args:
         measured: the text.
@@ -36,12 +36,13 @@ def words(measured: MeasuredText, region: Span, size: int) -> list[int]:
     """
     ends: list[int] = []
     start = region.start
-    for match in _WORD.finditer(measured.text, region.start, region.end):
+    for match in _WORD.finditer(measured.shape, region.start, region.end):
         end = match.end()
         if end < region.end and are_joined(measured.text, end):
             continue  # a mark on the last space: the next word is part of this one
         if not measured.fits(start, end, size):
-            ends += clusters(measured, Span(start, end), size)
+            found = clusters(measured, Span(start, end), size)
+            ends += (cut for cut in found if measured.kept.around(cut) is None)
         else:
             ends.append(end)
         start = end
@@ -77,7 +78,7 @@ def sentences(measured: MeasuredText, region: Span) -> Iterator[Span]:
     """
     for block in measured.blocks(region, _SENTENCE_BLOCK_CHARACTERS):
         # Characters are replaced one by one, so that indexes remain: a line break is a level above sentences.
-        masked = _LINE_BREAKS.sub(_masked, measured.text[block.start : block.end]).replace("\r", " ")
+        masked = _LINE_BREAKS.sub(_masked, measured.shape[block.start : block.end]).replace("\r", " ")
         for start, sentence in _SENTENCES.chunk_indices(masked):
             yield Span(block.start + start, block.start + start + len(sentence))
 
@@ -97,7 +98,7 @@ def paragraphs(measured: MeasuredText, region: Span) -> Iterator[Span]:
         region: the region.
     """
     start = region.start
-    for match in _EMPTY_LINES.finditer(measured.text, region.start, region.end):
+    for match in _EMPTY_LINES.finditer(measured.shape, region.start, region.end):
         end = match.end()
         if end < region.end and are_joined(measured.text, end):
             end -= 1

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from msgspec.structs import replace
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 from ragstore_gateway.splitting.chunk import Chunking
@@ -58,7 +59,7 @@ def split_region(measured: MeasuredText, region: Span, chunking: Chunking, max_c
             for ends in _paragraph_groups(measured, region, chunking.size):
                 packer.pack(ends)
         case "markdown":
-            packer.settle(_with_headings(measured, proposed_chunks(measured, region, chunking), chunking.size))
+            packer.settle(_with_headings(measured, proposed_chunks(measured, region, chunking), chunking))
         case _:
             packer.settle(proposed_chunks(measured, region, chunking))
     return packer.chunks
@@ -73,35 +74,44 @@ def proposed_chunks(measured: MeasuredText, region: Span, chunking: Chunking) ->
         chunking: how to split it; `markdown`, or as `recursive`.
     """
     splitter = _splitter(chunking)
+    # Markdown has another structure without the marks of its headings.
+    source = measured.text if chunking.strategy == "markdown" else measured.shape
     scale = 1 if chunking.unit == "characters" else CHARACTERS_PER_TOKEN
     for block in measured.blocks(region, max(MIN_BLOCK_CHARACTERS, BLOCK_CHUNKS * scale * chunking.size)):
         for island in _islands(measured, block):
-            text = measured.text[island.start : island.end]
+            text = source[island.start : island.end]
             in_parts = chunking.unit == "characters" and has_long_run(text, markdown=chunking.strategy == "markdown")
             found = chunks_in_parts(splitter, text, chunking.size) if in_parts else splitter.chunk_indices(text)
             for start, chunk in found:
                 yield Span(island.start + start, island.start + start + len(chunk))
 
 
-def _with_headings(measured: MeasuredText, proposed: Iterable[Span], size: int) -> Iterator[Span]:
-    """The chunks, with headings in the chunk of the text below them, if they fit: 0.33.1 makes chunks of headings."""
-    headings: Span | None = None
+def _with_headings(measured: MeasuredText, proposed: Iterable[Span], chunking: Chunking) -> Iterator[Span]:
+    """The chunks, with headings in the chunk of the text below them: 0.33.1 makes chunks of headings."""
+    start: int | None = None
+    end = 0
     for span in proposed:
-        joined = span if headings is None else Span(headings.start, max(headings.end, span.end))
-        if headings is not None and not measured.fits(*joined, size):
-            yield headings
-            joined = span
-        headings = joined if _HEADINGS.fullmatch(measured.text, *joined) else None
-        if headings is None:
+        joined, end = Span(span.start if start is None else start, span.end), span.end
+        kept = measured.kept.around(end)
+        if kept is not None and joined.start < kept.start:
+            yield Span(joined.start, kept.start)
+            start = kept.start
+        elif kept is not None or _HEADINGS.fullmatch(measured.text, *joined):
+            start = joined.start
+        elif start is None or measured.fits(*joined, chunking.size):
             yield joined
-    if headings is not None:
-        yield headings
+            start = None
+        else:
+            yield from proposed_chunks(measured, joined, replace(chunking, strategy="recursive"))
+            start = None
+    if start is not None:
+        yield Span(start, end)
 
 
 def _islands(measured: MeasuredText, block: Span) -> Iterator[Span]:
     """The parts of a block between long whitespace."""
     start = block.start
-    for gap in _GAP.finditer(measured.text, block.start, block.end):
+    for gap in _GAP.finditer(measured.shape, block.start, block.end):
         if start < gap.start():
             yield Span(start, gap.start())
         # A mark on the last space belongs to it.

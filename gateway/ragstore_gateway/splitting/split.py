@@ -48,7 +48,7 @@ def chunks_of(extracted: Extracted, chunking: Chunking, max_chunks: int = sys.ma
     """
     # A lone surrogate has no encoding; every other character remains at its index.
     text = extracted.text.encode("utf-8", "replace").decode()
-    measured = MeasuredText(text, chunking.unit)
+    measured = MeasuredText(text, chunking.unit, extracted.headings, chunking.size)
     outline = Outline(extracted)
     match chunking.strategy:
         case "layers":
@@ -90,7 +90,7 @@ def _layers(
     measured: MeasuredText, extracted: Extracted, outline: Outline, chunking: Chunking, max_chunks: int
 ) -> Iterator[_Found]:
     """The records of all layers. A chunk is within one section."""
-    whole = MeasuredText(measured.text, "tokens")
+    whole = MeasuredText(measured.text, "tokens", extracted.headings, MAX_LAYER_TOKENS)
     sections = outline.sections()
     named = [section for section in sections if section.heading]
     for span in split_region(whole, Span(0, len(whole.text)), _WHOLE):

@@ -22,7 +22,7 @@ def windows(text: str, size: int, overlap: int) -> list[str]:
     Returns:
         The windows; none if the text has only whitespace.
     """
-    measured, region = MeasuredText(text, "characters"), Span(0, len(text))
+    measured, region = MeasuredText(text, "characters", (), size), Span(0, len(text))
     packer = Packer(measured, region, size, overlap)
     packer.settle(proposed_chunks(measured, region, Chunking("recursive", size, overlap)), extend=False)
     return [text[span.start : span.end] for span in packer.chunks]

@@ -52,7 +52,7 @@ def test_a_sentence_is_not_split_if_it_fits_and_a_wrapped_line_does_not_end_it()
         "The lift\nis tested.",
         "Every year.",
     ]
-    assert texts("# Lifts\nThe lift works.", "sentence", 15) == ["# Lifts", "The lift works."]
+    assert texts("Two lifts\nThe lift works.", "sentence", 15) == ["Two lifts", "The lift works."]
 
 
 def test_a_sentence_that_is_too_long_is_split_between_words_and_joined_with_no_other() -> None:
