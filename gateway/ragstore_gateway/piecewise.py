@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Final, TypeVar, cast
 
@@ -50,6 +51,8 @@ async def pieces_of(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
             if len(piece) >= PIECE_BYTES:
                 yield bytes(piece)
                 piece.clear()
+                # A reader that is as fast as this process never lets `send` wait.
+                await asyncio.sleep(0)
     if piece:
         yield bytes(piece)
 

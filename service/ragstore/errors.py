@@ -35,6 +35,7 @@
     └── ChromaError
         ├── ChromaFailed                502
         │   ├── ChromaOutOfFiles        502
+        │   ├── ChromaDiskFull          503, with Retry-After
         │   └── CollectionDamaged       502
         ├── ChromaUnavailable           503, with Retry-After
         └── ChromaTimeout               504
@@ -299,6 +300,14 @@ class ChromaOutOfFiles(ChromaFailed):
     """Chroma's process has as many open files as it may have. Each collection in use takes four."""
 
     title = "Chroma out of files"
+
+
+class ChromaDiskFull(ChromaFailed):
+    """The disk of Chroma's data is full. A write may have been stored before Chroma noticed it."""
+
+    status = 503
+    title = "Chroma's disk full"
+    retry_after = 1
 
 
 class CollectionDamaged(ChromaFailed):

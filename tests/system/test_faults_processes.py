@@ -12,7 +12,7 @@ from typing import Literal
 import httpx
 import pytest
 
-from tests.support.disks import Disk, LimitedFiles, small_disk
+from tests.support.disks import Disk, LimitedFiles, SmallDisk, small_disk
 from tests.support.ledger import all_documents, concurrent_ingestion, wait_for_writes, wait_until
 from tests.support.processes import chroma_process_of, kill
 from tests.support.recreation import recreate_under_load
@@ -119,6 +119,18 @@ async def test_a_full_disk_fails_writes_and_loses_nothing(disk: Disk, tmp_path: 
         stored = all_documents(service.url, ledger.collection)
     with running(start_service(tmp_path, environ, prefix=disk.prefix)) as again:
         assert all_documents(again.url, ledger.collection) == stored
+
+
+def test_a_write_to_a_full_disk_is_503_with_a_code_of_its_own(tmp_path: Path) -> None:
+    with small_disk(tmp_path) as small:
+        environ = {"RAGSTORE_DATA_PATH": str(small.path)}
+        with running(start_service(tmp_path, environ, prefix=small.prefix)) as service:
+            small.fill(service)
+            response = httpx.post(f"{service.url}/collections", json={"name": "notes"}, timeout=60)
+            expected = (503, "chroma_disk_full", "1") if small.kind == SmallDisk.kind else (502, "chroma_failed", None)
+            assert (response.status_code, response.json()["code"], response.headers.get("Retry-After")) == expected
+            small.free(service)
+            wait_for_writes(service.url)
 
 
 async def test_a_collection_that_is_recreated_under_load_contains_whole_writes_only(

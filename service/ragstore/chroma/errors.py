@@ -12,6 +12,7 @@ from typing import Final
 
 from ragstore.chroma.quotas import quota_error
 from ragstore.errors import (
+    ChromaDiskFull,
     ChromaFailed,
     ChromaOutOfFiles,
     ChromaUnavailable,
@@ -33,6 +34,9 @@ HALF_DELETED: Final = "Missing metadata segment"
 OUT_OF_FILES: Final = ("os error 24", "(code: 14)", "Too many open files")
 """Parts of Chroma's messages when its process has as many open files as it may have: of the operating system, and of
 SQLite. Code 14 has the same cause unless Chroma's database was removed."""
+
+DISK_FULL: Final = ("database or disk is full", "os error 28", "No space left on device")
+"""Parts of Chroma's messages when its disk is full: of SQLite, and of the operating system."""
 
 DAMAGED: Final = ("Failed to apply logs to the", "Error loading hnsw index")
 """Parts of Chroma's messages for a collection whose log it cannot apply, or whose index it cannot load."""
@@ -89,6 +93,9 @@ def translate_error(kind: str, text: str, *, collection_name: str = "") -> Servi
         return ChromaOutOfFiles(
             "Chroma cannot open another file: raise its limit of open files and restart it, or check its data folder"
         )
+    # Before the next one: with a full disk, Chroma cannot apply its log either, and the collection is not damaged.
+    if any(sign in text for sign in DISK_FULL):
+        return ChromaDiskFull("The disk of Chroma's data is full")
     if any(sign in text for sign in DAMAGED):
         return CollectionDamaged()
     if RECORD_GONE in text:
