@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from tests.support.documents import add, document
 from tests.support.keyed_services import KeyedService, send
 from tests.support.problems import problem_of
 from tests.support.servers import Served, running, start_service
+from tests.support.transfers import ragstore
 
 WRITES: list[tuple[str, str, Any]] = [
     ("PUT", "/collections/NAME/metadata", {"metadata": {}}),
@@ -173,3 +175,19 @@ def test_a_pattern_names_a_prefix_if_it_begins_with_it(
     names = ("kb_a", "kb_b", "repo")
     assert [name for name in names if scope.is_visible(name)] == visible
     assert [name for name in names if scope.is_writable(name)] == writable
+
+
+def test_an_export_of_a_reader_and_an_import_of_an_admin_that_name_the_prefix_work(
+    keyed: KeyedService, tmp_path: Path
+) -> None:
+    url, file, name = keyed.served.url, tmp_path / "base.jsonl", f"kb_{uuid4().hex}"
+    exported = ragstore("export", RESERVED, file, "--url", url, RAGSTORE_API_KEY=keyed.keys["agent"])
+    assert exported.exit_code == 0, exported
+    refused = ragstore("import", file, "--into", name, "--url", url, RAGSTORE_API_KEY=keyed.keys["admin"])
+    assert refused.exit_code == 1
+    assert "reserved for the gateway" in refused.output
+    imported = ragstore("import", file, "--into", name, "--url", url, RAGSTORE_API_KEY=keyed.keys["restore"])
+    assert imported.exit_code == 0, imported
+    with keyed.client("gateway") as http:
+        assert http.get(f"/collections/{name}").json()["count"] == 1
+        assert http.delete(f"/collections/{name}").status_code == 200
