@@ -1,7 +1,8 @@
 """Measures how long single legal requests to the gateway let others wait: `python -m tests.hostile.measure_requests`.
 
 Prints a Markdown table. The wait is the longest one of another process for `GET /health/live` during the request. The
-row `quiet` is the same without a request: on a machine with other work, only the difference means something.
+row `quiet` is the same without a request: on a machine with other work, only the difference means something. The column
+`loop, CPU` is the longest step of the event loop as CPU time of its thread, to which other processes do not add.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import argparse
 import http.client
 import json
 import multiprocessing
+import os
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -21,17 +24,18 @@ from urllib.parse import urlsplit
 import httpx
 
 from ragstore_gateway.extraction.kept_text import KEPT_TEXT
+from tests.hostile.watchdog import watched
 from tests.support.fake_sites import FakeSite, fake_site
 from tests.support.fake_upstream import fake_upstream
-from tests.support.gateways import start_gateway
-from tests.support.servers import Served, running
+from tests.support.pages import ROOT
+from tests.support.servers import Served, free_port, running, start_process
 
 MB = 1_000_000
 WORDS = "The boiler is checked weekly, and its valve twice a year. "
 PAUSE_SECONDS = 0.005
 QUIET_SECONDS = 2.0
 
-HEAD = "| request | status | sent | time | others, ms | RSS after |"
+HEAD = "| request | status | sent | time | others, ms | loop, CPU, ms | memory, peak above before |"
 
 
 def words(size: int) -> str:
@@ -86,17 +90,17 @@ class Requests:
     """
 
     def __init__(self, client: httpx.Client, site: FakeSite) -> None:
-        self._client = client
+        self.client = client
         self._site = site
 
     def _chat(self, content: str, model: str = "rag/m") -> httpx.Response:
         body = f'{{"model":"{model}","messages":[{{"role":"user","content":"{content}"}}]}}'
-        return self._client.post("/v1/chat/completions", content=body.encode())
+        return self.client.post("/v1/chat/completions", content=body.encode())
 
     def quiet(self) -> httpx.Response:
         """Nothing."""
         time.sleep(QUIET_SECONDS)
-        return self._client.get("/health/live")
+        return self.client.get("/health/live")
 
     def chat_31_mb(self) -> httpx.Response:
         """A question of 31 MB."""
@@ -110,7 +114,7 @@ class Requests:
         """The same, in 20,000 parts."""
         part = json.dumps({"type": "text", "text": words(1500)})
         body = f'{{"model":"rag/m","messages":[{{"role":"user","content":[{",".join([part] * 20_000)}]}}]}}'
-        return self._client.post("/v1/chat/completions", content=body.encode())
+        return self.client.post("/v1/chat/completions", content=body.encode())
 
     def chat_31_mb_with_half_a_pair(self) -> httpx.Response:
         """A question of 31 MB with half a surrogate pair."""
@@ -130,15 +134,15 @@ class Requests:
 
     def embed_60_mb_of_blanks(self) -> httpx.Response:
         """One text of 60 MB of blanks."""
-        return self._client.post("/embed", json={"texts": [" " * 60 * MB]})
+        return self.client.post("/embed", json={"texts": [" " * 60 * MB]})
 
     def form_with_a_file_of_50_mb(self) -> httpx.Response:
         """`/v1/files` with a file of 50 MB."""
-        return self._client.post("/v1/files", files={"file": ("a.txt", words(50 * MB))}, data={"purpose": "assistants"})
+        return self.client.post("/v1/files", files={"file": ("a.txt", words(50 * MB))}, data={"purpose": "assistants"})
 
     def form_with_a_field_of_55_mb(self) -> httpx.Response:
         """`/v1/files` with a field of 55 MB."""
-        return self._client.post("/v1/files", files={"file": ("a.txt", "a")}, data={"purpose": "x" * 55 * MB})
+        return self.client.post("/v1/files", files={"file": ("a.txt", "a")}, data={"purpose": "x" * 55 * MB})
 
     def exported_text_of_40_mb(self) -> httpx.Response:
         """An exported text of 40 MB, until its ingestion ends."""
@@ -150,16 +154,16 @@ class Requests:
         return self._ingest(words(9 * MB), "text/plain")
 
     def _ingest(self, content: str, media_type: str) -> httpx.Response:
-        created = self._client.post("/ragstore/rags", json={"name": f"base-{time.time_ns()}"})
+        created = self.client.post("/ragstore/rags", json={"name": f"base-{time.time_ns()}"})
         created.raise_for_status()
         base = created.headers["location"].rpartition("/")[2].partition("?")[0]
-        response = self._client.post(
+        response = self.client.post(
             f"/ragstore/rags/{base}/ingest",
             params={"documentName": "a.txt"},
             content=content.encode(),
             headers={"Content-Type": media_type},
         )
-        while response.is_success and self._client.get(response.headers["location"]).json()["status"] in (
+        while response.is_success and self.client.get(response.headers["location"]).json()["status"] in (
             "pending",
             "processing",
         ):
@@ -170,16 +174,25 @@ class Requests:
         """`/extract` of 50 pages of 5 MB."""
         page = "<html><body>" + f"<p>{words(1000)}</p>" * 5000 + "</body></html>"
         urls = [self._site.page(f"page-{number}", page[: 5 * MB]) for number in range(50)]
-        return self._client.post("/extract", json={"urls": urls})
+        return self.client.post("/extract", json={"urls": urls})
 
 
 ROWS: tuple[str, ...] = tuple(name for name in vars(Requests) if not name.startswith("_"))
 
 
-def rss(served: Served) -> float:
-    """Resident memory of a gateway, in MiB."""
-    lines = Path(f"/proc/{served.process.pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:"))
+def start_watched(folder: Path, environ: Mapping[str, str]) -> Served:
+    """Start a gateway with a watchdog, and wait until it is ready."""
+    port = free_port()
+    variables = {
+        "RAGSTORE_GATEWAY_PORT": str(port),
+        "RAGSTORE_GATEWAY_DATA_PATH": str(folder / "data"),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        **environ,
+    }
+    command = [sys.executable, "-m", "tests.hostile.watched_gateway"]
+    served = start_process(command, f"http://127.0.0.1:{port}", folder / "gateway.log", variables)
+    served.wait_until_ready("/health/ready")
+    return served
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -199,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "RAGSTORE_GATEWAY_REQUEST_TIMEOUT_SECONDS": "300",
             "RAGSTORE_GATEWAY_LOG_LEVEL": "warning",
         }
-        served = stack.enter_context(running(start_gateway(folder, environ)))
+        served = stack.enter_context(running(start_watched(folder, environ)))
         client = stack.enter_context(httpx.Client(base_url=served.url, timeout=600))
         worst = stack.enter_context(probing(served.url))
         requests = Requests(client, site)
@@ -207,23 +220,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("|" + " --- |" * (HEAD.count("|") - 1))
         for name in ROWS:
             if name == "quiet" or options.only in name:
-                print(_row(name, requests, worst, options.times, served), flush=True)
+                print(_row(name, requests, worst, options.times), flush=True)
 
 
-def _row(name: str, requests: Requests, worst: Callable[[], float], times: int, served: Served) -> str:
+def _row(name: str, requests: Requests, worst: Callable[[], float], times: int) -> str:
     waits: list[str] = []
+    steps: list[str] = []
+    grown = 0
+    sent = ""
     send: Callable[[], httpx.Response] = getattr(requests, name)
     for _ in range(times):
         worst()
+        watched(requests.client)
         started = time.perf_counter()
         response = send()
-        seconds = time.perf_counter() - started
+        sent = f"{response.status_code} | {_sent(response) / MB:.1f} MB | {time.perf_counter() - started:.1f} s"
         waits.append(f"{worst() * 1000:.0f}")
-    sent = len(response.request.content) / MB
-    return (
-        f"| {name.replace('_', ' ')} | {response.status_code} | {sent:.1f} MB | {seconds:.1f} s "
-        f"| {', '.join(waits)} | {rss(served):.0f} MiB |"
-    )
+        seen = watched(requests.client)
+        steps.append(f"{seen.busy_seconds * 1000:.0f}")
+        grown = max(grown, seen.grown_bytes)
+    return f"| {name.replace('_', ' ')} | {sent} | {', '.join(waits)} | {', '.join(steps)} | {grown / MB:.0f} MB |"
+
+
+def _sent(response: httpx.Response) -> int:
+    """Size of the body of a request."""
+    return int(response.request.headers.get("content-length", 0))
 
 
 if __name__ == "__main__":

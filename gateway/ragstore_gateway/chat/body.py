@@ -206,7 +206,7 @@ def _names_rag_model(value: bytes) -> bool:
 
 
 def _values(form: bytes, name: bytes, field: re.Pattern[bytes]) -> Iterator[bytes]:
-    """The beginnings of the values of a field, of as many as a client sends."""
+    """The beginnings of the values of a field. A client sends few fields, so further ones are not read."""
     start = form.find(name)
     for _ in range(_MAX_FIELDS):
         if start < 0:

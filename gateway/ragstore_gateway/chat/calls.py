@@ -128,7 +128,9 @@ class Call:
         return read_head(self.body) if self.body else Head()
 
     def check(self, scope: Scope) -> None:
-        """Check that the upstream can do what is requested: it would respond from nothing, and nobody would notice.
+        """Check that the upstream can do what is requested.
+
+        Some upstreams accept any model and ignore unknown tools: the caller would not notice the lack of passages.
 
         Args:
             scope: the scope of the request.
@@ -229,6 +231,9 @@ class RagCall(Call):
     async def _augmented(self, scope: Scope, headers: CIMultiDict[str]) -> tuple[bytes, Augmentation]:
         """The body for the upstream, and what was added to it, without the messages."""
         await reserve(self._copied_bytes)
+        if self._copied_bytes:
+            # The head was read just before. Each reading of a large body takes its time; other requests run in between.
+            await asyncio.sleep(0)
         steps = self._read()
         fields, conversation = await self.chat.slices.run(steps) if self._copied_bytes else run_whole(steps)
         caller = _caller(scope, fields.get("metadata"))
@@ -244,7 +249,6 @@ class RagCall(Call):
         if added.messages is not None:
             fields["messages"] = added.messages
         if self._copied_bytes:
-            # Each copy takes its time; other requests run between two.
             await asyncio.sleep(0)
         return write_object(fields), replace(added, messages=None)
 

@@ -151,9 +151,9 @@ async def relay(
         response.close()
         # The service stops, or the key was withdrawn; or the caller is gone, and reads nothing more.
         if streams and not watch.gone:
-            ending = watch.error or UpstreamFailed("The model server's stream broke off")
+            reason = watch.error or UpstreamFailed("The model server's stream broke off")
             with suppress(OSError):
-                await _end(output, _error_event(output.tail, ending), scope)
+                await _end(output, _error_event(output.tail, reason), scope)
         raise
     finally:
         if streams:

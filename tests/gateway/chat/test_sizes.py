@@ -1,4 +1,4 @@
-"""What the gateway makes of a request is bounded: names, streams, and copies of responses."""
+"""Names, streams and copies of responses have maxima."""
 
 from __future__ import annotations
 

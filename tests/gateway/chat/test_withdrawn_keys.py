@@ -156,7 +156,9 @@ def test_a_caller_that_does_not_read_is_disconnected(
             time.sleep(0.02)
         write_keys(keys, {"kept": "admin"})
         assert upstream.chats()[-1].closed.wait(MAX_SECONDS + 3)
+        deadline = time.monotonic() + 20
         while "streams_in_progress 0.0" not in httpx.get(served[0].url + "/metrics", headers=bearer("kept")).text:
+            assert time.monotonic() < deadline
             time.sleep(0.05)
         received = read_all(connection)
     assert received.startswith(b"HTTP/1.1 200")
