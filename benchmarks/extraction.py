@@ -1,4 +1,4 @@
-"""Measure the extraction of the main text of pages, beside a program that only removes the tags.
+"""Measure the extraction of the main text of pages and of its headings, beside a program that only removes the tags.
 
     python -m benchmarks.extraction             the table of docs/web.md
     python -m benchmarks.extraction --missing   also the words that are missing, and those that are too many
@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
+from lxml import html
+
 from ragstore.kit.errors import ServiceError
+from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.settings import Settings
 
@@ -53,12 +56,16 @@ class Measured:
         expected: its main text.
         extracted: the text that the gateway extracts.
         stripped: its text without tags.
+        headings: the headings of the main text.
+        kept: those of them that the gateway extracts as headings.
     """
 
     name: str
     expected: str
     extracted: str
     stripped: str
+    headings: int
+    kept: int
 
     @property
     def gateway(self) -> Quality:
@@ -122,6 +129,19 @@ def quality(text: str, expected: str) -> Quality:
     return Quality(common / max(1, found.total()), common / wanted.total())
 
 
+def headings_of(page: str, expected: str) -> Counter[str]:
+    """The headings of a page that are lines of its main text.
+
+    Args:
+        page: the page.
+        expected: its main text.
+    """
+    lines = {" ".join(line.split()) for line in expected.splitlines()}
+    tree = html.document_fromstring(page.encode(), parser=html.HTMLParser(encoding="utf-8"))
+    texts = (" ".join(each.text_content().split()) for each in tree.iter("h1", "h2", "h3", "h4", "h5", "h6"))
+    return Counter(text for text in texts if text in lines)
+
+
 async def measure() -> list[Measured]:
     """Extract all pages, in processes with the limits of the default settings."""
     extractor = Extractor.from_settings(Settings())
@@ -130,11 +150,15 @@ async def measure() -> list[Measured]:
         for path in sorted(PAGES.glob("*.html")):
             content = path.read_bytes()
             try:
-                text = (await extractor.extract(content, media_type="text/html")).text
+                extracted = await extractor.extract(content, media_type="text/html")
             except ServiceError:
-                text = ""
+                extracted = Extracted("", "text/html")
             expected = path.with_suffix(".txt").read_text()
-            measured.append(Measured(path.stem, expected, text, without_tags(content.decode())))
+            headings = headings_of(content.decode(), expected)
+            kept = headings & Counter(heading.text for heading in extracted.headings)
+            stripped = without_tags(content.decode())
+            counts = headings.total(), kept.total()
+            measured.append(Measured(path.stem, expected, extracted.text, stripped, *counts))
     return measured
 
 
@@ -154,14 +178,17 @@ def table(measured: list[Measured]) -> str:
         measured: the pages.
     """
     rows = [
-        "| page | precision | recall | F1 | tags removed: F1 |",
-        "| --- | ---: | ---: | ---: | ---: |",
+        "| page | precision | recall | F1 | headings kept | tags removed: F1 |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for page in measured:
         own = page.gateway
-        rows.append(f"| {page.name} | {own.precision:.2f} | {own.recall:.2f} | {own.f1:.2f} | {page.plain.f1:.2f} |")
+        qualities = f"{own.precision:.2f} | {own.recall:.2f} | {own.f1:.2f}"
+        rows.append(f"| {page.name} | {qualities} | {page.kept} of {page.headings} | {page.plain.f1:.2f} |")
     own_mean = mean_f1([page.gateway for page in measured])
-    rows.append(f"| **mean** | | | **{own_mean:.3f}** | **{mean_f1([page.plain for page in measured]):.3f}** |")
+    plain_mean = mean_f1([page.plain for page in measured])
+    kept = f"{sum(page.kept for page in measured)} of {sum(page.headings for page in measured)}"
+    rows.append(f"| **mean** | | | **{own_mean:.3f}** | **{kept}** | **{plain_mean:.3f}** |")
     return "\n".join(rows)
 
 

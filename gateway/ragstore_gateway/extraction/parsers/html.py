@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Final
 
 from lxml import html
@@ -22,6 +23,16 @@ from ragstore_gateway.extraction.text_builder import MAX_TITLE_CHARACTERS, check
 
 _FORMS: Final[dict[Output, str]] = {"text": "txt", "markdown": "markdown", "html": "html"}
 _LANGUAGE: Final = re.compile(r"([a-z]{2,3})(?:[-_]|\Z)")
+_HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")
+_BOILERPLATE: Final = ("aside", "footer", "form", "header", "nav")
+"""Elements whose headings are not of the main text."""
+
+_MAX_REPEATED: Final = 4_000_000
+"""Characters of a page that is extracted a second time: a larger one could reach the limits of time and memory."""
+
+_MIN_SHARE: Final = 0.9
+"""Share of a text that another one of the same page must have to replace it: it has the headings besides."""
+
 _XML_DECLARATION: Final = re.compile(r"\A\s*<\?xml[^>]*\?>")
 
 
@@ -52,6 +63,8 @@ def page(content: bytes, media_type: str, output: Output, url: str, max_characte
     thread = thread_of(tree)
     if thread is not None and is_missed(text, thread):
         document, text = _main_text(thread, output, url)
+    elif len(source) <= _MAX_REPEATED and _lacks_headings(tree, document):
+        document, text = _with_headings(tree, output, url, document, text)
     if output != "html" and not text:
         text = clean(html2txt(tree)).strip()
     check_length(len(text), max_characters)
@@ -85,6 +98,47 @@ def _main_text(tree: html.HtmlElement, output: Output, url: str) -> tuple[Docume
     # Without metadata, which the text would begin with.
     options = Extractor(output_format=_FORMS[output], comments=False)
     return found, clean(determine_returnstring(found, options)).strip()
+
+
+def _lacks_headings(tree: html.HtmlElement, document: Document | None) -> bool:
+    """Whether the main text has less than half of the page's headings.
+
+    trafilatura 2.3 finds the main text in `main`, `article`, and containers that common programs name. Without them it
+    may collect paragraphs only: a page of pandoc loses all headings.
+    """
+    needed = 2 * _count(document) + 1
+    with_text = (heading for heading in tree.iter(*_HEADINGS) if heading.text_content().strip())
+    own = (heading for heading in with_text if next(heading.iterancestors(*_BOILERPLATE), None) is None)
+    return sum(1 for _ in islice(own, needed)) == needed
+
+
+def _with_headings(
+    tree: html.HtmlElement, output: Output, url: str, document: Document | None, text: str
+) -> tuple[Document | None, str]:
+    """The main text with the page's body as `main`, if it has the headings that the one so far lacks, and its text.
+
+    Args:
+        tree: the page, which is changed.
+        output: the form of the text.
+        url: the page's URL, if known.
+        document: the main text so far.
+        text: the same as text.
+    """
+    body = tree.find("body")
+    if body is None:
+        return document, text
+    main = html.Element("main")
+    main.text, body.text = body.text, None
+    main.extend(list(body))
+    body.append(main)
+    again, found = _main_text(tree, output, url)
+    is_better = _count(again) > 2 * _count(document) and len(found) >= _MIN_SHARE * len(text)
+    return (again, found) if is_better else (document, text)
+
+
+def _count(document: Document | None) -> int:
+    """The number of headings of a main text."""
+    return 0 if document is None or document.body is None else sum(1 for _ in document.body.iter("head"))
 
 
 def _language(tree: html.HtmlElement, document: Document | None) -> str:
