@@ -1,6 +1,6 @@
 """`python -m ragstore_gateway`: the same as the `ragstore-gateway` command."""
 
-from ragstore_gateway.cli import main
+from ragstore_gateway.commands.cli import main
 
 if __name__ == "__main__":
     main()

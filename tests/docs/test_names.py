@@ -10,8 +10,8 @@ import pytest
 
 from ragstore import cli
 from ragstore.settings import Settings, variable
-from ragstore_gateway import cli as gateway_cli
 from ragstore_gateway import settings as gateway
+from ragstore_gateway.commands import cli as gateway_cli
 from scripts.settings_table import DOCS, table
 from scripts.settings_table import PAGES as TABLES
 from tests.support.pages import PAGES, ROOT, text_of

@@ -19,7 +19,7 @@ import pytest
 from aiohttp import web
 from click.testing import CliRunner, Result
 
-from ragstore_gateway.cli import main
+from ragstore_gateway.commands.cli import main
 from tests.gateway.extraction import documents
 from tests.support.fake_providers import Received, fake_provider, json_response
 from tests.support.gateways import start_gateway

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from ragstore_gateway.cli import main
-from ragstore_gateway.gateway_connection import GatewayFailed, decoded, problem
-from ragstore_gateway.kb import archive
+from ragstore_gateway.commands.cli import main
+from ragstore_gateway.commands.gateway_connection import GatewayFailed, decoded, problem
+from ragstore_gateway.commands.kb import archive
 from tests.support.nested import NESTED
 
 HEADER = archive.line(archive.Header({"name": "tea"}))

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from ragstore.kit.settings import SettingsError
 from ragstore_client import Client, Forbidden, NewDocument, NotFound
-from ragstore_gateway.cli import main
+from ragstore_gateway.commands.cli import main
 from ragstore_gateway.settings import load, load_store
 from tests.support.fake_upstream import FakeUpstream, fake_upstream, replying
 from tests.support.gateways import start_gateway

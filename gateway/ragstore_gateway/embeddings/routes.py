@@ -21,12 +21,7 @@ from ragstore_gateway.embeddings.admission import checked, reserve_response, sca
 from ragstore_gateway.embeddings.embedder import Embedder, Kind
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.embeddings.response_bodies import embed_body, embeddings_body
-from ragstore_gateway.embeddings.schemas import (
-    EmbeddingsRequest,
-    EmbeddingsResponse,
-    EmbedRequest,
-    EmbedResponse,
-)
+from ragstore_gateway.embeddings.schemas import EmbeddingsRequest, EmbeddingsResponse, EmbedRequest, EmbedResponse
 from ragstore_gateway.errors import (
     EmbeddingFailed,
     EmbeddingRateLimited,

@@ -11,14 +11,7 @@ from typing import Final, Self
 import msgspec
 
 from ragstore_gateway.errors import ExtractionUnavailable
-from ragstore_gateway.extraction.protocol import (
-    LENGTH,
-    MAX_FORMAT_BYTES,
-    READY,
-    Request,
-    Response,
-    max_response_bytes,
-)
+from ragstore_gateway.extraction.protocol import LENGTH, MAX_FORMAT_BYTES, READY, Request, Response, max_response_bytes
 
 START_SECONDS: Final = 30.0
 """Time limit for the start of a process. It takes 0.3 s on an idle machine."""

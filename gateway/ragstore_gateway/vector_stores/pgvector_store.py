@@ -16,12 +16,7 @@ from ragstore.kit.errors import ServiceError
 from ragstore_client import Where
 from ragstore_gateway.secret_references import SecretReferences
 from ragstore_gateway.vector_stores import filters
-from ragstore_gateway.vector_stores.failures import (
-    StoreErrors,
-    check_dimension,
-    dimension_mismatch,
-    empty_if_missing,
-)
+from ragstore_gateway.vector_stores.failures import StoreErrors, check_dimension, dimension_mismatch, empty_if_missing
 from ragstore_gateway.vector_stores.filters import All, Compared, Either, Filter, Not, OneOf
 from ragstore_gateway.vector_stores.names import physical_name
 from ragstore_gateway.vector_stores.ranking import relevance, search_ranked

@@ -42,12 +42,7 @@ from ragstore.kit.errors import ServiceError
 from ragstore_client import Where
 from ragstore_gateway.secret_references import SecretReferences
 from ragstore_gateway.vector_stores import filters
-from ragstore_gateway.vector_stores.failures import (
-    StoreErrors,
-    check_dimension,
-    dimension_mismatch,
-    empty_if_missing,
-)
+from ragstore_gateway.vector_stores.failures import StoreErrors, check_dimension, dimension_mismatch, empty_if_missing
 from ragstore_gateway.vector_stores.filters import All, Compared, Either, Filter, Not, OneOf
 from ragstore_gateway.vector_stores.names import field_name, metadata_key, physical_name
 from ragstore_gateway.vector_stores.ranking import MAX_FETCHED, relevance, search_ranked

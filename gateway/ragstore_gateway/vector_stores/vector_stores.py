@@ -210,10 +210,7 @@ class VectorStores:
 
                 return QdrantStore(self._client(parameters, connect_qdrant), parameters, collection, dimension, seconds)
             case ElasticsearchParameters():
-                from ragstore_gateway.vector_stores.elasticsearch_store import (
-                    ElasticsearchStore,
-                    connect_elasticsearch,
-                )
+                from ragstore_gateway.vector_stores.elasticsearch_store import ElasticsearchStore, connect_elasticsearch
 
                 client = self._client(parameters, connect_elasticsearch)
                 return ElasticsearchStore(client, parameters, collection, dimension, seconds)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import make_url, text
 
-from ragstore_gateway.cli import main
+from ragstore_gateway.commands.cli import main
 from ragstore_gateway.conversations.chain import Head
 from ragstore_gateway.conversations.ledger import Ledger
 from ragstore_gateway.conversations.repository import ConversationRepository

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from ragstore_client import Client
-from ragstore_gateway.ingest import in_order
+from ragstore_gateway.commands.ingest import in_order
 from tests.gateway.web.articles import COFFEE, TEA, article
 from tests.gateway.web.conftest import WebGateway
 from tests.support.fake_upstream import Exchange

@@ -8,13 +8,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from ragstore_gateway.embeddings.embedder import Kind
-from ragstore_gateway.embeddings.providers.provider import (
-    Dimensions,
-    Embedding,
-    Parameters,
-    ProviderRequest,
-    joined,
-)
+from ragstore_gateway.embeddings.providers.provider import Dimensions, Embedding, Parameters, ProviderRequest, joined
 from ragstore_gateway.parameters import SecretReference, Url
 from ragstore_gateway.secret_references import SecretReferences
 

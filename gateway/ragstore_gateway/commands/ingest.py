@@ -17,15 +17,15 @@ import msgspec
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.settings import SettingsError
 from ragstore_client import AsyncClient, RagstoreError
+from ragstore_gateway.commands.gateway_connection import GatewayFailed
+from ragstore_gateway.commands.kb.remote_base import RemoteKnowledgeBase
+from ragstore_gateway.commands.line import Line
+from ragstore_gateway.commands.progress import DocumentProgress
+from ragstore_gateway.commands.read import DocumentReader, Unreadable, found
+from ragstore_gateway.commands.remote import RemoteGateway
 from ragstore_gateway.embeddings.embedder import Vectors
 from ragstore_gateway.extraction.extractor import Extractor
-from ragstore_gateway.gateway_connection import GatewayFailed
 from ragstore_gateway.ingestion.index import EmptyText, Indexer, OtherModel
-from ragstore_gateway.ingestion.line import Line
-from ragstore_gateway.ingestion.progress import DocumentProgress
-from ragstore_gateway.ingestion.read import DocumentReader, Unreadable, found
-from ragstore_gateway.kb.remote_base import RemoteKnowledgeBase
-from ragstore_gateway.remote import RemoteGateway
 from ragstore_gateway.settings import URL_VARIABLE, Settings, load
 from ragstore_gateway.splitting.chunk import WINDOW
 from ragstore_gateway.splitting.windows import windows

@@ -12,17 +12,17 @@ from typing import IO, Any, Final, TypeVar
 import click
 import msgspec
 
-from ragstore_gateway.gateway_connection import GatewayConnection, GatewayFailed
-from ragstore_gateway.ingestion.line import Line
-from ragstore_gateway.ingestion.progress import DocumentProgress
-from ragstore_gateway.ingestion.read import STDIN
-from ragstore_gateway.kb.archive import BadArchive
-from ragstore_gateway.kb.client import Hit, KnowledgeBases
-from ragstore_gateway.kb.files import File, files
-from ragstore_gateway.kb.ingest import ingest_all
-from ragstore_gateway.kb.transfer import export_base, import_base, readable
+from ragstore_gateway.commands.gateway_connection import GatewayConnection, GatewayFailed
+from ragstore_gateway.commands.kb.archive import BadArchive
+from ragstore_gateway.commands.kb.client import Hit, KnowledgeBases
+from ragstore_gateway.commands.kb.files import File, files
+from ragstore_gateway.commands.kb.ingest import ingest_all
+from ragstore_gateway.commands.kb.transfer import export_base, import_base, readable
+from ragstore_gateway.commands.line import Line
+from ragstore_gateway.commands.progress import DocumentProgress
+from ragstore_gateway.commands.read import STDIN
+from ragstore_gateway.commands.remote import DEFAULT_URL
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
-from ragstore_gateway.remote import DEFAULT_URL
 from ragstore_gateway.settings import KEY_VARIABLE, URL_VARIABLE
 
 T = TypeVar("T")

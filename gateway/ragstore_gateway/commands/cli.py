@@ -16,10 +16,10 @@ from ragstore.kit.logging import configure as configure_logging
 from ragstore.kit.settings import SettingsError
 from ragstore.settings import URL_VARIABLE as STORE_URL_VARIABLE
 from ragstore_gateway import __version__, settings
-from ragstore_gateway.ask import ask
-from ragstore_gateway.conversations.commands import audit_commands
-from ragstore_gateway.ingest import ingest
-from ragstore_gateway.kb.commands import kb
+from ragstore_gateway.commands.ask import ask
+from ragstore_gateway.commands.audit import audit_commands
+from ragstore_gateway.commands.ingest import ingest
+from ragstore_gateway.commands.kb.commands import kb
 from ragstore_gateway.keys import GATEWAY_KEYS
 from ragstore_gateway.settings import Settings, variable
 

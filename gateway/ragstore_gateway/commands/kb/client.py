@@ -10,8 +10,8 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
+from ragstore_gateway.commands.gateway_connection import GatewayConnection, GatewayFailed, checked, decoded, problem
 from ragstore_gateway.extraction.kept_text import KeptText
-from ragstore_gateway.gateway_connection import GatewayConnection, GatewayFailed, checked, decoded, problem
 
 PAGE: Final = 200
 QUEUE_FULL: Final = "queue_full"

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
-from ragstore_gateway.gateway_connection import GatewayFailed
-from ragstore_gateway.ingestion.line import Line
-from ragstore_gateway.ingestion.progress import DocumentProgress
-from ragstore_gateway.kb.client import KnowledgeBases, State
+from ragstore_gateway.commands.gateway_connection import GatewayFailed
+from ragstore_gateway.commands.kb.client import KnowledgeBases, State
+from ragstore_gateway.commands.line import Line
+from ragstore_gateway.commands.progress import DocumentProgress
 
 CONCURRENCY: Final = 4
 """Documents that are in flight. The gateway has a queue of its own."""

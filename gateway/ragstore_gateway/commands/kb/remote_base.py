@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ragstore_gateway.gateway_connection import GatewayConnection
+from ragstore_gateway.commands.gateway_connection import GatewayConnection
+from ragstore_gateway.commands.kb.client import KnowledgeBases
+from ragstore_gateway.commands.kb.ingest import until_ended
+from ragstore_gateway.commands.read import Unreadable
 from ragstore_gateway.ingestion.index import Indexed, Text
 from ragstore_gateway.ingestion.names import name_of_url
-from ragstore_gateway.ingestion.read import Unreadable
-from ragstore_gateway.kb.client import KnowledgeBases
-from ragstore_gateway.kb.ingest import until_ended
 
 
 class RemoteKnowledgeBase:

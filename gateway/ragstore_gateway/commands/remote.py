@@ -13,8 +13,8 @@ import numpy as np
 from ragstore import settings as store_settings
 from ragstore_client import AsyncClient
 from ragstore_gateway.chat.body import RAG_PREFIX
+from ragstore_gateway.commands.gateway_connection import GatewayConnection, GatewayFailed, decoded
 from ragstore_gateway.embeddings.embedder import Kind, Vectors
-from ragstore_gateway.gateway_connection import GatewayConnection, GatewayFailed, decoded
 
 DEFAULT_URL: Final = "http://127.0.0.1:8090"
 

@@ -9,8 +9,8 @@ from typing import Final
 import click
 
 from ragstore_client import NotFound, RagstoreError
-from ragstore_gateway.gateway_connection import GatewayFailed
-from ragstore_gateway.remote import DEFAULT_URL, RemoteGateway
+from ragstore_gateway.commands.gateway_connection import GatewayFailed
+from ragstore_gateway.commands.remote import DEFAULT_URL, RemoteGateway
 from ragstore_gateway.settings import URL_VARIABLE
 
 MAX_EXCERPT: Final = 160

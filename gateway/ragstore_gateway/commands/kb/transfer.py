@@ -12,13 +12,13 @@ from typing import IO
 
 import msgspec
 
-from ragstore_gateway.gateway_connection import GatewayFailed
-from ragstore_gateway.ingestion.line import Line
-from ragstore_gateway.ingestion.progress import DocumentProgress
-from ragstore_gateway.ingestion.read import STDIN
-from ragstore_gateway.kb import archive
-from ragstore_gateway.kb.client import Base, KnowledgeBases
-from ragstore_gateway.kb.ingest import ingest_all
+from ragstore_gateway.commands.gateway_connection import GatewayFailed
+from ragstore_gateway.commands.kb import archive
+from ragstore_gateway.commands.kb.client import Base, KnowledgeBases
+from ragstore_gateway.commands.kb.ingest import ingest_all
+from ragstore_gateway.commands.line import Line
+from ragstore_gateway.commands.progress import DocumentProgress
+from ragstore_gateway.commands.read import STDIN
 
 NOT_FOUND = 404
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ragstore_gateway.commands.read import STDIN, found, read_bytes
 from ragstore_gateway.extraction.formats import EXTENSIONS, MEDIA_TYPES
-from ragstore_gateway.ingestion.read import STDIN, found, read_bytes
 
 UNKNOWN: Final = "application/octet-stream"
 """The gateway recognises the format by the content."""
