@@ -18,7 +18,8 @@ from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.query_parameters import QueryGuard
 from ragstore.kit.service import Service
 from ragstore.kit.settings import SettingsError
-from ragstore_gateway import __version__, openapi
+from ragstore_gateway import __version__
+from ragstore_gateway.api import openapi
 from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.error_format import OpenAIErrorsMiddleware
 from ragstore_gateway.chat.forwarding import UpstreamForwarder

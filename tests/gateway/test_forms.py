@@ -13,7 +13,7 @@ from litestar.testing import AsyncTestClient
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.problems import EXCEPTION_HANDLERS
 from ragstore.kit.service import UntracedLitestar, WholeBodyRequest
-from ragstore_gateway.forms import MAX_FIELD_BYTES, MAX_PARTS, SLICE_BYTES, Form, parse_form, read_form
+from ragstore_gateway.api.forms import MAX_FIELD_BYTES, MAX_PARTS, SLICE_BYTES, Form, parse_form, read_form
 
 BOUNDARY = "the-boundary"
 

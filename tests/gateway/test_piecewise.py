@@ -8,7 +8,7 @@ from litestar import Response, get
 from litestar.testing import AsyncTestClient
 
 from ragstore.kit.service import UntracedLitestar
-from ragstore_gateway.piecewise import PIECE_BYTES, pieces_of, piecewise, raw_text
+from ragstore_gateway.api.piecewise import PIECE_BYTES, pieces_of, piecewise, raw_text
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [1, 2, 3], [PIECE_BYTES], [3 * PIECE_BYTES + 1, 5], [5] * 100_000])

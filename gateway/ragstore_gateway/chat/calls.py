@@ -20,6 +20,7 @@ from ragstore.kit.context import current_request, renew_deadline
 from ragstore.kit.errors import FieldError, InvalidRequest, NotFound, Unauthorized
 from ragstore.kit.time_slices import run_whole
 from ragstore.kit.value_count import MAX_VALUES, too_many_json_values
+from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.body import (
     RAG_PREFIX,
@@ -43,7 +44,6 @@ from ragstore_gateway.chat.relay import is_event_stream, read_all, relay
 from ragstore_gateway.chat.request_cost import RequestCost, send_counted
 from ragstore_gateway.chat.usage import readable_encodings
 from ragstore_gateway.conversations.conversation_id import read_id
-from ragstore_gateway.disconnect import CallerWatch
 from ragstore_gateway.errors import CallerGone, RetrievalFailed
 
 _V1: Final = "/v1"

@@ -10,7 +10,7 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPResponseStartEvent, Message, Receive, Scope, Send
 
 from ragstore.kit.problems import MEDIA_TYPE, Problem
-from ragstore_gateway.openai_errors import openai_error
+from ragstore_gateway.api.openai_errors import openai_error
 
 PREFIX: Final = "/v1/"
 

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from litestar.types import Scope, Send
 from msgspec import Raw
 
+from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.chat.body import RAG_PREFIX, encode_raw, read_fields, write_fields
 from ragstore_gateway.chat.calls import RESIZED, Call, send_body
 from ragstore_gateway.chat.chat import Chat
@@ -17,7 +18,6 @@ from ragstore_gateway.chat.models import read_models
 from ragstore_gateway.chat.names import check_name
 from ragstore_gateway.chat.relay import read_all, relay
 from ragstore_gateway.chat.request_cost import RequestCost
-from ragstore_gateway.disconnect import CallerWatch
 
 _MODELS: Final = "/models/"
 

@@ -17,11 +17,11 @@ from ragstore.kit.byte_budget import reserve
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.middleware.bodies import CONNECTION, FREE_BYTES, Connection
 from ragstore.kit.time_slices import TimeSlices
+from ragstore_gateway.api.disconnect import CallerWatch
+from ragstore_gateway.api.openai_errors import encode_openai_error
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.error_format import FROM_UPSTREAM
-from ragstore_gateway.disconnect import CallerWatch
 from ragstore_gateway.errors import UpstreamFailed, UpstreamTimeout
-from ragstore_gateway.openai_errors import encode_openai_error
 
 EVENT_STREAM: Final = "text/event-stream"
 

@@ -12,6 +12,7 @@ from litestar.types import ASGIApp, ControllerRouterHandler
 from ragstore.kit.errors import BodyTimeout, BodyTooLarge, NotFound, UnsupportedMediaType
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS
+from ragstore_gateway.api.openapi import OPERATION
 from ragstore_gateway.chat.calls import Call, completion_call, upstream_target
 from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.model_calls import ListModels, model_call
@@ -27,7 +28,6 @@ from ragstore_gateway.errors import (
     UpstreamUnreachable,
 )
 from ragstore_gateway.keys import ADMIN, READER
-from ragstore_gateway.openapi import OPERATION
 from ragstore_gateway.settings import Settings
 
 ChatDependency = SkipValidation[NamedDependency[Chat]]

@@ -86,8 +86,8 @@ def check() -> None:
 @main.command("openapi")
 def print_openapi() -> None:
     """Print the OpenAPI document."""
+    from ragstore_gateway.api.openapi import document
     from ragstore_gateway.app import create_embeddings, create_litestar
-    from ragstore_gateway.openapi import document
     from ragstore_gateway.store import Store
 
     # A remote store and a remote provider, so that no store is opened and no model is loaded; nothing is sent to them.

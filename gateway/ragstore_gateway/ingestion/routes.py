@@ -18,6 +18,10 @@ from ragstore.kit.errors import BodyTimeout, BodyTooLarge, UnsupportedMediaType
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.misfits import described
 from ragstore.kit.openapi import ERRORS
+from ragstore_gateway.api.forms import MULTIPART
+from ragstore_gateway.api.openapi import OPERATION
+from ragstore_gateway.api.piecewise import piecewise, raw_text
+from ragstore_gateway.api.uploads import ACCEPTED, read_upload
 from ragstore_gateway.errors import (
     ConfigurationNotFound,
     DatabaseUnavailable,
@@ -28,7 +32,6 @@ from ragstore_gateway.errors import (
 )
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.kept_text import headings_of, pages_of
-from ragstore_gateway.forms import MULTIPART
 from ragstore_gateway.ingestion.acceptance import NewContent
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.names import MAX_NAME, NAME, checked_name
@@ -41,13 +44,10 @@ from ragstore_gateway.ingestion.schemas import (
     entry_of,
     status_of,
 )
-from ragstore_gateway.ingestion.uploads import ACCEPTED, read_upload
 from ragstore_gateway.keys import READER, WRITER
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.name_characters import RULE, UNSEEN
-from ragstore_gateway.openapi import OPERATION
-from ragstore_gateway.piecewise import piecewise, raw_text
 from ragstore_gateway.settings import Settings
 
 IngestionDependency = SkipValidation[NamedDependency[Ingestion]]

@@ -11,6 +11,8 @@ from litestar.params import PathParameter, SkipValidation
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragstore.kit.openapi import ERRORS
+from ragstore_gateway.api.bodies import decode_configuration
+from ragstore_gateway.api.openapi import body_of
 from ragstore_gateway.embeddings.schemas import NOT_BLANK
 from ragstore_gateway.errors import (
     ConfigurationNotFound,
@@ -26,9 +28,7 @@ from ragstore_gateway.errors import (
 )
 from ragstore_gateway.keys import READER
 from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.decode import decode_configuration
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase, MaxResults, MinScore
-from ragstore_gateway.openapi import body_of
 from ragstore_gateway.retrieval.retriever import BaseQuery, KnowledgeRetriever
 from ragstore_gateway.settings import Settings
 

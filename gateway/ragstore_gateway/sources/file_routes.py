@@ -20,6 +20,8 @@ from ragstore.kit.errors import (
 )
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS
+from ragstore_gateway.api.forms import MULTIPART, read_form
+from ragstore_gateway.api.openapi import OPERATION
 from ragstore_gateway.errors import (
     ConfigurationNotFound,
     DatabaseUnavailable,
@@ -28,10 +30,8 @@ from ragstore_gateway.errors import (
     SourceNotFound,
     SourceRunning,
 )
-from ragstore_gateway.forms import MULTIPART, read_form
 from ragstore_gateway.keys import READER, WRITER
 from ragstore_gateway.knowledge.source import UploadSource
-from ragstore_gateway.openapi import OPERATION
 from ragstore_gateway.sources.file_schemas import SourceFileList, StoredFiles, file_of, rejected_of
 from ragstore_gateway.sources.files import NewFile, SourceFiles
 from ragstore_gateway.sources.sources import Sources

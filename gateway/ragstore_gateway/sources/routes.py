@@ -12,7 +12,7 @@ from litestar.params import PathParameter, QueryParameter, SkipValidation
 
 from ragstore.kit.context import renew_deadline
 from ragstore.kit.openapi import ERRORS
-from ragstore_gateway.disconnect import CallerWatch
+from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.errors import (
     ConfigurationNotFound,
     DatabaseUnavailable,

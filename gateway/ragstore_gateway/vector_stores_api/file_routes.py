@@ -15,12 +15,12 @@ from ragstore.kit.byte_budget import reserve
 from ragstore.kit.errors import BodyTimeout, BodyTooLarge
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS
+from ragstore_gateway.api.forms import MULTIPART
+from ragstore_gateway.api.openapi import OPERATION, body_of
+from ragstore_gateway.api.piecewise import piecewise, raw_text
 from ragstore_gateway.errors import DatabaseUnavailable, DocumentNotFound, FileNotFound, FileStorageFull, QueueFull
 from ragstore_gateway.extraction.extracted import Extracted
-from ragstore_gateway.forms import MULTIPART
 from ragstore_gateway.keys import READER, WRITER
-from ragstore_gateway.openapi import OPERATION, body_of
-from ragstore_gateway.piecewise import piecewise, raw_text
 from ragstore_gateway.vector_stores_api.files import PURPOSES, file_object, read_file
 from ragstore_gateway.vector_stores_api.operations import (
     CONTENT_ERRORS,

@@ -15,11 +15,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import undefer
 
 from ragstore.kit.errors import BodyTooLarge, InvalidRequest
+from ragstore_gateway.api.forms import MULTIPART, read_form
+from ragstore_gateway.api.uploads import ACCEPTED
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.database.locks import lock_name
 from ragstore_gateway.errors import FileNotFound, FileStorageFull
-from ragstore_gateway.forms import MULTIPART, read_form
-from ragstore_gateway.ingestion.uploads import ACCEPTED
 from ragstore_gateway.vector_stores_api.pages import PageQuery, Position
 from ragstore_gateway.vector_stores_api.schemas import FileObject
 from ragstore_gateway.vector_stores_api.tables import FileRow

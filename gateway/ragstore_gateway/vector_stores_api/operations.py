@@ -9,6 +9,7 @@ from litestar import Request
 from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 
+from ragstore_gateway.api.bodies import decode_configuration
 from ragstore_gateway.errors import (
     CollectionMissing,
     ConfigurationNotFound,
@@ -24,7 +25,6 @@ from ragstore_gateway.errors import (
     SecretUnavailable,
     StoreUnavailable,
 )
-from ragstore_gateway.knowledge.decode import decode_configuration
 from ragstore_gateway.vector_stores_api.schemas import State
 from ragstore_gateway.vector_stores_api.services import VectorStoresApi
 

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore.kit.byte_budget import reserved
 from ragstore.kit.errors import InvalidRequest
+from ragstore_gateway.api.uploads import ACCEPTED
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import FileNotFound
 from ragstore_gateway.ingestion.acceptance import NewContent
@@ -18,7 +19,6 @@ from ragstore_gateway.ingestion.documents import AlsoStore
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.ingestions import CANCELLED, COMPLETED, FAILED, UNFINISHED
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
-from ragstore_gateway.ingestion.uploads import ACCEPTED
 from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase

@@ -10,9 +10,9 @@ from litestar.types import ControllerRouterHandler
 
 from ragstore.kit.byte_budget import reserved
 from ragstore.kit.openapi import ERRORS
+from ragstore_gateway.api.openapi import body_of
 from ragstore_gateway.errors import NameTaken, QueueFull, VersionConflict
 from ragstore_gateway.keys import ADMIN, READER
-from ragstore_gateway.openapi import body_of
 from ragstore_gateway.vector_stores_api.operations import (
     FILE_ERRORS,
     SEARCH_ERRORS,

@@ -19,8 +19,10 @@ from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.numbers import whole_number
 from ragstore.kit.openapi import ERRORS, without_marks
 from ragstore_client import AsyncClient, ProblemError, RagstoreError
+from ragstore_gateway.api.disconnect import CallerWatch
+from ragstore_gateway.api.openapi import OPERATION
+from ragstore_gateway.api.piecewise import piecewise
 from ragstore_gateway.chat.headers import CREDENTIALS, request_headers
-from ragstore_gateway.disconnect import CallerWatch
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.embeddings.routes import EMBEDDING_ERRORS
 from ragstore_gateway.embeddings.schemas import NOT_BLANK
@@ -36,8 +38,6 @@ from ragstore_gateway.errors import (
 from ragstore_gateway.extraction.metrics import FAILURES
 from ragstore_gateway.ingestion.index import Indexer, OtherModel, Text
 from ragstore_gateway.keys import GATEWAY_KEYS, READER
-from ragstore_gateway.openapi import OPERATION
-from ragstore_gateway.piecewise import piecewise
 from ragstore_gateway.settings import Settings, variable
 from ragstore_gateway.splitting.chunk import WINDOW
 from ragstore_gateway.store import Store

@@ -19,10 +19,10 @@ from ragstore.kit.byte_budget import ByteBudget, Share, request_shares
 from ragstore.kit.errors import Overloaded
 from ragstore.kit.metrics import rejections
 from ragstore.kit.time_slices import TimeSlices
+from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.chat.body import encode_raw, read_head
 from ragstore_gateway.chat.event_stream import EventStream
 from ragstore_gateway.chat.relay import PIECE_BYTES, read_all, relay
-from ragstore_gateway.disconnect import CallerWatch
 from ragstore_gateway.parameters import MAX_NAME_CHARACTERS
 from tests.gateway.chat.test_faults import error_of
 from tests.gateway.chat.test_streams import PASSAGES

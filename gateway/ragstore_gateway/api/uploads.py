@@ -9,9 +9,9 @@ from typing import Any, Final
 from litestar import Request
 
 from ragstore.kit.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
+from ragstore_gateway.api.forms import MULTIPART, SLICE_BYTES, read_form
 from ragstore_gateway.extraction.formats import MEDIA_TYPES
 from ragstore_gateway.extraction.kept_text import KEPT_TEXT
-from ragstore_gateway.forms import MULTIPART, SLICE_BYTES, read_form
 
 ANY: Final = "application/octet-stream"
 """The media type of content whose format is recognised by its bytes or its name."""

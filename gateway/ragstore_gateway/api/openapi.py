@@ -34,7 +34,7 @@ from ragstore.kit.openapi import (
 from ragstore.kit.problems import Problem
 from ragstore.kit.schema_marks import PROBLEM_CODE
 from ragstore_gateway import __version__
-from ragstore_gateway.openai_errors import OpenAIErrorBody
+from ragstore_gateway.api.openai_errors import OpenAIErrorBody
 
 if TYPE_CHECKING:
     from litestar._openapi.schema_generation import SchemaCreator
