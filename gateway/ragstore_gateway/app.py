@@ -36,7 +36,7 @@ from ragstore_gateway.keys import GATEWAY_KEYS, GatewayScope
 from ragstore_gateway.knowledge_services import KnowledgeServices
 from ragstore_gateway.secret_references import EnvironmentSource, FileSource, SecretReferences, SecretSource
 from ragstore_gateway.settings import PREFIX, Settings
-from ragstore_gateway.store import Store
+from ragstore_gateway.store.store import Store
 from ragstore_gateway.vault import VaultSource
 from ragstore_gateway.web.routes import WEB_ROUTES
 from ragstore_gateway.web.web import Web

@@ -20,7 +20,7 @@ from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.errors import StoreUnavailable
 from ragstore_gateway.keys import READER
 from ragstore_gateway.settings import Settings
-from ragstore_gateway.store import Store
+from ragstore_gateway.store.store import Store
 
 DatabaseDependency = SkipValidation[NamedDependency[Database]]
 StoreDependency = SkipValidation[NamedDependency[Store]]

@@ -32,7 +32,7 @@ from ragstore_gateway.sources.files import SourceFiles
 from ragstore_gateway.sources.runs import Runs
 from ragstore_gateway.sources.sources import Sources
 from ragstore_gateway.sources.uploads import upload_kind
-from ragstore_gateway.store import Store
+from ragstore_gateway.store.store import Store
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
 from ragstore_gateway.vector_stores_api import file_routes, store_routes
 from ragstore_gateway.vector_stores_api.services import VectorStoresApi

@@ -17,7 +17,7 @@ from ragstore_gateway.chat.upstream import CONNECT_SECONDS, Upstream
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.keys import GatewayScope
 from ragstore_gateway.settings import Settings
-from ragstore_gateway.store import Store
+from ragstore_gateway.store.store import Store
 
 MARGIN_SECONDS: Final = 5.0
 """Time beyond all limits of a call. With it, each limit ends its own step before the whole request is ended."""

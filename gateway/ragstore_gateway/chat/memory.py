@@ -30,7 +30,7 @@ from ragstore_gateway.chat.conversation import Conversation
 from ragstore_gateway.chat.rag_models import Augmentation, Caller, no_question
 from ragstore_gateway.embeddings.embedder import Embedder, Vectors
 from ragstore_gateway.settings import Settings
-from ragstore_gateway.store import Store
+from ragstore_gateway.store.store import Store
 
 if TYPE_CHECKING:
     from ragstore_client import Where

@@ -88,7 +88,7 @@ def print_openapi() -> None:
     """Print the OpenAPI document."""
     from ragstore_gateway.api.openapi import document
     from ragstore_gateway.app import create_embeddings, create_litestar
-    from ragstore_gateway.store import Store
+    from ragstore_gateway.store.store import Store
 
     # A remote store and a remote provider, so that no store is opened and no model is loaded; nothing is sent to them.
     chosen = Settings(embedding_provider="tei", embedding_url="http://127.0.0.1:8000")

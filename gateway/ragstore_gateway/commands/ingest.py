@@ -214,7 +214,7 @@ async def _remote(gateway: RemoteGateway) -> AsyncIterator[tuple[AsyncClient, Em
 async def _in_process(settings: Settings) -> AsyncIterator[tuple[AsyncClient, Embed, str]]:
     # Only now: embedded Chroma and the model are not needed for a running gateway.
     from ragstore_gateway.app import create_embeddings
-    from ragstore_gateway.store import Store
+    from ragstore_gateway.store.store import Store
 
     embeddings = create_embeddings(settings)
     embedder = embeddings.default

@@ -40,7 +40,7 @@ from ragstore_gateway.ingestion.index import Indexer, OtherModel, Text
 from ragstore_gateway.keys import GATEWAY_KEYS, READER
 from ragstore_gateway.settings import Settings, variable
 from ragstore_gateway.splitting.chunk import WINDOW
-from ragstore_gateway.store import Store
+from ragstore_gateway.store.store import Store
 from ragstore_gateway.web.errors import (
     AddressRefused,
     FetchTimeout,

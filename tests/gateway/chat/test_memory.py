@@ -18,7 +18,7 @@ from ragstore_gateway.chat.memory import FAN_OUT, Memory, MemorySource
 from ragstore_gateway.embeddings.cache import CachingEmbedder, VectorCache
 from ragstore_gateway.embeddings.embedder import Kind, Vectors
 from ragstore_gateway.settings import Settings
-from ragstore_gateway.store import Store
+from ragstore_gateway.store.store import Store
 from tests.support.servers import Served
 
 DIMENSION = 64

@@ -15,7 +15,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 from ragstore.settings import KEY_VARIABLE, URL_VARIABLE
 from ragstore_client import AsyncClient
 from ragstore_gateway.settings import Settings, load_store
-from ragstore_gateway.store_access import StoreAccess
+from ragstore_gateway.store.access import StoreAccess
 
 _PATHS: Final = ("/collections", "/query")
 """First segments of the store's own contract, which are served on the gateway's port."""
