@@ -24,7 +24,6 @@ from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.error_format import OpenAIErrorsMiddleware
 from ragstore_gateway.chat.forwarding import UpstreamForwarder
 from ragstore_gateway.chat.routes import chat_routes
-from ragstore_gateway.connections import Connections
 from ragstore_gateway.embeddings import builtin
 from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
 from ragstore_gateway.embeddings.routes import create_embeddings as create_embeddings_route
@@ -34,10 +33,11 @@ from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.health import health, probe_routes
 from ragstore_gateway.keys import GATEWAY_KEYS, GatewayScope
 from ragstore_gateway.knowledge_services import KnowledgeServices
-from ragstore_gateway.secret_references import EnvironmentSource, FileSource, SecretReferences, SecretSource
+from ragstore_gateway.secrets.connections import Connections
+from ragstore_gateway.secrets.secret_references import EnvironmentSource, FileSource, SecretReferences, SecretSource
+from ragstore_gateway.secrets.vault import VaultSource
 from ragstore_gateway.settings import PREFIX, Settings
 from ragstore_gateway.store.store import Store
-from ragstore_gateway.vault import VaultSource
 from ragstore_gateway.web.routes import WEB_ROUTES
 from ragstore_gateway.web.web import Web
 

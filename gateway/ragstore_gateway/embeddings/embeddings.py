@@ -15,7 +15,6 @@ from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.extras import MissingExtra, require_extra
 from ragstore.kit.fair_queue import FairSemaphore
 from ragstore.kit.time_slices import TimeSlices
-from ragstore_gateway.connections import Connections
 from ragstore_gateway.embeddings import builtin
 from ragstore_gateway.embeddings.builtin import BuiltinEmbedder, ModelDamaged, TruncatedEmbedder
 from ragstore_gateway.embeddings.cache import CachingEmbedder, VectorCache
@@ -51,8 +50,9 @@ from ragstore_gateway.embeddings.providers.self_hosted import (
     TeiProvider,
 )
 from ragstore_gateway.errors import ModelUnavailable
-from ragstore_gateway.parameters import convert_parameters
-from ragstore_gateway.secret_references import SecretReferences
+from ragstore_gateway.secrets.connections import Connections
+from ragstore_gateway.secrets.parameters import convert_parameters
+from ragstore_gateway.secrets.secret_references import SecretReferences
 
 LOCAL: Final = "local"
 MAX_EMBEDDERS: Final = 256

@@ -20,7 +20,6 @@ from ragstore.kit.byte_budget import temporary_copies
 from ragstore.kit.deferred_metrics import BUCKETS
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.fair_queue import FairSemaphore
-from ragstore_gateway.connections import Connections
 from ragstore_gateway.embeddings.batches import batches
 from ragstore_gateway.embeddings.embedder import Kind, Vectors, normalized
 from ragstore_gateway.embeddings.providers.provider import (
@@ -39,6 +38,7 @@ from ragstore_gateway.errors import (
     EmbeddingUnavailable,
     ModelUnavailable,
 )
+from ragstore_gateway.secrets.connections import Connections
 
 MAX_RESPONSE_BYTES: Final = 128 * 1024 * 1024
 """Maximum size of a response to any batch."""

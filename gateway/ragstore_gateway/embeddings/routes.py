@@ -33,7 +33,7 @@ from ragstore_gateway.errors import (
     TooManyEmbeddings,
 )
 from ragstore_gateway.keys import READER
-from ragstore_gateway.parameters import MAX_NAME_CHARACTERS
+from ragstore_gateway.secrets.parameters import MAX_NAME_CHARACTERS
 from ragstore_gateway.settings import Settings
 
 TOKENS_REJECTED: Final = (

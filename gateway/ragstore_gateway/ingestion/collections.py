@@ -19,7 +19,7 @@ from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.errors import DimensionMismatch
 from ragstore_gateway.ingestion.tables import CollectionRow
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
-from ragstore_gateway.secret_references import REFERENCE
+from ragstore_gateway.secrets.secret_references import REFERENCE
 from ragstore_gateway.splitting.chunk import Chunking
 from ragstore_gateway.vector_stores.vector_store import VectorStore
 from ragstore_gateway.vector_stores.vector_stores import VectorStores

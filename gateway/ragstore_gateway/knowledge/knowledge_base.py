@@ -17,7 +17,7 @@ EmbeddingProvider: TypeAlias = Literal[
     "local", "openai", "azure-openai", "ollama", "mistral", "bedrock", "cohere", "vertex", "gemini", "tei", "ragproxy"
 ]
 Parameters: TypeAlias = dict[str, Any]
-"""Parameters whose names and types depend on another field; `ragstore_gateway.parameters` checks them."""
+"""Parameters whose names and types depend on another field; `ragstore_gateway.secrets.parameters` checks them."""
 
 MaxResults: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="Maximum number of passages of a query.")]
 MinScore: TypeAlias = Annotated[

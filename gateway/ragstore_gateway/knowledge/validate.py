@@ -15,7 +15,7 @@ from ragstore_gateway.knowledge.cron import next_time
 from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.knowledge.name_characters import check_characters
 from ragstore_gateway.knowledge.source import Source, WebSource
-from ragstore_gateway.secret_references import REFERENCE, SecretReferences
+from ragstore_gateway.secrets.secret_references import REFERENCE, SecretReferences
 
 T_contra = TypeVar("T_contra", contravariant=True)
 

@@ -15,7 +15,7 @@ from ragstore.kit.errors import InvalidRequest, ServiceError
 from ragstore_gateway.knowledge.assistant import HttpCall
 from ragstore_gateway.retrieval import metrics
 from ragstore_gateway.retrieval.templates import Escape, in_form, in_header, in_json, in_text, in_url, render, sample
-from ragstore_gateway.secret_references import SecretReferences
+from ragstore_gateway.secrets.secret_references import SecretReferences
 from ragstore_gateway.web.fetching.fetched import Fetched
 from ragstore_gateway.web.fetching.fetcher import Fetcher
 from ragstore_gateway.web.fetching.rules import DEFAULT_PORTS, AllowedHosts, FetchRules

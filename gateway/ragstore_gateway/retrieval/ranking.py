@@ -12,7 +12,7 @@ from ragstore_client.context import CohereReranker, Passage, Reranker, TeiRerank
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.knowledge.assistant import Rerank
 from ragstore_gateway.retrieval.context import Candidate
-from ragstore_gateway.secret_references import SecretReferences
+from ragstore_gateway.secrets.secret_references import SecretReferences
 from ragstore_gateway.vector_stores.vector_store import Vector
 
 FAN_OUT: Final = 3

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 from urllib.parse import quote, quote_plus
 
-from ragstore_gateway.secret_references import SecretReferences
+from ragstore_gateway.secrets.secret_references import SecretReferences
 
 USER_INPUT: Final = "{userInput}"
 

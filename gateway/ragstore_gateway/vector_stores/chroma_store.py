@@ -16,7 +16,7 @@ import httpx
 from ragstore import settings
 from ragstore.app import in_process
 from ragstore_client import AsyncClient
-from ragstore_gateway.secret_references import SecretReferences
+from ragstore_gateway.secrets.secret_references import SecretReferences
 from ragstore_gateway.vector_stores.names import physical_name
 from ragstore_gateway.vector_stores.ragstore_store import RagstoreStore
 from ragstore_gateway.vector_stores.shared_client import Secrets, SharedClient

@@ -21,7 +21,7 @@ from pymongo.read_concern import ReadConcern
 
 from ragstore.kit.errors import ServiceError
 from ragstore_client import Where
-from ragstore_gateway.secret_references import SecretReferences
+from ragstore_gateway.secrets.secret_references import SecretReferences
 from ragstore_gateway.vector_stores import filters
 from ragstore_gateway.vector_stores.failures import StoreErrors, check_dimension, dimension_mismatch
 from ragstore_gateway.vector_stores.filters import All, Compared, Either, Filter, Not, OneOf

@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 import structlog
 
-from ragstore_gateway.secret_references import SecretReferences
+from ragstore_gateway.secrets.secret_references import SecretReferences
 
 C = TypeVar("C")
 

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from msgspec import Meta, Struct
 
-from ragstore_gateway.parameters import SecretReference, Url
+from ragstore_gateway.secrets.parameters import SecretReference, Url
 
 Prefix = Annotated[
     str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$(?!\n)", description="1 to 40 lower-case letters, digits, _ and -")

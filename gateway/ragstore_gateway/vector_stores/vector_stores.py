@@ -13,8 +13,8 @@ from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.extras import MissingExtra, require_extra
 from ragstore_client import AsyncClient
 from ragstore_gateway.errors import DriverMissing, StoreUnavailable
-from ragstore_gateway.parameters import convert_parameters
-from ragstore_gateway.secret_references import SecretReferences
+from ragstore_gateway.secrets.parameters import convert_parameters
+from ragstore_gateway.secrets.secret_references import SecretReferences
 from ragstore_gateway.vector_stores.deferred_store import DeferredStore
 from ragstore_gateway.vector_stores.in_memory_store import InMemoryCollection, InMemoryStore
 from ragstore_gateway.vector_stores.ragstore_store import RagstoreStore

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from ragstore_gateway.connections import Connections
 from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
-from ragstore_gateway.secret_references import EnvironmentSource, SecretReferences, SecretSource
+from ragstore_gateway.secrets.connections import Connections
+from ragstore_gateway.secrets.secret_references import EnvironmentSource, SecretReferences, SecretSource
 
 
 def references(sources: Mapping[str, SecretSource] | None = None, *, literals: bool = False) -> SecretReferences:

@@ -11,11 +11,11 @@ from aiohttp import web
 
 from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.app import create_secrets
-from ragstore_gateway.connections import Connections
 from ragstore_gateway.errors import SecretUnavailable
-from ragstore_gateway.secret_references import EnvironmentSource, FileSource, Secret, SecretReferences
+from ragstore_gateway.secrets.connections import Connections
+from ragstore_gateway.secrets.secret_references import EnvironmentSource, FileSource, Secret, SecretReferences
+from ragstore_gateway.secrets.vault import VaultSource
 from ragstore_gateway.settings import Settings
-from ragstore_gateway.vault import VaultSource
 from tests.gateway.embeddings.factories import references
 from tests.support.fake_providers import FakeProvider, Received, fake_provider, json_response
 

@@ -14,7 +14,7 @@ from aiohttp import web
 from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.knowledge.assistant import HttpCall
 from ragstore_gateway.retrieval.http_calls import MAX_INPUT, HttpCallFailed, HttpCalls
-from ragstore_gateway.secret_references import EnvironmentSource, SecretReferences
+from ragstore_gateway.secrets.secret_references import EnvironmentSource, SecretReferences
 from tests.support.fake_providers import FakeProvider, Received, fake_provider, json_response
 
 SECRETS = SecretReferences({"env": EnvironmentSource(environ={"KEY": "CANARY-SECRET"})})

@@ -9,7 +9,7 @@ import pytest
 
 from ragstore_gateway.errors import SecretUnavailable
 from ragstore_gateway.retrieval.templates import in_form, in_header, in_json, in_text, in_url, render
-from ragstore_gateway.secret_references import EnvironmentSource, SecretReferences
+from ragstore_gateway.secrets.secret_references import EnvironmentSource, SecretReferences
 
 HOSTILE = '&x=1#f/../?%41+"\\\r\nX-Evil: 1{userInput}${env:KEY}\u2028ü\x00'
 SECRETS = SecretReferences({"env": EnvironmentSource(environ={"KEY": 's3"&cret', "BAD": "a\r\nb"})})

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from ragstore_client import AsyncClient
-from ragstore_gateway.secret_references import EnvironmentSource, SecretReferences
+from ragstore_gateway.secrets.secret_references import EnvironmentSource, SecretReferences
 from ragstore_gateway.vector_stores.vector_store import VectorStore
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
 from tests.support.elasticsearch_server import ElasticsearchServer, elasticsearch_server

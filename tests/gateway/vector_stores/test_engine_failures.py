@@ -19,7 +19,7 @@ from yarl import URL
 from ragstore.kit.errors import InvalidRequest
 from ragstore_client import AsyncClient
 from ragstore_gateway.errors import DimensionMismatch, DriverMissing, SecretUnavailable, StoreRejected, StoreUnavailable
-from ragstore_gateway.secret_references import EnvironmentSource, SecretReferences
+from ragstore_gateway.secrets.secret_references import EnvironmentSource, SecretReferences
 from ragstore_gateway.vector_stores.chroma_store import ChromaConnection
 from ragstore_gateway.vector_stores.store_parameters import ChromaParameters
 from ragstore_gateway.vector_stores.vector_store import VectorStore

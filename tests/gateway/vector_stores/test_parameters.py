@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from ragstore.kit.errors import InvalidRequest
-from ragstore_gateway.secret_references import EnvironmentSource, SecretReferences
+from ragstore_gateway.secrets.secret_references import EnvironmentSource, SecretReferences
 from ragstore_gateway.vector_stores.names import field_name, metadata_key, physical_name
 from ragstore_gateway.vector_stores.shared_client import Secrets, SharedClient
 from ragstore_gateway.vector_stores.vector_stores import validate

@@ -25,8 +25,8 @@ from ragstore_gateway.embeddings.providers.provider import (
     segment,
 )
 from ragstore_gateway.errors import EmbeddingUnavailable, ModelUnavailable
-from ragstore_gateway.parameters import Token, Url
-from ragstore_gateway.secret_references import SecretReferences
+from ragstore_gateway.secrets.parameters import Token, Url
+from ragstore_gateway.secrets.secret_references import SecretReferences
 
 EXTRA: Final = ("ragstore-gateway[bedrock]", "The provider bedrock", "botocore")
 """Arguments of `require_extra`."""

@@ -9,8 +9,8 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from ragstore_gateway.embeddings.embedder import Kind
 from ragstore_gateway.embeddings.providers.provider import Dimensions, Embedding, Parameters, ProviderRequest, joined
-from ragstore_gateway.parameters import SecretReference, Url
-from ragstore_gateway.secret_references import SecretReferences
+from ragstore_gateway.secrets.parameters import SecretReference, Url
+from ragstore_gateway.secrets.secret_references import SecretReferences
 
 INPUT_TYPES = {"query": "search_query", "document": "search_document"}
 

@@ -25,8 +25,8 @@ from ragstore_gateway.embeddings.providers.provider import (
     segment,
 )
 from ragstore_gateway.errors import EmbeddingUnavailable, ModelUnavailable
-from ragstore_gateway.parameters import SecretReference, Token, Url
-from ragstore_gateway.secret_references import SecretReferences
+from ragstore_gateway.secrets.parameters import SecretReference, Token, Url
+from ragstore_gateway.secrets.secret_references import SecretReferences
 
 TASK_TYPES: Final = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
 EXTRA: Final = ("ragstore-gateway[vertex]", "The provider vertex", "google.auth", "requests")

@@ -24,8 +24,8 @@ from ragstore_gateway.embeddings.providers.provider import (
     joined,
     segment,
 )
-from ragstore_gateway.parameters import SecretReference, Token, Url
-from ragstore_gateway.secret_references import SecretReferences
+from ragstore_gateway.secrets.parameters import SecretReference, Token, Url
+from ragstore_gateway.secrets.secret_references import SecretReferences
 
 
 class OpenAIParameters(Parameters, frozen=True, kw_only=True):

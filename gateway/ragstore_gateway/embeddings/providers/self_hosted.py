@@ -21,8 +21,8 @@ from ragstore_gateway.embeddings.providers.provider import (
     ProviderRequest,
     joined,
 )
-from ragstore_gateway.parameters import SecretReference, Url
-from ragstore_gateway.secret_references import SecretReferences
+from ragstore_gateway.secrets.parameters import SecretReference, Url
+from ragstore_gateway.secrets.secret_references import SecretReferences
 
 
 class OllamaParameters(Parameters, frozen=True, kw_only=True):

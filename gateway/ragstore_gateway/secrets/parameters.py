@@ -14,7 +14,7 @@ from msgspec import Meta
 from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore.kit.misfits import choices, readable
 from ragstore.kit.settings import SECRET
-from ragstore_gateway.secret_references import SecretReferences
+from ragstore_gateway.secrets.secret_references import SecretReferences
 
 Url = Annotated[
     str, Meta(pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$(?!\n)", description="an http:// or https:// address")

@@ -16,9 +16,9 @@ import msgspec
 from msgspec import Struct
 from yarl import URL
 
-from ragstore_gateway.connections import Connections
 from ragstore_gateway.errors import SecretUnavailable, VaultUnavailable
-from ragstore_gateway.secret_references import MAX_SECRET_BYTES
+from ragstore_gateway.secrets.connections import Connections
+from ragstore_gateway.secrets.secret_references import MAX_SECRET_BYTES
 
 CACHE_SECONDS: Final = 30.0
 """How long a secret is kept: a rotated one is used after this time."""

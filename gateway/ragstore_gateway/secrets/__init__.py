@@ -1,0 +1,1 @@
+"""References to secrets, their sources, and parameters that contain them."""
