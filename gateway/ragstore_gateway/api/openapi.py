@@ -170,7 +170,7 @@ def _schemas(app: Litestar) -> JsonSchema:
     codes = sorted(
         {
             kind.code
-            for kind in error_classes("ragstore_gateway.errors", "ragstore_gateway.web.errors")
+            for kind in error_classes("ragstore_gateway.errors", "ragstore_gateway.fetching.errors")
             if not kind.abstract
         }
     )

@@ -171,7 +171,7 @@ async def _parts(options: Options, settings: Settings) -> AsyncIterator[_Parts]:
             read_page = _read_by(remote)
         else:
             # Only now: a running gateway fetches by itself.
-            from ragstore_gateway.web.fetching.fetcher import Fetcher
+            from ragstore_gateway.fetching.fetcher import Fetcher
             from ragstore_gateway.web.pages import PageReader
             from ragstore_gateway.web.web import fetch_rules
 

@@ -12,13 +12,13 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from ragstore.kit.errors import InvalidRequest, ServiceError
+from ragstore_gateway.fetching.fetched import Fetched
+from ragstore_gateway.fetching.fetcher import Fetcher
+from ragstore_gateway.fetching.rules import DEFAULT_PORTS, AllowedHosts, FetchRules
 from ragstore_gateway.knowledge.assistant import HttpCall
 from ragstore_gateway.retrieval import metrics
 from ragstore_gateway.retrieval.templates import Escape, in_form, in_header, in_json, in_text, in_url, render, sample
 from ragstore_gateway.secrets.secret_references import SecretReferences
-from ragstore_gateway.web.fetching.fetched import Fetched
-from ragstore_gateway.web.fetching.fetcher import Fetcher
-from ragstore_gateway.web.fetching.rules import DEFAULT_PORTS, AllowedHosts, FetchRules
 
 MAX_INPUT: Final = 2_000
 """Maximum number of characters of the question in a URL or a header; the rest is left out."""

@@ -15,6 +15,8 @@ from typing import Final, Literal, TypeAlias
 import structlog
 
 from ragstore_gateway.errors import ExtractionTimeout, ExtractionUnavailable
+from ragstore_gateway.fetching.errors import FetchError, FetchTimeout, ResponseInvalid, TooManyRedirects, Unreachable
+from ragstore_gateway.fetching.fetcher import Fetcher
 from ragstore_gateway.knowledge.source import SourceSettings, WebSource
 from ragstore_gateway.sources.frontier import Candidate, Frontier
 from ragstore_gateway.sources.pace import Clock, SystemClock
@@ -23,8 +25,6 @@ from ragstore_gateway.sources.requests import Requests, Stopped
 from ragstore_gateway.sources.scope import Scope, host_of
 from ragstore_gateway.sources.sitemap_reader import SitemapReader
 from ragstore_gateway.sources.visit import CrawlEnd, KnownPage, KnownPages, Outcome, Visit
-from ragstore_gateway.web.errors import FetchError, FetchTimeout, ResponseInvalid, TooManyRedirects, Unreachable
-from ragstore_gateway.web.fetching.fetcher import Fetcher
 from ragstore_gateway.web.pages import PageReader
 
 PERMANENT: Final = frozenset({301, 308})

@@ -12,15 +12,15 @@ from ragstore.kit.errors import ServiceError, UnsupportedMediaType
 from ragstore_gateway.errors import NoText
 from ragstore_gateway.extraction.extracted import PageLinks
 from ragstore_gateway.extraction.recognition import declared_format
+from ragstore_gateway.fetching.content import SNIFFED
+from ragstore_gateway.fetching.errors import FetchError
+from ragstore_gateway.fetching.fetched import Fetched
+from ragstore_gateway.fetching.fetcher import Fetcher
 from ragstore_gateway.knowledge.source import SourceSettings, WebSource
 from ragstore_gateway.sources.directives import directives_of
 from ragstore_gateway.sources.pace import retry_after_seconds
 from ragstore_gateway.sources.scope import Scope
 from ragstore_gateway.sources.visit import KnownPage, Outcome, Visit
-from ragstore_gateway.web.errors import FetchError
-from ragstore_gateway.web.fetching.content import SNIFFED
-from ragstore_gateway.web.fetching.fetched import Fetched
-from ragstore_gateway.web.fetching.fetcher import Fetcher
 from ragstore_gateway.web.pages import PageReader, file_name
 
 GONE: Final = frozenset({404, 410})

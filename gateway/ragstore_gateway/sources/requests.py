@@ -9,13 +9,13 @@ from typing import Final
 
 from yarl import URL
 
+from ragstore_gateway.fetching.errors import FetchError
+from ragstore_gateway.fetching.fetcher import Fetcher
+from ragstore_gateway.fetching.robots import Robots
 from ragstore_gateway.knowledge.source import SourceSettings, WebSource
 from ragstore_gateway.sources.pace import DEFAULT_RETRY_SECONDS, MAX_RETRY_AFTER_SECONDS, Clock, Pace
 from ragstore_gateway.sources.scope import host_of
 from ragstore_gateway.sources.visit import TIME_BUDGET
-from ragstore_gateway.web.errors import FetchError
-from ragstore_gateway.web.fetching.fetcher import Fetcher
-from ragstore_gateway.web.fetching.robots import Robots
 
 REQUESTS_PER_PAGE: Final = 3
 """Requests of a crawl for each page that it may have: redirects, duplicates, errors and files without a text."""

@@ -17,9 +17,9 @@ from ragstore_gateway.errors import ExtractionTimeout
 from ragstore_gateway.extraction.extracted import Extracted, PageLinks
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.extraction.protocol import Output
-from ragstore_gateway.web.errors import FetchTimeout, PageUnavailable, ResponseTooLarge
-from ragstore_gateway.web.fetching.fetched import Fetched
-from ragstore_gateway.web.fetching.fetcher import Fetcher
+from ragstore_gateway.fetching.errors import FetchTimeout, PageUnavailable, ResponseTooLarge
+from ragstore_gateway.fetching.fetched import Fetched
+from ragstore_gateway.fetching.fetcher import Fetcher
 
 T = TypeVar("T")
 

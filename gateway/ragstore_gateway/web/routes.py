@@ -36,12 +36,7 @@ from ragstore_gateway.errors import (
     UpstreamUnreachable,
 )
 from ragstore_gateway.extraction.metrics import FAILURES
-from ragstore_gateway.ingestion.index import Indexer, OtherModel, Text
-from ragstore_gateway.keys import GATEWAY_KEYS, READER
-from ragstore_gateway.settings import Settings, variable
-from ragstore_gateway.splitting.chunk import WINDOW
-from ragstore_gateway.store.store import Store
-from ragstore_gateway.web.errors import (
+from ragstore_gateway.fetching.errors import (
     AddressRefused,
     FetchTimeout,
     ModelBusy,
@@ -59,6 +54,11 @@ from ragstore_gateway.web.errors import (
     Unreachable,
     UrlRefused,
 )
+from ragstore_gateway.ingestion.index import Indexer, OtherModel, Text
+from ragstore_gateway.keys import GATEWAY_KEYS, READER
+from ragstore_gateway.settings import Settings, variable
+from ragstore_gateway.splitting.chunk import WINDOW
+from ragstore_gateway.store.store import Store
 from ragstore_gateway.web.pages import Page
 from ragstore_gateway.web.schemas import (
     LANGUAGE,

@@ -13,8 +13,7 @@ import msgspec
 from ragstore.kit.byte_budget import reserved
 from ragstore_client.context import Passage, maximal_marginal_relevance
 from ragstore_gateway.embeddings.embedder import Embedder, normalized
-from ragstore_gateway.settings import variable
-from ragstore_gateway.web.errors import (
+from ragstore_gateway.fetching.errors import (
     FetchError,
     FetchTimeout,
     SearchBusy,
@@ -22,10 +21,11 @@ from ragstore_gateway.web.errors import (
     SearchNotConfigured,
     SearchTimeout,
 )
-from ragstore_gateway.web.fetching.fetched import Fetched
-from ragstore_gateway.web.fetching.fetcher import Fetcher
-from ragstore_gateway.web.fetching.rules import AllowedHosts, FetchRules
-from ragstore_gateway.web.fetching.urls import DEFAULT_PORT
+from ragstore_gateway.fetching.fetched import Fetched
+from ragstore_gateway.fetching.fetcher import Fetcher
+from ragstore_gateway.fetching.rules import AllowedHosts, FetchRules
+from ragstore_gateway.fetching.urls import DEFAULT_PORT
+from ragstore_gateway.settings import variable
 from ragstore_gateway.web.schemas import SearchResult
 
 MAX_BYTES: Final = 5 * 1024 * 1024

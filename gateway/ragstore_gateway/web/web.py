@@ -11,11 +11,11 @@ from ragstore.kit.settings import SettingsError
 from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.extraction.extractor import Extractor
+from ragstore_gateway.fetching.errors import FetchError
+from ragstore_gateway.fetching.fetcher import Fetcher
+from ragstore_gateway.fetching.rules import AllowedHosts, FetchRules
+from ragstore_gateway.fetching.urls import read_url
 from ragstore_gateway.settings import Settings, variable
-from ragstore_gateway.web.errors import FetchError
-from ragstore_gateway.web.fetching.fetcher import Fetcher
-from ragstore_gateway.web.fetching.rules import AllowedHosts, FetchRules
-from ragstore_gateway.web.fetching.urls import read_url
 from ragstore_gateway.web.pages import PageReader
 from ragstore_gateway.web.search import WebSearch
 from ragstore_gateway.web.summaries import Summarizer

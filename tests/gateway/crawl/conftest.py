@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ragstore_gateway.extraction.extractor import Extractor
+from ragstore_gateway.fetching.fetcher import Fetcher
 from ragstore_gateway.knowledge.source import SourceSettings, WebSource
 from ragstore_gateway.sources.crawl import Crawl
 from ragstore_gateway.sources.visit import CrawlEnd, KnownPage, Visit
-from ragstore_gateway.web.fetching.fetcher import Fetcher
 from ragstore_gateway.web.pages import PageReader
 from tests.gateway.extraction.conftest import LIMITS, running
 from tests.gateway.web.fetchers import PUBLIC, a_fetcher

@@ -7,8 +7,8 @@ import structlog
 
 from ragstore_gateway.errors import ExtractionUnavailable
 from ragstore_gateway.extraction.extracted import Extracted, PageLinks
+from ragstore_gateway.fetching.fetched import Fetched
 from ragstore_gateway.sources.pace import DEFAULT_RETRY_SECONDS, retry_after_seconds
-from ragstore_gateway.web.fetching.fetched import Fetched
 from ragstore_gateway.web.pages import PageReader
 from tests.gateway.crawl.conftest import Crawler
 from tests.support.changing_site import TEA, ChangingSite

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from ragstore_gateway.fetching.robots import Robots
 from ragstore_gateway.sources import sitemap_reader, sitemaps
 from ragstore_gateway.sources.scope import Scope
 from ragstore_gateway.sources.sitemaps import MAX_CHILDREN, MAX_TAG, MAX_VALUE, PIECE, SitemapInvalid, read_sitemap
-from ragstore_gateway.web.fetching.robots import Robots
 from tests.gateway.crawl.conftest import Crawler
 from tests.support.changing_site import TEA, XML
 from tests.support.hangs import ends

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from ragstore_gateway.fetching.rules import FetchRules
 from ragstore_gateway.knowledge.source import WebSource
 from ragstore_gateway.sources.globs import Glob
 from ragstore_gateway.sources.scope import Scope, may_have_text
-from ragstore_gateway.web.fetching.rules import FetchRules
 from tests.gateway.crawl.conftest import Crawler
 
 RULES = FetchRules(ports=frozenset({80, 443, 8080}))

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from typing import Any
 
-from ragstore_gateway.web.fetching.addresses import IPAddress
-from ragstore_gateway.web.fetching.fetcher import Fetcher
-from ragstore_gateway.web.fetching.rules import FetchRules
+from ragstore_gateway.fetching.addresses import IPAddress
+from ragstore_gateway.fetching.fetcher import Fetcher
+from ragstore_gateway.fetching.rules import FetchRules
 from tests.support.fake_sites import FakeSite, Names
 
 PUBLIC = "127.0.0.2"

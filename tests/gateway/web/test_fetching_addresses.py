@@ -7,12 +7,12 @@ from ipaddress import ip_address
 
 import pytest
 
-from ragstore_gateway.web.errors import AddressRefused, Unreachable, UrlRefused
-from ragstore_gateway.web.fetching.addresses import is_public, is_public_or_inner
-from ragstore_gateway.web.fetching.connections import ThreadResolver
-from ragstore_gateway.web.fetching.fetcher import Fetcher
-from ragstore_gateway.web.fetching.rules import AllowedHosts, FetchRules
-from ragstore_gateway.web.fetching.urls import read_url
+from ragstore_gateway.fetching.addresses import is_public, is_public_or_inner
+from ragstore_gateway.fetching.connections import ThreadResolver
+from ragstore_gateway.fetching.errors import AddressRefused, Unreachable, UrlRefused
+from ragstore_gateway.fetching.fetcher import Fetcher
+from ragstore_gateway.fetching.rules import AllowedHosts, FetchRules
+from ragstore_gateway.fetching.urls import read_url
 from tests.gateway.web.fetchers import INNER, PUBLIC, a_fetcher
 from tests.support.fake_sites import FakeSite, Names
 from tests.support.servers import free_port
@@ -111,7 +111,7 @@ async def test_a_name_with_an_inner_address_is_refused(site: FakeSite, inner: Fa
 async def test_a_name_that_changes_its_address_between_two_connections_is_refused(
     site: FakeSite, inner: FakeSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragstore_gateway.web.fetching.connections.DNS_CACHE_SECONDS", 0)
+    monkeypatch.setattr("ragstore_gateway.fetching.connections.DNS_CACHE_SECONDS", 0)
     site.page("page", "x", "Connection: close")
     names = {"rebinding.test": [[PUBLIC], [INNER]]}
     async with a_fetcher(site, inner, names=names) as fetcher:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ragstore_gateway.web.errors import FetchTimeout, ResponseInvalid, ResponseTooLarge
+from ragstore_gateway.fetching.errors import FetchTimeout, ResponseInvalid, ResponseTooLarge
 from tests.gateway.web.fetchers import a_fetcher
 from tests.support.fake_sites import FakeSite
 from tests.support.fake_upstream import Behaviour, Exchange

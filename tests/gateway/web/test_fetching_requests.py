@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragstore.kit.errors import InvalidRequest
-from ragstore_gateway.web.errors import TooManyRedirects, UrlRefused
+from ragstore_gateway.fetching.errors import TooManyRedirects, UrlRefused
 from tests.gateway.web.fetchers import INNER, PUBLIC, a_fetcher
 from tests.support.fake_sites import FakeSite
 from tests.support.fake_upstream import Exchange

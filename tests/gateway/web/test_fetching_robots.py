@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from ragstore_gateway.web.errors import AddressRefused, RobotsDisallowed
-from ragstore_gateway.web.fetching.robots import MAX_ROBOTS_BYTES, Robots, without_other_robots
+from ragstore_gateway.fetching.errors import AddressRefused, RobotsDisallowed
+from ragstore_gateway.fetching.robots import MAX_ROBOTS_BYTES, Robots, without_other_robots
 from tests.gateway.web.fetchers import a_fetcher
 from tests.support.fake_sites import FakeSite
 from tests.support.fake_upstream import Exchange
@@ -96,7 +96,7 @@ async def test_a_caller_may_want_robots_that_were_read_just_now(site: FakeSite) 
 
 
 async def test_the_cache_of_robots_is_bounded(site: FakeSite, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragstore_gateway.web.fetching.robots.MAX_SITES", 2)
+    monkeypatch.setattr("ragstore_gateway.fetching.robots.MAX_SITES", 2)
     names = {f"{name}.test": [[site.address]] for name in "abc"}
     site.page("robots.txt", "", TEXT)
     site.page("page", "page")

@@ -12,8 +12,8 @@ from ragstore.kit import byte_budget
 from ragstore.kit.byte_budget import ByteBudget, Share, request_shares
 from ragstore.kit.errors import Overloaded
 from ragstore_gateway.extraction.extractor import ExtractionLimits, Extractor
+from ragstore_gateway.fetching.errors import ResponseTooLarge
 from ragstore_gateway.web import pages as pages_module
-from ragstore_gateway.web.errors import ResponseTooLarge
 from ragstore_gateway.web.pages import MAX_PAGES_IN_PROGRESS, MAX_TEXTS_BYTES, PageReader
 from tests.gateway.web.fetchers import a_fetcher
 from tests.support.fake_sites import FakeSite

@@ -7,7 +7,7 @@ from typing import Final
 from prometheus_client import Counter, Histogram
 
 from ragstore.kit.deferred_metrics import BUCKETS
-from ragstore_gateway.web import errors
+from ragstore_gateway.fetching import errors
 
 FETCHED: Final = "fetched"
 ERROR_STATUS: Final = "error_status"

@@ -9,8 +9,8 @@ from typing import Final
 
 from yarl import URL
 
-from ragstore_gateway.web.errors import AddressRefused, UrlRefused
-from ragstore_gateway.web.fetching.rules import FetchRules
+from ragstore_gateway.fetching.errors import AddressRefused, UrlRefused
+from ragstore_gateway.fetching.rules import FetchRules
 
 MAX_URL_LENGTH: Final = 4096
 MAX_HOST_LENGTH: Final = 253

@@ -13,7 +13,12 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from ragstore_gateway.web.errors import (
+from ragstore_gateway.fetching import metrics
+from ragstore_gateway.fetching.addresses import is_public_or_inner
+from ragstore_gateway.fetching.bodies import ACCEPT_ENCODING, read_body
+from ragstore_gateway.fetching.connections import REFUSED, ThreadResolver, open_session
+from ragstore_gateway.fetching.content import content_type
+from ragstore_gateway.fetching.errors import (
     FetchError,
     FetchTimeout,
     ResponseInvalid,
@@ -22,17 +27,12 @@ from ragstore_gateway.web.errors import (
     Unreachable,
     UrlRefused,
 )
-from ragstore_gateway.web.fetching import metrics
-from ragstore_gateway.web.fetching.addresses import is_public_or_inner
-from ragstore_gateway.web.fetching.bodies import ACCEPT_ENCODING, read_body
-from ragstore_gateway.web.fetching.connections import REFUSED, ThreadResolver, open_session
-from ragstore_gateway.web.fetching.content import content_type
-from ragstore_gateway.web.fetching.fetched import Fetched
-from ragstore_gateway.web.fetching.headers import check_request, request_headers
-from ragstore_gateway.web.fetching.robots import FRESH_SECONDS, MAX_ROBOTS_BYTES, Robots, RobotsCache
-from ragstore_gateway.web.fetching.rules import FetchRules
-from ragstore_gateway.web.fetching.slots import Slots
-from ragstore_gateway.web.fetching.urls import Target, address_refused, read_redirect, read_url
+from ragstore_gateway.fetching.fetched import Fetched
+from ragstore_gateway.fetching.headers import check_request, request_headers
+from ragstore_gateway.fetching.robots import FRESH_SECONDS, MAX_ROBOTS_BYTES, Robots, RobotsCache
+from ragstore_gateway.fetching.rules import FetchRules
+from ragstore_gateway.fetching.slots import Slots
+from ragstore_gateway.fetching.urls import Target, address_refused, read_redirect, read_url
 
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 TO_GET: Final = frozenset({301, 302})

@@ -11,8 +11,8 @@ from typing import Final
 
 from protego import Protego
 
-from ragstore_gateway.web.errors import RobotsDisallowed
-from ragstore_gateway.web.fetching.fetched import Fetched
+from ragstore_gateway.fetching.errors import RobotsDisallowed
+from ragstore_gateway.fetching.fetched import Fetched
 
 MAX_ROBOTS_BYTES: Final = 500 * 1024
 """Size up to which a robots.txt is read, as RFC 9309 has it. The rest is ignored."""

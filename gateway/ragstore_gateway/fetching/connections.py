@@ -12,7 +12,7 @@ from typing import Final
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from ragstore_gateway.web.fetching.addresses import AddressCheck
+from ragstore_gateway.fetching.addresses import AddressCheck
 
 CONNECT_SECONDS: Final = 5.0
 KEEPALIVE_SECONDS: Final = 5.0

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 import aiohttp
 
-from ragstore_gateway.web.errors import ResponseInvalid, ResponseTooLarge
+from ragstore_gateway.fetching.errors import ResponseInvalid, ResponseTooLarge
 
 ACCEPT_ENCODING: Final = "gzip, deflate"
 """The encodings that `read_body` decodes."""

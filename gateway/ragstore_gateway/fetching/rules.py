@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import Final, Self
 
 from ragstore_gateway import __version__
-from ragstore_gateway.web.fetching.addresses import AddressCheck, is_public
+from ragstore_gateway.fetching.addresses import AddressCheck, is_public
 
 DEFAULT_PORTS: Final = frozenset({80, 443})
 
