@@ -8,7 +8,6 @@ from typing import Final
 
 from ragstore.kit.auth.keys import Key, KeyRing
 from ragstore.kit.time_slices import TimeSlices
-from ragstore_gateway.chat.memory import Memory
 from ragstore_gateway.chat.models import Models
 from ragstore_gateway.chat.quotas import StreamQuota, TokenQuota
 from ragstore_gateway.chat.rag_models import NoRagModels, RagModels
@@ -16,6 +15,7 @@ from ragstore_gateway.chat.request_cost import RequestCost
 from ragstore_gateway.chat.upstream import CONNECT_SECONDS, Upstream
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.keys import GatewayScope
+from ragstore_gateway.plain_collections.memory import Memory
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.store.store import Store
 

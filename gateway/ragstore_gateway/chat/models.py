@@ -16,11 +16,11 @@ from multidict import CIMultiDict
 from ragstore.kit.errors import ServiceError
 from ragstore_gateway.chat.body import RAG_PREFIX, UNREADABLE, encode_raw, write_fields
 from ragstore_gateway.chat.headers import is_credential
-from ragstore_gateway.chat.memory import Memory, MemoryModel
 from ragstore_gateway.chat.rag_models import RagModel, RagModels
 from ragstore_gateway.chat.relay import read_all
 from ragstore_gateway.chat.upstream import Upstream
 from ragstore_gateway.errors import ModelNotFound
+from ragstore_gateway.plain_collections.memory import Memory, MemoryModel
 from ragstore_gateway.settings import variable
 
 FRESH_SECONDS: Final = 60.0

@@ -25,10 +25,10 @@ from ragstore_gateway.commands.read import DocumentReader, Unreadable, found
 from ragstore_gateway.commands.remote import RemoteGateway
 from ragstore_gateway.embeddings.embedder import Vectors
 from ragstore_gateway.extraction.extractor import Extractor
-from ragstore_gateway.ingestion.index import EmptyText, Indexer, OtherModel
+from ragstore_gateway.plain_collections.index import EmptyText, Indexer, OtherModel
+from ragstore_gateway.plain_collections.windows import windows
 from ragstore_gateway.settings import URL_VARIABLE, Settings, load
 from ragstore_gateway.splitting.chunk import WINDOW
-from ragstore_gateway.splitting.windows import windows
 
 FAILED: Final = 1
 

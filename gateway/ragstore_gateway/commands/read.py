@@ -13,7 +13,7 @@ from ragstore.kit.errors import ServiceError
 from ragstore_gateway.errors import ExtractionUnavailable
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.extraction.formats import EXTENSIONS
-from ragstore_gateway.ingestion.index import Text
+from ragstore_gateway.plain_collections.index import Text
 
 STDIN: Final = "-"
 

@@ -54,8 +54,8 @@ from ragstore_gateway.fetching.errors import (
     Unreachable,
     UrlRefused,
 )
-from ragstore_gateway.ingestion.index import Indexer, OtherModel, Text
 from ragstore_gateway.keys import GATEWAY_KEYS, READER
+from ragstore_gateway.plain_collections.index import Indexer, OtherModel, Text
 from ragstore_gateway.settings import Settings, variable
 from ragstore_gateway.splitting.chunk import WINDOW
 from ragstore_gateway.store.store import Store

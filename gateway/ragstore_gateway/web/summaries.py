@@ -16,10 +16,10 @@ from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.body import UNREADABLE
 from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.citations import MAX_CHARACTERS, checked_citations
-from ragstore_gateway.chat.memory import CUT_MARK
 from ragstore_gateway.chat.relay import read_all
 from ragstore_gateway.chat.request_cost import RequestCost, send_counted
 from ragstore_gateway.fetching.errors import ModelBusy, SummaryFailed
+from ragstore_gateway.plain_collections.memory import CUT_MARK
 
 CHAT_PATH: Final = "/chat/completions"
 MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024

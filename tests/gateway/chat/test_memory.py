@@ -14,9 +14,9 @@ import pytest
 from ragstore_client import AsyncClient, CallTimeout, Client, MultiQueryResults, NewDocument
 from ragstore_client.context import PartialSearch
 from ragstore_gateway.chat.conversation import Conversation
-from ragstore_gateway.chat.memory import FAN_OUT, Memory, MemorySource
 from ragstore_gateway.embeddings.cache import CachingEmbedder, VectorCache
 from ragstore_gateway.embeddings.embedder import Kind, Vectors
+from ragstore_gateway.plain_collections.memory import FAN_OUT, Memory, MemorySource
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.store.store import Store
 from tests.support.servers import Served

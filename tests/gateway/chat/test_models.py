@@ -17,7 +17,7 @@ from ragstore_gateway.settings import Settings
 from tests.support.fake_upstream import MODELS, Exchange, FakeUpstream, responding
 
 if TYPE_CHECKING:
-    from ragstore_gateway.chat.memory import Memory
+    from ragstore_gateway.plain_collections.memory import Memory
 
 
 def test_the_list_has_the_upstreams_models_and_a_rag_model_for_each(http: httpx.Client) -> None:

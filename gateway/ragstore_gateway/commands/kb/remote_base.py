@@ -6,8 +6,8 @@ from ragstore_gateway.commands.gateway_connection import GatewayConnection
 from ragstore_gateway.commands.kb.client import KnowledgeBases
 from ragstore_gateway.commands.kb.ingest import until_ended
 from ragstore_gateway.commands.read import Unreadable
-from ragstore_gateway.ingestion.index import Indexed, Text
 from ragstore_gateway.ingestion.names import name_of_url
+from ragstore_gateway.plain_collections.index import Indexed, Text
 
 
 class RemoteKnowledgeBase:

@@ -14,7 +14,7 @@ import msgspec
 
 from ragstore_client import AsyncClient, Conflict, NewDocument, Where
 from ragstore_gateway.embeddings.embedder import Vectors
-from ragstore_gateway.splitting.windows import windows
+from ragstore_gateway.plain_collections.windows import windows
 
 BATCH: Final = 256
 """Chunks that are embedded and stored with one call."""
