@@ -8,6 +8,12 @@ from typing import Any
 
 from litestar.types import ControllerRouterHandler
 
+from ragstore_gateway.configurations.assistant import Assistant
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.json_schema import KNOWLEDGE_BASE_CHOICES
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.routes import ASSISTANTS, KNOWLEDGE_BASES, ConfigurationRoutes
+from ragstore_gateway.configurations.validate import AssistantValidator, KnowledgeBaseValidator
 from ragstore_gateway.conversations.conversations import Conversations
 from ragstore_gateway.conversations.routes import delete_conversation, get_conversation, list_audit_entries
 from ragstore_gateway.database.database import Database
@@ -16,12 +22,6 @@ from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion import routes as ingestion_routes
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.leases import executor_id
-from ragstore_gateway.knowledge.assistant import Assistant
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.json_schema import KNOWLEDGE_BASE_CHOICES
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
-from ragstore_gateway.knowledge.routes import ASSISTANTS, KNOWLEDGE_BASES, ConfigurationRoutes
-from ragstore_gateway.knowledge.validate import AssistantValidator, KnowledgeBaseValidator
 from ragstore_gateway.retrieval.routes import query_knowledge_base
 from ragstore_gateway.retrieval.services import RetrievalServices
 from ragstore_gateway.settings import Settings

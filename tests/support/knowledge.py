@@ -13,16 +13,16 @@ from sqlalchemy import make_url
 
 from ragstore_client import AsyncClient
 from ragstore_gateway.app import create_embeddings
+from ragstore_gateway.configurations.assistant import Assistant
+from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.ingestion.collections import Collections, collection_of
 from ragstore_gateway.ingestion.revisions import Revisions
 from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.ingestion.tables import DocumentRow
-from ragstore_gateway.knowledge.assistant import Assistant
-from ragstore_gateway.knowledge.configuration import Configuration
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.retrieval.retriever import KnowledgeRetriever
 from ragstore_gateway.retrieval.visible_search import VisibleSearch
 from ragstore_gateway.settings import Settings

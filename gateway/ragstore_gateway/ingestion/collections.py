@@ -13,12 +13,12 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.errors import DimensionMismatch
 from ragstore_gateway.ingestion.tables import CollectionRow
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.secrets.secret_references import REFERENCE
 from ragstore_gateway.splitting.chunk import Chunking
 from ragstore_gateway.vector_stores.vector_store import VectorStore

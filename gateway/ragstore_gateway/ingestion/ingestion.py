@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.errors import DatabaseUnavailable
@@ -24,8 +26,6 @@ from ragstore_gateway.ingestion.removals import Removals
 from ragstore_gateway.ingestion.retries import Retries
 from ragstore_gateway.ingestion.supervisor import Supervisor
 from ragstore_gateway.ingestion.tables import IngestionRow
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.splitting.splitter import Splitter
 from ragstore_gateway.vector_stores.vector_stores import VectorStores

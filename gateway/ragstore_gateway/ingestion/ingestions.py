@@ -12,6 +12,7 @@ import sqlalchemy as sa
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore_gateway.configurations.tables import ConfigurationRow
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import ACTIVE, BUILDING, live_collections
 from ragstore_gateway.ingestion.removals import LATE_REMOVAL, add_removal
@@ -23,7 +24,6 @@ from ragstore_gateway.ingestion.tables import (
     IngestionPayloadRow,
     IngestionRow,
 )
-from ragstore_gateway.knowledge.tables import ConfigurationRow
 
 PENDING: Final = "pending"
 PROCESSING: Final = "processing"

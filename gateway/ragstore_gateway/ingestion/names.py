@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.misfits import described
-from ragstore_gateway.knowledge.name_characters import UNSEEN, has_unseen
+from ragstore_gateway.configurations.name_characters import UNSEEN, has_unseen
 
 MAX_NAME: Final = 512
 

@@ -9,6 +9,8 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.tables import ConfigurationRow, ConfigurationVersionRow
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import ACTIVE, Collections, live_collections
@@ -35,8 +37,6 @@ from ragstore_gateway.ingestion.tables import (
     DocumentTextRow,
     IngestionRow,
 )
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
-from ragstore_gateway.knowledge.tables import ConfigurationRow, ConfigurationVersionRow
 
 MAX_ATTEMPTS: Final = 5
 """How often an ingestion begins. One that is interrupted each time may be what ends the process."""

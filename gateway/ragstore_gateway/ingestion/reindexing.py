@@ -7,6 +7,8 @@ from collections.abc import Callable
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.ingestion.collections import ACTIVE, BUILDING, Collections, live_collections
 from ragstore_gateway.ingestion.deletions import cancel_all
 from ragstore_gateway.ingestion.ingestions import (
@@ -17,8 +19,6 @@ from ragstore_gateway.ingestion.ingestions import (
     retire,
 )
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow
-from ragstore_gateway.knowledge.configuration import Configuration
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 
 
 class Reindexing:

@@ -22,6 +22,9 @@ from ragstore_gateway.api.forms import MULTIPART
 from ragstore_gateway.api.openapi import OPERATION
 from ragstore_gateway.api.piecewise import piecewise, raw_text
 from ragstore_gateway.api.uploads import ACCEPTED, read_upload
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.name_characters import RULE, UNSEEN
 from ragstore_gateway.errors import (
     ConfigurationNotFound,
     DatabaseUnavailable,
@@ -45,9 +48,6 @@ from ragstore_gateway.ingestion.schemas import (
     status_of,
 )
 from ragstore_gateway.keys import READER, WRITER
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
-from ragstore_gateway.knowledge.name_characters import RULE, UNSEEN
 from ragstore_gateway.settings import Settings
 
 IngestionDependency = SkipValidation[NamedDependency[Ingestion]]

@@ -12,6 +12,7 @@ from typing import Final
 import sqlalchemy as sa
 import structlog
 
+from ragstore_gateway.configurations.tables import ConfigurationRow
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.ingestion import metrics
@@ -20,7 +21,6 @@ from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
 from ragstore_gateway.ingestion.ingestions import FAILED, REINDEX, REINDEX_BATCH, UNFINISHED, add_reindexing, lock_base
 from ragstore_gateway.ingestion.removals import Removals
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow, IngestionRow
-from ragstore_gateway.knowledge.tables import ConfigurationRow
 
 POLL_SECONDS: Final = 2.0
 """How often the database is read for the ingestions of other replicas."""

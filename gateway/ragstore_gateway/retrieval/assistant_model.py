@@ -16,9 +16,9 @@ from ragstore_client.context import ChatContext, ContextPassage, Headings
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.conversation import Conversation, with_system
 from ragstore_gateway.chat.rag_models import Augmentation, Caller, no_question
+from ragstore_gateway.configurations.assistant import Assistant
+from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.conversations.step import Step, TaskTrace
-from ragstore_gateway.knowledge.assistant import Assistant
-from ragstore_gateway.knowledge.configuration import Configuration
 from ragstore_gateway.retrieval.task_context import TaskContext, TaskRetrieval
 from ragstore_gateway.retrieval.workflow import Workflows
 from ragstore_gateway.settings import Settings, variable

@@ -11,10 +11,10 @@ import msgspec
 import structlog
 
 from ragstore_gateway.chat.rag_models import RagModel
+from ragstore_gateway.configurations.assistant import Assistant
+from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.errors import DatabaseUnavailable
-from ragstore_gateway.knowledge.assistant import Assistant
-from ragstore_gateway.knowledge.configuration import Configuration
-from ragstore_gateway.knowledge.configurations import Configurations
 from ragstore_gateway.retrieval.assistant_model import AssistantModel, AssistantServices
 
 T = TypeVar("T")

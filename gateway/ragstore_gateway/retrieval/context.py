@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ragstore_client.context import Headings
-from ragstore_gateway.knowledge.name_characters import in_one_line
+from ragstore_gateway.configurations.name_characters import in_one_line
 from ragstore_gateway.vector_stores.vector_store import Hit
 
 SEARCH_RESULTS: Final = "\n\n## Search Results:\n"

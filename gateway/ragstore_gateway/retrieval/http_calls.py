@@ -12,10 +12,10 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from ragstore.kit.errors import InvalidRequest, ServiceError
+from ragstore_gateway.configurations.assistant import HttpCall
 from ragstore_gateway.fetching.fetched import Fetched
 from ragstore_gateway.fetching.fetcher import Fetcher
 from ragstore_gateway.fetching.rules import DEFAULT_PORTS, AllowedHosts, FetchRules
-from ragstore_gateway.knowledge.assistant import HttpCall
 from ragstore_gateway.retrieval import metrics
 from ragstore_gateway.retrieval.templates import Escape, in_form, in_header, in_json, in_text, in_url, render, sample
 from ragstore_gateway.secrets.secret_references import SecretReferences

@@ -9,8 +9,8 @@ from typing import Final
 import httpx
 
 from ragstore_client.context import CohereReranker, Passage, Reranker, TeiReranker, maximal_marginal_relevance
+from ragstore_gateway.configurations.assistant import Rerank
 from ragstore_gateway.embeddings.embedder import Embedder
-from ragstore_gateway.knowledge.assistant import Rerank
 from ragstore_gateway.retrieval.context import Candidate
 from ragstore_gateway.secrets.secret_references import SecretReferences
 from ragstore_gateway.vector_stores.vector_store import Vector

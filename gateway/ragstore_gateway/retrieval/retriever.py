@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from ragstore.kit.errors import ServiceError
+from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.ingestion.collections import Collection, Collections
 from ragstore_gateway.ingestion.strays import Strays
-from ragstore_gateway.knowledge.configuration import Configuration
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.retrieval import metrics
 from ragstore_gateway.retrieval.visible_search import VisibleSearch, narrowed
 from ragstore_gateway.vector_stores.vector_store import Hit, Vector

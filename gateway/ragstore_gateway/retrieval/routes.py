@@ -13,6 +13,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.bodies import decode_configuration
 from ragstore_gateway.api.openapi import body_of
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase, MaxResults, MinScore
 from ragstore_gateway.embeddings.schemas import NOT_BLANK
 from ragstore_gateway.errors import (
     ConfigurationNotFound,
@@ -27,8 +29,6 @@ from ragstore_gateway.errors import (
     StoreUnavailable,
 )
 from ragstore_gateway.keys import READER
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase, MaxResults, MinScore
 from ragstore_gateway.retrieval.retriever import BaseQuery, KnowledgeRetriever
 from ragstore_gateway.settings import Settings
 

@@ -8,15 +8,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import httpx
 
 from ragstore.kit.settings import SettingsError
+from ragstore_gateway.configurations.assistant import Assistant
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.conversations.step import Step
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.ingestion.revisions import Revisions
 from ragstore_gateway.ingestion.strays import Strays
-from ragstore_gateway.knowledge.assistant import Assistant
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.retrieval.assistant_model import AssistantServices
 from ragstore_gateway.retrieval.assistants import Assistants
 from ragstore_gateway.retrieval.http_calls import HttpCalls

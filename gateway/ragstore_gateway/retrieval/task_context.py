@@ -12,10 +12,10 @@ import structlog
 from ragstore.kit.errors import ServiceError
 from ragstore_client import RagstoreError
 from ragstore_client.context import ContextPassage, Passage, citation_of, estimate_tokens
+from ragstore_gateway.configurations.assistant import Assistant, Task
+from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.conversations.step import HttpCallTrace, KnowledgeBaseTrace, PassageTrace, TaskTrace
-from ragstore_gateway.knowledge.assistant import Assistant, Task
-from ragstore_gateway.knowledge.configuration import Configuration
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.retrieval import metrics
 from ragstore_gateway.retrieval.context import (
     RELEVANT_CONTEXT,

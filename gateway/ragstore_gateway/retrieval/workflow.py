@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ragstore_gateway.configurations.assistant import Assistant, RagDefaults, Task, WorkflowBase
+from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.errors import ConfigurationNotFound
-from ragstore_gateway.knowledge.assistant import Assistant, RagDefaults, Task, WorkflowBase
-from ragstore_gateway.knowledge.configuration import Configuration
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.retrieval.ranking import FAN_OUT
 from ragstore_gateway.retrieval.retriever import BaseQuery
 from ragstore_gateway.vector_stores.vector_store import MAX_HITS

@@ -14,10 +14,10 @@ from typing import Final, Literal, TypeAlias
 
 import structlog
 
+from ragstore_gateway.configurations.source import SourceSettings, WebSource
 from ragstore_gateway.errors import ExtractionTimeout, ExtractionUnavailable
 from ragstore_gateway.fetching.errors import FetchError, FetchTimeout, ResponseInvalid, TooManyRedirects, Unreachable
 from ragstore_gateway.fetching.fetcher import Fetcher
-from ragstore_gateway.knowledge.source import SourceSettings, WebSource
 from ragstore_gateway.sources.frontier import Candidate, Frontier
 from ragstore_gateway.sources.pace import Clock, SystemClock
 from ragstore_gateway.sources.reading import PageVisitor, Reading

@@ -12,10 +12,10 @@ from typing import Final
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.source import Source
 from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, QueueFull
 from ragstore_gateway.ingestion.retries import backoff
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
-from ragstore_gateway.knowledge.source import Source
 from ragstore_gateway.sources.document_states import DocumentTaken, KnownDocument, Missing, Pending
 from ragstore_gateway.sources.kinds import SourceKind
 from ragstore_gateway.sources.runs import (

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from operator import attrgetter
 
+from ragstore_gateway.configurations.source import Source
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.fetching.fetcher import Fetcher
 from ragstore_gateway.ingestion.names import name_of_url
-from ragstore_gateway.knowledge.source import Source
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.sources.crawl import Crawl
 from ragstore_gateway.sources.kinds import SourceKind, Visits

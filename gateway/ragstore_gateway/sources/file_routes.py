@@ -22,6 +22,7 @@ from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.forms import MULTIPART, read_form
 from ragstore_gateway.api.openapi import OPERATION
+from ragstore_gateway.configurations.source import UploadSource
 from ragstore_gateway.errors import (
     ConfigurationNotFound,
     DatabaseUnavailable,
@@ -31,7 +32,6 @@ from ragstore_gateway.errors import (
     SourceRunning,
 )
 from ragstore_gateway.keys import READER, WRITER
-from ragstore_gateway.knowledge.source import UploadSource
 from ragstore_gateway.sources.file_schemas import SourceFileList, StoredFiles, file_of, rejected_of
 from ragstore_gateway.sources.files import NewFile, SourceFiles
 from ragstore_gateway.sources.sources import Sources

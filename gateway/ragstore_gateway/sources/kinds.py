@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from ragstore_gateway.knowledge.source import Source, SourceSettings
+from ragstore_gateway.configurations.source import Source, SourceSettings
 from ragstore_gateway.sources.visit import CrawlEnd, KnownPages, Visit
 
 

@@ -7,8 +7,8 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
+from ragstore_gateway.configurations.source import Source
 from ragstore_gateway.errors import TooManyPreviews
-from ragstore_gateway.knowledge.source import Source
 from ragstore_gateway.sources.kinds import SourceKind
 from ragstore_gateway.sources.schemas import Preview, PreviewedPage, PreviewOutcome
 from ragstore_gateway.sources.source_documents import SourceDocuments

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ragstore.kit.errors import ServiceError, UnsupportedMediaType
+from ragstore_gateway.configurations.source import SourceSettings, WebSource
 from ragstore_gateway.errors import NoText
 from ragstore_gateway.extraction.extracted import PageLinks
 from ragstore_gateway.extraction.recognition import declared_format
@@ -16,7 +17,6 @@ from ragstore_gateway.fetching.content import SNIFFED
 from ragstore_gateway.fetching.errors import FetchError
 from ragstore_gateway.fetching.fetched import Fetched
 from ragstore_gateway.fetching.fetcher import Fetcher
-from ragstore_gateway.knowledge.source import SourceSettings, WebSource
 from ragstore_gateway.sources.directives import directives_of
 from ragstore_gateway.sources.pace import retry_after_seconds
 from ragstore_gateway.sources.scope import Scope

@@ -9,10 +9,10 @@ from typing import Final
 
 from yarl import URL
 
+from ragstore_gateway.configurations.source import SourceSettings, WebSource
 from ragstore_gateway.fetching.errors import FetchError
 from ragstore_gateway.fetching.fetcher import Fetcher
 from ragstore_gateway.fetching.robots import Robots
-from ragstore_gateway.knowledge.source import SourceSettings, WebSource
 from ragstore_gateway.sources.pace import DEFAULT_RETRY_SECONDS, MAX_RETRY_AFTER_SECONDS, Clock, Pace
 from ragstore_gateway.sources.scope import host_of
 from ragstore_gateway.sources.visit import TIME_BUDGET

@@ -9,10 +9,10 @@ from urllib.parse import unquote
 
 from yarl import URL
 
+from ragstore_gateway.configurations.source import WebSource
 from ragstore_gateway.fetching.errors import FetchError
 from ragstore_gateway.fetching.rules import FetchRules
 from ragstore_gateway.fetching.urls import DEFAULT_PORT, Target, read_redirect, read_url
-from ragstore_gateway.knowledge.source import WebSource
 from ragstore_gateway.sources.globs import Glob
 
 Outside: TypeAlias = Literal["off_site", "path_prefix", "excluded"]

@@ -10,10 +10,10 @@ from typing import Final
 
 from yarl import URL
 
+from ragstore_gateway.configurations.source import WebSource
 from ragstore_gateway.fetching.errors import FetchError, TooManyRedirects
 from ragstore_gateway.fetching.fetched import Fetched
 from ragstore_gateway.fetching.fetcher import Fetcher
-from ragstore_gateway.knowledge.source import WebSource
 from ragstore_gateway.sources.requests import Requests
 from ragstore_gateway.sources.scope import Scope
 from ragstore_gateway.sources.sitemaps import Sitemap, SitemapInvalid, read_sitemap

@@ -10,13 +10,13 @@ from typing import Final
 
 import structlog
 
+from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.source import Source, SourceType
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, SourceDisabled, SourceNotFound
 from ragstore_gateway.ingestion.ingestion import Ingestion
-from ragstore_gateway.knowledge.configuration import Configuration
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
-from ragstore_gateway.knowledge.source import Source, SourceType
 from ragstore_gateway.sources.execution import Execution
 from ragstore_gateway.sources.kinds import SourceKind
 from ragstore_gateway.sources.previews import Previews

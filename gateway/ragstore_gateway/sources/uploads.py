@@ -8,8 +8,8 @@ from time import monotonic
 from typing import Final
 
 from ragstore.kit.errors import ServiceError
+from ragstore_gateway.configurations.source import Source
 from ragstore_gateway.extraction.extractor import Extractor
-from ragstore_gateway.knowledge.source import Source
 from ragstore_gateway.sources.files import NewFile, SourceFiles, StoredFile, location
 from ragstore_gateway.sources.kinds import SourceKind, Visits
 from ragstore_gateway.sources.visit import TIME_BUDGET, CrawlEnd, KnownPages, Visit

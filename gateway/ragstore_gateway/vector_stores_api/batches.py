@@ -13,14 +13,14 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore.kit.errors import InvalidRequest, ServiceError
+from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound, FileNotFound, IngestionEnded, IngestionNotFound
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.ingestions import UNFINISHED, lock_base
 from ragstore_gateway.ingestion.tables import IngestionRow
-from ragstore_gateway.knowledge.configuration import Configuration
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.vector_stores_api.files import Files
 from ragstore_gateway.vector_stores_api.pages import PageQuery, Position
 from ragstore_gateway.vector_stores_api.schemas import (

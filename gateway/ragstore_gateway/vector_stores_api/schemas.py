@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+from ragstore_gateway.configurations.knowledge_base import EmbeddingProvider, StoreType
 from ragstore_gateway.embeddings.schemas import NOT_BLANK
-from ragstore_gateway.knowledge.knowledge_base import EmbeddingProvider, StoreType
 from ragstore_gateway.splitting.chunk import ChunkStrategy, ChunkUnit
 
 MAX_PAIRS = 16

@@ -11,12 +11,12 @@ import sqlalchemy as sa
 
 from ragstore.kit.errors import InvalidRequest
 from ragstore_client import Where
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.schemas import NOT_BLANK
 from ragstore_gateway.errors import RetrievalFailed
 from ragstore_gateway.ingestion.tables import DocumentRow
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.retrieval.retriever import BaseQuery, KnowledgeRetriever
 from ragstore_gateway.vector_stores.filters import Filter, matches
 from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, Hit, MetadataValue

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.validate import Validator
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.ingestion.ingestion import Ingestion
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
-from ragstore_gateway.knowledge.validate import Validator
 from ragstore_gateway.retrieval.retriever import KnowledgeRetriever
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.vector_stores_api.batches import Batches

@@ -12,6 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from ragstore.kit.byte_budget import reserved
 from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.api.uploads import ACCEPTED
+from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import FileNotFound
 from ragstore_gateway.ingestion.acceptance import NewContent
@@ -19,9 +22,6 @@ from ragstore_gateway.ingestion.documents import AlsoStore
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.ingestions import CANCELLED, COMPLETED, FAILED, UNFINISHED
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
-from ragstore_gateway.knowledge.configuration import Configuration
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.vector_stores_api.files import Files
 from ragstore_gateway.vector_stores_api.pages import PageQuery, Position
 from ragstore_gateway.vector_stores_api.schemas import (

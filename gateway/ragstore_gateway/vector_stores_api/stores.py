@@ -14,16 +14,16 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.api.bodies import decode_configuration
+from ragstore_gateway.configurations.configuration import AlsoWrite, Configuration
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.name_characters import check_characters
+from ragstore_gateway.configurations.tables import ConfigurationRow, ConfigurationVersionRow
+from ragstore_gateway.configurations.validate import Validator
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound
 from ragstore_gateway.ingestion.ingestions import CANCELLED, FAILED, UNFINISHED, lock_base
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
-from ragstore_gateway.knowledge.configuration import AlsoWrite, Configuration
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
-from ragstore_gateway.knowledge.name_characters import check_characters
-from ragstore_gateway.knowledge.tables import ConfigurationRow, ConfigurationVersionRow
-from ragstore_gateway.knowledge.validate import Validator
 from ragstore_gateway.vector_stores_api.pages import PageQuery, Position
 from ragstore_gateway.vector_stores_api.schemas import (
     FileCounts,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from ragstore_gateway.configurations.source import SourceSettings, WebSource
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.fetching.fetcher import Fetcher
-from ragstore_gateway.knowledge.source import SourceSettings, WebSource
 from ragstore_gateway.sources.crawl import Crawl
 from ragstore_gateway.sources.visit import CrawlEnd, KnownPage, Visit
 from ragstore_gateway.web.pages import PageReader

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from ragstore_gateway.configurations.source import SourceSettings, WebSource
 from ragstore_gateway.extraction.parsers.links import page_links
-from ragstore_gateway.knowledge.source import SourceSettings, WebSource
 from ragstore_gateway.sources.crawl import Crawl
 from ragstore_gateway.sources.frontier import Frontier
 from ragstore_gateway.web.pages import PageReader

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ragstore_gateway.configurations.source import WebSource
 from ragstore_gateway.fetching.rules import FetchRules
-from ragstore_gateway.knowledge.source import WebSource
 from ragstore_gateway.sources.globs import Glob
 from ragstore_gateway.sources.scope import Scope, may_have_text
 from tests.gateway.crawl.conftest import Crawler

@@ -14,6 +14,8 @@ from sqlalchemy import make_url
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_client import AsyncClient
+from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import CollectionMissing, StoreUnavailable
 from ragstore_gateway.extraction.extracted import Extracted
@@ -29,8 +31,6 @@ from ragstore_gateway.ingestion.removals import LATE_REMOVAL, Removals
 from ragstore_gateway.ingestion.retries import Retries
 from ragstore_gateway.ingestion.schemas import entry_of
 from ragstore_gateway.ingestion.tables import IngestionRow, RemovalRow
-from ragstore_gateway.knowledge.configuration import Configuration
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.splitting.chunk import Chunking, ChunkSpan
 from ragstore_gateway.splitting.split import split
 from ragstore_gateway.vector_stores.in_memory_store import InMemoryStore

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import event, make_url
 
 from ragstore_client import AsyncClient
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import FileNotFound
 from ragstore_gateway.extraction.extractor import Extractor
@@ -26,7 +27,6 @@ from ragstore_gateway.ingestion.ingestions import COMPLETED, PENDING, REINDEX, e
 from ragstore_gateway.ingestion.removals import Removals
 from ragstore_gateway.ingestion.supervisor import Supervisor
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.vector_stores_api.files import Files
 from ragstore_gateway.vector_stores_api.pages import PageQuery

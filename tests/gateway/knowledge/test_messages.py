@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from ragstore_gateway.knowledge.name_characters import RULE
+from ragstore_gateway.configurations.name_characters import RULE
 from tests.gateway.knowledge.conftest import body_of, create
 from tests.support.problems import assert_problem
 from tests.support.servers import Served

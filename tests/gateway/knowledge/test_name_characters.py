@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from ragstore.kit.errors import InvalidRequest
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
-from ragstore_gateway.knowledge.name_characters import check_characters, in_one_line
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.name_characters import check_characters, in_one_line
 
 
 @pytest.mark.parametrize(

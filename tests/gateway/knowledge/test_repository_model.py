@@ -16,10 +16,10 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, 
 from sqlalchemy import delete, make_url
 
 from ragstore.kit.errors import ServiceError
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.tables import ConfigurationRow
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
-from ragstore_gateway.knowledge.tables import ConfigurationRow
 
 NAMES = st.sampled_from(["tea", "tea-copy", "Tea", "kaffee", "käse", "x" * 128])
 DESCRIPTIONS = st.sampled_from(["", "about TEA", "100%"])

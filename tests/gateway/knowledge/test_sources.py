@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from ragstore_gateway.knowledge.cron import next_time
+from ragstore_gateway.configurations.cron import next_time
 from tests.gateway.conftest import Replicas
 from tests.gateway.knowledge.conftest import create, versioned
 from tests.gateway.knowledge.test_validation import rejected

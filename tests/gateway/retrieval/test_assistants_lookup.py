@@ -13,12 +13,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import URL
 
+from ragstore_gateway.configurations.assistant import Assistant, Task
+from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.tables import ConfigurationVersionRow
 from ragstore_gateway.database.database import POOL_SIZE, Database
 from ragstore_gateway.errors import DatabaseUnavailable
-from ragstore_gateway.knowledge.assistant import Assistant, Task
-from ragstore_gateway.knowledge.configuration import Configuration
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.tables import ConfigurationVersionRow
 from ragstore_gateway.retrieval import assistants as assistants_module
 from ragstore_gateway.retrieval.assistant_model import AssistantModel, AssistantServices
 from ragstore_gateway.retrieval.assistants import Assistants

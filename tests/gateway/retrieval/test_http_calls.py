@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from ragstore.kit.errors import InvalidRequest
-from ragstore_gateway.knowledge.assistant import HttpCall
+from ragstore_gateway.configurations.assistant import HttpCall
 from ragstore_gateway.retrieval.http_calls import MAX_INPUT, HttpCallFailed, HttpCalls
 from ragstore_gateway.secrets.secret_references import EnvironmentSource, SecretReferences
 from tests.support.fake_providers import FakeProvider, Received, fake_provider, json_response

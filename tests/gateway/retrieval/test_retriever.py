@@ -11,9 +11,9 @@ import pytest
 import sqlalchemy as sa
 from aiohttp import web
 
+from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow
-from ragstore_gateway.knowledge.configuration import Configuration
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.retrieval.retriever import BaseQuery, BaseResult
 from tests.support.fake_providers import Received, fake_provider, vectors_of
 from tests.support.knowledge import Knowledge, knowledge_of

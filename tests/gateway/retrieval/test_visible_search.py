@@ -15,11 +15,11 @@ from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
 from ragstore_client import Where
+from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.ingestion.collections import Collection
 from ragstore_gateway.ingestion.removals import add_removal
 from ragstore_gateway.ingestion.tables import DocumentRow, DocumentTextRow, IngestionRow
-from ragstore_gateway.knowledge.configuration import Configuration
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.retrieval.retriever import BaseQuery
 from ragstore_gateway.retrieval.visible_search import narrowed
 from ragstore_gateway.vector_stores.filters import MAX_CLAUSES, MAX_VALUES

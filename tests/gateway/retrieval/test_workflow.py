@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from ragstore_gateway.knowledge.assistant import Assistant
-from ragstore_gateway.knowledge.configuration import Configuration
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.assistant import Assistant
+from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.retrieval.workflow import searches_of
 
 NOW = datetime.now(UTC)

@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from sqlalchemy import make_url
 from sqlalchemy.exc import IntegrityError
 
+from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import SourceRunning
-from ragstore_gateway.knowledge.configuration import Configuration
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
 from ragstore_gateway.sources import runs as runs_module
 from ragstore_gateway.sources.runs import COMPLETED, MANUAL, MAX_REPEATS, RunCounts, RunLost, Runs, check_running
 from ragstore_gateway.sources.schedules import Schedules

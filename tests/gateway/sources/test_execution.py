@@ -19,6 +19,9 @@ import sqlalchemy as sa
 
 from ragstore_client import AsyncClient
 from ragstore_gateway.app import create_secrets
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.source import Source, SourceSettings
 from ragstore_gateway.database import database as database_module
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
@@ -26,9 +29,6 @@ from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.ingestions import COMPLETED, end_ingestion
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
-from ragstore_gateway.knowledge.source import Source, SourceSettings
 from ragstore_gateway.secrets.connections import Connections
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.sources import execution as execution_module

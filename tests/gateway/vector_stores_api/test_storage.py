@@ -16,15 +16,15 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore.kit.errors import ServiceError
 from ragstore_client import AsyncClient
+from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.tables import ConfigurationRow, ConfigurationVersionRow
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import FileNotFound, FileStorageFull, QueueFull
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.acceptance import NewContent
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow, IngestionPayloadRow, IngestionRow
-from ragstore_gateway.knowledge.configuration import Configuration
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
-from ragstore_gateway.knowledge.tables import ConfigurationRow, ConfigurationVersionRow
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.vector_stores_api.batches import Batches
 from ragstore_gateway.vector_stores_api.files import Files, NewFile

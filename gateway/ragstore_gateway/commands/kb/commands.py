@@ -22,7 +22,7 @@ from ragstore_gateway.commands.line import Line
 from ragstore_gateway.commands.progress import DocumentProgress
 from ragstore_gateway.commands.read import STDIN
 from ragstore_gateway.commands.remote import DEFAULT_URL
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.settings import KEY_VARIABLE, URL_VARIABLE
 
 T = TypeVar("T")

@@ -15,14 +15,14 @@ from litestar.params import PathParameter, QueryParameter
 from ragstore.kit.openapi import ERRORS, ref
 from ragstore_gateway.api.bodies import decode_configuration
 from ragstore_gateway.api.openapi import OPERATION
+from ragstore_gateway.configurations.assistant import Assistant
+from ragstore_gateway.configurations.configuration import Configuration, Descriptor
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.json_schema import ParameterChoice, json_schema
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.validate import Validator
 from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, NameTaken, VersionConflict
 from ragstore_gateway.keys import ADMIN, READER
-from ragstore_gateway.knowledge.assistant import Assistant
-from ragstore_gateway.knowledge.configuration import Configuration, Descriptor
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.json_schema import ParameterChoice, json_schema
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
-from ragstore_gateway.knowledge.validate import Validator
 
 T = TypeVar("T", KnowledgeBase, Assistant)
 

@@ -15,9 +15,7 @@ from sqlalchemy import JSON, ColumnElement, CursorResult, Select, Text, Update, 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import ConfigurationNotFound, NameTaken, VersionConflict
-from ragstore_gateway.knowledge.configuration import (
+from ragstore_gateway.configurations.configuration import (
     AlsoWrite,
     Configuration,
     ConfigurationKind,
@@ -25,8 +23,10 @@ from ragstore_gateway.knowledge.configuration import (
     Descriptor,
     T,
 )
-from ragstore_gateway.knowledge.copy_names import free_name
-from ragstore_gateway.knowledge.tables import ConfigurationRow, ConfigurationVersionRow
+from ragstore_gateway.configurations.copy_names import free_name
+from ragstore_gateway.configurations.tables import ConfigurationRow, ConfigurationVersionRow
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.errors import ConfigurationNotFound, NameTaken, VersionConflict
 
 ID: Final = re.compile(r"[0-9A-Za-z-]{1,36}")
 

@@ -8,8 +8,8 @@ from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from ragstore_gateway.knowledge.assistant import Assistant
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.assistant import Assistant
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 
 ConfigurationKind: TypeAlias = Literal["rags", "assistants"]
 T = TypeVar("T", KnowledgeBase, Assistant)

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from msgspec import Meta, Struct, structs
 
 from ragstore.kit.misfits import described
-from ragstore_gateway.knowledge.knowledge_base import MaxResults, MinScore, Name
+from ragstore_gateway.configurations.knowledge_base import MaxResults, MinScore, Name
 
 USER_INPUT: Final = "{userInput}"
 """The variable of templates: the question."""

@@ -9,12 +9,12 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore_gateway.chat.body import RAG_PREFIX
-from ragstore_gateway.knowledge.assistant import USER_INPUT, Assistant, HttpCall, Task
-from ragstore_gateway.knowledge.configurations import Configurations
-from ragstore_gateway.knowledge.cron import next_time
-from ragstore_gateway.knowledge.knowledge_base import KnowledgeBase
-from ragstore_gateway.knowledge.name_characters import check_characters
-from ragstore_gateway.knowledge.source import Source, WebSource
+from ragstore_gateway.configurations.assistant import USER_INPUT, Assistant, HttpCall, Task
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.cron import next_time
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.name_characters import check_characters
+from ragstore_gateway.configurations.source import Source, WebSource
 from ragstore_gateway.secrets.secret_references import REFERENCE, SecretReferences
 
 T_contra = TypeVar("T_contra", contravariant=True)

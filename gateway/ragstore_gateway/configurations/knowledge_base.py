@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from ragstore.kit.misfits import described
-from ragstore_gateway.knowledge.source import MAX_SOURCES, Source
+from ragstore_gateway.configurations.source import MAX_SOURCES, Source
 from ragstore_gateway.splitting.chunk import Chunking, ChunkStrategy, ChunkUnit
 
 StoreType: TypeAlias = Literal[

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
+from ragstore_gateway.configurations.source import Source, WebSource
 from ragstore_gateway.embeddings.embeddings import PROVIDERS
-from ragstore_gateway.knowledge.source import Source, WebSource
 from ragstore_gateway.vector_stores.vector_stores import STORES
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
