@@ -22,6 +22,8 @@ from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion import routes as ingestion_routes
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.leases import executor_id
+from ragstore_gateway.openai_vector_stores import file_routes, store_routes
+from ragstore_gateway.openai_vector_stores.services import VectorStoresApi
 from ragstore_gateway.retrieval.routes import query_knowledge_base
 from ragstore_gateway.retrieval.services import RetrievalServices
 from ragstore_gateway.settings import Settings
@@ -34,8 +36,6 @@ from ragstore_gateway.sources.sources import Sources
 from ragstore_gateway.sources.uploads import upload_kind
 from ragstore_gateway.store.store import Store
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
-from ragstore_gateway.vector_stores_api import file_routes, store_routes
-from ragstore_gateway.vector_stores_api.services import VectorStoresApi
 from ragstore_gateway.web.web import fetch_rules, url_check
 
 

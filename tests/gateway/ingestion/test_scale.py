@@ -27,11 +27,11 @@ from ragstore_gateway.ingestion.ingestions import COMPLETED, PENDING, REINDEX, e
 from ragstore_gateway.ingestion.removals import Removals
 from ragstore_gateway.ingestion.supervisor import Supervisor
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
+from ragstore_gateway.openai_vector_stores.files import Files
+from ragstore_gateway.openai_vector_stores.pages import PageQuery
+from ragstore_gateway.openai_vector_stores.store_files import StoreFiles
+from ragstore_gateway.openai_vector_stores.stores import Stores
 from ragstore_gateway.settings import Settings
-from ragstore_gateway.vector_stores_api.files import Files
-from ragstore_gateway.vector_stores_api.pages import PageQuery
-from ragstore_gateway.vector_stores_api.store_files import StoreFiles
-from ragstore_gateway.vector_stores_api.stores import Stores
 from tests.support.knowledge import Knowledge
 
 

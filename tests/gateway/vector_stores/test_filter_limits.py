@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from ragstore.kit.errors import InvalidRequest
+from ragstore_gateway.openai_vector_stores.attribute_filters import parse_filter
 from ragstore_gateway.vector_stores.filters import MAX_CLAUSES, MAX_VALUES, matches, parse
 from ragstore_gateway.vector_stores.in_memory_store import InMemoryStore
 from ragstore_gateway.vector_stores.vector_store import Record
-from ragstore_gateway.vector_stores_api.attribute_filters import parse_filter
 
 
 class ObservedNumber(int):

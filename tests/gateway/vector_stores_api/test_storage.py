@@ -25,19 +25,19 @@ from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.acceptance import NewContent
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow, IngestionPayloadRow, IngestionRow
-from ragstore_gateway.settings import Settings
-from ragstore_gateway.vector_stores_api.batches import Batches
-from ragstore_gateway.vector_stores_api.files import Files, NewFile
-from ragstore_gateway.vector_stores_api.schemas import NewVectorStore, VectorStoreUpdate
-from ragstore_gateway.vector_stores_api.store_files import StoreFiles
-from ragstore_gateway.vector_stores_api.stores import Stores
-from ragstore_gateway.vector_stores_api.tables import (
+from ragstore_gateway.openai_vector_stores.batches import Batches
+from ragstore_gateway.openai_vector_stores.files import Files, NewFile
+from ragstore_gateway.openai_vector_stores.schemas import NewVectorStore, VectorStoreUpdate
+from ragstore_gateway.openai_vector_stores.store_files import StoreFiles
+from ragstore_gateway.openai_vector_stores.stores import Stores
+from ragstore_gateway.openai_vector_stores.tables import (
     FileBatchFileRow,
     FileBatchRow,
     FileRow,
     VectorStoreFileRow,
     VectorStoreRow,
 )
+from ragstore_gateway.settings import Settings
 from tests.support.knowledge import Knowledge
 from tests.support.postgres import Postgres
 from tests.support.process_fixtures import starts_process

@@ -20,9 +20,9 @@ from ragstore_gateway.api.uploads import ACCEPTED
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.database.locks import lock_name
 from ragstore_gateway.errors import FileNotFound, FileStorageFull
-from ragstore_gateway.vector_stores_api.pages import PageQuery, Position
-from ragstore_gateway.vector_stores_api.schemas import FileObject
-from ragstore_gateway.vector_stores_api.tables import FileRow
+from ragstore_gateway.openai_vector_stores.pages import PageQuery, Position
+from ragstore_gateway.openai_vector_stores.schemas import FileObject
+from ragstore_gateway.openai_vector_stores.tables import FileRow
 
 PURPOSES: Final = ("assistants", "user_data")
 MAX_FILENAME: Final = 255

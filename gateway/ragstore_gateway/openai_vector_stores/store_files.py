@@ -22,9 +22,9 @@ from ragstore_gateway.ingestion.documents import AlsoStore
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.ingestions import CANCELLED, COMPLETED, FAILED, UNFINISHED
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
-from ragstore_gateway.vector_stores_api.files import Files
-from ragstore_gateway.vector_stores_api.pages import PageQuery, Position
-from ragstore_gateway.vector_stores_api.schemas import (
+from ragstore_gateway.openai_vector_stores.files import Files
+from ragstore_gateway.openai_vector_stores.pages import PageQuery, Position
+from ragstore_gateway.openai_vector_stores.schemas import (
     AttributeValue,
     LastError,
     NewVectorStoreFile,
@@ -32,8 +32,8 @@ from ragstore_gateway.vector_stores_api.schemas import (
     StoredStrategy,
     VectorStoreFileObject,
 )
-from ragstore_gateway.vector_stores_api.stores import check_strategy, state_of, strategy_of
-from ragstore_gateway.vector_stores_api.tables import FileRow, VectorStoreFileRow
+from ragstore_gateway.openai_vector_stores.stores import check_strategy, state_of, strategy_of
+from ragstore_gateway.openai_vector_stores.tables import FileRow, VectorStoreFileRow
 
 INTERNAL: Final = "The file could not be ingested"
 MAX_ATTEMPTS: Final = 3

@@ -13,7 +13,7 @@ from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.openapi import body_of
 from ragstore_gateway.errors import NameTaken, QueueFull, VersionConflict
 from ragstore_gateway.keys import ADMIN, READER
-from ragstore_gateway.vector_stores_api.operations import (
+from ragstore_gateway.openai_vector_stores.operations import (
     FILE_ERRORS,
     SEARCH_ERRORS,
     STORE_ERRORS,
@@ -22,7 +22,7 @@ from ragstore_gateway.vector_stores_api.operations import (
     caller,
     read_body,
 )
-from ragstore_gateway.vector_stores_api.pages import (
+from ragstore_gateway.openai_vector_stores.pages import (
     AfterParameter,
     BeforeParameter,
     LimitParameter,
@@ -30,7 +30,7 @@ from ragstore_gateway.vector_stores_api.pages import (
     PageQuery,
     ends,
 )
-from ragstore_gateway.vector_stores_api.schemas import (
+from ragstore_gateway.openai_vector_stores.schemas import (
     NewVectorStore,
     VectorStoreDeleted,
     VectorStoreList,

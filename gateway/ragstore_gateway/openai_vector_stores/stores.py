@@ -24,8 +24,8 @@ from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound
 from ragstore_gateway.ingestion.ingestions import CANCELLED, FAILED, UNFINISHED, lock_base
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
-from ragstore_gateway.vector_stores_api.pages import PageQuery, Position
-from ragstore_gateway.vector_stores_api.schemas import (
+from ragstore_gateway.openai_vector_stores.pages import PageQuery, Position
+from ragstore_gateway.openai_vector_stores.schemas import (
     FileCounts,
     NewVectorStore,
     OtherStrategy,
@@ -37,7 +37,7 @@ from ragstore_gateway.vector_stores_api.schemas import (
     VectorStoreObject,
     VectorStoreUpdate,
 )
-from ragstore_gateway.vector_stores_api.tables import VectorStoreRow
+from ragstore_gateway.openai_vector_stores.tables import VectorStoreRow
 
 KIND: Final = "rags"
 

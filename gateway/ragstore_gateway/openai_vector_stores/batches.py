@@ -21,9 +21,9 @@ from ragstore_gateway.errors import ConfigurationNotFound, FileNotFound, Ingesti
 from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.ingestions import UNFINISHED, lock_base
 from ragstore_gateway.ingestion.tables import IngestionRow
-from ragstore_gateway.vector_stores_api.files import Files
-from ragstore_gateway.vector_stores_api.pages import PageQuery, Position
-from ragstore_gateway.vector_stores_api.schemas import (
+from ragstore_gateway.openai_vector_stores.files import Files
+from ragstore_gateway.openai_vector_stores.pages import PageQuery, Position
+from ragstore_gateway.openai_vector_stores.schemas import (
     FileBatchObject,
     LastError,
     NewFileBatch,
@@ -31,9 +31,9 @@ from ragstore_gateway.vector_stores_api.schemas import (
     State,
     VectorStoreFileObject,
 )
-from ragstore_gateway.vector_stores_api.store_files import STATES, StoreFiles, UnsupportedFile, failure_of
-from ragstore_gateway.vector_stores_api.stores import check_strategy, counts_of, state_of, strategy_of
-from ragstore_gateway.vector_stores_api.tables import FileBatchFileRow, FileBatchRow, VectorStoreFileRow
+from ragstore_gateway.openai_vector_stores.store_files import STATES, StoreFiles, UnsupportedFile, failure_of
+from ragstore_gateway.openai_vector_stores.stores import check_strategy, counts_of, state_of, strategy_of
+from ragstore_gateway.openai_vector_stores.tables import FileBatchFileRow, FileBatchRow, VectorStoreFileRow
 
 UNSUPPORTED = "unsupported_file: "
 """Begins the stored error of a file that has an unsupported media type."""

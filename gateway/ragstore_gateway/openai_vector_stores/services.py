@@ -7,13 +7,13 @@ from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.validate import Validator
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.openai_vector_stores.batches import Batches
+from ragstore_gateway.openai_vector_stores.files import Files
+from ragstore_gateway.openai_vector_stores.search import StoreSearch
+from ragstore_gateway.openai_vector_stores.store_files import StoreFiles
+from ragstore_gateway.openai_vector_stores.stores import Stores
 from ragstore_gateway.retrieval.retriever import KnowledgeRetriever
 from ragstore_gateway.settings import Settings
-from ragstore_gateway.vector_stores_api.batches import Batches
-from ragstore_gateway.vector_stores_api.files import Files
-from ragstore_gateway.vector_stores_api.search import StoreSearch
-from ragstore_gateway.vector_stores_api.store_files import StoreFiles
-from ragstore_gateway.vector_stores_api.stores import Stores
 
 
 class VectorStoresApi:

@@ -17,17 +17,17 @@ from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.schemas import NOT_BLANK
 from ragstore_gateway.errors import RetrievalFailed
 from ragstore_gateway.ingestion.tables import DocumentRow
-from ragstore_gateway.retrieval.retriever import BaseQuery, KnowledgeRetriever
-from ragstore_gateway.vector_stores.filters import Filter, matches
-from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, Hit, MetadataValue
-from ragstore_gateway.vector_stores_api.attribute_filters import parse_filter
-from ragstore_gateway.vector_stores_api.schemas import (
+from ragstore_gateway.openai_vector_stores.attribute_filters import parse_filter
+from ragstore_gateway.openai_vector_stores.schemas import (
     TextContent,
     VectorStoreSearch,
     VectorStoreSearchPage,
     VectorStoreSearchResult,
 )
-from ragstore_gateway.vector_stores_api.tables import VectorStoreFileRow
+from ragstore_gateway.openai_vector_stores.tables import VectorStoreFileRow
+from ragstore_gateway.retrieval.retriever import BaseQuery, KnowledgeRetriever
+from ragstore_gateway.vector_stores.filters import Filter, matches
+from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, Hit, MetadataValue
 
 DEFAULT_RESULTS: Final = 10
 MAX_IDS: Final = 2000

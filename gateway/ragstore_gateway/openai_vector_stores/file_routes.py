@@ -21,8 +21,8 @@ from ragstore_gateway.api.piecewise import piecewise, raw_text
 from ragstore_gateway.errors import DatabaseUnavailable, DocumentNotFound, FileNotFound, FileStorageFull, QueueFull
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.keys import READER, WRITER
-from ragstore_gateway.vector_stores_api.files import PURPOSES, file_object, read_file
-from ragstore_gateway.vector_stores_api.operations import (
+from ragstore_gateway.openai_vector_stores.files import PURPOSES, file_object, read_file
+from ragstore_gateway.openai_vector_stores.operations import (
     CONTENT_ERRORS,
     FILE_ERRORS,
     Api,
@@ -32,7 +32,7 @@ from ragstore_gateway.vector_stores_api.operations import (
     StoreId,
     read_body,
 )
-from ragstore_gateway.vector_stores_api.pages import (
+from ragstore_gateway.openai_vector_stores.pages import (
     MAX_FILE_PAGE,
     AfterParameter,
     BeforeParameter,
@@ -41,7 +41,7 @@ from ragstore_gateway.vector_stores_api.pages import (
     PageQuery,
     ends,
 )
-from ragstore_gateway.vector_stores_api.schemas import (
+from ragstore_gateway.openai_vector_stores.schemas import (
     FileAttributes,
     FileBatchObject,
     FileContentPage,
