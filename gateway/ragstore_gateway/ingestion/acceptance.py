@@ -14,9 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.database.locks import lock_name
 from ragstore_gateway.errors import ConfigurationNotFound, QueueFull
-from ragstore_gateway.ingestion.ingestions import INGEST, PENDING, UNFINISHED, lock_base, reset_reindexing
 from ragstore_gateway.ingestion.payloads import CONTENT
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionPayloadRow, IngestionRow
+from ragstore_gateway.ingestion.transactions import INGEST, PENDING, UNFINISHED, lock_base, reset_reindexing
 
 WAITING: Final = "ingestion_waiting"
 """The lock under which the last check of the limits is made."""

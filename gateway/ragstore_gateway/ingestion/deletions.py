@@ -11,7 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import live_collections
-from ragstore_gateway.ingestion.ingestions import (
+from ragstore_gateway.ingestion.removals import add_removal
+from ragstore_gateway.ingestion.tables import DocumentRow, IngestionPayloadRow, IngestionRow
+from ragstore_gateway.ingestion.transactions import (
     CANCELLED,
     DOCUMENT_DELETED,
     PENDING,
@@ -19,8 +21,6 @@ from ragstore_gateway.ingestion.ingestions import (
     activate_if_complete,
     end_ingestion,
 )
-from ragstore_gateway.ingestion.removals import add_removal
-from ragstore_gateway.ingestion.tables import DocumentRow, IngestionPayloadRow, IngestionRow
 
 BATCH: Final = 500
 """Maximum number of ids in a statement."""

@@ -15,8 +15,14 @@ from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import DocumentNotFound, IngestionEnded, IngestionNotFound
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.deletions import delete_documents
-from ragstore_gateway.ingestion.ingestions import CANCELLED, end_ingestion, lock_base, lock_ingestion, reindexing_errors
 from ragstore_gateway.ingestion.tables import DocumentRow, DocumentTextRow, IngestionRow
+from ragstore_gateway.ingestion.transactions import (
+    CANCELLED,
+    end_ingestion,
+    lock_base,
+    lock_ingestion,
+    reindexing_errors,
+)
 
 T = TypeVar("T")
 

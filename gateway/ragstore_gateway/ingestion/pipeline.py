@@ -22,7 +22,6 @@ from ragstore_gateway.extraction.kept_text import KEPT_TEXT
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import Collection, Collections
 from ragstore_gateway.ingestion.errors import IngestionAbandoned, IngestionLimit
-from ragstore_gateway.ingestion.ingestions import FAILED, UNFINISHED, end_ingestion, lock_ingestion
 from ragstore_gateway.ingestion.jobs import Steps, T
 from ragstore_gateway.ingestion.payloads import CHUNKS, CONTENT, VECTORS, payload, put_payload
 from ragstore_gateway.ingestion.publication import Publication
@@ -30,6 +29,7 @@ from ragstore_gateway.ingestion.records import batches_of, records_of
 from ragstore_gateway.ingestion.removals import Removals, add_removal
 from ragstore_gateway.ingestion.retries import Retries, backoff
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentTextRow, IngestionPayloadRow, IngestionRow
+from ragstore_gateway.ingestion.transactions import FAILED, UNFINISHED, end_ingestion, lock_ingestion
 from ragstore_gateway.splitting.chunk import Chunking, ChunkSpan
 
 CONCURRENCY: Final = 4

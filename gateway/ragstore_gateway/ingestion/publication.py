@@ -14,7 +14,15 @@ from ragstore_gateway.configurations.tables import ConfigurationRow, Configurati
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import ACTIVE, Collections, live_collections
-from ragstore_gateway.ingestion.ingestions import (
+from ragstore_gateway.ingestion.removals import add_removal
+from ragstore_gateway.ingestion.tables import (
+    CollectionDocumentRow,
+    CollectionRow,
+    DocumentRow,
+    DocumentTextRow,
+    IngestionRow,
+)
+from ragstore_gateway.ingestion.transactions import (
     BASE_DELETED,
     COMPLETED,
     DOCUMENT_DELETED,
@@ -28,14 +36,6 @@ from ragstore_gateway.ingestion.ingestions import (
     lock_base,
     lock_ingestion,
     remove_orphans,
-)
-from ragstore_gateway.ingestion.removals import add_removal
-from ragstore_gateway.ingestion.tables import (
-    CollectionDocumentRow,
-    CollectionRow,
-    DocumentRow,
-    DocumentTextRow,
-    IngestionRow,
 )
 
 MAX_ATTEMPTS: Final = 5

@@ -11,14 +11,14 @@ from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.ingestion.collections import ACTIVE, BUILDING, Collections, live_collections
 from ragstore_gateway.ingestion.deletions import cancel_all
-from ragstore_gateway.ingestion.ingestions import (
+from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow
+from ragstore_gateway.ingestion.transactions import (
     BASE_DELETED,
     activate_if_complete,
     add_reindexing,
     reset_reindexing,
     retire,
 )
-from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow
 
 
 class Reindexing:

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from ragstore_gateway.database.base import ID_LENGTH
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.ingestion.collections import Collection
-from ragstore_gateway.ingestion.ingestions import UNFINISHED
 from ragstore_gateway.ingestion.removals import LATE_REMOVAL
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow, DocumentTextRow, IngestionRow, RemovalRow
+from ragstore_gateway.ingestion.transactions import UNFINISHED
 from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, REVISION_KEY, Hit
 
 BATCH: Final = 500

@@ -9,8 +9,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragstore_gateway.extraction.kept_text import KeptText
 from ragstore_gateway.ingestion.documents import Document
-from ragstore_gateway.ingestion.ingestions import COMPLETED, UNFINISHED
 from ragstore_gateway.ingestion.tables import IngestionRow
+from ragstore_gateway.ingestion.transactions import COMPLETED, UNFINISHED
 
 Status: TypeAlias = Annotated[
     str,

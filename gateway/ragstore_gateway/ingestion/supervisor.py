@@ -18,9 +18,16 @@ from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import BUILDING
 from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
-from ragstore_gateway.ingestion.ingestions import FAILED, REINDEX, REINDEX_BATCH, UNFINISHED, add_reindexing, lock_base
 from ragstore_gateway.ingestion.removals import Removals
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow, IngestionRow
+from ragstore_gateway.ingestion.transactions import (
+    FAILED,
+    REINDEX,
+    REINDEX_BATCH,
+    UNFINISHED,
+    add_reindexing,
+    lock_base,
+)
 
 POLL_SECONDS: Final = 2.0
 """How often the database is read for the ingestions of other replicas."""

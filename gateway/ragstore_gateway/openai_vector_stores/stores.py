@@ -22,8 +22,8 @@ from ragstore_gateway.configurations.tables import ConfigurationRow, Configurati
 from ragstore_gateway.configurations.validate import Validator
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound
-from ragstore_gateway.ingestion.ingestions import CANCELLED, FAILED, UNFINISHED, lock_base
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
+from ragstore_gateway.ingestion.transactions import CANCELLED, FAILED, UNFINISHED, lock_base
 from ragstore_gateway.openai_vector_stores.pages import PageQuery, Position
 from ragstore_gateway.openai_vector_stores.schemas import (
     FileCounts,

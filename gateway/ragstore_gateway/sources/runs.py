@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from ragstore_gateway.database.clock import database_now
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound, SourceRunEnded, SourceRunning, SourceRunNotFound
-from ragstore_gateway.ingestion.ingestions import lock_base
+from ragstore_gateway.ingestion.transactions import lock_base
 from ragstore_gateway.sources import metrics
 from ragstore_gateway.sources.tables import SourceRunRow, SourceScheduleRow
 

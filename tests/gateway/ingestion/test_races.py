@@ -23,7 +23,6 @@ from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.collections import Collection, Collections, live_collections
 from ragstore_gateway.ingestion.documents import Documents
 from ragstore_gateway.ingestion.errors import IngestionAbandoned
-from ragstore_gateway.ingestion.ingestions import add_reindexing, end_ingestion
 from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.publication import Publication
 from ragstore_gateway.ingestion.reindexing import Reindexing
@@ -31,6 +30,7 @@ from ragstore_gateway.ingestion.removals import LATE_REMOVAL, Removals
 from ragstore_gateway.ingestion.retries import Retries
 from ragstore_gateway.ingestion.schemas import entry_of
 from ragstore_gateway.ingestion.tables import IngestionRow, RemovalRow
+from ragstore_gateway.ingestion.transactions import add_reindexing, end_ingestion
 from ragstore_gateway.splitting.chunk import Chunking, ChunkSpan
 from ragstore_gateway.splitting.split import split
 from ragstore_gateway.vector_stores.in_memory_store import InMemoryStore

@@ -18,15 +18,15 @@ from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import FileNotFound
 from ragstore_gateway.extraction.extractor import Extractor
-from ragstore_gateway.ingestion import ingestions as ingestions_module
 from ragstore_gateway.ingestion import supervisor as supervisor_module
+from ragstore_gateway.ingestion import transactions as ingestions_module
 from ragstore_gateway.ingestion.acceptance import NewContent
 from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
 from ragstore_gateway.ingestion.ingestion import Ingestion
-from ragstore_gateway.ingestion.ingestions import COMPLETED, PENDING, REINDEX, end_ingestion
 from ragstore_gateway.ingestion.removals import Removals
 from ragstore_gateway.ingestion.supervisor import Supervisor
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
+from ragstore_gateway.ingestion.transactions import COMPLETED, PENDING, REINDEX, end_ingestion
 from ragstore_gateway.openai_vector_stores.files import Files
 from ragstore_gateway.openai_vector_stores.pages import PageQuery
 from ragstore_gateway.openai_vector_stores.store_files import StoreFiles

@@ -27,8 +27,8 @@ from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.ingestion import Ingestion
-from ragstore_gateway.ingestion.ingestions import COMPLETED, end_ingestion
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
+from ragstore_gateway.ingestion.transactions import COMPLETED, end_ingestion
 from ragstore_gateway.secrets.connections import Connections
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.sources import execution as execution_module
