@@ -20,7 +20,7 @@ from ragstore.kit.service import Service
 from ragstore.kit.settings import SettingsError
 from ragstore_gateway import __version__
 from ragstore_gateway.api import openapi
-from ragstore_gateway.chat.chat import Chat
+from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.error_format import OpenAIErrorsMiddleware
 from ragstore_gateway.chat.forwarding import UpstreamForwarder
 from ragstore_gateway.chat.routes import chat_routes
@@ -38,8 +38,8 @@ from ragstore_gateway.secrets.secret_references import EnvironmentSource, FileSo
 from ragstore_gateway.secrets.vault import VaultSource
 from ragstore_gateway.settings import PREFIX, Settings
 from ragstore_gateway.store.store import Store
+from ragstore_gateway.web.assembly import Web
 from ragstore_gateway.web.routes import WEB_ROUTES
-from ragstore_gateway.web.web import Web
 
 SERVICE: Final = Service("ragstore_gateway", __version__, PREFIX, backend="upstream")
 METRICS: Final = request_metrics(SERVICE.name)

@@ -14,29 +14,29 @@ from ragstore_gateway.configurations.json_schema import KNOWLEDGE_BASE_CHOICES
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.routes import ASSISTANTS, KNOWLEDGE_BASES, ConfigurationRoutes
 from ragstore_gateway.configurations.validate import AssistantValidator, KnowledgeBaseValidator
-from ragstore_gateway.conversations.conversations import Conversations
+from ragstore_gateway.conversations.assembly import Conversations
 from ragstore_gateway.conversations.routes import delete_conversation, get_conversation, list_audit_entries
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion import routes as ingestion_routes
-from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.leases import executor_id
 from ragstore_gateway.openai_vector_stores import file_routes, store_routes
-from ragstore_gateway.openai_vector_stores.services import VectorStoresApi
+from ragstore_gateway.openai_vector_stores.assembly import VectorStoresApi
+from ragstore_gateway.retrieval.assembly import RetrievalServices
 from ragstore_gateway.retrieval.routes import query_knowledge_base
-from ragstore_gateway.retrieval.services import RetrievalServices
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.sources import file_routes as source_file_routes
 from ragstore_gateway.sources import routes as source_routes
+from ragstore_gateway.sources.assembly import Sources
 from ragstore_gateway.sources.fetching import SourceFetching
 from ragstore_gateway.sources.files import SourceFiles
 from ragstore_gateway.sources.runs import Runs
-from ragstore_gateway.sources.sources import Sources
 from ragstore_gateway.sources.uploads import upload_kind
 from ragstore_gateway.store.store import Store
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
-from ragstore_gateway.web.web import fetch_rules, url_check
+from ragstore_gateway.web.assembly import fetch_rules, url_check
 
 
 class KnowledgeServices:

@@ -22,6 +22,7 @@ from ragstore.kit.time_slices import run_whole
 from ragstore.kit.value_count import MAX_VALUES, too_many_json_values
 from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.chat import metrics
+from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.body import (
     RAG_PREFIX,
     Head,
@@ -32,7 +33,6 @@ from ragstore_gateway.chat.body import (
     read_head,
     write_object,
 )
-from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.completion import completed
 from ragstore_gateway.chat.conversation import Conversation, read_conversation
 from ragstore_gateway.chat.error_format import FROM_UPSTREAM

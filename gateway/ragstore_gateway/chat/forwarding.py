@@ -7,8 +7,8 @@ from typing import Any
 from litestar import Request, Response
 from litestar.types import ASGIApp
 
+from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.calls import Call, upstream_target
-from ragstore_gateway.chat.chat import Chat
 
 
 class ForwardedResponse(Response[None]):

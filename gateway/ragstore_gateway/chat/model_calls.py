@@ -10,9 +10,9 @@ from litestar.types import Scope, Send
 from msgspec import Raw
 
 from ragstore_gateway.api.disconnect import CallerWatch
+from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.body import RAG_PREFIX, encode_raw, read_fields, write_fields
 from ragstore_gateway.chat.calls import RESIZED, Call, send_body
-from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.headers import response_headers
 from ragstore_gateway.chat.models import read_models
 from ragstore_gateway.chat.names import check_name

@@ -13,8 +13,8 @@ from ragstore.kit.errors import BodyTimeout, BodyTooLarge, NotFound, Unsupported
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.openapi import OPERATION
+from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.calls import Call, completion_call, upstream_target
-from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.model_calls import ListModels, model_call
 from ragstore_gateway.conversations.conversation_id import HEADER
 from ragstore_gateway.errors import (

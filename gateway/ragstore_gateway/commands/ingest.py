@@ -172,8 +172,8 @@ async def _parts(options: Options, settings: Settings) -> AsyncIterator[_Parts]:
         else:
             # Only now: a running gateway fetches by itself.
             from ragstore_gateway.fetching.fetcher import Fetcher
+            from ragstore_gateway.web.assembly import fetch_rules
             from ragstore_gateway.web.pages import PageReader
-            from ragstore_gateway.web.web import fetch_rules
 
             fetcher = await stack.enter_async_context(Fetcher(fetch_rules(settings)).running())
             read_page = PageReader(fetcher, extractor, settings.extraction_timeout_seconds).text

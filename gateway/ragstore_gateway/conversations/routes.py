@@ -16,9 +16,9 @@ from ragstore.kit.context import current_request, record_write
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.kit.openapi import ERRORS
+from ragstore_gateway.conversations.assembly import Conversations
 from ragstore_gateway.conversations.chain import ChainedEntry
 from ragstore_gateway.conversations.conversation_id import MAX_LENGTH, PATTERN, check_id
-from ragstore_gateway.conversations.conversations import Conversations
 from ragstore_gateway.conversations.repository import ConversationStep
 from ragstore_gateway.errors import AuditDamaged, ConversationNotFound, DatabaseUnavailable
 from ragstore_gateway.keys import ADMIN, READER

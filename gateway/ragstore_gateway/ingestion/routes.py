@@ -36,7 +36,7 @@ from ragstore_gateway.errors import (
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.kept_text import headings_of, pages_of
 from ragstore_gateway.ingestion.acceptance import NewContent
-from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.names import MAX_NAME, NAME, checked_name
 from ragstore_gateway.ingestion.schemas import (
     AcceptedIngestion,

@@ -18,7 +18,7 @@ from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound, FileNotFound, IngestionEnded, IngestionNotFound
-from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.ingestion.transactions import UNFINISHED, lock_base
 from ragstore_gateway.openai_vector_stores.files import Files

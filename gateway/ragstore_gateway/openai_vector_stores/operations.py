@@ -25,8 +25,8 @@ from ragstore_gateway.errors import (
     SecretUnavailable,
     StoreUnavailable,
 )
+from ragstore_gateway.openai_vector_stores.assembly import VectorStoresApi
 from ragstore_gateway.openai_vector_stores.schemas import State
-from ragstore_gateway.openai_vector_stores.services import VectorStoresApi
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -18,8 +18,8 @@ from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import FileNotFound
 from ragstore_gateway.ingestion.acceptance import NewContent
+from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.documents import AlsoStore
-from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
 from ragstore_gateway.ingestion.transactions import CANCELLED, COMPLETED, FAILED, UNFINISHED
 from ragstore_gateway.openai_vector_stores.files import Files

@@ -14,8 +14,8 @@ from ragstore_gateway.settings import Settings
 from ragstore_gateway.sources.crawl import Crawl
 from ragstore_gateway.sources.kinds import SourceKind, Visits
 from ragstore_gateway.sources.visit import KnownPages
+from ragstore_gateway.web.assembly import fetch_rules
 from ragstore_gateway.web.pages import PageReader
-from ragstore_gateway.web.web import fetch_rules
 
 
 class SourceFetching:

@@ -32,9 +32,9 @@ from ragstore_gateway.errors import (
     SourceRunning,
 )
 from ragstore_gateway.keys import READER, WRITER
+from ragstore_gateway.sources.assembly import Sources
 from ragstore_gateway.sources.file_schemas import SourceFileList, StoredFiles, file_of, rejected_of
 from ragstore_gateway.sources.files import NewFile, SourceFiles
-from ragstore_gateway.sources.sources import Sources
 
 SourcesDependency = SkipValidation[NamedDependency[Sources]]
 FilesDependency = SkipValidation[NamedDependency[SourceFiles]]

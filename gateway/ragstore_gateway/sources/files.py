@@ -21,7 +21,7 @@ from ragstore_gateway.configurations.source import UploadSource
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound, SourceFileNotFound
 from ragstore_gateway.extraction.recognition import recognise
-from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.tables import DocumentRow
 from ragstore_gateway.ingestion.transactions import lock_base
 from ragstore_gateway.sources.file_tables import FILE_NAME_LENGTH, SourceFileRow

@@ -24,10 +24,10 @@ from ragstore_gateway.errors import (
     TooManyPreviews,
 )
 from ragstore_gateway.keys import READER, WRITER
+from ragstore_gateway.sources.assembly import Sources
 from ragstore_gateway.sources.previews import PREVIEW_SECONDS
 from ragstore_gateway.sources.runs import run_path
 from ragstore_gateway.sources.schemas import AcceptedRun, Preview, SourceRun, SourceRunList, run_of
-from ragstore_gateway.sources.sources import Sources
 
 SourcesDependency = SkipValidation[NamedDependency[Sources]]
 

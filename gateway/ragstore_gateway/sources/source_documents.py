@@ -13,7 +13,7 @@ from sqlalchemy.orm import defer
 
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.ingestion.acceptance import NewContent
-from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
 from ragstore_gateway.ingestion.transactions import COMPLETED, INGEST, UNFINISHED
 from ragstore_gateway.sources.document_states import DocumentTaken, Ended, KnownDocument, Missing, Pending

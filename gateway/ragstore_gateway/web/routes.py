@@ -59,6 +59,7 @@ from ragstore_gateway.plain_collections.index import Indexer, OtherModel, Text
 from ragstore_gateway.settings import Settings, variable
 from ragstore_gateway.splitting.chunk import WINDOW
 from ragstore_gateway.store.store import Store
+from ragstore_gateway.web.assembly import Web
 from ragstore_gateway.web.pages import Page
 from ragstore_gateway.web.schemas import (
     LANGUAGE,
@@ -74,7 +75,6 @@ from ragstore_gateway.web.schemas import (
     Urls,
 )
 from ragstore_gateway.web.summaries import SourceText, SummaryTask
-from ragstore_gateway.web.web import Web
 
 WebDependency = SkipValidation[NamedDependency[Web]]
 StoreDependency = SkipValidation[NamedDependency[Store]]

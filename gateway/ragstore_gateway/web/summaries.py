@@ -13,8 +13,8 @@ from multidict import CIMultiDict
 
 from ragstore_client.context import ContextPassage, Numbered, without_invented
 from ragstore_gateway.chat import metrics
+from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.body import UNREADABLE
-from ragstore_gateway.chat.chat import Chat
 from ragstore_gateway.chat.citations import MAX_CHARACTERS, checked_citations
 from ragstore_gateway.chat.relay import read_all
 from ragstore_gateway.chat.request_cost import RequestCost, send_counted

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client import REGISTRY
 from sqlalchemy import make_url, text
 
-from ragstore_gateway.conversations import conversations as conversations_module
-from ragstore_gateway.conversations.conversations import Conversations
+from ragstore_gateway.conversations import assembly as conversations_module
+from ragstore_gateway.conversations.assembly import Conversations
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.settings import Settings
 from tests.gateway.conversations.factories import step

@@ -21,8 +21,8 @@ from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion import supervisor as supervisor_module
 from ragstore_gateway.ingestion import transactions as ingestions_module
 from ragstore_gateway.ingestion.acceptance import NewContent
+from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
-from ragstore_gateway.ingestion.ingestion import Ingestion
 from ragstore_gateway.ingestion.removals import Removals
 from ragstore_gateway.ingestion.supervisor import Supervisor
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow

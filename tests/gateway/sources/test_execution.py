@@ -26,7 +26,7 @@ from ragstore_gateway.database import database as database_module
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
 from ragstore_gateway.extraction.extractor import Extractor
-from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
 from ragstore_gateway.ingestion.transactions import COMPLETED, end_ingestion
 from ragstore_gateway.secrets.connections import Connections

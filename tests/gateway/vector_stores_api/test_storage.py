@@ -23,7 +23,7 @@ from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import FileNotFound, FileStorageFull, QueueFull
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.acceptance import NewContent
-from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow, IngestionPayloadRow, IngestionRow
 from ragstore_gateway.openai_vector_stores.batches import Batches
 from ragstore_gateway.openai_vector_stores.files import Files, NewFile

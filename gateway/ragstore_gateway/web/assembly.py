@@ -8,7 +8,7 @@ from typing import Final
 
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.settings import SettingsError
-from ragstore_gateway.chat.chat import Chat
+from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.fetching.errors import FetchError

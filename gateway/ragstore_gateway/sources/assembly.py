@@ -16,7 +16,7 @@ from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.source import Source, SourceType
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, SourceDisabled, SourceNotFound
-from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.sources.execution import Execution
 from ragstore_gateway.sources.kinds import SourceKind
 from ragstore_gateway.sources.previews import Previews

@@ -6,7 +6,7 @@ from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.validate import Validator
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.ingestion.ingestion import Ingestion
+from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.openai_vector_stores.batches import Batches
 from ragstore_gateway.openai_vector_stores.files import Files
 from ragstore_gateway.openai_vector_stores.search import StoreSearch
