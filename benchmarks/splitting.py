@@ -9,7 +9,7 @@ from typing import Final, get_args
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.parsers.plain import markdown_headings
 from ragstore_gateway.splitting.chunk import Chunking, ChunkStrategy, ChunkUnit
-from ragstore_gateway.splitting.split import split
+from ragstore_gateway.splitting.strategies import split
 from ragstore_gateway.splitting.tokens import count_tokens
 
 CHARACTERS: Final = 1_000_000

@@ -30,10 +30,10 @@ from ragstore_gateway.settings import Settings
 from ragstore_gateway.sources import file_routes as source_file_routes
 from ragstore_gateway.sources import routes as source_routes
 from ragstore_gateway.sources.assembly import Sources
-from ragstore_gateway.sources.fetching import SourceFetching
 from ragstore_gateway.sources.files import SourceFiles
 from ragstore_gateway.sources.runs import Runs
-from ragstore_gateway.sources.uploads import upload_kind
+from ragstore_gateway.sources.upload_kind import upload_kind
+from ragstore_gateway.sources.web_kind import SourceFetching
 from ragstore_gateway.store.store import Store
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
 from ragstore_gateway.web.assembly import fetch_rules, url_check

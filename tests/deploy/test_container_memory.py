@@ -12,7 +12,7 @@ import yaml
 from ragstore.settings import Settings as StoreSettings
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.settings import Settings
-from ragstore_gateway.splitting.splitter import Splitter
+from ragstore_gateway.splitting.splitter_pool import Splitter
 from scripts.container_memory import MIB, STEP, containers, gateway_memory, rendered, store_memory
 from tests.deploy.dockerfile import ROOT
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from ragstore.kit.errors import UnsupportedMediaType
 from ragstore_gateway.errors import EncryptedDocument, ExtractionFailed
-from ragstore_gateway.extraction.charset import is_binary
+from ragstore_gateway.extraction.decode_text import is_binary
 from ragstore_gateway.extraction.formats import EXTENSIONS, MEDIA_TYPES, NAMES, Format
 
 _DECLARED: Final[dict[str, Format]] = {

@@ -18,7 +18,7 @@ START_SECONDS: Final = 30.0
 
 _RESPONSES: Final[msgspec.msgpack.Decoder[Response]] = msgspec.msgpack.Decoder(Response)
 
-PROGRAM: Final = "ragstore_gateway.extraction.process"
+PROGRAM: Final = "ragstore_gateway.extraction.worker_main"
 
 _WRITE_BYTES: Final = 256 * 1024
 _READ_BYTES: Final = 1024 * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ragstore_gateway.extraction.charsets import CHARSETS
+from ragstore_gateway.extraction.charset_names import CHARSETS
 
 SNIFFED: Final = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/unknown"})
 """Types that servers send for files that they do not know."""

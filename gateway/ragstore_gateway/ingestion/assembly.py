@@ -27,7 +27,7 @@ from ragstore_gateway.ingestion.retries import Retries
 from ragstore_gateway.ingestion.supervisor import Supervisor
 from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.settings import Settings
-from ragstore_gateway.splitting.splitter import Splitter
+from ragstore_gateway.splitting.splitter_pool import Splitter
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
 REMOVAL_SECONDS: Final = 5.0

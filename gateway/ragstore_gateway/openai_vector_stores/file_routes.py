@@ -22,16 +22,6 @@ from ragstore_gateway.errors import DatabaseUnavailable, DocumentNotFound, FileN
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.keys import READER, WRITER
 from ragstore_gateway.openai_vector_stores.files import PURPOSES, file_object, read_file
-from ragstore_gateway.openai_vector_stores.operations import (
-    CONTENT_ERRORS,
-    FILE_ERRORS,
-    Api,
-    BatchId,
-    FileId,
-    StateFilter,
-    StoreId,
-    read_body,
-)
 from ragstore_gateway.openai_vector_stores.pages import (
     MAX_FILE_PAGE,
     AfterParameter,
@@ -40,6 +30,16 @@ from ragstore_gateway.openai_vector_stores.pages import (
     OrderParameter,
     PageQuery,
     ends,
+)
+from ragstore_gateway.openai_vector_stores.route_parts import (
+    CONTENT_ERRORS,
+    FILE_ERRORS,
+    Api,
+    BatchId,
+    FileId,
+    StateFilter,
+    StoreId,
+    read_body,
 )
 from ragstore_gateway.openai_vector_stores.schemas import (
     FileAttributes,

@@ -13,15 +13,6 @@ from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.openapi import body_of
 from ragstore_gateway.errors import NameTaken, QueueFull, VersionConflict
 from ragstore_gateway.keys import ADMIN, READER
-from ragstore_gateway.openai_vector_stores.operations import (
-    FILE_ERRORS,
-    SEARCH_ERRORS,
-    STORE_ERRORS,
-    Api,
-    StoreId,
-    caller,
-    read_body,
-)
 from ragstore_gateway.openai_vector_stores.pages import (
     AfterParameter,
     BeforeParameter,
@@ -29,6 +20,15 @@ from ragstore_gateway.openai_vector_stores.pages import (
     OrderParameter,
     PageQuery,
     ends,
+)
+from ragstore_gateway.openai_vector_stores.route_parts import (
+    FILE_ERRORS,
+    SEARCH_ERRORS,
+    STORE_ERRORS,
+    Api,
+    StoreId,
+    caller,
+    read_body,
 )
 from ragstore_gateway.openai_vector_stores.schemas import (
     NewVectorStore,

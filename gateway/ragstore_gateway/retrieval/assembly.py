@@ -17,12 +17,12 @@ from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.ingestion.revisions import Revisions
 from ragstore_gateway.ingestion.strays import Strays
-from ragstore_gateway.retrieval.assistant_model import AssistantServices
-from ragstore_gateway.retrieval.assistants import Assistants
+from ragstore_gateway.retrieval.assistant import AssistantServices
+from ragstore_gateway.retrieval.assistant_catalog import Assistants
 from ragstore_gateway.retrieval.http_calls import HttpCalls
 from ragstore_gateway.retrieval.ranking import Ranking
 from ragstore_gateway.retrieval.retriever import KnowledgeRetriever
-from ragstore_gateway.retrieval.task_context import TaskRetrieval
+from ragstore_gateway.retrieval.tasks import TaskRetrieval
 from ragstore_gateway.retrieval.visible_search import VisibleSearch
 from ragstore_gateway.retrieval.workflow import Workflows
 from ragstore_gateway.settings import Settings, variable

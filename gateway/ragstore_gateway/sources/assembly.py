@@ -18,12 +18,12 @@ from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, SourceDisabled, SourceNotFound
 from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.sources.execution import Execution
-from ragstore_gateway.sources.kinds import SourceKind
 from ragstore_gateway.sources.previews import Previews
 from ragstore_gateway.sources.runs import CANCELLED, MANUAL, SOURCE_REMOVED, RunCounts, Runs
 from ragstore_gateway.sources.schedules import Schedules
 from ragstore_gateway.sources.schemas import Preview
 from ragstore_gateway.sources.source_documents import SourceDocuments
+from ragstore_gateway.sources.source_kind import SourceKind
 from ragstore_gateway.sources.tables import SourceRunRow
 
 POLL_SECONDS: Final = 2.0

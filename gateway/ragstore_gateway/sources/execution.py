@@ -17,7 +17,6 @@ from ragstore_gateway.configurations.source import Source
 from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, QueueFull
 from ragstore_gateway.ingestion.retries import backoff
 from ragstore_gateway.sources.document_states import DocumentTaken, KnownDocument, Missing, Pending
-from ragstore_gateway.sources.kinds import SourceKind
 from ragstore_gateway.sources.runs import (
     BASE_DELETED,
     CANCELLED,
@@ -31,6 +30,7 @@ from ragstore_gateway.sources.runs import (
     RunState,
 )
 from ragstore_gateway.sources.source_documents import SourceDocuments
+from ragstore_gateway.sources.source_kind import SourceKind
 from ragstore_gateway.sources.tables import SourceRunRow
 from ragstore_gateway.sources.visit import FOUND, TIME_BUDGET, CrawlEnd, KnownPage, Visit
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from ragstore_gateway.configurations.source import Source
 from ragstore_gateway.errors import TooManyPreviews
-from ragstore_gateway.sources.kinds import SourceKind
 from ragstore_gateway.sources.schemas import Preview, PreviewedPage, PreviewOutcome
 from ragstore_gateway.sources.source_documents import SourceDocuments
+from ragstore_gateway.sources.source_kind import SourceKind
 from ragstore_gateway.sources.visit import FOUND, CrawlEnd, KnownPage, Visit
 
 MAX_PREVIEWS: Final = 3

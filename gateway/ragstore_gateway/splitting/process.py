@@ -11,12 +11,12 @@ import sys
 
 import msgspec
 
-from ragstore_gateway.extraction.child import GRACE_SECONDS, own_streams, read_frame, restrict, write_frame
+from ragstore_gateway.extraction.child_limits import GRACE_SECONDS, own_streams, read_frame, restrict, write_frame
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.protocol import READY
 from ragstore_gateway.splitting.packing import ChunkLimit
 from ragstore_gateway.splitting.protocol import SplitFailure, SplitRequest, SplitResponse, SplitSuccess
-from ragstore_gateway.splitting.split import chunks_of
+from ragstore_gateway.splitting.strategies import chunks_of
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ragstore.kit.errors import ServiceError, UnsupportedMediaType
 from ragstore_gateway.errors import DocumentTooLarge, ExtractionFailed, NoText
-from ragstore_gateway.extraction.charset import decode, is_binary
+from ragstore_gateway.extraction.decode_text import decode, is_binary
 from ragstore_gateway.extraction.formats import FORMATS
 from ragstore_gateway.extraction.kept_text import KeptText, headings_of, pages_of, read_kept_text
 from ragstore_gateway.extraction.parsers.plain import markdown_headings

@@ -32,7 +32,7 @@ from ragstore_gateway.ingestion.schemas import entry_of
 from ragstore_gateway.ingestion.tables import IngestionRow, RemovalRow
 from ragstore_gateway.ingestion.transactions import add_reindexing, end_ingestion
 from ragstore_gateway.splitting.chunk import Chunking, ChunkSpan
-from ragstore_gateway.splitting.split import split
+from ragstore_gateway.splitting.strategies import split
 from ragstore_gateway.vector_stores.in_memory_store import InMemoryStore
 from tests.support.knowledge import Knowledge
 

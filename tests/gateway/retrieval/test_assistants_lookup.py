@@ -19,14 +19,14 @@ from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.tables import ConfigurationVersionRow
 from ragstore_gateway.database.database import POOL_SIZE, Database
 from ragstore_gateway.errors import DatabaseUnavailable
-from ragstore_gateway.retrieval import assistants as assistants_module
-from ragstore_gateway.retrieval.assistant_model import AssistantModel, AssistantServices
-from ragstore_gateway.retrieval.assistants import Assistants
+from ragstore_gateway.retrieval import assistant_catalog as assistants_module
+from ragstore_gateway.retrieval.assistant import AssistantModel, AssistantServices
+from ragstore_gateway.retrieval.assistant_catalog import Assistants
 from ragstore_gateway.settings import Settings
 
 if TYPE_CHECKING:
     from ragstore_gateway.conversations.step import Step
-    from ragstore_gateway.retrieval.task_context import TaskRetrieval
+    from ragstore_gateway.retrieval.tasks import TaskRetrieval
     from ragstore_gateway.retrieval.workflow import Workflows
 
 

@@ -34,10 +34,10 @@ from ragstore_gateway.settings import Settings
 from ragstore_gateway.sources import execution as execution_module
 from ragstore_gateway.sources import previews as previews_module
 from ragstore_gateway.sources.execution import MAX_PENDING, Execution
-from ragstore_gateway.sources.kinds import SourceKind
 from ragstore_gateway.sources.previews import Previews
 from ragstore_gateway.sources.runs import MANUAL, Runs
 from ragstore_gateway.sources.source_documents import SourceDocuments
+from ragstore_gateway.sources.source_kind import SourceKind
 from ragstore_gateway.sources.tables import SourceDocumentRow, SourceRunRow
 from ragstore_gateway.sources.visit import CrawlEnd, Visit
 from ragstore_gateway.vector_stores.vector_stores import VectorStores

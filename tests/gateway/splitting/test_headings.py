@@ -11,7 +11,7 @@ from ragstore_gateway.extraction.parsers.html import page
 from ragstore_gateway.extraction.parsers.plain import markdown_headings
 from ragstore_gateway.splitting.chunk import Chunk, Chunking, ChunkStrategy, ChunkUnit
 from ragstore_gateway.splitting.headings import MAX_WORD_CHARACTERS
-from ragstore_gateway.splitting.split import split
+from ragstore_gateway.splitting.strategies import split
 from ragstore_gateway.splitting.tokens import count_tokens
 
 STRATEGIES: tuple[ChunkStrategy, ...] = ("recursive", "window", "sentence", "paragraph", "markdown", "layers")

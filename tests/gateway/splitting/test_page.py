@@ -7,7 +7,7 @@ import pytest
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.parsers.plain import markdown_headings
 from ragstore_gateway.splitting.chunk import Chunking, ChunkStrategy
-from ragstore_gateway.splitting.split import split
+from ragstore_gateway.splitting.strategies import split
 from tests.support.pages import blocks_of
 
 PAGE = "docs/splitting.md"

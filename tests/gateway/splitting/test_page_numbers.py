@@ -11,7 +11,7 @@ import pytest
 from ragstore_gateway.extraction.extracted import Extracted, Heading
 from ragstore_gateway.extraction.parsers.pdf import document
 from ragstore_gateway.splitting.chunk import Chunk, Chunking, ChunkSpan, ChunkStrategy
-from ragstore_gateway.splitting.split import split
+from ragstore_gateway.splitting.strategies import split
 from tests.gateway.extraction.documents import pdf
 
 LINES = 23

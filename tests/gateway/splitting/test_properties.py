@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ragstore_gateway.extraction.extracted import Extracted, Page
 from ragstore_gateway.extraction.parsers.plain import markdown_headings
 from ragstore_gateway.splitting.chunk import Chunk, Chunking, ChunkStrategy, ChunkUnit
-from ragstore_gateway.splitting.split import MAX_LAYER_TOKENS, split
+from ragstore_gateway.splitting.strategies import MAX_LAYER_TOKENS, split
 from ragstore_gateway.splitting.tokens import count_tokens
 
 SECTIONED = ("markdown", "layers")

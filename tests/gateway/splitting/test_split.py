@@ -10,7 +10,7 @@ from ragstore_gateway.extraction.parsers.plain import markdown_headings
 from ragstore_gateway.plain_collections.windows import windows
 from ragstore_gateway.splitting.chunk import Chunking, ChunkStrategy, ChunkUnit
 from ragstore_gateway.splitting.runs import chunks_in_parts, has_long_run
-from ragstore_gateway.splitting.split import MAX_LAYER_TOKENS, split
+from ragstore_gateway.splitting.strategies import MAX_LAYER_TOKENS, split
 from ragstore_gateway.splitting.tokens import MAX_ENCODED_CHARACTERS, count_tokens
 from tests.gateway.splitting.handbook import handbook
 

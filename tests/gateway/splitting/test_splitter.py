@@ -13,8 +13,8 @@ import pytest
 from ragstore_gateway.errors import SplittingFailed, SplittingTimeout, TooManyChunks
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.splitting.chunk import Chunking
-from ragstore_gateway.splitting.split import chunks_of
-from ragstore_gateway.splitting.splitter import Splitter
+from ragstore_gateway.splitting.splitter_pool import Splitter
+from ragstore_gateway.splitting.strategies import chunks_of
 from tests.gateway.splitting.handbook import handbook
 from tests.gateway.splitting.test_properties import STRATEGIES
 from tests.support.hangs import ends

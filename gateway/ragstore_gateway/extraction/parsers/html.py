@@ -13,7 +13,7 @@ from trafilatura.core import bare_extraction, determine_returnstring
 from trafilatura.settings import Document, Extractor
 
 from ragstore_gateway.errors import NoText
-from ragstore_gateway.extraction.charset import decode
+from ragstore_gateway.extraction.decode_text import decode
 from ragstore_gateway.extraction.extracted import Extracted, Heading
 from ragstore_gateway.extraction.formats import MEDIA_TYPES
 from ragstore_gateway.extraction.parsers.plain import markdown_headings

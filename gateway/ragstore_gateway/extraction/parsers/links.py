@@ -8,7 +8,7 @@ from typing import Final
 
 from lxml import html
 
-from ragstore_gateway.extraction.charset import decode
+from ragstore_gateway.extraction.decode_text import decode
 from ragstore_gateway.extraction.extracted import PageLinks
 from ragstore_gateway.extraction.text_builder import clean
 

@@ -11,7 +11,7 @@ from typing import Final
 from markdown_it import MarkdownIt
 
 from ragstore_gateway.errors import ExtractionFailed
-from ragstore_gateway.extraction.charset import decode
+from ragstore_gateway.extraction.decode_text import decode
 from ragstore_gateway.extraction.extracted import Extracted, Heading
 from ragstore_gateway.extraction.formats import MEDIA_TYPES
 from ragstore_gateway.extraction.text_builder import MAX_TITLE_CHARACTERS, TextBuilder, check_length, clean, one_line

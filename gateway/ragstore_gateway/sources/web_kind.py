@@ -12,7 +12,7 @@ from ragstore_gateway.fetching.fetcher import Fetcher
 from ragstore_gateway.ingestion.names import name_of_url
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.sources.crawl import Crawl
-from ragstore_gateway.sources.kinds import SourceKind, Visits
+from ragstore_gateway.sources.source_kind import SourceKind, Visits
 from ragstore_gateway.sources.visit import KnownPages
 from ragstore_gateway.web.assembly import fetch_rules
 from ragstore_gateway.web.pages import PageReader

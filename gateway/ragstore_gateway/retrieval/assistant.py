@@ -19,7 +19,7 @@ from ragstore_gateway.chat.rag_models import Augmentation, Caller, no_question
 from ragstore_gateway.configurations.assistant import Assistant
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.conversations.step import Step, TaskTrace
-from ragstore_gateway.retrieval.task_context import TaskContext, TaskRetrieval
+from ragstore_gateway.retrieval.tasks import TaskContext, TaskRetrieval
 from ragstore_gateway.retrieval.workflow import Workflows
 from ragstore_gateway.settings import Settings, variable
 

@@ -1,4 +1,4 @@
-"""The program of a process that extracts texts: `python -m ragstore_gateway.extraction.process MEMORY_BYTES`.
+"""The program of a process that extracts texts: `python -m ragstore_gateway.extraction.worker_main MEMORY_BYTES`.
 
 It reads requests from its standard input and writes responses to its standard output. See `protocol` for the messages.
 """
@@ -14,7 +14,7 @@ import msgspec
 
 from ragstore.kit.errors import ServiceError
 from ragstore_gateway.errors import DocumentTooLarge, ExtractionFailed, NoText
-from ragstore_gateway.extraction.child import GRACE_SECONDS, own_streams, read_frame, restrict, write_frame
+from ragstore_gateway.extraction.child_limits import GRACE_SECONDS, own_streams, read_frame, restrict, write_frame
 from ragstore_gateway.extraction.dispatch import extract
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.formats import MEDIA_TYPES, NAMES, Format

@@ -11,7 +11,7 @@ from ragstore.kit.errors import ServiceError
 from ragstore_gateway.configurations.source import Source
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.sources.files import NewFile, SourceFiles, StoredFile, location
-from ragstore_gateway.sources.kinds import SourceKind, Visits
+from ragstore_gateway.sources.source_kind import SourceKind, Visits
 from ragstore_gateway.sources.visit import TIME_BUDGET, CrawlEnd, KnownPages, Visit
 
 TEXT: Final = "text/plain; charset=utf-8"

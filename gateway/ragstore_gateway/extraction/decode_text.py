@@ -8,7 +8,7 @@ from typing import Final
 
 from charset_normalizer import from_bytes
 
-from ragstore_gateway.extraction.charsets import CHARSETS
+from ragstore_gateway.extraction.charset_names import CHARSETS
 
 SAMPLE_BYTES: Final = 64 * 1024
 """The first bytes of a text, from which its charset is guessed."""

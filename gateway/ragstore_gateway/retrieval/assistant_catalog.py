@@ -15,7 +15,7 @@ from ragstore_gateway.configurations.assistant import Assistant
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.errors import DatabaseUnavailable
-from ragstore_gateway.retrieval.assistant_model import AssistantModel, AssistantServices
+from ragstore_gateway.retrieval.assistant import AssistantModel, AssistantServices
 
 T = TypeVar("T")
 
