@@ -179,6 +179,7 @@ generate: $(VENV)/dev.stamp clients/node/node_modules/.package-lock.json ## rege
 	$(BIN)/python -m scripts.container_memory
 	$(BIN)/python -m scripts.quirks_page
 	$(BIN)/python -m scripts.draw_stack
+	$(BIN)/python -m scripts.draw_gateway
 	$(BIN)/python -m scripts.prometheus_rules > k8s/monitoring/prometheusrule.yaml
 
 .PHONY: format

@@ -20,6 +20,7 @@ from ragstore.kit.service import Service
 from ragstore.kit.settings import SettingsError
 from ragstore_gateway import __version__
 from ragstore_gateway.api import openapi
+from ragstore_gateway.assembly import KnowledgeServices
 from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.error_format import OpenAIErrorsMiddleware
 from ragstore_gateway.chat.forwarding import UpstreamForwarder
@@ -32,7 +33,7 @@ from ragstore_gateway.errors import ModelUnavailable
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.health import health, probe_routes
 from ragstore_gateway.keys import GATEWAY_KEYS, GatewayScope
-from ragstore_gateway.knowledge_services import KnowledgeServices
+from ragstore_gateway.plain_collections.memory import Memory
 from ragstore_gateway.secrets.connections import Connections
 from ragstore_gateway.secrets.secret_references import EnvironmentSource, FileSource, SecretReferences, SecretSource
 from ragstore_gateway.secrets.vault import VaultSource
@@ -129,7 +130,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
     keys = key_ring(settings)
     extractor = Extractor.from_settings(settings)
     knowledge = KnowledgeServices(settings, store, embeddings, extractor)
-    chat = Chat(settings, store, embeddings.default, knowledge.retrieval.models, keys)
+    chat = Chat(settings, Memory(store, embeddings.default, settings), knowledge.retrieval.models, keys)
     web = Web(settings, chat, extractor, embeddings.default)
     forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
     dependencies = {

@@ -10,7 +10,7 @@ from ragstore.settings import Settings
 from ragstore.store.name_scope import NameScope
 from ragstore.store.registry import StoreRegistry
 from ragstore.store.scope import ScopedStore
-from scripts import draw_stack
+from scripts import draw_gateway, draw_stack
 
 
 def layers(outermost: object) -> Iterator[str]:
@@ -52,3 +52,15 @@ def test_its_backends_are_the_service_s() -> None:
 def test_what_is_made_without_coalescing_and_planning_lacks_just_those() -> None:
     lean = list(layers(create_store(Settings(coalescing=False, planning=False))))
     assert set(layers(create_store(Settings()))) - set(lean) == {"BatchingStore", "FilterPlanningStore"}
+
+
+def test_the_picture_of_the_gateway_is_drawn_from_the_layers_that_the_imports_are_checked_against() -> None:
+    assert draw_gateway.PICTURE.read_text() == draw_gateway.drawing(), "run: python -m scripts.draw_gateway"
+
+
+def test_the_picture_of_the_gateway_has_every_folder_and_module_of_it() -> None:
+    shown = {name for layer in draw_gateway.layers() for name in layer}
+    present = {
+        path.stem for path in draw_gateway.PACKAGE.iterdir() if (path / "__init__.py").exists() or path.suffix == ".py"
+    }
+    assert shown == present - {"__init__"}

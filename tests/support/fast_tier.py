@@ -1,7 +1,8 @@
 """The fast tier: `pytest --fast` runs the tests that start no process. `make test-fast` runs it with a time limit.
 
-A test that uses a fixture with `@starts_process`, itself or through other fixtures, is not in the tier. A test that starts
-a process itself has the marker `process`, or is in one of `PROCESS_FOLDERS`. A test of the tier that starts a process fails.
+A test that uses a fixture with `@starts_process`, itself or through other fixtures, is not in the tier. A test that
+starts a process itself has the marker `process`, or is in one of `PROCESS_FOLDERS`. A test of the tier that starts a
+process fails.
 """
 
 from __future__ import annotations

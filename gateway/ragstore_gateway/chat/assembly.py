@@ -10,14 +10,11 @@ from ragstore.kit.auth.keys import Key, KeyRing
 from ragstore.kit.time_slices import TimeSlices
 from ragstore_gateway.chat.models import Models
 from ragstore_gateway.chat.quotas import StreamQuota, TokenQuota
-from ragstore_gateway.chat.rag_models import NoRagModels, RagModels
+from ragstore_gateway.chat.rag_models import NoRagModels, PlainModels, RagModels
 from ragstore_gateway.chat.request_cost import RequestCost
 from ragstore_gateway.chat.upstream import CONNECT_SECONDS, Upstream
-from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.keys import GatewayScope
-from ragstore_gateway.plain_collections.memory import Memory
 from ragstore_gateway.settings import Settings
-from ragstore_gateway.store.store import Store
 
 MARGIN_SECONDS: Final = 5.0
 """Time beyond all limits of a call. With it, each limit ends its own step before the whole request is ended."""
@@ -28,8 +25,7 @@ class Chat:
 
     Args:
         settings: the settings.
-        store: the store.
-        embedder: embeds questions.
+        plain: makes `rag/` models that are no assistants.
         assistants: named models with retrieval; none when None.
         keys: the keys in force; None without keys.
 
@@ -42,16 +38,14 @@ class Chat:
     def __init__(
         self,
         settings: Settings,
-        store: Store,
-        embedder: Embedder,
+        plain: PlainModels,
         assistants: RagModels | None = None,
         keys: KeyRing[GatewayScope] | None = None,
     ) -> None:
         self._keys = keys
         self.settings = settings
         self.upstream = Upstream(settings)
-        memory = Memory(store, embedder, settings)
-        self.models = Models(self.upstream, assistants or NoRagModels(), memory, settings.model)
+        self.models = Models(self.upstream, assistants or NoRagModels(), plain, settings.model)
         self.tokens = TokenQuota(settings.chat_tokens_per_minute)
         self.streams = StreamQuota(settings.chat_max_streams)
         self.limits_streams = bool(settings.chat_max_streams)

@@ -14,8 +14,8 @@ from msgspec import Raw, Struct
 from ragstore.kit.decoding import JSON
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.value_count import has_too_many_values
+from ragstore_gateway.api.names import MAX_NAME_CHARACTERS
 from ragstore_gateway.chat.json_text import beginning, inner, is_text
-from ragstore_gateway.secrets.parameters import MAX_NAME_CHARACTERS
 
 RAG_PREFIX: Final = "rag/"
 

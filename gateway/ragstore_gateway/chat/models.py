@@ -16,11 +16,10 @@ from multidict import CIMultiDict
 from ragstore.kit.errors import ServiceError
 from ragstore_gateway.chat.body import RAG_PREFIX, UNREADABLE, encode_raw, write_fields
 from ragstore_gateway.chat.headers import is_credential
-from ragstore_gateway.chat.rag_models import RagModel, RagModels
+from ragstore_gateway.chat.rag_models import PlainModels, RagModel, RagModels
 from ragstore_gateway.chat.relay import read_all
 from ragstore_gateway.chat.upstream import Upstream
 from ragstore_gateway.errors import ModelNotFound
-from ragstore_gateway.plain_collections.memory import Memory, MemoryModel
 from ragstore_gateway.settings import variable
 
 FRESH_SECONDS: Final = 60.0
@@ -101,14 +100,14 @@ class Models:
     Args:
         upstream: the upstream.
         assistants: named models with retrieval.
-        memory: what plain `rag/` models retrieve from.
+        plain: makes the models of all other names.
         fallback: the upstream's model for a name that it does not have; empty for none.
     """
 
-    def __init__(self, upstream: Upstream, assistants: RagModels, memory: Memory, fallback: str) -> None:
+    def __init__(self, upstream: Upstream, assistants: RagModels, plain: PlainModels, fallback: str) -> None:
         self._upstream = upstream
         self._assistants = assistants
-        self._memory = memory
+        self._plain = plain
         self._fallback = fallback
         self._lists: dict[str, _Cached] = {}
         self._reading: dict[str, asyncio.Task[list[ModelEntry] | None]] = {}
@@ -131,7 +130,7 @@ class Models:
         model = await self._assistants.find(name)
         if model is None:
             names = (name, LOCAL_PREFIX + name, self._fallback)
-            model = MemoryModel([candidate for candidate in names if candidate], self._memory)
+            model = self._plain.model([candidate for candidate in names if candidate])
         found = await self._first(model.upstream_models, headers)
         if found is None:
             raise ModelNotFound(f"{model.no_upstream_model}: '{RAG_PREFIX}{name}'"[:MAX_DETAIL])

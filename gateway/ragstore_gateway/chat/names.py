@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Raw
 
 from ragstore.kit.errors import InvalidRequest
+from ragstore_gateway.api.names import MAX_NAME_CHARACTERS
 from ragstore_gateway.chat.body import UNREADABLE, read_name
-from ragstore_gateway.secrets.parameters import MAX_NAME_CHARACTERS
 
 NAMES: Final = ("user", "session_id")
 """Fields of a request with names, beside its model. `metadata` has further ones, and the id of the conversation."""

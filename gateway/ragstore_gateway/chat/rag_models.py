@@ -102,6 +102,17 @@ class RagModels(Protocol):
         """
 
 
+class PlainModels(Protocol):
+    """The models with retrieval that have no name of their own: `rag/X` where X is no assistant."""
+
+    def model(self, upstream_models: Sequence[str]) -> RagModel:
+        """A model.
+
+        Args:
+            upstream_models: the upstream's models that may serve it, best first.
+        """
+
+
 NO_QUESTION: Final = "no_question"
 
 

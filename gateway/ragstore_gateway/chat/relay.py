@@ -13,9 +13,9 @@ import aiohttp
 import structlog
 from litestar.types import Scope, Send
 
-from ragstore.kit.byte_budget import reserve
+from ragstore.kit.byte_budget import FREE_BYTES, reserve
 from ragstore.kit.errors import ServiceError
-from ragstore.kit.middleware.bodies import CONNECTION, FREE_BYTES, Connection
+from ragstore.kit.middleware.bodies import CONNECTION, Connection
 from ragstore.kit.time_slices import TimeSlices
 from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.api.openai_errors import encode_openai_error

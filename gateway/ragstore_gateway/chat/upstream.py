@@ -15,8 +15,8 @@ import structlog
 from multidict import CIMultiDict
 from yarl import URL
 
+from ragstore.kit.byte_budget import FREE_BYTES
 from ragstore.kit.context import backend_timing
-from ragstore.kit.middleware.bodies import FREE_BYTES
 from ragstore_gateway.chat.metrics import FIRST_BYTE_SECONDS, upstream_failure
 from ragstore_gateway.errors import NotConfigured, UpstreamFailed, UpstreamTimeout, UpstreamUnreachable
 from ragstore_gateway.settings import Settings, variable

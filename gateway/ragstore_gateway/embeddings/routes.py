@@ -17,6 +17,7 @@ from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS, without_marks
 from ragstore_gateway.api.disconnect import CallerWatch
+from ragstore_gateway.api.names import MAX_NAME_CHARACTERS
 from ragstore_gateway.api.openapi import OPERATION
 from ragstore_gateway.embeddings.admission import checked, reserve_response, scanned
 from ragstore_gateway.embeddings.embedder import Embedder, Kind
@@ -33,7 +34,6 @@ from ragstore_gateway.errors import (
     TooManyEmbeddings,
 )
 from ragstore_gateway.keys import READER
-from ragstore_gateway.secrets.parameters import MAX_NAME_CHARACTERS
 from ragstore_gateway.settings import Settings
 
 TOKENS_REJECTED: Final = (

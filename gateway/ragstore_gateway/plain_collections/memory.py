@@ -210,6 +210,10 @@ class Memory:
             ),
         )
 
+    def model(self, upstream_models: Sequence[str]) -> MemoryModel:
+        """A plain `rag/` model; see `PlainModels`."""
+        return MemoryModel(upstream_models, self)
+
     async def augment(self, conversation: Conversation) -> Augmentation:
         """Retrieve passages for a conversation, and add them as numbered sources.
 

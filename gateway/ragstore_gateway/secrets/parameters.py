@@ -27,10 +27,6 @@ Token = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$(?!\n)",
 SecretReference = Annotated[str, SECRET]
 """A reference to a secret."""
 
-MAX_NAME_CHARACTERS: Final = 256
-"""Maximum length of the name of a model, a session or a user in a request. The gateway repeats names in responses, and
-that of a model in each event of a stream."""
-
 P = TypeVar("P", bound=msgspec.Struct)
 
 _PATTERN: Final = "matching regex"

@@ -11,7 +11,7 @@ from msgspec import Raw
 from ragstore.kit.time_slices import run_whole
 from ragstore_client.context import Numbered
 from ragstore_gateway.chat.conversation import MAX_QUESTION_BYTES, Conversation, read_conversation
-from tests.gateway.chat.test_sizes import PASSAGES
+from tests.gateway.chat.test_streams import PASSAGES
 
 STYLE = Numbered()
 IMAGE = {"type": "image_url", "image_url": {"url": "data:,x"}}

@@ -17,7 +17,7 @@ from ragstore_gateway.settings import Settings
 from tests.support.fake_upstream import MODELS, Exchange, FakeUpstream, responding
 
 if TYPE_CHECKING:
-    from ragstore_gateway.plain_collections.memory import Memory
+    from ragstore_gateway.chat.rag_models import PlainModels
 
 
 def test_the_list_has_the_upstreams_models_and_a_rag_model_for_each(http: httpx.Client) -> None:
@@ -96,7 +96,7 @@ async def test_the_upstreams_models_are_read_once_for_all_assistants() -> None:
             return {f"a{number}": "m1" if number % 2 else "absent" for number in range(100)}
 
     upstream = Upstream(Settings())
-    models = Models(upstream, Assistants(), cast("Memory", None), "")
+    models = Models(upstream, Assistants(), cast("PlainModels", None), "")
     entries = Entries(ModelEntry(f"m{number}", {}) for number in range(3))
     listed = [json.loads(bytes(entry))["id"] for entry in await models.with_rag(entries)]
     assert listed == [*(f"rag/a{number}" for number in range(1, 100, 2)), "rag/m0", "rag/m1", "rag/m2"]

@@ -20,10 +20,10 @@ from ragstore.kit.errors import Overloaded
 from ragstore.kit.metrics import rejections
 from ragstore.kit.time_slices import TimeSlices
 from ragstore_gateway.api.disconnect import CallerWatch
+from ragstore_gateway.api.names import MAX_NAME_CHARACTERS
 from ragstore_gateway.chat.body import encode_raw, read_head
 from ragstore_gateway.chat.event_stream import EventStream
 from ragstore_gateway.chat.relay import PIECE_BYTES, read_all, relay
-from ragstore_gateway.secrets.parameters import MAX_NAME_CHARACTERS
 from tests.gateway.chat.test_faults import error_of
 from tests.gateway.chat.test_streams import PASSAGES
 from tests.support.fake_upstream import DONE, Exchange, FakeUpstream, delta, fake_upstream, responding
