@@ -52,7 +52,7 @@ class Application:
 async def connected(application: Application) -> AsyncIterator[tuple[socket.socket, ServerState]]:
     """A connection to the application: the caller's end, and the state of the server."""
     metrics = request_metrics("departed")
-    config = Config(application, http=protocol(TIMEOUT_SECONDS, metrics), log_config=None, lifespan="off")  # type: ignore[arg-type]  # uvicorn has its own types
+    config = Config(application, http=protocol(TIMEOUT_SECONDS, metrics), log_config=None, lifespan="off")
     config.load()
     loop = asyncio.get_running_loop()
     listener = socket.create_server(("127.0.0.1", 0))
