@@ -140,6 +140,7 @@ soak: $(VENV)/dev.stamp ## run a mixed load with faults and check for leaks: mak
 .PHONY: hostile
 hostile: $(VENV)/dev.stamp ## run hostile callers against a service under a memory limit: make hostile HOSTILE="--seconds 600"
 	$(BIN)/python -m tests.hostile.campaign $(HOSTILE)
+	$(BIN)/python -m tests.hostile.largest_campaign
 
 $(LITELLM_VENV)/litellm.stamp: requirements/litellm.txt | $(BIN)/python
 	$(PYTHON) -m venv --clear $(LITELLM_VENV)

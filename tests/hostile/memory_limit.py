@@ -39,9 +39,13 @@ class MemoryLimit:
     @property
     def was_exceeded(self) -> bool:
         """Whether a process was killed for its memory, or, without a control group, had more than the limit."""
-        if self._group is None:
-            return self.peak_bytes > self.limit_bytes
-        return any(_field(self._group / name, "oom_kill") for name in ("memory.oom_control", "memory.events"))
+        return self.peak_bytes > self.limit_bytes if self._group is None else self.kills > 0
+
+    @property
+    def kills(self) -> int:
+        """Number of processes that were killed for the memory of the control group."""
+        files = ("memory.oom_control", "memory.events")
+        return 0 if self._group is None else sum(_field(self._group / name, "oom_kill") for name in files)
 
     @property
     def prefix(self) -> Sequence[str]:
