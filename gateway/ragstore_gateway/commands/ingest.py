@@ -135,7 +135,7 @@ async def _ingest_one(parts: _Parts, name: str, options: Options) -> Line:
     try:
         text = await parts.reader.read(name)
         if parts.indexer is None:
-            return Line(name, True, len(windows(text.text, options.chunk_size, options.overlap)))
+            return Line(name, True, len(windows(text.text, options.chunk_size, options.overlap, text.headings)))
         indexed = await parts.indexer.index(text)
         return Line(name, True, indexed.chunks, indexed.removed, indexed.unchanged)
     except (EmptyText, Unreadable) as error:

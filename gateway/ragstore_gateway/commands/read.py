@@ -107,7 +107,8 @@ class DocumentReader:
             raise
         except ServiceError as error:
             raise Unreadable(error.detail) from None
-        return Text(url, extracted.text, self._source or ("stdin" if name == STDIN else PurePath(name).name))
+        source = self._source or ("stdin" if name == STDIN else PurePath(name).name)
+        return Text(url, extracted.text, source, extracted.headings)
 
 
 def _opened(name: str, max_bytes: int) -> tuple[str, bytes]:

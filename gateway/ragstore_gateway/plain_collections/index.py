@@ -14,10 +14,14 @@ import msgspec
 
 from ragstore_client import AsyncClient, Conflict, NewDocument, Where
 from ragstore_gateway.embeddings.embedder import Vectors
+from ragstore_gateway.extraction.extracted import Heading
 from ragstore_gateway.plain_collections.windows import windows
 
 BATCH: Final = 256
 """Chunks that are embedded and stored with one call."""
+
+WINDOWS: Final = "window"
+"""Part of the content hash: another way to split makes other chunks."""
 
 
 class OtherModel(Exception):
@@ -36,11 +40,13 @@ class Text:
         url: identifies it; indexing a text of the same URL replaces its chunks.
         text: the text.
         source: stored with each chunk.
+        headings: its headings, if known.
     """
 
     url: str
     text: str
     source: str
+    headings: tuple[Heading, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,12 +122,15 @@ class Indexer:
             EmptyText: it has only whitespace.
             RagstoreError: the store failed.
         """
-        chunks = await asyncio.to_thread(windows, text.text, self._chunk_size, self._overlap)
+        chunks = await asyncio.to_thread(windows, text.text, self._chunk_size, self._overlap, text.headings)
         if not chunks:
             raise EmptyText("the text is empty")
-        content_hash = self._content_hash(text)
-        if await self._has(text.url, content_hash, len(chunks)):
-            return Indexed(len(chunks), 0, unchanged=True)
+        content_hash = self._content_hash(text, WINDOWS)
+        kept = await self._stored(text.url, content_hash)
+        if kept != len(chunks):
+            kept = await self._stored_before_windows(text)
+        if kept:
+            return Indexed(kept, 0, unchanged=True)
         now = int(time.time())
         for first in range(0, len(chunks), BATCH):
             batch = chunks[first : first + BATCH]
@@ -146,19 +155,33 @@ class Indexer:
         removed = await self._client.delete_documents(self._collection, where=left_over)
         return Indexed(len(chunks), removed.count)
 
-    def _content_hash(self, text: Text) -> str:
+    def _content_hash(self, text: Text, *splitting: str) -> str:
         """The hash of all that the chunks of a text depend on, but the model, which is that of the collection."""
-        parts = [text.text, text.source, self._chunk_size, self._overlap]
+        parts = [text.text, text.source, self._chunk_size, self._overlap, *splitting]
         return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
-    async def _has(self, url: str, content_hash: str, chunks: int) -> bool:
-        """Whether the chunks of a URL are those of a text, all of them and no others."""
+    async def _stored(self, url: str, content_hash: str) -> int:
+        """The number of chunks of a URL, if all of them have a content hash; otherwise 0."""
         same: Where = {"url": url, "content_hash": content_hash}
-        for where in (same, {"url": url}):
-            page = await self._client.list_documents(self._collection, where=where, limit=1, include_texts=False)
-            if page.total != chunks:
-                return False
-        return True
+        found = await self._count(same)
+        return found if found and found == await self._count({"url": url}) else 0
+
+    async def _stored_before_windows(self, text: Text) -> int:
+        """The number of chunks of a text that version 0.2.0 has split, where they are complete; otherwise 0.
+
+        It wrote them in order, so that a complete text has its end in the last chunk.
+        """
+        found = await self._stored(text.url, self._content_hash(text))
+        if not found:
+            return 0
+        last: Where = {"url": text.url, "chunk_ix": found - 1}
+        page = await self._client.list_documents(self._collection, where=last, limit=1)
+        is_complete = bool(page.documents) and text.text.rstrip().endswith(page.documents[0].text)
+        return found if is_complete else 0
+
+    async def _count(self, where: Where) -> int:
+        page = await self._client.list_documents(self._collection, where=where, limit=1, include_texts=False)
+        return page.total or 0
 
 
 def chunk_id(url: str, index: int) -> str:

@@ -65,12 +65,13 @@ class Packer:
             self._append(start, ends[last])
             index = last + 1
 
-    def settle(self, proposed: Iterable[Span], *, extend: bool = True) -> None:
+    def settle(self, proposed: Iterable[Span]) -> None:
         """Add chunks that a library has made, without split grapheme clusters.
+
+        A chunk that does not overlap with the one before is extended to it, if there is room.
 
         Args:
             proposed: chunks by ascending end.
-            extend: whether a chunk that does not overlap with the one before is extended to it, if there is room.
         """
         text = self._measured.text
         for start, proposed_end in proposed:
@@ -82,11 +83,7 @@ class Packer:
                 end = kept.start if kept.start > self._covered else kept.end
             if end <= self._covered or self._measured.is_blank(self._covered, end):
                 continue
-            first = self._covered
-            if self._may_start(start, end):
-                first = start
-            elif extend:
-                first = self._start(end)
+            first = start if self._may_start(start, end) else self._start(end)
             if self._measured.fits(first, end, self._size):
                 self._append(first, end)
             else:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import msgspec
+import numpy as np
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import make_url
@@ -290,3 +291,42 @@ async def test_a_collection_that_a_killed_process_created_after_its_removal_is_r
     await removals.run()
     with pytest.raises(CollectionMissing):
         await knowledge.collections.open(opened[0]).write([])
+
+
+async def test_an_interrupted_ingestion_continues_with_the_chunks_that_an_earlier_version_has_recorded(
+    knowledge: Knowledge,
+) -> None:
+    class Earlier:
+        """Splits as an earlier version, whose spans have no last page."""
+
+        async def split(self, extracted: bytes, chunking: Chunking) -> list[ChunkSpan]:
+            """Split a text into two chunks."""
+            return [ChunkSpan(0, 1, 1, None, "", {}), ChunkSpan(1, 3, 1, None, "", {})]
+
+    base = await knowledge.base("resumed", storeType="in-memory")
+    publication = Publication(knowledge.database, knowledge.collections)
+    removals = Removals(knowledge.database, knowledge.vector_stores)
+    splitters = (Earlier(), InProcess())
+    earlier, later = (
+        Pipeline(
+            knowledge.database,
+            knowledge.collections,
+            publication,
+            removals,
+            Extractor(),
+            each,
+            Retries(600),
+            lambda: True,
+        )
+        for each in splitters
+    )
+    accepted = await Documents(knowledge.database, Acceptance(10, 1000)).accept(
+        base.id, NewContent("doc", "text/plain", b"tea", "")
+    )
+    await publication.begin(accepted.id)
+    for step in (earlier.extract, earlier.split, later.split, later.embed, later.write):
+        await step(accepted.id)
+    collection = await knowledge.collections.active(base.id)
+    assert collection is not None
+    hits = await knowledge.collections.open(collection).search(np.ones(collection.dimension or 0, dtype=np.float32), 10)
+    assert sorted(hit.text for hit in hits) == ["ea", "t"]

@@ -8,7 +8,7 @@ from semantic_text_splitter import MarkdownSplitter, TextSplitter
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.parsers.plain import markdown_headings
 from ragstore_gateway.plain_collections.windows import windows
-from ragstore_gateway.splitting.chunk import Chunking, ChunkStrategy, ChunkUnit
+from ragstore_gateway.splitting.chunk import WINDOW, Chunking, ChunkStrategy, ChunkUnit
 from ragstore_gateway.splitting.runs import chunks_in_parts, has_long_run
 from ragstore_gateway.splitting.strategies import MAX_LAYER_TOKENS, split
 from ragstore_gateway.splitting.tokens import MAX_ENCODED_CHARACTERS, count_tokens
@@ -146,11 +146,11 @@ def test_a_lone_surrogate_is_a_character_like_others() -> None:
     assert "".join(chunk.text for chunk in chunks).replace(" ", "") == "a\ud800b"
 
 
-def test_windows_of_the_store_begin_with_a_paragraph_and_overlap_within_one() -> None:
-    text = handbook().text
-    found = windows(text, 800, 100)
-    assert all(len(window) <= 800 and window in text for window in found)
-    assert any(window.startswith("## Elevators\n\nAn approved") for window in found)
+def test_windows_of_the_store_are_those_of_the_strategy() -> None:
+    document = handbook()
+    found = windows(document.text, 800, 100, document.headings)
+    assert found == [chunk.text for chunk in split(document, WINDOW)]
+    assert all(500 < len(window) <= 800 for window in found[:-1])
     assert windows("One two three four five", 14, 6) == ["One two three", "three four", "four five"]
     assert windows(" \n", 14, 6) == []
 
