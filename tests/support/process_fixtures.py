@@ -20,8 +20,8 @@ FixtureFunction = TypeVar("FixtureFunction", bound=Callable[..., object])
 def starts_process(function: FixtureFunction) -> FixtureFunction:
     """Declare that a fixture starts a process. Stands below `@pytest.fixture`.
 
-    A fixture that requests such a fixture with `request.getfixturevalue` needs it, too: pytest learns of that only while
-    the fixture is set up.
+    A fixture that requests such a fixture with `request.getfixturevalue` needs it, too: pytest learns of that only
+    while the fixture is set up.
     """
     function.__dict__["starts_process"] = True
     return function
