@@ -49,7 +49,7 @@ async def opened(
     store_type: str,
     port: int,
     environ: Mapping[str, str] | None = None,
-    timeout_seconds: float = 1.0,
+    timeout_seconds: float = 0.4,
     dimension: int = DIMENSION,
 ) -> AsyncIterator[VectorStore]:
     """A collection of a store whose engine is at a port."""
