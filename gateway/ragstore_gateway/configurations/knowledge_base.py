@@ -8,13 +8,11 @@ from msgspec import Meta, Struct
 
 from ragstore.kit.misfits import described
 from ragstore_gateway.configurations.source import MAX_SOURCES, Source
+from ragstore_gateway.embeddings.providers.declared import EmbeddingProvider
 from ragstore_gateway.splitting.chunk import Chunking, ChunkStrategy, ChunkUnit
 
 StoreType: TypeAlias = Literal[
     "ragstore", "in-memory", "chroma", "pgvector", "qdrant", "elasticsearch", "mongodb-atlas"
-]
-EmbeddingProvider: TypeAlias = Literal[
-    "local", "openai", "azure-openai", "ollama", "mistral", "bedrock", "cohere", "vertex", "gemini", "tei", "ragproxy"
 ]
 Parameters: TypeAlias = dict[str, Any]
 """Parameters whose names and types depend on another field; `ragstore_gateway.secrets.parameters` checks them."""
