@@ -10,7 +10,7 @@ import msgspec
 
 from ragstore_gateway.configurations.source import Source, WebSource
 from ragstore_gateway.embeddings.providers.declared import PROVIDERS
-from ragstore_gateway.vector_stores.vector_stores import STORES
+from ragstore_gateway.vector_stores.engines import ENGINES
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -48,7 +48,7 @@ KNOWLEDGE_BASE_CHOICES: Final = (
     ParameterChoice(
         "embeddingProvider", "embeddingParameters", {each.name: each.parameters for each in PROVIDERS.values()}
     ),
-    ParameterChoice("storeType", "storeParameters", STORES),
+    ParameterChoice("storeType", "storeParameters", {each.name: each.parameters for each in ENGINES.values()}),
 )
 
 
