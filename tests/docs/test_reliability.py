@@ -29,3 +29,10 @@ def test_every_row_of_the_faults_names_its_test() -> None:
 def test_files_of_tests_that_the_page_names_are_there() -> None:
     for file in set(re.findall(r"`(test_\w+\.py)`", PAGE)):
         assert (TESTS / "system" / file).is_file(), file
+
+
+def test_tests_of_other_folders_that_the_page_names_exist() -> None:
+    elsewhere = re.findall(r"`(\w+/[\w/]+\.py)::(test_\w+)`", PAGE)
+    assert elsewhere
+    for file, test in elsewhere:
+        assert re.search(rf"^(?:async )?def {test}\(", (TESTS / file).read_text(), re.M), f"{file}::{test}"
