@@ -46,7 +46,6 @@ def measured(row: Row, seconds: float, rounds: int) -> tuple[float, float, int]:
     """Measure a row, alternating between Chroma and the service.
 
     Args:
-        row: the row.
         seconds: time for each measurement.
         rounds: number of measurements of each side.
 

@@ -31,7 +31,6 @@ class QuestionSet:
     """Questions, and passages that they are about.
 
     Attributes:
-        name: its name.
         passages: ids, texts, and MiniLM's vectors.
         questions: texts, MiniLM's vectors, and the ids of the relevant passages.
     """

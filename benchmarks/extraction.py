@@ -52,7 +52,6 @@ class Measured:
     """A page.
 
     Attributes:
-        name: its name.
         expected: its main text.
         extracted: the text that the gateway extracts.
         stripped: its text without tags.
@@ -98,22 +97,14 @@ class _TagStripper(HTMLParser):
 
 
 def without_tags(page: str) -> str:
-    """The text of a page without its tags.
-
-    Args:
-        page: the page.
-    """
+    """The text of a page without its tags."""
     stripper = _TagStripper()
     stripper.feed(page)
     return " ".join(stripper.parts)
 
 
 def tokens(text: str) -> Counter[str]:
-    """The tokens of a text, in lower case.
-
-    Args:
-        text: the text.
-    """
+    """The tokens of a text, in lower case."""
     return Counter(TOKEN.findall(text.lower()))
 
 
@@ -121,7 +112,6 @@ def quality(text: str, expected: str) -> Quality:
     """Compare a text with the main text.
 
     Args:
-        text: the text.
         expected: the main text.
     """
     found, wanted = tokens(text), tokens(expected)
@@ -133,7 +123,6 @@ def headings_of(page: str, expected: str) -> Counter[str]:
     """The headings of a page that are lines of its main text.
 
     Args:
-        page: the page.
         expected: its main text.
     """
     lines = {" ".join(line.split()) for line in expected.splitlines()}
@@ -163,11 +152,7 @@ async def measure() -> list[Measured]:
 
 
 def mean_f1(qualities: list[Quality]) -> float:
-    """The mean F1 of pages.
-
-    Args:
-        qualities: their qualities.
-    """
+    """The mean F1 of pages."""
     return sum(each.f1 for each in qualities) / len(qualities)
 
 

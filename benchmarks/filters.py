@@ -59,7 +59,6 @@ class Case:
     """A collection.
 
     Attributes:
-        name: its name.
         vectors: its embeddings.
         queries: embeddings of queries.
     """

@@ -84,11 +84,7 @@ class _Connection:
 
 
 def added(call: LoneCall) -> Added:
-    """Make the pairs of a lone call.
-
-    Args:
-        call: the call.
-    """
+    """Make the pairs of a lone call."""
     chroma, service = _Connection(call.chroma), _Connection(call.service)
     pairs = []
     for number, bodies in enumerate(call.bodies):

@@ -87,7 +87,6 @@ class Judged:
     """Documents and questions.
 
     Attributes:
-        name: their name.
         documents: the documents with their vectors.
         questions: the questions with what is relevant.
         vectors: vectors of the questions by text; None if the gateway's built-in model embeds them.

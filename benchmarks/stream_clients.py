@@ -18,7 +18,6 @@ async def read_stream(url: str, model: str) -> tuple[int, bool, list[float]]:
 
     Args:
         url: base URL, which ends in `/v1`.
-        model: the model.
 
     Returns:
         The number of events, whether the stream was complete, and the delay of each event in milliseconds.

@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from scripts.docstring_repeats import repeats
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 
 RULES: Final[tuple[tuple[str, str], ...]] = (
@@ -212,6 +214,10 @@ def findings(path: Path, name: str) -> Iterator[Finding]:
     source = path.read_text(encoding="utf-8")
     # Messages of tests are data that tests send; their names and comments are prose.
     prose = python(source, messages=not name.startswith("tests/")) if path.suffix == ".py" else reader(source)
+    # The table of settings is made from the docstring of each field.
+    if path.suffix == ".py" and path.name != "settings.py":
+        for repeat in repeats(source):
+            yield Finding(name, repeat.line, repeat.text, "leave the entry out: it repeats the name")
     for piece in prose:
         if piece.text in LITERAL:
             continue

@@ -68,11 +68,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory of a container.
-
-    Attributes:
-        parts: its parts.
-    """
+    """The memory of a container."""
 
     parts: tuple[Part, ...]
 
@@ -88,11 +84,7 @@ class Memory:
 
 
 def store_memory(settings: store.Settings) -> Memory:
-    """The memory of a container of the store.
-
-    Args:
-        settings: its settings.
-    """
+    """The memory of a container of the store."""
     parts = [Part("the idle service", "", STORE_IDLE, STORE_IDLE), _bodies(settings.max_bytes_in_flight)]
     if not settings.chroma_url:
         chroma = settings.embedded_memory_bytes
@@ -103,11 +95,7 @@ def store_memory(settings: store.Settings) -> Memory:
 
 
 def gateway_memory(settings: gateway.Settings) -> Memory:
-    """The memory of a container of the gateway over a store of another container.
-
-    Args:
-        settings: its settings.
-    """
+    """The memory of a container of the gateway over a store of another container."""
     processes = settings.extraction_concurrency
     document = settings.max_document_bytes + CHARACTER * settings.max_document_text_characters
     return Memory(
@@ -169,7 +157,6 @@ class Container:
     Attributes:
         name: its name in the table.
         file: the file, from the root of the repository.
-        memory: its memory.
         write: writes the memory into the text of the file.
     """
 
@@ -238,7 +225,6 @@ def write_manifest(text: str, memory: Memory) -> str:
 
     Args:
         text: the manifest.
-        memory: the memory.
     """
     text = _replaced(text, r"(requests: \{cpu.*?memory: )\w+", f"{memory.request_bytes // MIB}Mi")
     text = _replaced(text, r"(limits: \{cpu.*?memory: )\w+", f"{memory.limit_bytes // MIB}Mi")
@@ -276,11 +262,7 @@ def sums(found: list[Container]) -> str:
 
 
 def factors(memory: Memory) -> str:
-    """The table of the parts of a container of the gateway.
-
-    Args:
-        memory: its memory.
-    """
+    """The table of the parts of a container of the gateway."""
     rows = [f"| {part.name} | {part.setting or 'measured'} |\n" for part in memory.parts if part.name != TMP_PATH]
     return FACTORS + "".join(rows)
 

@@ -83,9 +83,6 @@ def check(version: str) -> None:
 def changes(version: str) -> str:
     """The section of the changelog about a version.
 
-    Args:
-        version: the version.
-
     Raises:
         NotReady: it has none.
     """
@@ -100,7 +97,6 @@ def build(version: str, output: Path) -> None:
     """Build all files of a release.
 
     Args:
-        version: the version.
         output: an empty folder for them.
     """
     seconds = int(_output("git", "log", "-1", "--format=%ct"))

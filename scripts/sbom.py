@@ -49,7 +49,6 @@ def bill(name: str, version: str, lock: Path, seconds: int) -> dict[str, Any]:
 
     Args:
         name: the image's name.
-        version: its version.
         lock: the lock that it is installed from.
         seconds: time of the release's commit, so that the same commit has the same bill.
     """

@@ -49,7 +49,6 @@ def replace_table(page: Path, head: str, rows: str) -> None:
     """Replace the table of a page.
 
     Args:
-        page: the page.
         head: the first lines of the table, by which it is found.
         rows: the whole table.
     """

@@ -52,7 +52,6 @@ def create_secrets(settings: Settings, connections: Connections) -> SecretRefere
     """The resolver of references to secrets.
 
     Args:
-        settings: the settings.
         connections: the pool for a Vault server.
     """
     variables = tuple(each.strip() for each in settings.secret_variables.split(",") if each.strip())
@@ -67,9 +66,6 @@ def create_secrets(settings: Settings, connections: Connections) -> SecretRefere
 
 def create_embeddings(settings: Settings) -> Embeddings:
     """The factory of embedders, with the default that the settings choose.
-
-    Args:
-        settings: the settings.
 
     Raises:
         ModelDamaged: the files of the built-in model cannot be used.
@@ -97,9 +93,6 @@ def create_embeddings(settings: Settings) -> Embeddings:
 def key_ring(settings: Settings) -> KeyRing[GatewayScope] | None:
     """The keys in force, if the settings name a file of keys.
 
-    Args:
-        settings: the settings.
-
     Raises:
         KeysError: the file cannot be used.
     """
@@ -107,11 +100,7 @@ def key_ring(settings: Settings) -> KeyRing[GatewayScope] | None:
 
 
 def provided(value: Any) -> Provide:
-    """A dependency that always has one value.
-
-    Args:
-        value: the value.
-    """
+    """A dependency that always has one value."""
     return Provide(lambda: value, sync_to_thread=False)
 
 
@@ -119,7 +108,6 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
     """The Litestar application, without the contract of a store in this process.
 
     Args:
-        settings: the settings.
         store: the store, which the application starts and stops.
         embeddings: embeds questions and documents.
 
@@ -180,7 +168,6 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
     """The gateway as an ASGI application.
 
     Args:
-        settings: the settings.
         stopping: set by the caller when the process shuts down.
 
     Returns:

@@ -43,15 +43,12 @@ class KnowledgeServices:
     """Knowledge bases and assistants: what is stored, what runs in the background, and the routes.
 
     Args:
-        settings: the settings.
         store: the gateway's store.
         embeddings: embeds questions and documents.
         extractor: extracts the texts of documents. It runs as long as this does.
 
     Attributes:
         database: the gateway's state.
-        knowledge_bases: the knowledge bases.
-        assistants: the assistants.
         vector_stores: opens collections of vector stores.
         ingestion: ingests documents.
         sources: keeps knowledge bases in step with websites and uploaded files.

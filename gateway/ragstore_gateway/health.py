@@ -96,12 +96,7 @@ async def health(
 
 
 def probe_routes(store: Store, database: Database) -> list[HTTPRouteHandler]:
-    """The routes of liveness and readiness.
-
-    Args:
-        store: the store.
-        database: the database.
-    """
+    """The routes of liveness and readiness."""
 
     async def probe() -> None:
         await asyncio.gather(_probe(store), database.ping())

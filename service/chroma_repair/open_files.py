@@ -11,12 +11,7 @@ PROCESSES: Final = Path("/proc")
 
 
 class User(NamedTuple):
-    """A process that has a file open.
-
-    Attributes:
-        process_id: its id.
-        name: its name.
-    """
+    """A process that has a file open."""
 
     process_id: int
     name: str
@@ -26,9 +21,6 @@ def users_of(folder: Path) -> list[User]:
     """The other processes that have a file of a folder open.
 
     Processes of other users, in other containers and on other machines are not found, nor is any without `/proc`.
-
-    Args:
-        folder: the folder.
     """
     beginning = f"{folder.resolve()}{os.sep}"
     own = os.getpid()

@@ -77,7 +77,6 @@ def create_backend(settings: Settings, tracing: Tracing | None = None) -> Backen
     """The backend that the settings choose.
 
     Args:
-        settings: the settings.
         tracing: adds headers that continue a trace to calls of a Chroma server; None for none.
 
     Returns:
@@ -112,7 +111,6 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     """The store with all its layers.
 
     Args:
-        settings: the settings.
         tracing: makes traces; None for none.
 
     Returns:
@@ -165,7 +163,6 @@ def create_litestar(
     """The Litestar application.
 
     Args:
-        settings: the settings.
         stopping: set by the caller when streams are to end.
         tracing: makes traces; None for none.
         keys: the keys in force; None to read them from the file that the settings name.
@@ -224,9 +221,6 @@ def create_litestar(
 
 def key_ring(settings: Settings) -> KeyRing[StoreScope] | None:
     """The keys in force, if the settings name a file of keys.
-
-    Args:
-        settings: the settings.
 
     Raises:
         KeysError: the file cannot be used.
@@ -293,7 +287,6 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
     """The service as an ASGI application.
 
     Args:
-        settings: the settings.
         stopping: set by the caller when the service shuts down.
 
     Returns:

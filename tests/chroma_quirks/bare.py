@@ -152,7 +152,6 @@ def new_collection(
         client: where.
         space: its distance; Chroma's default when None.
         name: its name; a new one when empty.
-        metadata: its metadata.
 
     Returns:
         The collection.

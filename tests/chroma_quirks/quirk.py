@@ -63,9 +63,6 @@ def shows(quirk: Quirk) -> Callable[[Test], Test]:
 
     A test that takes `client` runs once for each store in which the quirk holds.
 
-    Args:
-        quirk: the quirk.
-
     Returns:
         A decorator.
     """

@@ -97,7 +97,6 @@ class Engine:
     are not run: adding the user, and removing pip from the base image.
 
     Attributes:
-        folder: the folder.
         store: the build argument STORE, which the gateway's Dockerfile does not have.
         environ: the variables in force.
         workdir: the image's working directory in force.
@@ -188,7 +187,6 @@ def built_image(folder: Path, dockerfile: Path = DOCKERFILE, store: str = "") ->
 
     Args:
         folder: represents the image's root.
-        dockerfile: the Dockerfile.
         store: the build argument STORE.
     """
     build, image = stages(dockerfile)

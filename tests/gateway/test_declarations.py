@@ -1,4 +1,4 @@
-"""A provider and an engine are declared once. What is derived from the declarations has them all."""
+"""A provider and an engine are declared once, and everything derived from the declarations has them all."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ VOYAGE = ProviderDeclaration("voyage", VoyageParameters, CohereProvider)
 """
 
 USE_PROVIDER = """
-declare("ragstore_gateway.embeddings.providers.declared", "    COHERE,\\n", "    VOYAGE,\\n", "from voyage import VOYAGE\\n")
+MODULE = "ragstore_gateway.embeddings.providers.declared"
+declare(MODULE, "    COHERE,\\n", "    VOYAGE,\\n", "from voyage import VOYAGE\\n")
 """
 
 CHECK_PROVIDER = """
@@ -168,10 +169,10 @@ async def test_an_engine_without_a_module_is_opened_by_the_gateway_itself(name: 
 
 
 def test_the_declared_extras_are_those_of_the_distribution() -> None:
-    declared = {each.extra for each in (*PROVIDERS.values(), *ENGINES.values()) if each.extra}
+    declared = {each.extra for each in PROVIDERS.values()} | {each.extra for each in ENGINES.values()}
     project = tomllib.loads((ROOT / "gateway" / "pyproject.toml").read_text())["project"]
     # `office` belongs to formats, `sentence-transformers` to models of the provider `local`.
-    assert declared | {"office", "sentence-transformers"} == set(project["optional-dependencies"])
+    assert declared - {""} | {"office", "sentence-transformers"} == set(project["optional-dependencies"])
 
 
 def test_the_page_lists_every_engine_with_its_extra() -> None:

@@ -23,7 +23,6 @@ class Bomb:
         name: what it is.
         method: method of the request.
         path: path of the request, in a collection.
-        media_type: its media type.
         body: makes it.
         status: status of the response.
     """

@@ -25,9 +25,7 @@ class RawRequest:
     """A request.
 
     Attributes:
-        method: its method.
         target: its path and query.
-        body: its body.
         content_type: media type of the body.
     """
 
@@ -55,7 +53,6 @@ async def burst(url: str, key: str, requests: Sequence[RawRequest], reading: Rea
     Args:
         url: address of the gateway.
         key: a key of it.
-        requests: the requests.
         reading: how the responses are read. Of one that is not read, the status is read.
         seconds: time after which all connections are closed. Those that do not read are closed when all responses have
             begun.

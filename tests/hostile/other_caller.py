@@ -39,11 +39,7 @@ class Waits(msgspec.Struct):
 
 
 class OtherCaller:
-    """A running process.
-
-    Args:
-        process: the process.
-    """
+    """A running process."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -63,7 +59,6 @@ def other_caller(url: str, key: str) -> Iterator[OtherCaller]:
 
     Args:
         url: address of the gateway.
-        key: its key.
     """
     command = [sys.executable, "-m", "tests.hostile.other_caller", url, key]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:

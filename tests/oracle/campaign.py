@@ -129,7 +129,6 @@ def run_oracle(
         location: where the store keeps its documents.
         url: address of a Chroma server; empty for embedded Chroma.
         operations: minimum number of operations.
-        first_seed: the first seed.
         examples: number of examples of a seed.
         verbose: whether each seed is printed.
     """

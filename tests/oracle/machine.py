@@ -99,7 +99,6 @@ class StoreMachine(RuleBasedStateMachine):
     """Documents in a collection of a store, and in a dictionary.
 
     Attributes:
-        store: the store.
         loop: the event loop that it runs in.
         done: number of operations by kind, of all examples.
     """

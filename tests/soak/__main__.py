@@ -59,8 +59,6 @@ class Soak:
     """One run over one store.
 
     Args:
-        service: the service.
-        chroma: its Chroma.
         round_seconds: duration of the load between two checks.
         short: whether to close idle connections to Chroma rather than to wait until they expire.
     """

@@ -135,7 +135,6 @@ class Campaign:
         """Kill the gateway once in each of the steps.
 
         Args:
-            steps: the steps.
             wait_for_all: whether all ingestions end before the next kill.
         """
         served = await asyncio.to_thread(self.start)

@@ -65,7 +65,6 @@ class LoadClient:
     """A client that sends a random mix of requests on batches of its own.
 
     Args:
-        number: its number.
         journal: records its writes.
         responses: records its responses.
     """

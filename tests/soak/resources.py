@@ -27,7 +27,6 @@ class Sample:
         minutes: minutes of load so far.
         memory: resident memory, in MiB.
         files: open file descriptors.
-        threads: threads.
     """
 
     minutes: float

@@ -22,10 +22,8 @@ class SitePage:
 
     Attributes:
         body: its content.
-        media_type: its type.
         etag: whether it has an `ETag`, made from its content.
         modified: its `Last-Modified`; none if empty.
-        status: its status.
         headers: further headers.
     """
 
@@ -70,9 +68,7 @@ class ChangingSite(FakeSite):
         """Serve a page.
 
         Args:
-            path: its path.
             body: its content.
-            media_type: its type.
             headers: further headers.
             more: further fields of `SitePage`.
 

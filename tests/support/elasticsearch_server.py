@@ -84,8 +84,6 @@ class ElasticsearchServer:
 
         Args:
             index: name of an index or an alias.
-            id_: its id.
-            document: the document.
         """
         found = self._index(index)
         found.documents[id_] = document

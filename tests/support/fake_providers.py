@@ -18,10 +18,7 @@ class Received:
     """A request that the server received.
 
     Attributes:
-        method: its method.
         path: its path with the query, encoded as it was sent.
-        headers: its headers.
-        body: its body.
     """
 
     method: str

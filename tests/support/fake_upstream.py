@@ -18,10 +18,8 @@ class UpstreamRequest:
     """A request that the upstream received.
 
     Attributes:
-        method: its method.
         target: its path and query, as sent.
         headers: its headers, names in lower case.
-        body: its body.
         closed: set when the connection was closed from the other side.
     """
 
@@ -53,7 +51,6 @@ class Exchange:
     """A request in progress, and the means to respond.
 
     Attributes:
-        request: the request.
         reader: reads from the gateway.
         writer: writes to the gateway.
     """
@@ -196,7 +193,6 @@ class FakeUpstream:
         address: the address that it listens on.
 
     Attributes:
-        port: its port.
         requests: all requests, in order.
     """
 

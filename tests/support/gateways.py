@@ -73,7 +73,6 @@ def write_keys(file: Path, roles: Mapping[str, str]) -> dict[str, str]:
     """Write a file of keys, as `ragstore-gateway keys new` does.
 
     Args:
-        file: the file.
         roles: the role of each key, by its name.
 
     Returns:

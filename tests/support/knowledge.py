@@ -31,12 +31,7 @@ from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
 
 class Knowledge:
-    """The state of a gateway, in the process of a test.
-
-    Args:
-        database: its database.
-        store: its store.
-    """
+    """The state of a gateway, in the process of a test."""
 
     def __init__(self, database: Database, store: AsyncClient) -> None:
         self.database = database
@@ -54,8 +49,6 @@ class Knowledge:
         """A knowledge base with a document of one chunk for each text.
 
         Args:
-            name: its name.
-            texts: the texts.
             fields: further fields of its configuration, in JSON's names.
         """
         body = msgspec.convert({"name": name, "minScore": 0.0, **fields}, KnowledgeBase)
@@ -69,7 +62,6 @@ class Knowledge:
 
         Args:
             base: the knowledge base.
-            texts: the texts.
             visible: whether searches may find them.
         """
         async with self.database.session() as session:
@@ -103,7 +95,6 @@ class Knowledge:
         """An assistant.
 
         Args:
-            name: its name.
             fields: further fields of its configuration, in JSON's names.
         """
         given = {"name": name, "model": "m", "tasks": [{"id": "answer", "enableWorkflowRag": True}], **fields}

@@ -87,9 +87,6 @@ class MongodbServer:
     def respond(self, command: Document) -> Document:
         """Execute a command.
 
-        Args:
-            command: the command.
-
         Returns:
             Its response.
         """

@@ -61,9 +61,6 @@ def _check_http(shown: Block, printed: str) -> None:
 def values(text: str) -> Iterator[object]:
     """The JSON values that stand one after the other in a text.
 
-    Args:
-        text: the text.
-
     Yields:
         Each; what differs from run to run is its type alone.
     """

@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 
 class Postgres:
-    """A running PostgreSQL server.
-
-    Args:
-        server: the server.
-    """
+    """A running PostgreSQL server."""
 
     def __init__(self, server: PostgresServer) -> None:
         self._server = server

@@ -21,7 +21,6 @@ def problem_of(response: httpx.Response, status: int) -> Problem:
     """The problem document of a response.
 
     Args:
-        response: the response.
         status: the status that it must have.
 
     Returns:
@@ -44,7 +43,6 @@ def assert_problem(response: httpx.Response, status: int, code: str) -> Problem:
     """Check the problem document of a service of any kind.
 
     Args:
-        response: the response.
         status: the status that it must have.
         code: the code that it must have.
 

@@ -33,7 +33,6 @@ class QdrantServer:
     """A running server.
 
     Attributes:
-        port: its port.
         keys: the keys that requests were sent with.
         indexed: the types of the payload indexes by path, by collection.
         creating: names of collections that are being created.
@@ -56,7 +55,6 @@ class QdrantServer:
 
         Args:
             request: names the collection.
-            filter_: the filter.
             context: of the call.
         """
         indexed = self.indexed.get(request.collection_name, {})

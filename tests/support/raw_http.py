@@ -19,9 +19,7 @@ class Response:
     """A response.
 
     Attributes:
-        status: its status.
         headers: its headers, with names in lower case.
-        body: its body.
     """
 
     status: int

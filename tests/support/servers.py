@@ -47,7 +47,6 @@ class Served:
 
     Attributes:
         url: its address.
-        process: the process.
         log: file with what it printed.
     """
 
@@ -96,7 +95,6 @@ def start_process(command: list[str], url: str, log: Path, environ: Mapping[str,
     """Start a process that serves HTTP, in the folder of its log, and do not wait for it.
 
     Args:
-        command: the command.
         url: its address.
         log: file for its output.
         environ: variables beyond those of the tests.

@@ -14,7 +14,6 @@ def run_on_terminal(command: list[str], environ: Mapping[str, str]) -> tuple[int
     """Run a command until its end.
 
     Args:
-        command: the command.
         environ: its environment.
 
     Returns:

@@ -28,7 +28,6 @@ def record(number: int, cosine: float = 0.5, text: str = "", **metadata: Metadat
     Args:
         number: determines its id.
         cosine: its cosine to `QUESTION`.
-        text: its text.
         **metadata: its metadata, in addition to `document_id` and `revision`.
     """
     own = {"document_id": f"d{number}", "revision": "r1", **metadata}

@@ -196,7 +196,6 @@ def read_response(connection: socket.socket, slowly: float = 0.0) -> tuple[int, 
     """Read a response until it is complete or cut.
 
     Args:
-        connection: the connection.
         slowly: seconds during which to read a little four times a second; then read as fast as possible.
 
     Returns:

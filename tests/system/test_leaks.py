@@ -44,7 +44,6 @@ class Exercised:
     """A service that has got every request.
 
     Attributes:
-        service: the service.
         metrics: its metrics at the end.
         responses: all responses, with a description of the request.
     """

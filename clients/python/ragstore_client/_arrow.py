@@ -82,9 +82,6 @@ Columns = dict[str, list[object]]
 def read_batches(table: ArrowStream) -> Iterator[Columns]:
     """Read a table batch by batch.
 
-    Args:
-        table: the table.
-
     Yields:
         The columns of a batch, by name, as lists. The first batch has no rows, so that the names are known of an empty
         table, too. A list of numbers is an `array`. A value of a type that metadata cannot have is an object whose

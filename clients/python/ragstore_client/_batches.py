@@ -186,7 +186,6 @@ def deliver(batch: Batch, limits: BatchLimits) -> Generator[Entries, RagstoreErr
     """Deliver a batch to the service, in several requests where necessary.
 
     Args:
-        batch: the batch.
         limits: limits the number of requests.
 
     Yields:

@@ -153,7 +153,6 @@ def encode_document(document: NewDocumentLike, path: str = "$") -> EncodedDocume
     """Encode one document of a request.
 
     Args:
-        document: the document.
         path: its path in the request, for errors.
 
     Returns:
@@ -197,9 +196,6 @@ def _to_document(document: object, path: str) -> NewDocument:
 
 def encode_documents(documents: Iterable[NewDocumentLike]) -> bytes:
     """Encode the body of a request that stores documents.
-
-    Args:
-        documents: the documents.
 
     Returns:
         A JSON object.

@@ -84,7 +84,6 @@ def from_httpx_error(error: httpx.HTTPError, timeout: Timeout) -> RagstoreError:
     """Convert an error of httpx.
 
     Args:
-        error: the error.
         timeout: the time limit of the attempt.
 
     Returns:

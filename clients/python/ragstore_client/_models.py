@@ -34,7 +34,6 @@ class NewDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A document to store.
 
     Attributes:
-        text: the text.
         embedding: the vector, of the collection's dimension: a sequence of numbers, anything with a buffer of numbers
             (`array`, `memoryview`, numpy), little-endian float32 as `bytes`, or `Base64`.
         id: the id; the service generates one when it is None.
@@ -59,9 +58,7 @@ class Document(msgspec.Struct, frozen=True):
     """A stored document.
 
     Attributes:
-        id: its id.
         text: its text; empty when it has none, or was not requested.
-        metadata: its metadata.
         embedding: its vector as float32 values, when requested.
     """
 
@@ -75,8 +72,6 @@ class Collection(msgspec.Struct, frozen=True):
     """A collection.
 
     Attributes:
-        name: its name.
-        metadata: its metadata.
         count: number of documents; None when Chroma fails to count them, as it does in a damaged collection.
         dimension: length of its vectors; None until the first document is stored.
         distance: the distance function: `cosine`, `l2` or `ip`.
@@ -110,7 +105,6 @@ class CollectionCreated(msgspec.Struct, frozen=True):
 
     Attributes:
         status: `created`, or `exists`.
-        name: its name.
         metadata: its metadata as stored.
         dimension: length of its vectors; None until the first document is stored.
         distance: the distance function: `cosine`, `l2` or `ip`.
@@ -171,7 +165,6 @@ class MetadataValues(msgspec.Struct, frozen=True):
     """The distinct values of one metadata field.
 
     Attributes:
-        field: the field.
         values: its values, sorted, as strings.
         count: number of values.
         typed_values: the values with their types, for filters, if they were requested with `typed=True`; None
@@ -189,7 +182,6 @@ class WriteResult(msgspec.Struct, frozen=True):
 
     Attributes:
         status: `added` or `upserted`.
-        collection: the collection.
         count: number of documents.
         ids: their ids, in the order of the request.
     """
@@ -205,7 +197,6 @@ class DocumentsUpdated(msgspec.Struct, frozen=True):
 
     Attributes:
         status: `updated`.
-        collection: the collection.
         count: number of documents.
         mode: `merge` or `replace`.
     """
@@ -237,7 +228,6 @@ class DeleteResult(msgspec.Struct, frozen=True):
 
     Attributes:
         status: `deleted`.
-        collection: the collection.
         count: number of documents that existed and were deleted.
     """
 
@@ -251,7 +241,6 @@ class DeleteAllResult(msgspec.Struct, frozen=True):
 
     Attributes:
         status: `emptied`.
-        collection: the collection.
         count_deleted: number of deleted documents.
     """
 
@@ -264,9 +253,7 @@ class Match(msgspec.Struct, frozen=True):
     """A document that a similarity search found.
 
     Attributes:
-        id: its id.
         text: its text; empty when it was not requested.
-        metadata: its metadata.
         distance: its distance from the query; NaN, which no comparison finds, when float32 cannot represent it.
         score: its similarity to the query; for cosine, 1 is the same direction. NaN as above.
         collection: its collection, in a query of several collections.
@@ -293,7 +280,6 @@ class CollectionError(msgspec.Struct, frozen=True):
     """A collection that failed in a query of several collections.
 
     Attributes:
-        collection: the collection.
         status: the HTTP status that a query of this collection alone would return.
         detail: the explanation, for people to read.
         code: the machine-readable kind of problem, as `ProblemError.code`.
@@ -338,7 +324,6 @@ class ServiceInfo(msgspec.Struct, frozen=True):
 
     Attributes:
         name: name of the service.
-        version: its version.
         links: paths of its documentation.
     """
 
@@ -382,7 +367,6 @@ class Health(msgspec.Struct, frozen=True):
     Attributes:
         status: `healthy` or `unhealthy`.
         timestamp: time of the check.
-        version: its version.
         collections_count: number of collections; None when unknown.
         details: the state of Chroma.
         error: why the service is unhealthy.

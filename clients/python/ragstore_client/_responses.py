@@ -53,7 +53,6 @@ def parse_response(
     """Parse the response to a call.
 
     Args:
-        call: the call.
         status: the HTTP status.
         headers: the response's headers; names in lower case, unless the mapping ignores case.
         body: the body, decompressed.

@@ -34,7 +34,6 @@ class Options(msgspec.Struct, frozen=True):
 
     Attributes:
         file: the file of questions.
-        collection: the collection.
         where: a filter on metadata.
         match: a metadata field, and the member of a line with its value; None where lines have `relevant`.
         embeddings_url: URL of the embeddings endpoint; None where lines have `embedding`.

@@ -65,7 +65,6 @@ class Evaluation(msgspec.Struct, frozen=True):
 
     Attributes:
         results: the results, in the order of the questions.
-        cutoffs: the cutoffs.
     """
 
     results: list[QuestionResult]
@@ -122,8 +121,6 @@ async def search(
     """Search for questions, one after the other.
 
     Args:
-        source: the source.
-        questions: the questions.
         top_k: number of passages.
         where: a filter on metadata.
 

@@ -74,9 +74,6 @@ class Form:
 async def read_form(request: Request[Any, Any, Any]) -> Form:
     """Parse the form of a request, and drop its body.
 
-    Args:
-        request: the request.
-
     Raises:
         InvalidRequest: the body is not a form, or a field that is not a file is too large.
     """

@@ -189,8 +189,6 @@ def _complete_operation(operation: JsonSchema, route: HTTPRouteHandler, errors: 
     """Complete an operation of Litestar's draft.
 
     Args:
-        operation: the operation.
-        route: its route.
         errors: beginning of the names of its error responses.
     """
     written = _written(route)

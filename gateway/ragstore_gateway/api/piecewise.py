@@ -29,7 +29,6 @@ def piecewise(
     Args:
         kind: the type of the body, for the OpenAPI document.
         parts: the body, in parts of any size.
-        media_type: its media type.
         headers: further headers.
     """
     known = list(parts)
@@ -58,11 +57,7 @@ async def pieces_of(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
 
 
 def raw_text(text: str) -> msgspec.Raw:
-    """A text as JSON, encoded in slices: one call for 40 MB would hold the interpreter's lock for 0.1 s.
-
-    Args:
-        text: the text.
-    """
+    """A text as JSON, encoded in slices: one call for 40 MB would hold the interpreter's lock for 0.1 s."""
     slices = range(0, len(text), _SLICE_CHARACTERS)
     encoded = (msgspec.json.encode(text[first : first + _SLICE_CHARACTERS])[1:-1] for first in slices)
     return msgspec.Raw(b"".join((b'"', *encoded, b'"')))

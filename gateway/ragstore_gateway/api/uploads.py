@@ -33,7 +33,6 @@ class Upload:
 
     Attributes:
         content: its bytes.
-        media_type: its media type.
         name: its file name, if it has one.
     """
 
@@ -71,11 +70,7 @@ async def read_upload(request: Request[Any, Any, Any], max_bytes: int) -> Upload
 
 
 def is_blank(content: bytes) -> bool:
-    """Whether a content has white space only. It is searched in slices, and is not copied as a whole.
-
-    Args:
-        content: the content.
-    """
+    """Whether a content has white space only. It is searched in slices, and is not copied as a whole."""
     return not any(content[first : first + SLICE_BYTES].strip() for first in range(0, len(content), SLICE_BYTES))
 
 

@@ -24,7 +24,6 @@ class Chat:
     """The parts that the calls under `/v1` use. It works while the block of `running` runs.
 
     Args:
-        settings: the settings.
         plain: makes `rag/` models that are no assistants.
         assistants: named models with retrieval; none when None.
         keys: the keys in force; None without keys.

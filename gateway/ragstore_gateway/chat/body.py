@@ -160,7 +160,6 @@ def form_requests_stream(content_type: str, query: bytes, body: bytes) -> bool:
     Args:
         content_type: the type of the body.
         query: the request's query.
-        body: the body.
     """
     if _is_true(query, b"stream=", _PAIR):
         return True
@@ -189,7 +188,6 @@ def form_has_rag_model(content_type: str, query: bytes, body: bytes) -> bool:
     Args:
         content_type: the type of the body.
         query: the request's query.
-        body: the body.
     """
     if any(map(_names_rag_model, _values(query, b"model=", _MODEL_PAIR))):
         return True

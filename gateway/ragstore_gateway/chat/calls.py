@@ -85,7 +85,6 @@ class Call:
 
     Args:
         chat: the parts of chat.
-        method: the method.
         target: path and query below the upstream's base URL.
         body: the caller's body.
     """
@@ -167,8 +166,6 @@ class Call:
         """Send a request to the upstream, and count it.
 
         Args:
-            headers: its headers.
-            body: its body.
             cost: the cost of the caller's request.
             decompress: whether to decompress the response's body.
 

@@ -86,7 +86,6 @@ def checked_citations(reply: str, passages: Sequence[ContextPassage]) -> Generat
     """Check which passages a reply cites, a piece in each step; see `check_citations`.
 
     Args:
-        reply: the reply.
         passages: the passages in the prompt.
     """
     stream = CitationStream(passages)

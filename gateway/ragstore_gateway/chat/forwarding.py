@@ -40,10 +40,6 @@ class UpstreamForwarder:
     def forward(self, request: Request[Any, Any, Any], body: bytes) -> Response[Any]:
         """Forward a request.
 
-        Args:
-            request: the request.
-            body: its body.
-
         Returns:
             The upstream's response, which is received when it is sent.
         """

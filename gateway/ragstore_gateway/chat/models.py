@@ -56,7 +56,6 @@ class ModelEntry:
     """A model of the upstream.
 
     Attributes:
-        id: its id.
         fields: its fields, as the upstream sent them.
     """
 
@@ -98,7 +97,6 @@ class Models:
     """Finds the model for a name, with a cache of the upstream's list.
 
     Args:
-        upstream: the upstream.
         assistants: named models with retrieval.
         plain: makes the models of all other names.
         fallback: the upstream's model for a name that it does not have; empty for none.
@@ -241,9 +239,6 @@ class _Names:
 
     Args:
         entries: the models.
-
-    Attributes:
-        ids: their ids.
     """
 
     def __init__(self, entries: Sequence[ModelEntry]) -> None:

@@ -25,7 +25,6 @@ def check_name(name: str, path: str) -> None:
     """Check the length of a name.
 
     Args:
-        name: the name.
         path: its path, for the error.
 
     Raises:

@@ -63,7 +63,6 @@ class RagModel(Protocol):
         It is bounded in time, and returns an augmentation with a reason where it fails.
 
         Args:
-            conversation: the conversation.
             caller: where it comes from.
 
         Raises:
@@ -71,11 +70,7 @@ class RagModel(Protocol):
         """
 
     def without_question(self, messages: Raw | None) -> Augmentation:
-        """The augmentation of a conversation without a question.
-
-        Args:
-            messages: its messages.
-        """
+        """The augmentation of a conversation without a question."""
 
 
 class RagModels(Protocol):

@@ -216,7 +216,6 @@ async def read_all(response: aiohttp.ClientResponse, max_bytes: int, *, copies: 
     """Read a plain response.
 
     Args:
-        response: the response.
         max_bytes: its maximum size.
         copies: number of copies for which the request in progress reserves room in the budget of bytes while it reads a
             large response; 0 for a response that other requests share.

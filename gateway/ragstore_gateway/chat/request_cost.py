@@ -93,7 +93,6 @@ class RequestCost:
         """The head of a response has arrived.
 
         Args:
-            response: the response.
             decompressed: whether its chunks are decompressed.
 
         Raises:
@@ -135,12 +134,8 @@ async def send_counted(
     """Send a request to the upstream, and count it; see `Upstream.send`.
 
     Args:
-        upstream: the upstream.
         cost: the cost of the caller's request.
-        method: the method.
         target: the path below the base URL with its query, encoded.
-        headers: the headers.
-        body: the body.
         decompress: whether to decompress the response's body.
 
     Raises:

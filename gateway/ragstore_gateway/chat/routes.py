@@ -202,7 +202,6 @@ def chat_routes(settings: Settings, *others_below_v1: ControllerRouterHandler) -
     key: the upstream knows the gateway's key only.
 
     Args:
-        settings: the settings.
         others_below_v1: further handlers of paths below `/v1`. Litestar accepts several handlers of a path in one
             router only.
     """

@@ -43,9 +43,6 @@ _log = structlog.get_logger(__name__)
 class Upstream:
     """Sends requests to the upstream. It works while the block of `running` runs.
 
-    Args:
-        settings: the settings.
-
     Attributes:
         authorization: the gateway's own credentials; empty for none.
     """
@@ -97,10 +94,8 @@ class Upstream:
         """Send a request and wait for the head of its response.
 
         Args:
-            method: the method.
             target: the path below the base URL with its query, encoded.
             headers: the headers, without those of the connection.
-            body: the body.
             decompress: whether to decompress the response's body.
 
         Returns:

@@ -62,8 +62,6 @@ class GatewayConnection:
         """Send a request with a JSON body, or without one.
 
         Args:
-            method: the method.
-            path: the path.
             body: the body; None for none.
             params: parameters of the query.
 
@@ -78,9 +76,6 @@ class GatewayConnection:
         """Send content.
 
         Args:
-            path: the path.
-            content: the content.
-            media_type: its media type.
             params: parameters of the query.
 
         Returns:
@@ -103,9 +98,6 @@ class GatewayConnection:
 
 def checked(response: httpx.Response) -> httpx.Response:
     """A response that is no error.
-
-    Args:
-        response: a response.
 
     Raises:
         GatewayFailed: it is an error.
@@ -133,7 +125,6 @@ def decoded(response: httpx.Response, kind: type[T]) -> T:
     """The body of a response.
 
     Args:
-        response: the response.
         kind: the type of its body.
 
     Raises:

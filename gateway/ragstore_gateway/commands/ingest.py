@@ -113,7 +113,6 @@ async def in_order(names: Sequence[str], work: Callable[[str], Awaitable[T]], co
     """The results of work on names, in their order. If one fails, the others are cancelled.
 
     Args:
-        names: the names.
         work: the work on one.
         concurrency: maximum number of names in progress.
     """

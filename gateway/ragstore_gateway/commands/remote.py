@@ -36,7 +36,6 @@ class RemotePage(msgspec.Struct):
     """A page that the gateway has read.
 
     Attributes:
-        text: its text.
         ok: whether there is one.
         error: why not.
     """
@@ -107,26 +106,17 @@ class RemoteGateway:
         """Embed texts.
 
         Args:
-            texts: the texts.
             kind: what they are.
         """
         content = await self.connection.call("POST", "/embed", {"inputs": list(texts), "kind": kind})
         return np.asarray(decoded(content, _Vectors).vectors, dtype=np.float32)
 
     async def extract(self, url: str) -> RemotePage:
-        """The text of a page, which the gateway fetches.
-
-        Args:
-            url: its URL.
-        """
+        """The text of a page, which the gateway fetches."""
         return decoded(await self.connection.call("POST", "/extract", [url]), _Pages).items[0]
 
     async def chat(self, question: str, model: str) -> str:
         """Ask a model, with retrieval if its name begins with `rag/`.
-
-        Args:
-            question: the question.
-            model: the model.
 
         Returns:
             The reply.

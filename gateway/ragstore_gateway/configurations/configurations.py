@@ -236,9 +236,6 @@ class Configurations(Generic[T]):
     async def find_by_name(self, name: str) -> Configuration[T] | None:
         """The current version of the configuration that has a name and is not deleted.
 
-        Args:
-            name: the name.
-
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
@@ -251,9 +248,6 @@ class Configurations(Generic[T]):
 
     async def find_all_by_name(self, names: Iterable[str]) -> dict[str, Configuration[T]]:
         """The current versions of the configurations that have one of several names and are not deleted, by name.
-
-        Args:
-            names: the names.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.

@@ -15,7 +15,6 @@ def free_name(name: str, taken: Collection[str]) -> str:
     """A name that is not taken: the name with `-copy`, `-copy-2`, and so on.
 
     Args:
-        name: the name.
         taken: the names of all others.
     """
     for number in range(1, len(taken) + 2):

@@ -28,7 +28,6 @@ def check_characters(name: str, path: str) -> None:
     The types of stored configurations do not have this rule: names that are older than it stay readable.
 
     Args:
-        name: the name.
         path: path of the field, for the error.
 
     Raises:

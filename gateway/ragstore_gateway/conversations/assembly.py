@@ -27,10 +27,6 @@ _log = structlog.get_logger(__name__)
 class Conversations:
     """Steps, contexts and the audit ledger. It works while the block of `running` runs.
 
-    Args:
-        database: the database.
-        settings: the settings.
-
     Attributes:
         ledger: the audit ledger.
         repository: steps and contexts.

@@ -41,9 +41,6 @@ class Head:
     def parse(cls, text: str) -> Self:
         """Read the text form.
 
-        Args:
-            text: the text.
-
         Raises:
             ValueError: it has another form.
         """
@@ -82,7 +79,6 @@ def chained(head: Head, fields: Mapping[str, Any]) -> ChainedEntry:
     """The entry after the head of a chain.
 
     Args:
-        head: the head.
         fields: the entry's own fields.
     """
     sequence = head.count + 1
@@ -127,7 +123,6 @@ class ChainCheck:
         """Check the next entry.
 
         Args:
-            entry: the entry.
             columns: further columns of its row by the field that each repeats. A changed one would hide the entry from
                 a filter.
         """

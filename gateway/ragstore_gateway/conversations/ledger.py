@@ -46,7 +46,6 @@ class NewEntry(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         key: name of the key of the caller; empty without keys.
         request_id: id of the request.
         assistant: name of the assistant; empty for none.
-        assistant_id: its id.
         assistant_version: its version; 0 for none.
         data: the traces of a retrieval by key, or the numbers of a deletion.
     """
@@ -64,11 +63,7 @@ class NewEntry(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Ledger:
-    """The audit ledger.
-
-    Args:
-        database: the database.
-    """
+    """The audit ledger."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -32,7 +32,6 @@ def traced(outcome: Outcome, count: int = 1) -> None:
     """Count steps.
 
     Args:
-        outcome: their outcome.
         count: their number.
     """
     _STEPS.labels(outcome).inc(count)

@@ -81,9 +81,6 @@ class Recorder:
     async def record(self, step: Step) -> None:
         """Record a step. It returns immediately, unless the audit is required.
 
-        Args:
-            step: the step.
-
         Raises:
             AuditUnavailable: the audit is required, and the step cannot be written.
         """

@@ -45,7 +45,6 @@ class ConversationRepository:
     """Steps and contexts.
 
     Args:
-        database: the database.
         ledger: the audit ledger.
         keep_contexts: whether contexts are kept.
         retention: how long they are kept.
@@ -82,7 +81,6 @@ class ConversationRepository:
         """Read steps, the oldest one first.
 
         Args:
-            conversation: the conversation.
             key: name of the key whose steps are visible; None for those of all keys.
             offset: number of steps to skip.
             limit: maximum number of steps.
@@ -97,7 +95,6 @@ class ConversationRepository:
         """Delete steps with their contexts, and append an entry to the audit ledger. Earlier entries stay.
 
         Args:
-            conversation: the conversation.
             key: name of the key whose steps are deleted; None for those of all keys.
             caller: name of the caller's key.
             request_id: id of the request.

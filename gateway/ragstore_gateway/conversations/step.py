@@ -79,8 +79,6 @@ class Step(Struct, frozen=True, kw_only=True):
         key: name of the caller's key; empty without keys.
         request_id: id of the request.
         assistant: name of the assistant.
-        assistant_id: its id.
-        assistant_version: its version.
         tasks: what its tasks retrieved.
     """
 

@@ -12,10 +12,6 @@ _SQLITE: Final = sa.text("SELECT (julianday('now') - 2440587.5) * 86400.0")
 
 
 async def database_now(session: AsyncSession) -> float:
-    """The database's time, in seconds since 1970.
-
-    Args:
-        session: a session.
-    """
+    """The database's time, in seconds since 1970."""
     is_postgresql = session.get_bind().dialect.name == "postgresql"
     return float(await session.scalar(_POSTGRESQL if is_postgresql else _SQLITE) or 0)

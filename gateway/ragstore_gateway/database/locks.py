@@ -13,7 +13,6 @@ async def lock_name(session: AsyncSession, name: str) -> bool:
 
     Args:
         session: a transaction that writes.
-        name: the name.
 
     Returns:
         Whether other transactions may have been committed since this one began.

@@ -95,7 +95,6 @@ def checked(texts: Sequence[str], path: str, max_texts: int, longest: int) -> Ge
     """Check texts, in steps: first their number and lengths, and then their content.
 
     Args:
-        texts: the texts.
         path: their JSON path.
         max_texts: maximum number of texts.
         longest: maximum size of a text, as UTF-8.

@@ -9,7 +9,6 @@ def batches(texts: Sequence[str], max_texts: int, max_bytes: int) -> Iterator[li
     """Split texts into batches, in order.
 
     Args:
-        texts: the texts.
         max_texts: maximum number of texts in a batch.
         max_bytes: maximum size of the texts of a batch, as UTF-8. A larger text is a batch of its own.
 

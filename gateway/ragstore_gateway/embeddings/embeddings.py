@@ -60,8 +60,6 @@ def validate(provider: str, parameters: Mapping[str, object], secrets: SecretRef
     """Check a configuration's `embeddingProvider` and `embeddingParameters`. Nothing is sent.
 
     Args:
-        provider: the provider.
-        parameters: its parameters.
         secrets: checks references to secrets.
         path: JSON path of the configuration, for errors.
 
@@ -89,7 +87,6 @@ class Embeddings:
     Args:
         secrets: checks and resolves references to secrets.
         connections: the pool.
-        limits: the limits.
 
     Attributes:
         secrets: checks and resolves references to secrets.
@@ -122,8 +119,6 @@ class Embeddings:
         """Check a configuration that is written: also what a later installation or another environment may change.
 
         Args:
-            provider: the provider.
-            parameters: its parameters.
             path: JSON path of the configuration, for errors.
 
         Raises:
@@ -145,10 +140,6 @@ class Embeddings:
     def of(self, provider: str, parameters: Mapping[str, object]) -> Embedder:
         """The embedder of a configuration: the same one for the same configuration.
 
-        Args:
-            provider: the provider.
-            parameters: its parameters.
-
         Raises:
             InvalidRequest: they are not valid.
             ModelUnavailable: the built-in model's files cannot be used.
@@ -157,10 +148,6 @@ class Embeddings:
 
     def set_default(self, provider: str, parameters: Mapping[str, object]) -> Embedder:
         """Choose the embedder of texts without a configuration of their own. A local model is loaded now.
-
-        Args:
-            provider: the provider.
-            parameters: its parameters.
 
         Raises:
             InvalidRequest: they are not valid.

@@ -92,7 +92,6 @@ class ProviderEmbedder:
 
     Args:
         name: the provider's name.
-        provider: the provider.
         connections: the pool.
         slots: the slots for requests in flight, which callers get in turn.
         concurrency: maximum number of requests in flight of one call.

@@ -21,7 +21,6 @@ def embed_body(vectors: Vectors, *, normalize: bool) -> Generator[None, None, by
     """The body of `POST /embed`, an `EmbedResponse`.
 
     Args:
-        vectors: the vectors.
         normalize: whether they have length 1.
     """
     pieces: list[bytes] = [b'{"vectors":[']
@@ -37,7 +36,6 @@ def embeddings_body(
     """The body of `POST /v1/embeddings`, an `EmbeddingsResponse`.
 
     Args:
-        vectors: the vectors.
         texts: their texts, for the number of tokens.
         model: the model, as the request names it.
         encoding_format: `float` or `base64`.

@@ -59,10 +59,6 @@ class EmbeddingsUpstream(Protocol):
     def forward(self, request: Request[Any, Any, Any], body: bytes) -> Response[Any]:
         """Forward a request.
 
-        Args:
-            request: the request.
-            body: its body.
-
         Returns:
             The upstream's response.
         """

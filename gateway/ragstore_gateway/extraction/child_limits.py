@@ -52,11 +52,7 @@ def restrict(memory_bytes: int) -> None:
 
 
 def read_frame(stream: BinaryIO) -> bytes | None:
-    """The next frame; None at the end.
-
-    Args:
-        stream: the stream.
-    """
+    """The next frame; None at the end."""
     length = stream.read(LENGTH.size)
     if len(length) < LENGTH.size:
         return None
@@ -66,12 +62,7 @@ def read_frame(stream: BinaryIO) -> bytes | None:
 
 
 def write_frame(stream: BinaryIO, content: bytes) -> None:
-    """Write a frame.
-
-    Args:
-        stream: the stream.
-        content: its content.
-    """
+    """Write a frame."""
     stream.write(LENGTH.pack(len(content)))
     stream.write(content)
     stream.flush()

@@ -60,11 +60,7 @@ def decode(content: bytes, media_type: str = "") -> str:
 
 
 def is_binary(content: bytes) -> bool:
-    """Whether a content is not a text in any charset.
-
-    Args:
-        content: the content.
-    """
+    """Whether a content is not a text in any charset."""
     sample = content[:SAMPLE_BYTES]
     if sample.startswith(tuple(mark for mark, _ in _BYTE_ORDER_MARKS)) or _wide(sample):
         return False

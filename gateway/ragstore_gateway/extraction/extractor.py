@@ -54,11 +54,7 @@ class ExtractionLimits(NamedTuple):
 
 
 class Extractor:
-    """Extracts texts. Processes start when they are needed and are kept for the next documents.
-
-    Args:
-        limits: the limits.
-    """
+    """Extracts texts. Processes start when they are needed and are kept for the next documents."""
 
     def __init__(self, limits: ExtractionLimits) -> None:
         self.limits = limits
@@ -66,11 +62,7 @@ class Extractor:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """An extractor with the limits of the settings.
-
-        Args:
-            settings: the settings.
-        """
+        """An extractor with the limits of the settings."""
         return cls(
             ExtractionLimits(
                 settings.extraction_timeout_seconds,
@@ -139,7 +131,6 @@ class Extractor:
             content: the page.
             media_type: its declared media type. Its content decides first.
             name: its file name.
-            url: its URL.
 
         Returns:
             The text, which is empty if an HTML page has none, and the links of an HTML page.

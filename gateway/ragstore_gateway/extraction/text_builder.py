@@ -121,7 +121,6 @@ class TextBuilder:
 
         Args:
             media_type: the type of the document.
-            title: its title.
         """
         return Extracted(
             "".join(self._pieces),

@@ -32,11 +32,7 @@ class WorkerFailed(Exception):
 
 
 class Worker:
-    """A process that works on one document after the other.
-
-    Args:
-        process: the process.
-    """
+    """A process that works on one document after the other."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -98,7 +94,6 @@ class Worker:
         """Extract a text.
 
         Args:
-            request: the request.
             content: the document.
 
         Raises:

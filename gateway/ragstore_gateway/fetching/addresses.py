@@ -45,11 +45,7 @@ ISATAP: Final = (0x00005EFE, 0x02005EFE)
 
 
 def is_public(address: IPAddress) -> bool:
-    """Whether an address is a public one, of one machine, without another address inside.
-
-    Args:
-        address: the address.
-    """
+    """Whether an address is a public one, of one machine, without another address inside."""
     if isinstance(address, IPv6Address) and not _is_plain(address):
         return False
     return (
@@ -61,11 +57,7 @@ def is_public(address: IPAddress) -> bool:
 
 
 def is_public_or_inner(address: IPAddress) -> bool:
-    """Whether an address is a public one, or one of an inner network. The check for hosts that the settings allow.
-
-    Args:
-        address: the address.
-    """
+    """Whether an address is a public one, or one of an inner network. The check for hosts that the settings allow."""
     if isinstance(address, IPv6Address) and address.scope_id:
         return False
     return address == METADATA or any(address in network for network in INNER) or is_public(address)

@@ -85,7 +85,6 @@ async def read_body(response: aiohttp.ClientResponse, max_bytes: int, *, truncat
     """Read a body, and decompress it.
 
     Args:
-        response: the response.
         max_bytes: maximum size of the body, as sent and decompressed.
         truncate: whether a larger body is cut there instead of being an error.
 

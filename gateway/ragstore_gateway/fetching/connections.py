@@ -44,7 +44,6 @@ class ThreadResolver(AbstractResolver):
 
         Args:
             host: the name.
-            port: the port.
             family: the family of the addresses.
 
         Raises:

@@ -48,7 +48,6 @@ def content_type(header: str, body: bytes) -> tuple[str, str]:
 
     Args:
         header: the `Content-Type`; empty when it is missing.
-        body: the body.
 
     Returns:
         The type in lower case without parameters, and Python's name of the encoding; that is empty if the body is no
@@ -61,11 +60,7 @@ def content_type(header: str, body: bytes) -> tuple[str, str]:
 
 
 def is_text(media_type: str) -> bool:
-    """Whether a type is one of text.
-
-    Args:
-        media_type: the type.
-    """
+    """Whether a type is one of text."""
     return media_type.startswith("text/") or media_type in _TEXT_TYPES or media_type.endswith(("+xml", "+json"))
 
 

@@ -58,7 +58,6 @@ class Fetcher:
     It uses no proxy variables, no cookies and no `.netrc`.
 
     Args:
-        rules: the rules.
         resolver: resolves names; the system's when None. Its addresses are checked like any other.
     """
 
@@ -106,7 +105,6 @@ class Fetcher:
 
         Args:
             url: an absolute URL, http or https.
-            method: the method.
             headers: headers of the request beyond the usual ones.
             body: the body of the request.
             timeout_seconds: maximum time of the fetch; that of the rules when None. The lesser one counts.

@@ -39,10 +39,6 @@ _VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 def check_request(method: str, headers: Mapping[str, str]) -> None:
     """Check what a caller sets.
 
-    Args:
-        method: the method.
-        headers: the headers.
-
     Raises:
         InvalidRequest: one is not allowed, or would be another request.
     """

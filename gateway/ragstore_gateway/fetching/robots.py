@@ -43,11 +43,7 @@ class Robots:
         self._user_agent = user_agent
 
     def allows(self, url: str) -> bool:
-        """Whether a page may be fetched.
-
-        Args:
-            url: its URL.
-        """
+        """Whether a page may be fetched."""
         return self._rules.can_fetch(url, self._user_agent)
 
     @property

@@ -36,9 +36,6 @@ class AllowedHosts:
     def parse(cls, entries: Iterable[str]) -> Self:
         """Read entries such as `intranet.example`, `intranet.example:8080`, `10.0.0.5`, `[fd00::1]:8080`.
 
-        Args:
-            entries: the entries.
-
         Raises:
             ValueError: one has another form.
         """
@@ -60,7 +57,6 @@ class AllowedHosts:
 
         Args:
             host: its name or address in lower case.
-            port: the port.
             ports: the ports for every host.
         """
         return (host in self.hosts and port in ports) or (host, port) in self.endpoints

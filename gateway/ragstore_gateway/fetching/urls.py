@@ -33,7 +33,6 @@ class Target:
     Attributes:
         url: the URL, without a fragment.
         host: its host: a name in lower case, or an address.
-        port: its port.
         allowed: whether the settings allow the host to have an inner address.
     """
 

@@ -60,7 +60,6 @@ class Acceptance:
         Args:
             session: the transaction.
             base_id: the knowledge base.
-            document: the document.
 
         Returns:
             The ingestion.

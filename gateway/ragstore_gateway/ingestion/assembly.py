@@ -38,8 +38,6 @@ class Ingestion:
     """Ingests documents into knowledge bases.
 
     Args:
-        settings: the settings.
-        database: the database.
         bases: the configurations of all bases.
         embeddings: makes embedders.
         vector_stores: opens collections.

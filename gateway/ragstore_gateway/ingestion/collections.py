@@ -59,7 +59,6 @@ class Collections:
     """The collections of all knowledge bases.
 
     Args:
-        database: the database.
         embeddings: makes embedders.
         vector_stores: opens collections.
         prefix: the prefix of the names of collections.
@@ -97,9 +96,6 @@ class Collections:
     def embedder(self, collection: Collection) -> Embedder:
         """The embedder of a collection's vectors.
 
-        Args:
-            collection: the collection.
-
         Raises:
             InvalidRequest: the parameters are not valid any more.
             ModelUnavailable: the model cannot be used.
@@ -107,11 +103,7 @@ class Collections:
         return self._embeddings.of(collection.provider, collection.embedding_parameters)
 
     def open(self, collection: Collection) -> VectorStore:
-        """Open a collection that has a dimension.
-
-        Args:
-            collection: the collection.
-        """
+        """Open a collection that has a dimension."""
         return self._vector_stores.open(
             collection.store_type, collection.store_parameters, collection.id, collection.dimension or 0
         )
@@ -132,7 +124,6 @@ class Collections:
         """Fix the dimension of a collection by its first vector.
 
         Args:
-            collection: the collection.
             dimension: the dimension of a vector for it.
 
         Raises:
@@ -226,7 +217,6 @@ async def live_collections(session: AsyncSession, base_id: str) -> list[Collecti
     """The collections of a knowledge base, the active one first.
 
     Args:
-        session: a session.
         base_id: the knowledge base.
     """
     query = sa.select(CollectionRow).where(CollectionRow.base_id == base_id).order_by(CollectionRow.state)

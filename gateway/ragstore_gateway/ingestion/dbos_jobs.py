@@ -235,7 +235,6 @@ class DbosJobs:
 
         Args:
             job_id: the job.
-            work: the work.
 
         Returns:
             Its outcome; None if it was cancelled.

@@ -64,7 +64,6 @@ class Documents:
     """The documents of all knowledge bases.
 
     Args:
-        database: the database.
         acceptance: accepts documents.
     """
 
@@ -77,7 +76,6 @@ class Documents:
 
         Args:
             base_id: the knowledge base.
-            document: the document.
             also: writes in the same transaction. If it raises, nothing is accepted.
 
         Returns:
@@ -100,7 +98,6 @@ class Documents:
 
         Args:
             base_id: the knowledge base that it belongs to.
-            ingestion_id: its id.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
@@ -118,7 +115,6 @@ class Documents:
 
         Args:
             base_id: the knowledge base that it belongs to.
-            ingestion_id: its id.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
@@ -167,7 +163,6 @@ class Documents:
 
         Args:
             base_id: the knowledge base.
-            name: the name.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.

@@ -19,7 +19,6 @@ class Steps(Protocol):
         """Run a step, from the job's thread.
 
         Args:
-            name: its name.
             work: its work, which runs in the event loop of the gateway. It may run more than once if the process is
                 killed, so it must be idempotent.
 
@@ -46,7 +45,6 @@ class Jobs(Protocol):
         """Put a job in the queue. A job that exists already is left as it is.
 
         Args:
-            job_id: its id.
             lane: jobs of one lane do not delay those of another one.
         """
 
@@ -58,11 +56,7 @@ class Jobs(Protocol):
         """
 
     def cancel(self, job_id: str) -> None:
-        """Cancel the current step of a job if it runs in this process. The job continues with its next step.
-
-        Args:
-            job_id: its id.
-        """
+        """Cancel the current step of a job if it runs in this process. The job continues with its next step."""
 
     async def resume(self, executor_id: str) -> int:
         """Put the jobs of a process that has ended back in the queue, to continue after their last finished steps.
@@ -75,8 +69,4 @@ class Jobs(Protocol):
         """
 
     async def forget(self, job_ids: Sequence[str]) -> None:
-        """Remove the data of jobs that have ended.
-
-        Args:
-            job_ids: their ids.
-        """
+        """Remove the data of jobs that have ended."""

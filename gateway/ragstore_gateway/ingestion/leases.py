@@ -26,7 +26,6 @@ class Leases:
     """The lease of this process, and the leases of the others. Times are the database's.
 
     Args:
-        database: the database.
         owner: the id of this process.
         seconds: how long a lease lasts after it was renewed.
     """

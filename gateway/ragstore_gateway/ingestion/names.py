@@ -30,7 +30,6 @@ def checked_name(name: str, path: str = "$.documentName") -> str:
     """A document's name.
 
     Args:
-        name: the name.
         path: path of the field that it comes from, for errors.
 
     Raises:
@@ -54,9 +53,6 @@ def name_of_url(url: str) -> str:
     It is the URL, or the path of a file. The steps `.` and `..` of the path are resolved, as in the request for the
     page; others are percent-encoded, as are characters that no name has. A name that is too long becomes a digest
     and its end, so that two URLs with the same end stay two documents.
-
-    Args:
-        url: the URL.
     """
     parts = urlsplit(url)
     if parts.scheme == "file":

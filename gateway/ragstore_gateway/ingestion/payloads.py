@@ -20,9 +20,7 @@ async def payload(
     """Read a payload.
 
     Args:
-        session: a session.
         ingestion_id: the ingestion.
-        kind: its kind.
         collection_id: the collection that it is for, if any.
         position: its index.
     """
@@ -38,7 +36,6 @@ async def put_payload(
     Args:
         session: the transaction.
         ingestion_id: the ingestion.
-        kind: its kind.
         collection_id: the collection that it is for; empty for none.
         position: its index.
         data: the bytes.

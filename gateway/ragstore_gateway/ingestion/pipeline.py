@@ -51,7 +51,6 @@ class TextExtractor(Protocol):
         Args:
             content: the document.
             media_type: its media type, as declared.
-            name: its name.
         """
 
     async def read_kept(self, content: bytes) -> Extracted:
@@ -78,7 +77,6 @@ class Pipeline:
     """Ingests documents.
 
     Args:
-        database: the database.
         collections: the collections of all bases.
         publication: begins and ends ingestions.
         removals: removes vectors.

@@ -46,7 +46,6 @@ class Publication:
     """Begins and ends ingestions.
 
     Args:
-        database: the database.
         collections: the collections of all bases.
     """
 

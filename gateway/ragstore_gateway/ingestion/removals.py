@@ -41,7 +41,6 @@ def add_removal(
 
     Args:
         session: the transaction.
-        collection: their collection.
         document_id: their document; None for the whole collection.
         revision: their revision; None for all of the document.
         wait: how long after now.
@@ -68,7 +67,6 @@ class Removals:
     """Removes vectors.
 
     Args:
-        database: the database.
         vector_stores: opens collections.
     """
 

@@ -26,7 +26,6 @@ class Published:
     """The revision of a document that searches may find.
 
     Attributes:
-        revision: the revision.
         published_on: when it became visible, by the clock of the process that published it.
     """
 
@@ -35,11 +34,7 @@ class Published:
 
 
 class Revisions:
-    """The revisions of documents.
-
-    Args:
-        database: the database.
-    """
+    """The revisions of documents."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

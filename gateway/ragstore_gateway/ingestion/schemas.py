@@ -85,11 +85,7 @@ class DocumentText(KeptText, frozen=True, kw_only=True):
 
 
 def status_of(row: IngestionRow) -> IngestionStatus:
-    """The state of an ingestion.
-
-    Args:
-        row: its row.
-    """
+    """The state of an ingestion."""
     embedded = min(1.0, row.chunks_embedded / row.chunks) if row.chunks else 0.0
     progress = 1.0 if row.state == COMPLETED else embedded
     return IngestionStatus(
@@ -106,11 +102,7 @@ def status_of(row: IngestionRow) -> IngestionStatus:
 
 
 def entry_of(document: Document) -> DocumentEntry:
-    """A document of a list.
-
-    Args:
-        document: the document.
-    """
+    """A document of a list."""
     return DocumentEntry(
         document.name,
         document.id,

@@ -61,7 +61,6 @@ class Strays:
         While a check of the collection runs, further ones are skipped.
 
         Args:
-            collection: the collection.
             vector: the vector of the search. Removed chunks make room for others near it.
             hits: the chunks.
         """

@@ -45,7 +45,6 @@ class Supervisor:
     """Runs beside the jobs, in each replica.
 
     Args:
-        database: the database.
         jobs: runs the ingestions.
         removals: removes vectors.
         retention_days: how long the state of an ingestion is kept after its end.

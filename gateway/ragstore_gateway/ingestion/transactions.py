@@ -104,7 +104,6 @@ async def lock_ingestion(session: AsyncSession, ingestion_id: str) -> IngestionR
 
     Args:
         session: the transaction.
-        ingestion_id: its id.
 
     Returns:
         Its row; None if it does not exist, or has ended.
@@ -121,7 +120,6 @@ async def end_ingestion(
 
     Args:
         session: the transaction.
-        ingestion: the ingestion.
         state: `completed`, `failed` or `cancelled`.
         message: why it failed.
         unchanged: whether the document has its content already.
@@ -141,7 +139,6 @@ async def remove_orphans(session: AsyncSession, ingestion: IngestionRow) -> None
 
     Args:
         session: the transaction.
-        ingestion: the ingestion.
     """
     touched = {*ingestion.targets, *ingestion.written}
     current = await session.scalar(
@@ -192,11 +189,7 @@ async def activate_if_complete(session: AsyncSession, base_id: str) -> bool:
 
 
 def missing_documents(collection: CollectionRow) -> sa.Select[str, str, str | None]:
-    """The documents whose current revisions are not in a collection: their ids, names and revisions.
-
-    Args:
-        collection: the collection.
-    """
+    """The documents whose current revisions are not in a collection: their ids, names and revisions."""
     in_collection = (
         sa.select(CollectionDocumentRow.document_id)
         .where(
@@ -216,7 +209,6 @@ async def retire(session: AsyncSession, collection: CollectionRow) -> None:
 
     Args:
         session: the transaction.
-        collection: the collection.
     """
     add_removal(session, collection)
     # A write in flight may create it again. Its process removes it then, unless it is killed before.
@@ -230,7 +222,6 @@ async def failed_reindexing(
     """The failed jobs of documents that a new collection lacks, by document.
 
     Args:
-        session: a session.
         collection: the new collection.
         document_ids: the documents; None for all.
     """
@@ -259,7 +250,6 @@ async def reindexing_errors(session: AsyncSession, base_id: str, document_ids: S
     """Why a base's new collection lacks documents, by document. Without failures there is no entry.
 
     Args:
-        session: a session.
         base_id: the knowledge base.
         document_ids: the documents.
     """

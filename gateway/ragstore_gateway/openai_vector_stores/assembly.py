@@ -20,7 +20,6 @@ class VectorStoresApi:
     """OpenAI's Vector Stores and Files API.
 
     Args:
-        settings: the settings.
         database: the gateway's state.
         bases: the knowledge bases.
         validator: checks a knowledge base before it is stored.

@@ -45,7 +45,6 @@ class Batches:
     """Batches of files.
 
     Args:
-        database: the database.
         bases: the knowledge bases.
         ingestion: ingests documents.
         files: the uploaded files.
@@ -194,7 +193,6 @@ class Batches:
         Args:
             base_id: the vector store.
             batch_id: the batch.
-            page: the page.
             state: the state of the files; None for all.
 
         Returns:

@@ -51,7 +51,6 @@ class NewFile:
 
     Attributes:
         filename: its name.
-        purpose: its purpose.
         media_type: its media type, as declared.
         content: its bytes.
     """
@@ -66,7 +65,6 @@ class Files:
     """The uploaded files.
 
     Args:
-        database: the database.
         max_bytes: maximum size of all files together.
     """
 
@@ -76,9 +74,6 @@ class Files:
 
     async def create(self, file: NewFile) -> FileObject:
         """Store a file.
-
-        Args:
-            file: the file.
 
         Raises:
             FileStorageFull: all files together would be too large.
@@ -112,7 +107,6 @@ class Files:
         """A file.
 
         Args:
-            file_id: its id.
             content: whether its content is read, too.
 
         Raises:
@@ -134,9 +128,6 @@ class Files:
     async def check_all(self, file_ids: Sequence[str]) -> None:
         """Check that the files of a body exist.
 
-        Args:
-            file_ids: their ids.
-
         Raises:
             FileNotFound: one does not; the error names the first one.
         """
@@ -148,11 +139,7 @@ class Files:
                 raise _missing(file_id)
 
     async def largest(self, file_ids: Sequence[str]) -> int:
-        """Size of the largest of some files; 0 if there are none.
-
-        Args:
-            file_ids: their ids.
-        """
+        """Size of the largest of some files; 0 if there are none."""
         wanted = [each for each in file_ids if "\0" not in each]
         async with self._database.reading() as session:
             return await session.scalar(sa.select(sa.func.max(FileRow.size)).where(FileRow.id.in_(wanted))) or 0
@@ -161,7 +148,6 @@ class Files:
         """A page of the files.
 
         Args:
-            page: the page.
             purpose: the purpose of the files; empty for all.
 
         Returns:
@@ -182,9 +168,6 @@ class Files:
     async def delete(self, file_id: str) -> None:
         """Delete a file. Documents that were made from it stay.
 
-        Args:
-            file_id: its id.
-
         Raises:
             FileNotFound: there is none.
         """
@@ -203,7 +186,6 @@ async def read_file(request: Request[Any, Any, Any], max_bytes: int) -> NewFile:
     """The file of a request.
 
     Args:
-        request: the request.
         max_bytes: size of the largest file.
 
     Raises:
@@ -231,11 +213,7 @@ async def read_file(request: Request[Any, Any, Any], max_bytes: int) -> NewFile:
 
 
 def file_object(row: FileRow) -> FileObject:
-    """A file as a body.
-
-    Args:
-        row: its row.
-    """
+    """A file as a body."""
     return FileObject(
         id=row.id,
         bytes=row.size,

@@ -46,7 +46,6 @@ class PageQuery:
 
     Attributes:
         limit: maximum number of items.
-        order: the order.
         after: id of the item before the page; empty for the first page.
         before: id of the item after the page; empty for none.
     """
@@ -94,9 +93,5 @@ class PageQuery:
 
 
 def ends(items: Sequence[HasId]) -> tuple[str | None, str | None]:
-    """The ids of the first and the last item of a page.
-
-    Args:
-        items: the items.
-    """
+    """The ids of the first and the last item of a page."""
     return (items[0].id, items[-1].id) if items else (None, None)

@@ -57,7 +57,6 @@ async def read_body(request: Request[Any, Any, Any], kind: type[T]) -> T:
     """The body of a request.
 
     Args:
-        request: the request.
         kind: the struct of the body.
 
     Raises:

@@ -40,7 +40,6 @@ class StoreSearch:
     """Searches vector stores.
 
     Args:
-        database: the database.
         bases: the knowledge bases.
         retriever: searches knowledge bases.
         timeout_seconds: time limit of a search.
@@ -62,7 +61,6 @@ class StoreSearch:
         """Search a vector store.
 
         Args:
-            base_id: its id.
             body: the search.
 
         Raises:

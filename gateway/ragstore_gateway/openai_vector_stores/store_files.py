@@ -61,7 +61,6 @@ class StoreFiles:
     """The files of vector stores. Their documents are named after them.
 
     Args:
-        database: the database.
         bases: the knowledge bases.
         ingestion: ingests documents.
         files: the uploaded files.
@@ -191,7 +190,6 @@ class StoreFiles:
 
         Args:
             base_id: the vector store.
-            page: the page.
             state: the state of the files; None for all.
 
         Returns:
@@ -219,7 +217,6 @@ class StoreFiles:
         Args:
             base_id: the vector store.
             file_id: the file.
-            attributes: the attributes.
 
         Raises:
             ConfigurationNotFound: there is no such vector store.

@@ -59,7 +59,6 @@ class Stores:
     """The knowledge bases as vector stores.
 
     Args:
-        database: the database.
         bases: the knowledge bases.
         validator: checks a knowledge base before it is stored.
     """
@@ -103,7 +102,6 @@ class Stores:
         """Change the name or the pairs of a vector store.
 
         Args:
-            base_id: its id.
             body: the changes.
             changed_by: name of the key that changes it.
 
@@ -131,9 +129,6 @@ class Stores:
     async def read(self, base_id: str) -> VectorStoreObject:
         """A vector store.
 
-        Args:
-            base_id: its id.
-
         Raises:
             ConfigurationNotFound: there is none.
         """
@@ -145,9 +140,6 @@ class Stores:
 
     async def page(self, page: PageQuery) -> tuple[list[VectorStoreObject], bool]:
         """A page of the vector stores.
-
-        Args:
-            page: the page.
 
         Returns:
             The vector stores, and whether there are more.

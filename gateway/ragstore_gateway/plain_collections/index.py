@@ -38,7 +38,6 @@ class Text:
 
     Attributes:
         url: identifies it; indexing a text of the same URL replaces its chunks.
-        text: the text.
         source: stored with each chunk.
         headings: its headings, if known.
     """
@@ -114,9 +113,6 @@ class Indexer:
         """Index a text, unless the collection has it already.
 
         New chunks are stored first, then those of an earlier, longer text are removed.
-
-        Args:
-            text: the text.
 
         Raises:
             EmptyText: it has only whitespace.

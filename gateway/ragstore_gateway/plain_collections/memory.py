@@ -66,9 +66,7 @@ class MemorySource:
     A passage without a URL counts as one of its own. Collections that do not exist are ignored if another one exists.
 
     Args:
-        store: the store.
         embedder: embeds the question.
-        settings: the settings.
     """
 
     def __init__(self, store: Store, embedder: Embedder, settings: Settings) -> None:
@@ -182,9 +180,7 @@ class Memory:
     """Retrieves for all plain `rag/` models.
 
     Args:
-        store: the store.
         embedder: embeds questions.
-        settings: the settings.
     """
 
     def __init__(self, store: Store, embedder: Embedder, settings: Settings) -> None:
@@ -215,11 +211,7 @@ class Memory:
         return MemoryModel(upstream_models, self)
 
     async def augment(self, conversation: Conversation) -> Augmentation:
-        """Retrieve passages for a conversation, and add them as numbered sources.
-
-        Args:
-            conversation: the conversation.
-        """
+        """Retrieve passages for a conversation, and add them as numbered sources."""
         started = time.perf_counter()
         try:
             async with asyncio.timeout(self._timeout_seconds + GRACE_SECONDS):

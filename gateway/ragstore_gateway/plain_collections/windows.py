@@ -14,7 +14,6 @@ def windows(text: str, size: int, overlap: int, headings: Sequence[Heading] = ()
     """Split a text as the strategy `window`. Tokens are not counted.
 
     Args:
-        text: the text.
         size: maximum number of characters of a window.
         overlap: maximum number of characters that a window repeats of the one before; less than `size`.
         headings: the headings of the text, if known.

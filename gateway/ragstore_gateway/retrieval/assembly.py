@@ -32,12 +32,9 @@ class RetrievalServices:
     """Searches of knowledge bases, and assistants. It works while the block of `running` runs.
 
     Args:
-        settings: the settings.
         database: the gateway's state.
         embeddings: embeds questions.
         collections: the collections of the knowledge bases.
-        knowledge_bases: the knowledge bases.
-        assistants: the assistants.
         record: records a step.
 
     Raises:

@@ -34,7 +34,6 @@ class AssistantServices:
     """The services that assistants use.
 
     Attributes:
-        settings: the settings.
         workflows: looks knowledge bases up.
         retrieval: retrieves for tasks.
         record: records a step.

@@ -83,9 +83,6 @@ class Assistants:
     async def find(self, name: str) -> RagModel | None:
         """Look an assistant up.
 
-        Args:
-            name: its name.
-
         Returns:
             The assistant in its current version, or in its last known one if the database is unavailable; None if there
             is none.

@@ -86,7 +86,6 @@ class HttpCalls:
         """Check a call when its configuration is written. Nothing is sent.
 
         Args:
-            call: the call.
             path: its JSON path.
 
         Raises:
@@ -108,8 +107,6 @@ class HttpCalls:
         """Send a call, and return the part of the response that its pointer selects.
 
         Args:
-            call: the call.
-            question: the question.
             timeout_seconds: maximum time; that of the call if it is less.
 
         Raises:

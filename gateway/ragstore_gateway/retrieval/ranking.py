@@ -43,7 +43,6 @@ class Ranking:
         """Order candidates by maximal marginal relevance. The similarity to the question is the base's own.
 
         Args:
-            candidates: the candidates.
             diversity: 0 to 1.
 
         Raises:
@@ -61,8 +60,6 @@ class Ranking:
         """Order candidates by a model that reads the question and each of them together.
 
         Args:
-            question: the question.
-            candidates: the candidates.
             rerank: the server.
 
         Raises:
@@ -85,7 +82,6 @@ def capped(candidates: Iterable[Candidate], max_results: dict[str, int]) -> list
     """The first candidates of each base, in the given order.
 
     Args:
-        candidates: the candidates.
         max_results: maximum number of candidates, by base.
     """
     counts: Counter[str] = Counter()

@@ -34,7 +34,6 @@ class BaseQuery:
     """A search of one knowledge base.
 
     Attributes:
-        base: the base.
         max_results: maximum number of hits, at most 1,000.
         min_score: minimum relevance, (1 + cosine) / 2.
         where: filter by metadata.
@@ -107,7 +106,6 @@ class KnowledgeRetriever:
         """Search knowledge bases concurrently. A failing or slow one does not affect the others.
 
         Args:
-            question: the question.
             queries: the searches.
             deadline: time on the event loop's clock (`loop.time()`) at which those that are not complete fail.
 

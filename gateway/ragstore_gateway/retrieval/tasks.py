@@ -86,9 +86,7 @@ class TaskRetrieval:
         """Retrieve for all tasks of an assistant: all searches and HTTP calls are concurrent.
 
         Args:
-            assistant: the assistant.
             bases: the bases of its workflow, by name.
-            question: the question.
             deadline: time on the event loop's clock at which searches, calls and rankings end.
 
         Returns:

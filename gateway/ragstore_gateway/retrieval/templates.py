@@ -49,7 +49,6 @@ async def render(template: str, user_input: str, escape: Escape, secrets: Secret
     """Fill a template in. The question and the secrets are values: neither is read as a template.
 
     Args:
-        template: the template.
         user_input: the question.
         escape: how values are written.
         secrets: resolves references.

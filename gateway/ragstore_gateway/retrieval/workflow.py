@@ -48,9 +48,6 @@ class Workflows:
     async def bases_of(self, assistant: Assistant) -> dict[str, Configuration[KnowledgeBase]]:
         """The bases of an assistant's workflow, by name: the current version, unless the workflow names one.
 
-        Args:
-            assistant: the assistant.
-
         Returns:
             The bases. One that is deleted, or has another name now, is absent.
 
@@ -90,8 +87,6 @@ def searches_of(
     """The searches of a task. Explicit references override a base's own parameters; `ragDefaults` do for all bases.
 
     Args:
-        task: the task.
-        assistant: its assistant.
         bases: the bases of the workflow.
 
     Returns:

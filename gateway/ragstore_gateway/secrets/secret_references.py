@@ -106,11 +106,7 @@ class EnvironmentSource:
 
 
 class FileSource:
-    """Secrets in files below one folder, as Kubernetes and Docker mount them. Links must not lead out of it.
-
-    Args:
-        folder: the folder.
-    """
+    """Secrets in files below one folder, as Kubernetes and Docker mount them. Links must not lead out of it."""
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
@@ -182,7 +178,6 @@ class SecretReferences:
         """Check the references within a text, such as `Bearer ${env:NAME}`.
 
         Args:
-            text: the text.
             path: path of the field, for the error.
 
         Raises:

@@ -39,14 +39,12 @@ class Sources:
     """Keeps knowledge bases in step with their sources.
 
     Args:
-        database: the database.
         bases: the knowledge bases.
         ingestion: ingests documents.
         runs: the runs of all sources.
         kinds: the types of sources.
 
     Attributes:
-        runs: the runs.
         documents: the documents of sources.
     """
 

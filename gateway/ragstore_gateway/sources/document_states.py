@@ -16,7 +16,6 @@ class KnownDocument:
     """A document of a source.
 
     Attributes:
-        document_id: its id.
         page: what the next visit of its page needs to know, without links: those of all pages would need much memory.
     """
 

@@ -69,7 +69,6 @@ class Execution:
         base: the knowledge base.
         source: the source, as the run's version of the base has it.
         kind: its type.
-        runs: the runs.
         documents: the documents of sources.
     """
 

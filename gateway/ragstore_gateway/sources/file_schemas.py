@@ -50,18 +50,10 @@ class SourceFileList(Struct, frozen=True, rename="camel"):
 
 
 def file_of(file: StoredFile) -> SourceFile:
-    """A file of a list.
-
-    Args:
-        file: the file.
-    """
+    """A file of a list."""
     return SourceFile(file.name, file.media_type, file.bytes, file.content_hash, file.status, file.uploaded_on)
 
 
 def rejected_of(rejection: Rejection) -> RejectedFile:
-    """A rejected file of a response.
-
-    Args:
-        rejection: the rejection.
-    """
+    """A rejected file of a response."""
     return RejectedFile(rejection.name[:255], rejection.reason)

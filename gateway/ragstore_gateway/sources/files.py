@@ -43,7 +43,6 @@ class NewFile:
     """A file that is uploaded.
 
     Attributes:
-        name: its name.
         media_type: its media type, as declared.
         content: its bytes.
     """
@@ -58,8 +57,6 @@ class StoredFile:
     """A file of a source, without its content.
 
     Attributes:
-        name: its name.
-        media_type: its media type.
         bytes: its size.
         content_hash: identifies its content and its type.
         uploaded_on: when it was uploaded last.
@@ -80,7 +77,6 @@ class Rejection:
 
     Attributes:
         index: its position in the upload.
-        name: its name.
         reason: why.
     """
 
@@ -93,7 +89,6 @@ class SourceFiles:
     """The files of upload sources. A run of the source ingests them.
 
     Args:
-        database: the database.
         ingestion: ingests documents.
         runs: the runs of sources.
         max_file_bytes: maximum size of a file of any source.
@@ -114,7 +109,6 @@ class SourceFiles:
             base_id: the knowledge base.
             source: name of the source.
             limits: the limits of its files.
-            files: the files.
 
         Returns:
             The files that are stored, and those that are not.

@@ -44,7 +44,6 @@ class Frontier:
 
         Args:
             url: its URL in normal form.
-            depth: its depth.
         """
         if url in self._seen:
             return

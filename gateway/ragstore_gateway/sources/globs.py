@@ -14,9 +14,6 @@ class Glob:
 
     `*` matches any characters of one segment, `?` one character, and a segment `**` any number of segments. A pattern
     without a slash is matched with the last segment of a path, another one with the whole path.
-
-    Args:
-        pattern: the pattern.
     """
 
     def __init__(self, pattern: str) -> None:

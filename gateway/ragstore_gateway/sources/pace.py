@@ -66,25 +66,16 @@ class Pace:
         """Respect the `Crawl-delay` of a host, if it is the longer delay.
 
         Args:
-            host: the host.
             crawl_delay_seconds: its `Crawl-delay`.
         """
         self._delays[host] = max(self._delay_seconds, min(crawl_delay_seconds, MAX_CRAWL_DELAY_SECONDS))
 
     def wait_seconds(self, host: str) -> float:
-        """How long to wait before the next request to a host.
-
-        Args:
-            host: the host.
-        """
+        """How long to wait before the next request to a host."""
         return max(0.0, self._next.get(host, 0.0) - self._clock.now())
 
     def responded(self, host: str) -> None:
-        """A request to a host has ended.
-
-        Args:
-            host: the host.
-        """
+        """A request to a host has ended."""
         earliest = self._clock.now() + self._delays.get(host, self._delay_seconds)
         self._next[host] = max(self._next.get(host, 0.0), earliest)
 
@@ -92,7 +83,6 @@ class Pace:
         """Send no request to a host for some time.
 
         Args:
-            host: the host.
             seconds: how long.
         """
         self._next[host] = max(self._next.get(host, 0.0), self._clock.now() + seconds)

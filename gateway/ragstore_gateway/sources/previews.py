@@ -44,7 +44,6 @@ class Previews:
 
         Args:
             base_id: the knowledge base.
-            source: the source.
             kind: its type.
 
         Raises:

@@ -110,7 +110,6 @@ class PageVisitor:
 
         Args:
             url: its URL in normal form.
-            depth: its depth.
             known: the page as an earlier crawl has left it.
             former: the page that redirects to it, or else `known`: what it is compared with to recognise errors.
         """

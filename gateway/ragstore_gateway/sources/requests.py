@@ -91,7 +91,6 @@ class Requests:
         """Respect the `Retry-After` of a response.
 
         Args:
-            url: the URL.
             retry_after: its seconds, if the response has any.
 
         Returns:

@@ -71,7 +71,6 @@ class Runs:
     Each write of a run checks in its transaction that the run has not ended.
 
     Args:
-        database: the database.
         owner: the id of this process.
         lease_seconds: how long a lease lasts after it was renewed.
 

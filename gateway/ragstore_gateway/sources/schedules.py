@@ -33,8 +33,6 @@ class Schedules:
     missed, because no replica was running, are run once.
 
     Args:
-        database: the database.
-        runs: the runs.
         wake: called when a schedule may be due.
     """
 

@@ -98,11 +98,7 @@ class Preview(Struct, frozen=True):
 
 
 def run_of(row: SourceRunRow) -> SourceRun:
-    """A run of a list.
-
-    Args:
-        row: its row.
-    """
+    """A run of a list."""
     return SourceRun(
         row.id,
         row.source,

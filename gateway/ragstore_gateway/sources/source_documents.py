@@ -38,9 +38,7 @@ class SourceDocuments:
     ingested, or has ingested since, is theirs: no run replaces or removes it.
 
     Args:
-        database: the database.
         ingestion: ingests documents.
-        runs: the runs.
     """
 
     def __init__(self, database: Database, ingestion: Ingestion, runs: Runs) -> None:
@@ -118,7 +116,6 @@ class SourceDocuments:
         document is that of the page that the run finds first.
 
         Args:
-            run: the run.
             kb_id: name of the knowledge base.
             name: name of the document.
             visit: the page.
@@ -214,7 +211,6 @@ class SourceDocuments:
         The run ends with that, so that no document is counted twice.
 
         Args:
-            run: the run.
             found: locations of the pages that it found, and of those that it learned nothing about.
             max_missed: the number of complete runs in a row without a page after which its document is removed.
             end: ends the run, in the transaction.

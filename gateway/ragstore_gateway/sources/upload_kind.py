@@ -27,7 +27,6 @@ class UploadVisits:
         files: the files of all sources.
         extractor: extracts texts.
         base_id: the knowledge base.
-        source: the source.
         known: finds what earlier runs have stored.
     """
 

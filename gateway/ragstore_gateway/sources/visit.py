@@ -35,8 +35,6 @@ class KnownPage:
         content_hash: 64 characters of the crawl: how the page was read, its content, and its text.
         links: the URLs that it links to. A response 304 has no body, and the links are followed nevertheless.
         characters: the length of its text.
-        title: its title.
-        media_type: its type.
     """
 
     url: str
@@ -67,7 +65,6 @@ class Visit:
         last_modified: its `Last-Modified`, to be kept; empty if there is none.
         content_hash: to be kept, for `changed` and `unchanged`.
         links: the URLs that it links to, to be kept.
-        title: its title.
         media_type: the type of `content`, with its encoding; of the page if there is no content.
         content: what is to be ingested, for `changed`; empty otherwise. It is the page as it was sent, or its text
             if that is longer than `maxContentLength`.

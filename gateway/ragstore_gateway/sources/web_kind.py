@@ -22,7 +22,6 @@ class SourceFetching:
     """Crawls websites. Its connections are not those of the routes of the web, which a long crawl would slow down.
 
     Args:
-        settings: the settings.
         extractor: extracts the texts of pages.
 
     Attributes:

@@ -23,7 +23,6 @@ def boundaries(text: str, start: int, end: int) -> Iterator[int]:
     """The ends of the grapheme clusters of a span.
 
     Args:
-        text: the text.
         start: index of the span's first character, which begins a cluster.
         end: index after its last character.
     """
@@ -44,7 +43,6 @@ def boundary_before(text: str, index: int, lowest: int) -> int | None:
     """The last boundary at or before an index.
 
     Args:
-        text: the text.
         index: an index, at most the length of the text.
         lowest: a boundary below the index. No text before it is read, so that the time is limited.
 
@@ -68,7 +66,6 @@ def are_joined(text: str, index: int) -> bool:
     """Whether a whitespace character and its neighbour are one cluster: one of them is a mark.
 
     Args:
-        text: the text.
         index: index of the second of the two characters, one of which is whitespace.
     """
     match = _CLUSTER.match(text, index - 1, index + 1)

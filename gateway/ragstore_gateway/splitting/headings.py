@@ -37,7 +37,6 @@ class KeptHeadings:
     """The headings of a text that are kept with the text that follows them.
 
     Args:
-        text: the text.
         headings: its headings, in order.
         fits: whether a span of the text is not larger than a chunk.
         max_characters: maximum number of characters that fit.

@@ -28,14 +28,11 @@ class MeasuredText:
     """A text with a unit.
 
     Args:
-        text: the text.
         unit: the unit of sizes.
         headings: its headings, which are kept with the text that follows them.
         size: maximum size of a chunk.
 
     Attributes:
-        text: the text.
-        unit: the unit.
         kept: the headings that are kept with their texts.
     """
 
@@ -112,7 +109,6 @@ class MeasuredText:
         Splitting a block needs up to quadratic time, so that blocks limit the time for a whole text.
 
         Args:
-            region: the region.
             max_characters: maximum number of characters of a block.
         """
         start = region.start

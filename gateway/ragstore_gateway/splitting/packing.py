@@ -27,7 +27,6 @@ class Packer:
 
     Args:
         measured: the text.
-        region: the region.
         size: maximum size of a chunk.
         overlap: maximum size of what a chunk repeats of the one before.
         max_chunks: maximum number of chunks.

@@ -31,7 +31,6 @@ def words(measured: MeasuredText, region: Span, size: int) -> list[int]:
 
     Args:
         measured: the text.
-        region: the region.
         size: maximum size of a piece.
     """
     ends: list[int] = []
@@ -74,7 +73,6 @@ def sentences(measured: MeasuredText, region: Span) -> Iterator[Span]:
 
     Args:
         measured: the text.
-        region: the region.
     """
     for block in measured.blocks(region, _SENTENCE_BLOCK_CHARACTERS):
         # Characters are replaced one by one, so that indexes remain: a line break is a level above sentences.
@@ -95,7 +93,6 @@ def paragraphs(measured: MeasuredText, region: Span) -> Iterator[Span]:
 
     Args:
         measured: the text.
-        region: the region.
     """
     start = region.start
     for match in _EMPTY_LINES.finditer(measured.shape, region.start, region.end):

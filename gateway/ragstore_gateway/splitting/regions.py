@@ -70,7 +70,6 @@ def proposed_chunks(measured: MeasuredText, region: Span, chunking: Chunking) ->
 
     Args:
         measured: the text.
-        region: the region.
         chunking: how to split it; `markdown`, or as `recursive`.
     """
     splitter = _splitter(chunking)

@@ -44,7 +44,6 @@ def has_long_run(text: str, *, markdown: bool) -> bool:
     """Whether a text has a run for which `chunks_in_parts` is faster.
 
     Args:
-        text: the text.
         markdown: whether it is Markdown.
     """
     return (_ONLY if markdown else _MIXED).search(text) is not None
@@ -58,8 +57,6 @@ def chunks_in_parts(splitter: IndexedSplitter, text: str, size: int) -> Iterator
     the size of the largest one so far, and a longer text may have fewer tokens.
 
     Args:
-        splitter: the splitter.
-        text: the text.
         size: maximum number of characters of a chunk.
     """
     start, length = 0, max(_MIN_PART, _CHUNKS * size)

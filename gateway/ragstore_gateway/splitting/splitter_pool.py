@@ -49,11 +49,7 @@ class Splitter:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """A splitter with the limits of the settings.
-
-        Args:
-            settings: the settings.
-        """
+        """A splitter with the limits of the settings."""
         return cls(
             settings.splitting_timeout_seconds,
             settings.splitting_memory_bytes,

@@ -74,7 +74,6 @@ class _Found(NamedTuple):
     """A span that becomes a chunk.
 
     Attributes:
-        span: the span.
         section: its section, if the strategy has sections.
         layer: its layer, if the strategy is `layers`.
         layer_index: its index within its layer.

@@ -109,9 +109,7 @@ def chroma_store(
 
     Args:
         client: the connection to the server.
-        parameters: the parameters.
         collection: name of the collection.
-        dimension: its dimension.
         timeout_seconds: time limit of one call.
     """
 

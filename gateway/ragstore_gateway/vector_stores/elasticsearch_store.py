@@ -114,9 +114,7 @@ class ElasticsearchStore:
 
     Args:
         client: the connection.
-        parameters: the parameters.
         collection: name of the collection.
-        dimension: its dimension.
         timeout_seconds: time limit of one call.
     """
 
@@ -264,9 +262,6 @@ ADAPTER: Final = Adapter(connect_elasticsearch, ElasticsearchStore)
 def checked_query_of(filter_: Filter) -> Query:
     """A filter in Elasticsearch's language, within Elasticsearch's limit of its depth.
 
-    Args:
-        filter_: the filter.
-
     Raises:
         InvalidRequest: it is too deep.
     """
@@ -283,11 +278,7 @@ def _depth(query: Query) -> int:
 
 
 def query_of(filter_: Filter) -> Query:
-    """A filter in Elasticsearch's language.
-
-    Args:
-        filter_: the filter.
-    """
+    """A filter in Elasticsearch's language."""
     match filter_:
         case OneOf(key, values):
             return {"terms": {f"values.{field_name(key)}": list(dict.fromkeys(map(token, values)))}}

@@ -20,7 +20,6 @@ class StoreErrors:
     """Makes the errors of a store type.
 
     Args:
-        store_type: the store type.
         timeout_seconds: time limit of one call.
         kinds: the exceptions of its driver.
         convert: the error of an exception; None for an unknown one.
@@ -79,7 +78,6 @@ class StoreErrors:
 
         Args:
             problem: the rest of a sentence, without the status.
-            status: the status.
             error: the exception.
         """
         is_rejection = 400 <= status < 500 and status not in _TEMPORARY
@@ -104,7 +102,6 @@ def check_dimension(store_type: str, dimension: int, max_dimension: int) -> None
     """Check that an engine can store vectors of a dimension.
 
     Args:
-        store_type: the store type.
         dimension: the embedding model's dimension.
         max_dimension: the maximum of the engine.
 

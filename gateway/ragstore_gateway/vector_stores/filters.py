@@ -109,12 +109,7 @@ def _selects_everything(filter_: Filter) -> bool:
 
 
 def matches(filter_: Filter, metadata: Mapping[str, MetadataValue]) -> bool:
-    """Whether a filter selects metadata.
-
-    Args:
-        filter_: the filter.
-        metadata: the metadata.
-    """
+    """Whether a filter selects metadata."""
     match filter_:
         case OneOf(key):
             return key in metadata and _typed(metadata[key]) in filter_.typed_values

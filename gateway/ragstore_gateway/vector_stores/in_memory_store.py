@@ -20,11 +20,7 @@ from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
 class InMemoryCollection:
     """Records of one dimension. The vectors are rows of a matrix that grows by doubling.
 
-    Args:
-        dimension: the dimension.
-
     Attributes:
-        dimension: the dimension.
         records: the records, by row.
         lock: held by what reads or changes the rows.
     """
@@ -42,12 +38,7 @@ class InMemoryCollection:
         return self._matrix[: len(self.records)]
 
     def put(self, records: Sequence[Record], vectors: NDArray[np.float32]) -> None:
-        """Store records.
-
-        Args:
-            records: the records.
-            vectors: their vectors.
-        """
+        """Store records."""
         for record, vector in zip(records, vectors, strict=True):
             row = self._rows.setdefault(record.id, len(self.records))
             if row == len(self.records):
@@ -58,11 +49,7 @@ class InMemoryCollection:
             self._matrix[row] = vector
 
     def rows(self, filter_: filters.Filter) -> list[int]:
-        """The rows that a filter selects.
-
-        Args:
-            filter_: the filter.
-        """
+        """The rows that a filter selects."""
         if filter_ == filters.EVERYTHING:
             return list(range(len(self.records)))
         return [row for row, record in enumerate(self.records) if filters.matches(filter_, record.metadata)]
@@ -88,7 +75,6 @@ class InMemoryStore:
     Args:
         collections: the collections of the process, by name.
         collection: name of this one.
-        dimension: its dimension.
     """
 
     def __init__(self, collections: dict[str, InMemoryCollection], collection: str, dimension: int) -> None:

@@ -98,9 +98,7 @@ class MongodbStore:
 
     Args:
         client: the connection.
-        parameters: the parameters.
         collection: name of the collection.
-        dimension: its dimension.
         timeout_seconds: time limit of one call.
     """
 
@@ -318,11 +316,7 @@ ADAPTER: Final = Adapter(connect_mongodb, MongodbStore)
 
 
 def condition_of(filter_: Filter) -> Document:
-    """A filter in MongoDB's language. Without comparisons of numbers, it is one of `$vectorSearch`, too.
-
-    Args:
-        filter_: the filter.
-    """
+    """A filter in MongoDB's language. Without comparisons of numbers, it is one of `$vectorSearch`, too."""
     match filter_:
         case OneOf(key, values):
             return {"tokens": {"$in": key_tokens(key, values)}}

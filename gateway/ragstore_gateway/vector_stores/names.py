@@ -31,9 +31,6 @@ def field_name(key: str) -> str:
     """A metadata key as the name of a field: letters, digits, `_`, `-`, and `%` with two digits for other bytes.
 
     Engines treat dots, quotes and dollars in the names of fields as syntax.
-
-    Args:
-        key: the key.
     """
     return quote(key, safe="").replace(".", "%2E").replace("~", "%7E")
 

@@ -117,9 +117,7 @@ class PgvectorStore:
 
     Args:
         client: the pool of connections.
-        parameters: the parameters.
         collection: name of the collection.
-        dimension: its dimension.
         timeout_seconds: time limit of one call.
     """
 

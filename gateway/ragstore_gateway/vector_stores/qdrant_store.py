@@ -78,7 +78,6 @@ class QdrantConnection:
     """The connection to a Qdrant server.
 
     Attributes:
-        client: its client.
         indexed: the paths of payloads that are known to be indexed, by collection.
     """
 
@@ -125,9 +124,7 @@ class QdrantStore:
 
     Args:
         client: the connection.
-        parameters: the parameters.
         collection: name of the collection.
-        dimension: its dimension.
         timeout_seconds: time limit of one call.
     """
 

@@ -28,7 +28,6 @@ class RagstoreStore:
     Args:
         client: lends a client of the store.
         collection: name of the collection.
-        dimension: its dimension.
         timeout_seconds: time limit of one call, its retries included.
         store_type: name of the store in errors.
     """

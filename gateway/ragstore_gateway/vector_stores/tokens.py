@@ -15,11 +15,7 @@ bytes, and Atlas cuts strings off after 8,191 characters."""
 
 
 def token(value: MetadataValue) -> str:
-    """The token of a value. 3 and 3.0 have the same one; 3, "3" and true have different ones.
-
-    Args:
-        value: the value.
-    """
+    """The token of a value. 3 and 3.0 have the same one; 3, "3" and true have different ones."""
     return _bounded(_token(value))
 
 
@@ -28,7 +24,6 @@ def key_token(key: str, value: MetadataValue) -> str:
 
     Args:
         key: the metadata key.
-        value: the value.
     """
     return _bounded(f"{field_name(key)}={_token(value)}")
 
@@ -38,17 +33,12 @@ def key_tokens(key: str, values: Sequence[MetadataValue]) -> list[str]:
 
     Args:
         key: the metadata key.
-        values: the values.
     """
     return list(dict.fromkeys(key_token(key, value) for value in values))
 
 
 def metadata_tokens(metadata: Mapping[str, MetadataValue]) -> list[str]:
-    """The tokens of metadata.
-
-    Args:
-        metadata: the metadata.
-    """
+    """The tokens of metadata."""
     return [key_token(key, value) for key, value in metadata.items()]
 
 

@@ -27,7 +27,6 @@ class Record:
 
     Attributes:
         id: its id, unique in the collection; a UUID, because some engines accept nothing else.
-        text: its text.
         vector: its embedding, of the collection's dimension; scaled to length 1, or zeros.
         metadata: flat metadata. It contains `document_id` and `revision`.
     """
@@ -43,10 +42,7 @@ class Hit:
     """A chunk that was found.
 
     Attributes:
-        id: its id.
-        text: its text.
         score: its relevance, (1 + cosine) / 2, from 0 to 1, in every store.
-        metadata: its metadata.
     """
 
     id: str

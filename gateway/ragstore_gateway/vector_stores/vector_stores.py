@@ -37,7 +37,6 @@ def validate(
 
     Args:
         store_type: the store.
-        parameters: its parameters.
         secrets: checks references to secrets.
         path: JSON path of the configuration, for errors.
 
@@ -110,7 +109,6 @@ class VectorStores:
 
         Args:
             store_type: the store.
-            parameters: its parameters.
             path: JSON path of the configuration, for errors.
 
         Raises:
@@ -124,7 +122,6 @@ class VectorStores:
 
         Args:
             store_type: the store.
-            parameters: its parameters.
             collection: name of the collection: 3 to 128 letters, digits and `._-`, unique in the gateway.
             dimension: dimension of its vectors.
 

@@ -20,7 +20,6 @@ def unit_vector(vector: Vector, dimension: int) -> Vector:
     """A vector with length 1, or zeros.
 
     Args:
-        vector: the vector.
         dimension: the collection's dimension.
 
     Raises:

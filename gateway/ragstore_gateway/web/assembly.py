@@ -27,9 +27,6 @@ MARGIN_SECONDS: Final = 5.0
 def fetch_rules(settings: Settings) -> FetchRules:
     """The rules of fetching that the settings choose.
 
-    Args:
-        settings: the settings.
-
     Raises:
         SettingsError: a host or a port is not valid.
     """
@@ -76,7 +73,6 @@ class Web:
     """The parts that the routes of the web use. It works while the block of `running` runs.
 
     Args:
-        settings: the settings.
         chat: the parts of chat, which write summaries.
         extractor: extracts the texts of pages.
         embedder: ranks results.

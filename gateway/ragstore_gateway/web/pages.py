@@ -117,7 +117,6 @@ class PageReader:
         """Read pages, and keep the result of a function for each; see `read`.
 
         Args:
-            urls: their URLs.
             form: converts a page that was read. It is called in a thread, and the page is not kept.
             output: the form of their texts.
 
@@ -155,9 +154,6 @@ class PageReader:
 
     async def text(self, url: str) -> str:
         """The text of one page, however long it is.
-
-        Args:
-            url: its URL.
 
         Raises:
             ServiceError: it cannot be read.
@@ -216,11 +212,7 @@ class PageReader:
 
 
 def file_name(url: str) -> str:
-    """The file name of a page: the last segment of its path.
-
-    Args:
-        url: its URL.
-    """
+    """The file name of a page: the last segment of its path."""
     return urlsplit(url).path.rpartition("/")[2]
 
 

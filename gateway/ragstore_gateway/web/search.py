@@ -89,7 +89,6 @@ class WebSearch:
         """Search the web.
 
         Args:
-            query: the query.
             k: maximum number of results.
             language: the language of the results; empty for any.
             rank: whether the results are chosen by maximal marginal relevance to the query, among three times as many.

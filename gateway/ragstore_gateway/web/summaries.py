@@ -42,13 +42,7 @@ _CITATIONS: Final = re.compile(r"(\[\d[\d,-]*\])+[.,;:!?]?")
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A source of a summary.
-
-    Attributes:
-        url: its URL.
-        title: its title.
-        text: its text.
-    """
+    """A source of a summary."""
 
     url: str
     title: str
@@ -198,7 +192,6 @@ def within_words(text: str, max_words: int) -> str:
     """Cut a text that has too many words, at the end of a sentence where possible.
 
     Args:
-        text: the text.
         max_words: maximum number of words; citations such as `[1]` are none.
     """
     words = (found for found in re.finditer(r"\S+", text) if not _CITATIONS.fullmatch(found[0]))

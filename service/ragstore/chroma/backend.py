@@ -30,9 +30,6 @@ class Backend(Protocol):
     def call(self, operation: Operation[T]) -> Coroutine[Any, Any, T]:
         """Execute an operation.
 
-        Args:
-            operation: the operation.
-
         Returns:
             Its result.
 

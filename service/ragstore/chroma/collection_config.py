@@ -23,7 +23,6 @@ def index_configuration(
     """The configuration of a new collection's index.
 
     Args:
-        distance: the distance.
         sync_threshold: writes after which the index is saved; distributed Chroma ignores it.
         hnsw: further parameters of the index.
 

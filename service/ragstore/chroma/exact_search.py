@@ -53,9 +53,7 @@ class _Nearest:
     """The nearest documents of one query so far.
 
     Attributes:
-        query: the query.
         ids: their ids, nearest first; documents at the same distance in insertion order.
-        distances: their distances.
     """
 
     query: Query

@@ -207,7 +207,6 @@ class UpsertRecords(_CollectionById[None], frozen=True, eq=False):
     """Write records in one transaction.
 
     Attributes:
-        records: the records.
         may_split: whether a backend may use several transactions if one request to Chroma cannot hold the records.
     """
 

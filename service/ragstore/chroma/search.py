@@ -79,7 +79,6 @@ class CollectionSearch:
         """The nearest documents of each query, by comparison with every match.
 
         Args:
-            collection: the collection.
             queries: queries that have one filter.
             max_matches: maximum number of matches, if their ids are not known.
             ids: ids of all matches; None if they are not known.

@@ -91,7 +91,6 @@ def replacement_steps(records: RecordBatch, replaced: int, backend: Backend) -> 
     long as adding it, so 5,461 of them would stop all other calls for more than a minute.
 
     Args:
-        records: the records.
         replaced: number of those that exist.
         backend: Chroma.
 
@@ -158,7 +157,6 @@ class ScanProgress:
         """Record that a scan got further.
 
         Args:
-            scan: the scan.
             records: number of records that it need not read again.
         """
         scan.offset += records

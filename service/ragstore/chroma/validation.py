@@ -27,7 +27,6 @@ def validate_writes(collection: Collection, writes: Sequence[Write], limit: int)
     """Validate writes.
 
     Args:
-        collection: their collection.
         writes: the writes, in their order; the first valid one sets the dimension where the collection has none.
         limit: maximum number of documents in one of them.
 
@@ -49,7 +48,6 @@ def warn_of_lengths(collection: Collection, writes: Sequence[Write]) -> None:
 
     Args:
         collection: the collection before the writes.
-        writes: the writes.
     """
     if collection.dimension is not None or collection.distance == "cosine":
         return

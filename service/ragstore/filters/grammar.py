@@ -86,7 +86,6 @@ class FilterParser(ABC, Generic[C]):
         """Parse a key other than `$and` and `$or`.
 
         Args:
-            key: the key.
             value: the decoded JSON value of the key.
             path: its JSON path.
 

@@ -96,7 +96,6 @@ class ByteBudget:
         """Make a share larger, and wait until there is room for it.
 
         Args:
-            share: the share.
             size: its new size.
 
         Raises:
@@ -145,7 +144,6 @@ class ByteBudget:
         """Give bytes of a share back, and let others have them.
 
         Args:
-            share: the share.
             size: their number; all if None, or if the share has fewer.
         """
         size = share.size if size is None else min(size, share.size)

@@ -168,11 +168,7 @@ def record_status(status: int) -> None:
 
 
 def record_error(error: ServiceError) -> None:
-    """Record the error that a request gets as its response, for its log line.
-
-    Args:
-        error: the error.
-    """
+    """Record the error that a request gets as its response, for its log line."""
     request = _request.get()
     if request is not None:
         request.error = error

@@ -24,9 +24,6 @@ def prepare_folder(folder: Path) -> bool:
 
     The folder may exist: its permissions stay, because others may need them, such as the group of a mounted volume.
 
-    Args:
-        folder: the folder.
-
     Returns:
         Whether all users of the machine can read it.
 

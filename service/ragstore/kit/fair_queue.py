@@ -29,9 +29,6 @@ class FairQueue(Generic[T]):
     def put(self, item: T) -> Callable[[], bool]:
         """Add an item to the line of the current caller.
 
-        Args:
-            item: the item.
-
         Returns:
             A function that removes the item, and returns whether it was still there.
         """
@@ -112,8 +109,6 @@ class FairSemaphore:
         A caller that leaves does not end the thread, so its slot is not free before.
 
         Args:
-            function: the function.
-            arguments: its arguments.
             options: its keyword arguments.
 
         Returns:

@@ -69,9 +69,6 @@ def readable(message: str, values: Sequence[object] = ()) -> str:
 def message_and_path(text: str) -> tuple[str, str]:
     """The parts of msgspec's text of an error: "Expected `int`, got `str` - at `$.chunkSize`".
 
-    Args:
-        text: the text.
-
     Returns:
         The message, and the path that msgspec reports. An error of a key itself, "`key` in `$.headers`", has the path
         of any key, `$.headers[...]`.

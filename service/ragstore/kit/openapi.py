@@ -61,8 +61,6 @@ def openapi_config(title: str, version: str, description: str, tags: Mapping[str
 
     Args:
         title: name of the service.
-        version: its version.
-        description: its description.
         tags: the tags of its routes, each with a description.
     """
     return OpenAPIConfig(
@@ -129,7 +127,6 @@ def problem_statuses(route: HTTPRouteHandler, *, has_body: bool) -> set[int]:
     """The problem statuses of a route.
 
     Args:
-        route: the route.
         has_body: whether its requests have a body.
     """
     statuses = {*ANY_ROUTE, *(error.status for error in route.opt.get(ERRORS, ()))}

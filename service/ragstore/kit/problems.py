@@ -98,7 +98,6 @@ async def send_problem(send: Send, error: ServiceError) -> None:
 
     Args:
         send: the ASGI callable.
-        error: the error.
     """
     record_error(error)
     body = encode_problem(error)

@@ -76,7 +76,6 @@ class Service:
 
     Attributes:
         name: prefix of its metrics, its `service.name` in traces, and its realm.
-        version: its version.
         variables: prefix of its environment variables.
         backend: name of the backend whose time is measured in each request.
         resource: name of the field that holds the resource in an audit record.
@@ -225,8 +224,6 @@ class Service:
 
         Args:
             handlers: the service's routes.
-            settings: its settings.
-            keys: its keys.
             probe: raises a `ServiceError` while the service is not ready.
             options: further arguments of Litestar.
 

@@ -39,8 +39,6 @@ class Collection(msgspec.Struct, frozen=True):
 
     Attributes:
         id: Chroma's id. It changes when a collection is deleted and created again.
-        name: its name.
-        metadata: its metadata.
         dimension: dimension of its embeddings; None until the first document is stored.
         distance: its distance function, which never changes.
         is_legacy: whether Chroma 0.5 or 0.6 created it, so that only its metadata key `hnsw:space` holds the distance.

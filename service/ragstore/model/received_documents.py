@@ -96,10 +96,6 @@ class ReceivedDocuments:
         """Add the next document, whose fields are valid.
 
         Args:
-            document_id: its id.
-            text: its text.
-            metadata: its metadata.
-            embedding: its embedding.
             has_unique_id: whether the id is a random UUID of the service.
         """
         index = len(self._ids)

@@ -15,7 +15,6 @@ async def checked_batch(store: Store, name: str, received: ReceivedDocuments) ->
     Only a request with a bad document reads the collection: its dimension decides which documents are the bad ones.
 
     Args:
-        store: the store.
         name: the collection's name.
         received: the documents.
 

@@ -25,9 +25,7 @@ async def search(
     """Search one collection.
 
     Args:
-        store: the store.
         name: the collection's name.
-        query: the query.
         with_collection: whether each match names the collection.
 
     Returns:

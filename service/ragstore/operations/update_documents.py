@@ -20,7 +20,6 @@ async def update_metadata(
     """Change the metadata of documents, all or none.
 
     Args:
-        store: the store.
         name: the collection's name.
         mode: whether keys that are not named stay.
         documents: ids, each with new metadata.

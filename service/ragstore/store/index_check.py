@@ -59,7 +59,6 @@ async def check_index(store: Store, name: str, sample: int) -> IndexCheck:
     """Look for documents by their own embedding, without a filter.
 
     Args:
-        store: the store.
         name: the collection.
         sample: number of documents to look for, at random; all if the collection has no more.
 

@@ -36,29 +36,17 @@ class NameScope:
         return self._has_all
 
     def is_visible(self, name: str) -> bool:
-        """Whether a collection exists for the caller.
-
-        Args:
-            name: its name.
-        """
+        """Whether a collection exists for the caller."""
         if self._reads_reserved or not name.startswith(self._reserved):
             return self._matches(name)
         return self._is_named(name)
 
     def is_writable(self, name: str) -> bool:
-        """Whether the caller may change a collection.
-
-        Args:
-            name: its name.
-        """
+        """Whether the caller may change a collection."""
         return self._is_named(name) if name.startswith(self._reserved) else self._matches(name)
 
     def may_write_prefix(self, prefix: str) -> bool:
-        """Whether the caller may change collections of a reserved prefix.
-
-        Args:
-            prefix: the prefix.
-        """
+        """Whether the caller may change collections of a reserved prefix."""
         return self._is_named(f"{prefix}x")
 
 

@@ -15,8 +15,6 @@ class CountedCollection(msgspec.Struct, frozen=True, omit_defaults=True):
     """A collection as the service describes it, and as the header of an export contains it.
 
     Attributes:
-        name: its name.
-        metadata: its metadata.
         count: number of documents.
         dimension: dimension of the embeddings; None until the first document was added.
         distance: the distance function.

@@ -31,9 +31,6 @@ class Document(msgspec.Struct, frozen=True):
     """A document.
 
     Attributes:
-        id: its id.
-        text: its text.
-        metadata: its metadata.
         embedding: little-endian float32; base64 in JSON.
     """
 

@@ -60,7 +60,6 @@ async def export_all(service: Service, folder: Path, size: int, report: Report, 
     """Export each collection. One that fails does not prevent the others.
 
     Args:
-        service: the service.
         folder: the folder, which is created.
         size: maximum number of documents in a request.
         report: shows the result of each collection.
@@ -100,8 +99,6 @@ async def import_all(
     All files are read to their end before anything is written.
 
     Args:
-        service: the service.
-        folder: the folder.
         size: maximum number of documents in a batch.
         report: shows the result of each file.
         hnsw: parameters of the index of each collection; None for those of the file.

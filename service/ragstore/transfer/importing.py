@@ -170,7 +170,6 @@ def batches(documents: Iterable[Document], size: int) -> Iterator[list[Document]
     """Group documents into batches of bounded size.
 
     Args:
-        documents: the documents.
         size: maximum number of documents in a batch.
 
     Yields:

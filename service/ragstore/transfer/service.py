@@ -166,7 +166,6 @@ async def connect(address: str, key: str, patience: float) -> AsyncIterator[Serv
     """A service and its connections. No request is sent yet.
 
     Args:
-        address: its address.
         key: the API key; empty for none.
         patience: for how many seconds a request is retried.
 

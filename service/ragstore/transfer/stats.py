@@ -19,7 +19,6 @@ class CollectionStats(msgspec.Struct, frozen=True):
     """Figures of a collection.
 
     Attributes:
-        name: its name.
         count: number of documents; None in a damaged collection, whose documents Chroma cannot count.
         dimension: dimension of its embeddings; None until the first document was added.
         distance: the distance function.
@@ -39,7 +38,6 @@ class Stats(msgspec.Struct, frozen=True):
     """Figures of a service.
 
     Attributes:
-        address: its address.
         collections: its collections, by name.
         total_collections: number of collections.
         total_documents: number of documents in all undamaged ones.

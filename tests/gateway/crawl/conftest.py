@@ -47,12 +47,7 @@ def site(served_site: ChangingSite) -> ChangingSite:
 
 @dataclass
 class FakeClock:
-    """A clock whose time passes only while the crawl waits.
-
-    Attributes:
-        time: its time.
-        waits: all waits.
-    """
+    """A clock whose time passes only while the crawl waits."""
 
     time: float = 0.0
     waits: list[float] = field(default_factory=list)
@@ -72,8 +67,6 @@ class Crawled:
     """A crawl that has ended.
 
     Attributes:
-        visits: its visits.
-        end: its end.
         origin: the address of the site.
     """
 
@@ -97,7 +90,6 @@ class Crawler:
     """Crawls the site, and keeps the pages for the next crawl.
 
     Attributes:
-        site: the site.
         extractor: extracts texts.
         known: the pages of earlier crawls.
         clock: the clock of the next crawl.

@@ -35,7 +35,6 @@ def replica(folder: Path, postgres_url: str, store: Served, lease_seconds: float
     Args:
         folder: a new folder.
         postgres_url: the database of all.
-        store: the store of all.
         lease_seconds: its lease.
     """
     folder.mkdir()

@@ -36,7 +36,6 @@ class Assisted:
     Attributes:
         served: the gateway.
         keys: its plain keys by name: `ann` and `bob` are readers, `root` is an admin.
-        folder: its folder.
         upstream: its upstream, which also serves `/v1/find/api` and other paths for HTTP calls.
     """
 

@@ -44,8 +44,6 @@ class Room:
 
     Args:
         knowledge: the state of the gateway.
-        base: the base.
-        collection: its collection.
     """
 
     def __init__(self, knowledge: Knowledge, base: Configuration[KnowledgeBase], collection: Collection) -> None:
@@ -63,7 +61,6 @@ class Room:
 
         Args:
             number: number of chunks.
-            metadata: their metadata.
             each: a key that has another value for each chunk.
         """
         vector = (await self.knowledge.collections.embedder(self.collection).embed([KETTLE], "query"))[0]
@@ -243,7 +240,6 @@ class Publishing:
 
     Args:
         room: the base.
-        document: the document.
         chunks: the chunks in the collection, by revision.
     """
 

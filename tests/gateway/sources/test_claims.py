@@ -29,13 +29,7 @@ BODY: Final = msgspec.convert(
 
 
 class Claims:
-    """The runs of one base, as two processes see them.
-
-    Args:
-        database: the database.
-        bases: the bases.
-        base: the base.
-    """
+    """The runs of one base, as two processes see them."""
 
     def __init__(
         self, database: Database, bases: Configurations[KnowledgeBase], base: Configuration[KnowledgeBase]

@@ -78,7 +78,6 @@ class Site:
     """A base whose ingestions end only by `end_ingestions`: no job engine runs.
 
     Args:
-        database: the database.
         max_waiting: maximum number of ingestions that have not ended.
     """
 

@@ -30,7 +30,6 @@ class Engine:
     """A store type with its engine.
 
     Attributes:
-        store_type: the store type.
         parameters: the parameters of a configuration.
         ragstore_url: address of the store of a gateway.
         environ: the environment that references to secrets are resolved in.

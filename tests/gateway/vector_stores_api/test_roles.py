@@ -26,7 +26,6 @@ class Call:
     """A request.
 
     Attributes:
-        method: its method.
         path: its path, with the ids to fill in.
         body: its body, which is valid, or None.
     """

@@ -61,7 +61,6 @@ class WebGateway:
         engine: the search engine.
         closed: an allowed address where nothing listens.
         store_url: its store, which needs no key.
-        log: its log.
     """
 
     url: str

@@ -70,7 +70,6 @@ class AsyncTransport:
         """Send a call, with retries.
 
         Args:
-            call: the call.
             options: options of this call.
 
         Returns:

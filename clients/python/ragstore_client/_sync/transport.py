@@ -71,7 +71,6 @@ class Transport:
         """Send a call, with retries.
 
         Args:
-            call: the call.
             options: options of this call.
 
         Returns:

@@ -18,7 +18,6 @@ class ArchiveSource:
     """Searches the archives of a retriever.
 
     Args:
-        retriever: the retriever.
         layer: the layer of the documents; None for all.
     """
 

@@ -138,7 +138,6 @@ class AsyncContextBuilder:
         with a reason.
 
         Args:
-            question: the question.
             session_id: the session, for scopes that need one.
             topic: the topic that the conversation has accumulated (`TopicTracker`); searched for in place of the
                 question.

@@ -28,7 +28,6 @@ class CacheKey(msgspec.Struct, frozen=True):
 
     Attributes:
         session_id: the session.
-        question: the question.
         query: the text that is searched for.
         options: everything else that the result depends on.
     """
@@ -110,8 +109,6 @@ class ContextCache(Generic[T]):
         """Store an entry, and remove others to keep the bounds: expired ones first, then the least recently used.
 
         Args:
-            key: the key.
-            value: the value.
             size_bytes: its size.
             ttl_seconds: how long it is stored; nothing is stored for 0.
             flights: the calls of which the running task is one; nothing is stored if the key was invalidated during it.

@@ -91,10 +91,6 @@ def report_of(
 def without_invented(reply: str, report: CitationReport) -> str:
     """Remove the markers that cite nothing of the context.
 
-    Args:
-        reply: the reply.
-        report: its report.
-
     Returns:
         The reply without markers whose citations are all invented, and without the spaces before them. Markers that
         cite a passage as well are kept.

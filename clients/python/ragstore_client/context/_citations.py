@@ -27,7 +27,6 @@ def citation_of(passage: Passage, names: Names | None = None) -> str:
     """The citation of a passage, without brackets: `manual.pdf#3`.
 
     Args:
-        passage: the passage.
         names: file names that override those in the metadata.
 
     Returns:
@@ -45,7 +44,6 @@ def source_of(passage: Passage, names: Names | None = None) -> str:
     """The name of the source that a passage belongs to, such as `manual.pdf`.
 
     Args:
-        passage: the passage.
         names: file names that override those in the metadata.
 
     Returns:

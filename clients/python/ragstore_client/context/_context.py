@@ -42,7 +42,6 @@ class ChatContext(msgspec.Struct, frozen=True, kw_only=True):
     """The context of one question.
 
     Attributes:
-        question: the question.
         query: the text that was searched for: the question, or the topic.
         used: whether there are passages.
         reason: why there are none: `short_question`, `no_match`, `timeout`, `failed`, `disabled`, `no_sources`; None if

@@ -17,7 +17,6 @@ def split_question(history: Sequence[Message], question: str) -> tuple[list[dict
 
     Args:
         history: the messages of a chat, with or without the question as the last one.
-        question: the question.
 
     Returns:
         Copies of the messages before the question, and the parts of its message that are not text.

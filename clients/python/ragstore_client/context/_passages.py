@@ -29,8 +29,6 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     Attributes:
         id: its id in its collection.
-        text: its text.
-        metadata: its metadata.
         similarity: cosine similarity to the query, 1 - distance; None when the source gives none.
         embedding: its vector, where it was requested (MMR needs it).
         collection: its collection; ids are unique within one.
@@ -55,12 +53,10 @@ class ContextPassage(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: its id in its collection.
         text: its text, possibly shortened to a maximum number of characters.
-        metadata: its metadata.
         similarity: cosine similarity to the query; None when the source gave none.
         citation: its citation without brackets, such as `manual.pdf#3`.
         number: its number in the context, from 1.
         tokens: tokens that it adds to the formatted context, its heading included.
-        collection: its collection.
     """
 
     id: str

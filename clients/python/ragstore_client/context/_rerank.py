@@ -61,7 +61,6 @@ async def apply_reranker(reranker: Reranker | RerankFunction, query: str, passag
     Args:
         reranker: an object with a method `rerank`, or a function.
         query: the question.
-        passages: the passages.
 
     Returns:
         The passages, each once.

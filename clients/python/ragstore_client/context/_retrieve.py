@@ -146,7 +146,6 @@ async def search_all(
     Args:
         source: the source; a `ScopedSource` if a search names collections. `headers` need one, too.
         query: the text to search for.
-        searches: the searches.
         top_k: maximum number of passages of a search without its own.
         with_embeddings: whether the passages' vectors are needed.
         deadline: time on the event loop's clock. Searches that are still in flight then are cancelled.

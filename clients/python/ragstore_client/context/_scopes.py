@@ -110,7 +110,6 @@ def searches(scopes: Sequence[Scope], session_id: str | None, global_session_id:
     """The searches of a session.
 
     Args:
-        scopes: the scopes.
         session_id: the id of the session; None or empty when there is none.
         global_session_id: the session id of documents of all sessions.
 

@@ -143,7 +143,6 @@ def cut(text: str, max_characters: int | None) -> str:
     """Shorten a text.
 
     Args:
-        text: the text.
         max_characters: maximum number of characters, at least 4; None for no limit.
 
     Returns:

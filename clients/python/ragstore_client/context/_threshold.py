@@ -41,7 +41,6 @@ def skips_context(question: str, passages: Iterable[Passage], *, min_characters:
     """Whether a question gets no context: it is short, and no passage is known to be similar to it.
 
     Args:
-        question: the question.
         passages: the passages above the threshold. One without a similarity is not known to be similar.
         min_characters: a question with fewer characters is short.
     """

@@ -41,8 +41,6 @@ class ArchiveHit(TypedDict):
         archive: the archive's display name.
         collection: the archive's collection.
         id: its id in the collection.
-        text: its text.
-        metadata: its metadata.
         score: its similarity to the query; None when unknown.
         distance: its distance from the query; None when unknown.
     """
@@ -62,7 +60,6 @@ class UnsearchedArchive(TypedDict):
 
     Attributes:
         archive: its display name.
-        collection: its collection.
         reason: why, as a value of `SkipReason`.
     """
 

@@ -63,7 +63,6 @@ class RagstoreVectorStore(VectorStore):
         """Store texts; those with the id of a stored text replace it.
 
         Args:
-            texts: the texts.
             metadatas: metadata of each text: strings, numbers, booleans, lists of these; a null is left out.
             ids: an id for each text, or None for a new one.
 
@@ -109,7 +108,6 @@ class RagstoreVectorStore(VectorStore):
         """Find the texts nearest to a query.
 
         Args:
-            query: the query.
             k: maximum number of texts.
             filter: a filter on metadata, in the contract's language.
         """
@@ -173,7 +171,6 @@ class RagstoreVectorStore(VectorStore):
         """Make a store with texts.
 
         Args:
-            texts: the texts.
             embedding: embeds texts and queries.
             metadatas: metadata of each text.
             ids: ids of the texts.
@@ -210,7 +207,6 @@ class RagstoreContextRetriever(BaseRetriever):
     The documents have the metadata of the passages, with `citation` and `similarity` added.
 
     Attributes:
-        builder: the builder.
         k: maximum number of documents; that of the builder's settings when None.
         session_id: the session.
     """

@@ -76,9 +76,6 @@ class RagstoreLlamaVectorStore(BasePydanticVectorStore):
     def add(self, nodes: Sequence[BaseNode], **_: object) -> list[str]:
         """Store nodes with their embeddings; those with the id of a stored node replace it.
 
-        Args:
-            nodes: the nodes.
-
         Returns:
             The ids.
 

@@ -69,12 +69,7 @@ class ChromaRecords(msgspec.Struct):
 
 
 class ChromaDatabase(msgspec.Struct, frozen=True):
-    """Makes the calls on one database of one tenant.
-
-    Attributes:
-        tenant: the tenant.
-        database: the database.
-    """
+    """Makes the calls on one database of one tenant."""
 
     tenant: str = "default_tenant"
     database: str = "default_database"

@@ -49,7 +49,6 @@ class Embedder(Protocol):
         """Embed a text: a coroutine function, or a plain function, which then runs in a thread.
 
         Args:
-            text: the text.
             model: name of the model that the searched collections were embedded with.
 
         Returns:
@@ -113,7 +112,6 @@ class EmbeddingsClient:
         """Embed one text.
 
         Args:
-            text: the text.
             model: name of the model, as the server knows it.
 
         Returns:

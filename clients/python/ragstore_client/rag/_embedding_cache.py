@@ -35,7 +35,6 @@ class EmbeddingCache:
 
         Args:
             embedder: embeds a text that is not cached.
-            text: the text.
             model: name of the model.
             archives: number of collections that the vector is for: the first may cause a miss, the others reuse it.
 

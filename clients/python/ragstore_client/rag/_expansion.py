@@ -32,9 +32,6 @@ class ExpandedPassage(msgspec.Struct, frozen=True):
 def section_filter(passage: RetrievedPassage) -> dict[str, Scalar]:
     """The filter that selects the chunks of a passage's section.
 
-    Args:
-        passage: the passage.
-
     Returns:
         A filter by `section_id`, or else by `section_heading`, within the passage's document and layer. The filter of
         its document when it names no section.
@@ -50,9 +47,6 @@ def section_filter(passage: RetrievedPassage) -> dict[str, Scalar]:
 
 def document_filter(passage: RetrievedPassage) -> dict[str, Scalar]:
     """The filter that selects the chunks of a passage's document.
-
-    Args:
-        passage: the passage.
 
     Returns:
         A filter by `document_id` within the passage's layer, because the layers repeat each other's text.

@@ -142,7 +142,6 @@ def format_results(results: SearchResults, *, language: str = "de") -> str:
     """Format the results of a search for a model, with the archives that could not be searched, and why.
 
     Args:
-        results: the results.
         language: language of the labels.
 
     Returns:

@@ -157,7 +157,6 @@ class ProviderInfo(msgspec.Struct, frozen=True):
     Attributes:
         name: the name by which it is selected.
         title: its display name.
-        capabilities: its capabilities.
         connection_schema: the JSON Schema of its configuration.
     """
 
@@ -237,7 +236,6 @@ def validate_configuration(configuration: Mapping[str, object], connection: type
     """Validate a configuration.
 
     Args:
-        configuration: the configuration.
         connection: the struct to convert it to.
         provider: name of the provider, for the error.
 

@@ -18,8 +18,6 @@ class RetrievedPassage(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         archive: the archive that contains it.
         id: its id in the archive's collection.
-        text: its text.
-        metadata: its metadata.
         distance: its distance from the query; None when float32 cannot represent it.
         score: its similarity to the query; for cosine, 1 is the same direction.
         embedding: its vector, when requested.
@@ -59,7 +57,6 @@ class SkippedArchive(msgspec.Struct, frozen=True):
     """An archive that was skipped.
 
     Attributes:
-        archive: the archive.
         reason: why it was skipped.
     """
 

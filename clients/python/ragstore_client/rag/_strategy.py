@@ -16,7 +16,6 @@ class QueryChoice(msgspec.Struct, frozen=True):
     """The text to embed.
 
     Attributes:
-        text: the text.
         strategy: why it was chosen.
     """
 

@@ -31,11 +31,7 @@ class Header(msgspec.Struct, frozen=True, tag_field="kind", tag="knowledge base"
 
 
 class Document(KeptText, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="document"):
-    """A document with its extracted text.
-
-    Attributes:
-        name: its name.
-    """
+    """A document with its extracted text."""
 
     name: str
 

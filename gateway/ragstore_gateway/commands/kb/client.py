@@ -43,8 +43,6 @@ class Base(msgspec.Struct, frozen=True):
     """A version of a knowledge base.
 
     Attributes:
-        id: its id.
-        version: the version.
         configuration: its configuration, as the gateway returns it.
     """
 
@@ -159,11 +157,7 @@ class KnowledgeBases:
         return _written(response)
 
     async def create(self, configuration: dict[str, Any]) -> Base:
-        """Create a knowledge base.
-
-        Args:
-            configuration: its configuration.
-        """
+        """Create a knowledge base."""
         return _written(await self._connection.call("POST", "/ragstore/rags", configuration))
 
     async def ingest(self, id: str, name: str, content: bytes, media_type: str) -> str:
@@ -172,8 +166,6 @@ class KnowledgeBases:
         Args:
             id: the knowledge base.
             name: the document's name.
-            content: its content.
-            media_type: its media type.
 
         Returns:
             The id of its ingestion.
@@ -231,7 +223,6 @@ class KnowledgeBases:
 
         Args:
             id: the knowledge base.
-            question: the question.
             parameters: `maxResults`, `minScore` and `where`.
         """
         body = {"query": question, **parameters}

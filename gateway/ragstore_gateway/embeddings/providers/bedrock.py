@@ -66,7 +66,6 @@ class BedrockProvider:
     """`bedrock`.
 
     Args:
-        parameters: its parameters.
         secrets: not used: the credentials are AWS's.
     """
 

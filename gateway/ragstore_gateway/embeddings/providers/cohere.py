@@ -56,7 +56,6 @@ class CohereProvider:
     """`cohere`.
 
     Args:
-        parameters: its parameters.
         secrets: resolves the key.
     """
 

@@ -111,7 +111,6 @@ class GeminiProvider:
     """`gemini`. Its second generation has no task types; queries and documents have prefixes there.
 
     Args:
-        parameters: its parameters.
         secrets: resolves the key.
     """
 
@@ -152,7 +151,6 @@ class VertexProvider:
     """`vertex`.
 
     Args:
-        parameters: its parameters.
         secrets: not used: the credentials are Google's.
     """
 

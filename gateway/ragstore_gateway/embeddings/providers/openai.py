@@ -95,7 +95,6 @@ class OpenAIProvider:
     """`openai`.
 
     Args:
-        parameters: its parameters.
         secrets: resolves the key.
     """
 
@@ -131,7 +130,6 @@ class AzureProvider:
     """`azure-openai`.
 
     Args:
-        parameters: its parameters.
         secrets: resolves the key.
     """
 
@@ -167,7 +165,6 @@ class MistralProvider:
     """`mistral`.
 
     Args:
-        parameters: its parameters.
         secrets: resolves the key.
     """
 

@@ -56,7 +56,6 @@ class Provider(Protocol):
     """A provider with its parameters.
 
     Attributes:
-        model: the model.
         dimensions: the dimension that was configured; None for the model's own.
         max_texts: maximum number of texts in a request.
         max_bytes: maximum size of the texts of a request, as UTF-8.

@@ -95,7 +95,6 @@ class _SelfHosted:
     """A server with an optional key.
 
     Args:
-        parameters: its parameters.
         secrets: resolves the key.
         path: the path below its base URL.
     """
@@ -122,7 +121,6 @@ class OllamaProvider(_SelfHosted):
     """`ollama`.
 
     Args:
-        parameters: its parameters.
         secrets: resolves the key.
     """
 
@@ -148,7 +146,6 @@ class TeiProvider(_SelfHosted):
     """`tei`.
 
     Args:
-        parameters: its parameters.
         secrets: resolves the key.
     """
 
@@ -172,7 +169,6 @@ class RagproxyProvider(_SelfHosted):
     """`ragproxy`: a service with the `POST /embed` that this gateway has, too.
 
     Args:
-        parameters: its parameters.
         secrets: resolves the key.
     """
 

@@ -77,7 +77,6 @@ def is_missed(text: str, thread: html.HtmlElement) -> bool:
 
     Args:
         text: the text that was extracted from the page.
-        thread: the thread.
     """
     return _length(thread.find("body")) > MISSED * len(text)
 

@@ -47,7 +47,6 @@ class Chunk:
 
     Args:
         key: key of the write.
-        records: all its records.
         rows: which of them.
     """
 

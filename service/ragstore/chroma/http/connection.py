@@ -44,7 +44,6 @@ class _Response(NamedTuple):
     """A response.
 
     Attributes:
-        status: its status.
         media_type: its `Content-Type`, without parameters.
         content: its body.
     """

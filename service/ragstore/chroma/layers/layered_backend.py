@@ -35,7 +35,6 @@ class BackendLayer(ABC):
 
         Args:
             next_call: executes it in the next layer.
-            operation: the operation.
 
         Returns:
             Its result.

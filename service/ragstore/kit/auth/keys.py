@@ -116,7 +116,6 @@ def new_key(name: str, format_: KeyFormat[S], **scope: object) -> tuple[str, Key
     """Make a key.
 
     Args:
-        name: its name.
         format_: the service that it is for.
         scope: the fields of its scope.
 
@@ -212,7 +211,6 @@ def append_key(path: str, key: Key[S], format_: KeyFormat[S]) -> None:
 
     Args:
         path: the file.
-        key: the key.
         format_: the service that the key is for.
 
     Raises:

@@ -22,7 +22,6 @@ async def served_document(request: Request[Any, Any, Any], make: Callable[[Lites
     """The response to a request for the document: 304 if the caller has it.
 
     Args:
-        request: the request.
         make: makes the document of an application, in a thread. The gateway's took 57 ms of the event loop.
     """
     app = request.app

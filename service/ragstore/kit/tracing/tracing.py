@@ -28,7 +28,6 @@ class Tracing:
 
     Args:
         service: name of the service.
-        version: its version.
 
     Attributes:
         tracer: makes the spans.

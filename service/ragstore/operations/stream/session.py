@@ -95,7 +95,6 @@ class DocumentStream:
     """One stream, as an ASGI application. It raises an error that occurs before the first acknowledgement.
 
     Args:
-        store: the store.
         collection: the name of a collection of the store.
         mode: `add` fails on existing ids, `upsert` replaces their documents.
         config: limits, and the event that ends all streams.

@@ -67,7 +67,6 @@ class PendingRequest(Generic[Request, Response]):
     """A request in a queue, or in the batch that is in flight.
 
     Attributes:
-        request: the request.
         count: number of documents or queries in it.
         size_bytes: bytes of its embeddings and texts.
         batch_key: requests with equal keys may share a batch; with None, the request is sent by itself.
