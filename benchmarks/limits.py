@@ -40,11 +40,12 @@ from ragstore.chroma.operations import (
 )
 from ragstore.chroma.records import Column, RecordBatch, UpsertMetadata
 from ragstore.errors import ChromaError, ChromaTimeout, ChromaUnavailable
+from ragstore.filters import grammar
+from ragstore.filters.values import MetadataValue
 from ragstore.kit.errors import ServiceError
 from ragstore.model import metadata, vectors
 from ragstore.model.collections import Collection
-from ragstore.model.filters import grammar, where_document
-from ragstore.model.metadata import MetadataValue
+from ragstore.model.filters import combinations, where_document
 from ragstore.settings import Settings
 from tests.support.servers import Served, running, start_chroma
 
@@ -211,7 +212,7 @@ SIZES: Final = [
         f"{grammar.MAX_VALUES // 2:,}",
     ),
     Size("levels of `$and`", lambda b, n: b.read(_nested(n)), 1000, f"{grammar.MAX_DEPTH}", 4),
-    Size("comparisons side by side", lambda b, n: b.read(_wide(n)), 10_000, f"{grammar.MAX_SIBLINGS}, in groups"),
+    Size("comparisons side by side", lambda b, n: b.read(_wide(n)), 10_000, f"{combinations.MAX_SIBLINGS}, in groups"),
     Size(
         "characters in `$contains`",
         lambda b, n: b.read(where_document={"$contains": "x" * n}),

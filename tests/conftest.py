@@ -20,7 +20,7 @@ from tests.support.servers import Served, running, start_chroma, start_service
 settings.register_profile("ragstore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fast", settings.get_profile("ragstore"), max_examples=25)
 
-pytest_plugins = ["tests.support.fast_tier"]
+pytest_plugins = ["tests.support.fast_tier", "tests.support.second_run"]
 
 STORES = ("embedded", "remote")
 

@@ -2,11 +2,11 @@
 
     ServiceError
     ├── InvalidRequest                  400
+    │   ├── InvalidFilter               400
     │   ├── InvalidName                 400
     │   ├── InvalidMetadata             400
     │   ├── InvalidDocuments            400
     │   │   └── BatchTooLarge           400
-    │   ├── InvalidFilter               400
     │   ├── InvalidCursor               400
     │   └── DimensionMismatch           400
     ├── InvalidHttp                     400
@@ -50,6 +50,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Self
 
+from ragstore.filters import grammar
 from ragstore.kit.errors import (
     BodyTooLarge,
     Conflict,
@@ -104,12 +105,6 @@ class BatchTooLarge(InvalidDocuments):
         """
         message = f"The documents of one request must not have more than {limit} {what} together"
         return cls(limit).with_detail(message, [FieldError("$.documents", message)])
-
-
-class InvalidFilter(InvalidRequest):
-    """A `where` or `where_document` that is not of the filter language."""
-
-    title = "Invalid filter"
 
 
 class InvalidCursor(InvalidRequest):
@@ -337,5 +332,8 @@ class ChromaTimeout(ChromaError):
     title = "Chroma timed out"
 
 
-CODES: Final = tuple(sorted(kind.code for kind in error_classes(__name__) if not kind.abstract))
+MODULES: Final = (__name__, grammar.__name__)
+"""The modules that define the errors of the store, beside the kit's."""
+
+CODES: Final = tuple(sorted(kind.code for kind in error_classes(*MODULES) if not kind.abstract))
 """The codes of all problem documents of the store."""

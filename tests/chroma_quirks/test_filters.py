@@ -39,8 +39,8 @@ def texts(client: ClientAPI, **contents: str) -> BareCollection:
         ),
         workaround="Filters are translated: several fields mean AND, `{}` selects everything, and so on.",
         works_around=(
-            "ragstore.model.filters.grammar:to_chroma",
-            "ragstore.model.filters.where:to_chroma",
+            "ragstore.model.filters.combinations:to_chroma",
+            "ragstore.model.filters.chroma_where:to_chroma",
             "ragstore_client.rag._chroma_calls:chroma_where",
         ),
         upstream="#825: Support for multiple conditions in the `where` metadata filtering (closed)",
@@ -69,8 +69,8 @@ def test_a_filter_that_people_expect_to_work_is_refused(client: ClientAPI, where
         summary="To compare a float of a filter with stored integers, its fraction is cut off: 1 equals 1.5.",
         workaround="Filters are written so that the cut changes nothing.",
         works_around=(
-            "ragstore.model.filters.where:_float_to_chroma",
-            "ragstore.model.filters.where:_membership_to_chroma",
+            "ragstore.model.filters.chroma_where:_float_to_chroma",
+            "ragstore.model.filters.chroma_where:_membership_to_chroma",
         ),
         upstream="#7491: int/float union filter truncates float bounds — stored int 2 matches $eq: 2.5",
     )
@@ -99,8 +99,8 @@ def test_a_fraction_is_cut_when_it_is_compared_with_integers(
         summary="The float `2**63` equals the largest integer, `2**63 - 1`.",
         workaround="Filters with that float are written so that they do not select that integer.",
         works_around=(
-            "ragstore.model.filters.where:_truncated_only",
-            "ragstore.model.filters.where:_without_truncated",
+            "ragstore.model.filters.chroma_where:_truncated_only",
+            "ragstore.model.filters.chroma_where:_without_truncated",
         ),
         upstream="#7491: int/float union filter truncates float bounds — stored int 2 matches $eq: 2.5",
     )
@@ -117,7 +117,7 @@ def test_the_largest_integer_equals_the_float_above_it(client: ClientAPI) -> Non
             "To compare an integer of a filter with stored floats it becomes a double, which rounds beyond `2**53`."
         ),
         workaround="Filters that are applied by ragstore round in the same way.",
-        works_around=("ragstore.model.filters.where:_comparable",),
+        works_around=("ragstore.filters.where:_comparable",),
     )
 )
 def test_an_integer_is_rounded_when_it_is_compared_with_floats(client: ClientAPI) -> None:
@@ -130,7 +130,7 @@ def test_an_integer_is_rounded_when_it_is_compared_with_floats(client: ClientAPI
         name="lists-of-integers-and-of-floats-are-apart",
         summary="`$contains` with 1 does not find lists of floats that hold 1.0, and the other way round.",
         workaround="Both kinds of lists are searched.",
-        works_around=("ragstore.model.filters.where:_containment_to_chroma",),
+        works_around=("ragstore.model.filters.chroma_where:_containment_to_chroma",),
     )
 )
 def test_contains_finds_lists_of_one_kind_of_numbers(client: ClientAPI) -> None:
@@ -150,7 +150,7 @@ def test_contains_finds_lists_of_one_kind_of_numbers(client: ClientAPI) -> None:
         name="too-many-sql-variables",
         summary="About 33,000 strings or 17,000 numbers in `$in`, or 33,000 ids, end in an internal error of SQLite.",
         workaround="A filter takes 8,000 values and a request 10,000 ids; more is 400.",
-        works_around=("ragstore.model.filters.grammar:MAX_VALUES",),
+        works_around=("ragstore.filters.grammar:MAX_VALUES",),
         upstream="#2762: Querying large number of entries returns (the same error)",
     )
 )
@@ -170,7 +170,7 @@ def test_many_values_are_too_many_sql_variables(client: ClientAPI) -> None:
         name="wide-filters",
         summary="1,000 clauses side by side end in an internal error: SQLite's expression tree becomes too deep.",
         workaround="A filter takes 500 comparisons, and more than 100 clauses side by side are sent in groups.",
-        works_around=("ragstore.model.filters.grammar:combine", "ragstore.model.filters.grammar:MAX_CLAUSES"),
+        works_around=("ragstore.model.filters.combinations:combine", "ragstore.filters.grammar:MAX_CLAUSES"),
     )
 )
 def test_a_thousand_clauses_side_by_side_are_too_many(client: ClientAPI) -> None:
@@ -186,7 +186,7 @@ def test_a_thousand_clauses_side_by_side_are_too_many(client: ClientAPI) -> None
             "`RecursionError` in the Python client."
         ),
         workaround="A filter takes 32 levels; more is 400.",
-        works_around=("ragstore.model.filters.grammar:MAX_DEPTH",),
+        works_around=("ragstore.filters.grammar:MAX_DEPTH",),
     )
 )
 def test_a_deep_filter_is_refused_or_overflows(client: ClientAPI) -> None:

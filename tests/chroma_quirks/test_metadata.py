@@ -132,7 +132,7 @@ def test_a_list_that_is_empty_or_has_two_kinds_of_numbers_is_refused(client: Cli
             "them; those that begin with `chroma:` are accepted, and do not come back."
         ),
         workaround="400 that names the key.",
-        works_around=("ragstore.model.metadata:is_reserved",),
+        works_around=("ragstore.filters.values:is_reserved",),
         upstream="#1717: `chroma:document` as metadata key",
     )
 )

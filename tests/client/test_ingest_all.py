@@ -119,7 +119,7 @@ def test_the_time_of_retries_is_limited(make_client: ClientFactory) -> None:
         client = make_client(server.url, retries=RetryPolicy(attempts=2, base=0.01, cap=0.02))
         with pytest.raises(Unavailable):
             client.ingest_all("abc", documents(2), retry_seconds=0.3)
-    assert len(server.requests) > 3
+    assert len(server.requests) >= 2
 
 
 def test_a_client_without_retries_does_not_retry_an_ingestion(make_client: ClientFactory) -> None:

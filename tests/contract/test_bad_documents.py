@@ -57,8 +57,8 @@ BAD_EMBEDDINGS = [
 
 @pytest.mark.parametrize("embedding", BAD_EMBEDDINGS, ids=lambda text: text[:30])
 @pytest.mark.parametrize("method", WRITES)
-def test_a_bad_embedding(rejection: SendInvalid, method: str, embedding: str) -> None:
-    problem = rejection(method, "/collections/COLLECTION/documents", with_embedding(embedding))
+def test_a_bad_embedding(store_rejection: SendInvalid, method: str, embedding: str) -> None:
+    problem = store_rejection(method, "/collections/COLLECTION/documents", with_embedding(embedding))
 
     if "errors" in problem:
         assert paths_of(problem)[0].startswith("$.documents[1].embedding")
@@ -77,17 +77,17 @@ def test_a_bad_query_embedding(rejection: SendInvalid, embedding: str) -> None:
 
 
 @pytest.mark.parametrize("embedding", [b"", b"\x00", b"\x00" * 7, struct.pack("<2f", 1, float("nan"))], ids=repr)
-def test_a_bad_binary_embedding(rejection: SendInvalid, embedding: bytes) -> None:
+def test_a_bad_binary_embedding(store_rejection: SendInvalid, embedding: bytes) -> None:
     sent = msgspec.msgpack.encode({"documents": [document("a"), {"text": "x", "embedding": embedding}]})
 
-    problem = rejection("POST", "/collections/COLLECTION/documents", sent, MSGPACK)
+    problem = store_rejection("POST", "/collections/COLLECTION/documents", sent, MSGPACK)
 
     assert paths_of(problem)[0].startswith("$.documents[1].embedding")
 
 
 @pytest.mark.parametrize("number", ["1e39", "-3.5e38", str(10**39)])
-def test_a_number_beyond_float32_is_reported_with_its_index(rejection: SendInvalid, number: str) -> None:
-    problem = rejection("POST", "/collections/COLLECTION/documents", with_embedding(f"[1, {number}]"))
+def test_a_number_beyond_float32_is_reported_with_its_index(store_rejection: SendInvalid, number: str) -> None:
+    problem = store_rejection("POST", "/collections/COLLECTION/documents", with_embedding(f"[1, {number}]"))
 
     assert "finite as float32" in problem["detail"]
     assert paths_of(problem) == ["$.documents[1].embedding[1]"]
@@ -104,8 +104,10 @@ BAD_KEYS = ["", "chroma:document", "chroma:", "#", "#hash", "$", "$eq"]
 
 @pytest.mark.parametrize("value", BAD_VALUES, ids=lambda text: text[:30])
 @pytest.mark.parametrize("method", WRITES)
-def test_a_bad_metadata_value(rejection: SendInvalid, method: str, value: str) -> None:
-    problem = rejection(method, "/collections/COLLECTION/documents", with_metadata(f'{{"good": 1, "bad": {value}}}'))
+def test_a_bad_metadata_value(store_rejection: SendInvalid, method: str, value: str) -> None:
+    problem = store_rejection(
+        method, "/collections/COLLECTION/documents", with_metadata(f'{{"good": 1, "bad": {value}}}')
+    )
 
     if "errors" in problem:
         assert paths_of(problem)[0].startswith("$.documents[1].metadata")
@@ -128,8 +130,8 @@ def test_a_bad_collection_metadata_value(rejection: SendInvalid, method: str, pa
 
 @pytest.mark.parametrize("key", [*BAD_KEYS, "\\ud800"], ids=ascii)
 @pytest.mark.parametrize("method", WRITES)
-def test_a_bad_metadata_key(rejection: SendInvalid, method: str, key: str) -> None:
-    rejection(method, "/collections/COLLECTION/documents", with_metadata(f'{{"good": 1, "{key}": 1}}'))
+def test_a_bad_metadata_key(store_rejection: SendInvalid, method: str, key: str) -> None:
+    store_rejection(method, "/collections/COLLECTION/documents", with_metadata(f'{{"good": 1, "{key}": 1}}'))
 
 
 @pytest.mark.parametrize("key", [*BAD_KEYS, "\\ud800"], ids=ascii)
@@ -142,30 +144,30 @@ def test_a_bad_collection_metadata_key(rejection: SendInvalid, path: str, key: s
 
 @pytest.mark.parametrize("metadata", ["[]", "7", '"text"', "true"])
 @pytest.mark.parametrize("method", WRITES)
-def test_metadata_that_is_not_an_object(rejection: SendInvalid, method: str, metadata: str) -> None:
-    problem = rejection(method, "/collections/COLLECTION/documents", with_metadata(metadata))
+def test_metadata_that_is_not_an_object(store_rejection: SendInvalid, method: str, metadata: str) -> None:
+    problem = store_rejection(method, "/collections/COLLECTION/documents", with_metadata(metadata))
 
     assert paths_of(problem) == ["$.documents[1].metadata"]
 
 
-def test_metadata_keys_of_messagepack_are_strings(rejection: SendInvalid) -> None:
+def test_metadata_keys_of_messagepack_are_strings(store_rejection: SendInvalid) -> None:
     sent = {"documents": [{"text": "x", "embedding": [1, 0], "metadata": {7: 1}}]}
 
-    rejection("POST", "/collections/COLLECTION/documents", msgspec.msgpack.encode(sent), MSGPACK)
+    store_rejection("POST", "/collections/COLLECTION/documents", msgspec.msgpack.encode(sent), MSGPACK)
 
 
 @pytest.mark.parametrize("value", [b"bytes", msgspec.msgpack.Ext(5, b"x")], ids=["binary", "extension"])
-def test_metadata_values_of_messagepack_are_those_of_json(rejection: SendInvalid, value: object) -> None:
+def test_metadata_values_of_messagepack_are_those_of_json(store_rejection: SendInvalid, value: object) -> None:
     sent = {"documents": [{"text": "x", "embedding": [1, 0], "metadata": {"a": value}}]}
 
-    rejection("POST", "/collections/COLLECTION/documents", msgspec.msgpack.encode(sent), MSGPACK)
+    store_rejection("POST", "/collections/COLLECTION/documents", msgspec.msgpack.encode(sent), MSGPACK)
 
 
 @pytest.mark.parametrize("method", WRITES)
-def test_an_embedding_beyond_the_maximum_dimension(rejection: SendInvalid, method: str) -> None:
+def test_an_embedding_beyond_the_maximum_dimension(store_rejection: SendInvalid, method: str) -> None:
     sent = msgspec.msgpack.encode({"documents": [{"text": "x", "embedding": b"\0\0\x80?" * 65_537}]})
 
-    problem = rejection(method, "/collections/COLLECTION/documents", sent, MSGPACK)
+    problem = store_rejection(method, "/collections/COLLECTION/documents", sent, MSGPACK)
 
     assert "at most 65536 numbers" in problem["detail"]
     assert paths_of(problem) == ["$.documents[0].embedding"]

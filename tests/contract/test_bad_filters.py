@@ -124,8 +124,8 @@ BAD_WHERE_DOCUMENT = [
 
 @pytest.mark.parametrize("where_document", BAD_WHERE_DOCUMENT)
 @pytest.mark.parametrize("path", ["documents/filter", "query"])
-def test_a_bad_where_document(rejection: SendInvalid, path: str, where_document: str) -> None:
-    problem = rejection(
+def test_a_bad_where_document(store_rejection: SendInvalid, path: str, where_document: str) -> None:
+    problem = store_rejection(
         "POST", f"/collections/COLLECTION/{path}", f'{{"query_embedding": [1, 0], "where_document": {where_document}}}'
     )
 

@@ -1,6 +1,6 @@
 """Malformed input: a problem document with a 4xx and the path of the field, and nothing is written.
 
-Every test then reads the collection, which also shows that the service still responds.
+What is rejected before a store is reached is tested over one store (`rejection`), the rest over both.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ def test_a_deep_body(rejection: SendInvalid, method: str, path: str, opening: st
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("member", ["embedding", "metadata", "text", "id"])
 @pytest.mark.parametrize("method", WRITES)
-def test_a_deep_member_of_a_document(rejection: SendInvalid, method: str, member: str, depth: int) -> None:
+def test_a_deep_member_of_a_document(store_rejection: SendInvalid, method: str, member: str, depth: int) -> None:
     whole = {"text": '"x"', "embedding": "[1, 0]", member: nested(depth, '{"a":', "}")}
     text = ", ".join(f'"{key}": {value}' for key, value in whole.items())
 
-    rejection(method, "/collections/COLLECTION/documents", documents_body(f"{{{text}}}"))
+    store_rejection(method, "/collections/COLLECTION/documents", documents_body(f"{{{text}}}"))
 
 
 @pytest.mark.parametrize("depth", [*DEPTHS])
@@ -159,10 +159,10 @@ def test_a_lone_surrogate(rejection: SendInvalid, method: str, member: str, text
     rejection(method, "/collections/COLLECTION/documents", documents_body(f"{{{members}}}"))
 
 
-def test_a_surrogate_in_messagepack(rejection: SendInvalid) -> None:
+def test_a_surrogate_in_messagepack(store_rejection: SendInvalid) -> None:
     body = msgspec.msgpack.encode({"documents": [{"text": "abc", "embedding": [1, 0]}]})
 
-    rejection("POST", "/collections/COLLECTION/documents", body.replace(b"abc", b"\xed\xa0\x80"), MSGPACK)
+    store_rejection("POST", "/collections/COLLECTION/documents", body.replace(b"abc", b"\xed\xa0\x80"), MSGPACK)
 
 
 def test_a_nul_is_a_character_like_others(http: httpx.Client, collection: str) -> None:
@@ -198,8 +198,8 @@ def test_invalid_utf8_in_a_field(rejection: SendInvalid) -> None:
 @pytest.mark.parametrize(
     "body", [b'{"text": "\xff", "embedding": [1, 0]}', b'{"text": "\xed\xa0\x80", "embedding": [1, 0]}']
 )
-def test_invalid_utf8_in_a_body(rejection: SendInvalid, body: bytes) -> None:
-    problem = rejection("POST", "/collections/COLLECTION/documents", b'{"documents": [' + body + b"]}")
+def test_invalid_utf8_in_a_body(store_rejection: SendInvalid, body: bytes) -> None:
+    problem = store_rejection("POST", "/collections/COLLECTION/documents", b'{"documents": [' + body + b"]}")
 
     assert problem["detail"] == "The body is not valid JSON: $.documents[0]"
 

@@ -23,12 +23,8 @@ from tests.support.problems import paths_of, problem_of
     ],
     ids=lambda text: ascii(text[:20]),
 )
-def test_a_bad_name(http: httpx.Client, rejection: SendInvalid, bad: str) -> None:
-    before = http.get("/collections").json()["total"]
-
+def test_a_bad_name(rejection: SendInvalid, bad: str) -> None:
     rejection("POST", "/collections", f'{{"name": "{bad}", "get_or_create": true}}')
-
-    assert http.get("/collections").json()["total"] == before
 
 
 @pytest.mark.parametrize(
@@ -55,11 +51,10 @@ def test_a_bad_name(http: httpx.Client, rejection: SendInvalid, bad: str) -> Non
         '"name": "COLLECTION-new", "metadata": {"hnsw:space": true}',
     ],
 )
-def test_a_bad_collection(http: httpx.Client, untouched: str, rejection: SendInvalid, members: str) -> None:
+def test_a_bad_collection(rejection: SendInvalid, members: str) -> None:
     problem = rejection("POST", "/collections", f"{{{members}}}")
 
     assert problem["detail"] == "The body is not valid JSON" or paths_of(problem)
-    assert http.get(f"/collections/{untouched}-new").status_code == 404
 
 
 @pytest.mark.parametrize("key", ["hnsw:M", "hnsw:construction_ef", "hnsw:search_ef", "hnsw:batch_size", "spann:x"])
@@ -81,8 +76,8 @@ def test_settings_of_the_index_in_metadata_are_stored_or_rejected(
 
 @pytest.mark.parametrize("metadata", ["null", "[]", '"text"', '{"hnsw:space": "x"}', '{"hnsw:space": 7}'])
 @pytest.mark.parametrize("merge", ["true", "false"])
-def test_bad_new_metadata(rejection: SendInvalid, metadata: str, merge: str) -> None:
-    rejection("PUT", f"/collections/COLLECTION/metadata?merge={merge}", f'{{"metadata": {metadata}}}')
+def test_bad_new_metadata(store_rejection: SendInvalid, metadata: str, merge: str) -> None:
+    store_rejection("PUT", f"/collections/COLLECTION/metadata?merge={merge}", f'{{"metadata": {metadata}}}')
 
 
 # -- parameters ---------------------------------------------------------------------------------

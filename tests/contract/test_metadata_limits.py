@@ -44,19 +44,19 @@ def assert_names_the_limit(problem: Problem, path: str) -> None:
 @OVER
 @pytest.mark.parametrize("method", WRITES)
 def test_more_than_the_maximum_number_of_values_in_a_document(
-    rejection: SendInvalid, method: str, metadata: dict[str, Any]
+    store_rejection: SendInvalid, method: str, metadata: dict[str, Any]
 ) -> None:
     body = msgspec.json.encode({"documents": [document("a"), document("b", **metadata)]})
-    problem = rejection(method, "/collections/COLLECTION/documents", body)
+    problem = store_rejection(method, "/collections/COLLECTION/documents", body)
     assert_names_the_limit(problem, "$.documents[1].metadata")
 
 
 @OVER
 def test_more_than_the_maximum_number_of_values_in_a_messagepack_document(
-    rejection: SendInvalid, metadata: dict[str, Any]
+    store_rejection: SendInvalid, metadata: dict[str, Any]
 ) -> None:
     body = msgspec.msgpack.encode({"documents": [document("a"), document("b", **metadata)]})
-    problem = rejection("PUT", "/collections/COLLECTION/documents", body, "application/msgpack")
+    problem = store_rejection("PUT", "/collections/COLLECTION/documents", body, "application/msgpack")
     assert_names_the_limit(problem, "$.documents[1].metadata")
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -23,8 +24,6 @@ from tests.support.servers import Served
 
 CLIENT_README = "clients/python/README.md"
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
-
-every_block = pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
 
 
 @pytest.fixture(scope="module")
@@ -66,44 +65,69 @@ def test_a_page_works_when_it_is_pasted(
                 reader.read(block)
 
 
-@every_block
-def test_a_block_is_of_a_language_that_is_tested(block: Block) -> None:
-    assert block.language in LANGUAGES, f"{block.place}: fence it, and name its language"
+def faults(fault: Callable[[Block], str | None]) -> str:
+    """What is wrong with which blocks, one line each."""
+    return "\n".join(f"{block.place}: {found}" for block in BLOCKS if (found := fault(block)))
 
 
-@every_block
-def test_an_answer_follows_what_it_answers(block: Block) -> None:
+def test_each_block_is_of_a_language_that_is_tested() -> None:
+    found = faults(lambda block: None if block.language in LANGUAGES else "fence it, and name its language")
+    assert not found, found
+
+
+def _answer_fault(block: Block) -> str | None:
     if block.language not in ANSWER or block.reason or stands_alone(block):
-        return
+        return None
     before = [other for other in blocks_of(block.page) if other.line < block.line]
-    assert before, block.place
-    assert before[-1].language in RUN, block.place
-    assert not before[-1].reason, block.place
+    follows = before and before[-1].language in RUN and not before[-1].reason
+    return None if follows else "an answer without a block that is run before it"
 
 
-@every_block
-def test_data_can_be_read(block: Block) -> None:
-    if block.language == "json" and stands_alone(block):
-        assert list(values(block.code))
-    if block.language == "yaml":
-        list(yaml.safe_load_all(block.code))
+def test_each_answer_follows_what_it_answers() -> None:
+    found = faults(_answer_fault)
+    assert not found, found
 
 
-@every_block
-@pytest.mark.process
-def test_what_is_not_run_names_what_exists(block: Block) -> None:
+def _data_fault(block: Block) -> str | None:
+    try:
+        if block.language == "json" and stands_alone(block):
+            return None if list(values(block.code)) else "no value"
+        if block.language == "yaml":
+            list(yaml.safe_load_all(block.code))
+    except (ValueError, yaml.YAMLError) as error:
+        return str(error)
+    return None
+
+
+def test_all_data_can_be_read() -> None:
+    found = faults(_data_fault)
+    assert not found, found
+
+
+def _name_fault(block: Block) -> str | None:
     if not block.reason or block.language != "sh":
-        return
+        return None
     for path in re.findall(
         r"(?:^|[ =])((?:k8s|requirements|examples|clients|tests|service|docs)/[\w./-]+)", block.code
     ):
-        assert (ROOT / path).exists(), f"{block.place}: {path}"
+        if not (ROOT / path).exists():
+            return f"there is no {path}"
     # A command may have several lines: ends with a backslash, or has a quoted text of several.
-    words = shlex.split(block.code.replace("\\\n", " "), comments=True)
-    if "kubectl" in words and kustomize():
-        for option, path in itertools.pairwise(words):
-            if option == "-k":
-                render(ROOT / path)
+    try:
+        words = shlex.split(block.code.replace("\\\n", " "), comments=True)
+        if "kubectl" in words and kustomize():
+            for option, path in itertools.pairwise(words):
+                if option == "-k":
+                    render(ROOT / path)
+    except (ValueError, subprocess.CalledProcessError) as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.process
+def test_what_is_not_run_names_what_exists() -> None:
+    found = faults(_name_fault)
+    assert not found, found
 
 
 @pytest.mark.parametrize("name", ["NewDocument", "ContextBuilder"])

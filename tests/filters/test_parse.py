@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstore.errors import InvalidFilter
-from ragstore.model.filters import where, where_document
-from ragstore.model.filters.grammar import MAX_CLAUSES, MAX_DEPTH, MAX_SIBLINGS, MAX_VALUES, combine
+from ragstore.filters import where
+from ragstore.filters.grammar import MAX_CLAUSES, MAX_DEPTH, MAX_VALUES, InvalidFilter
+from ragstore.model.filters import where_document
+from ragstore.model.filters.combinations import MAX_SIBLINGS, combine
 from ragstore.model.filters.where_document import MAX_REGEX_CHARACTERS, MAX_TEXT
 from tests.support.filter_oracle import Json, Value, selects
 from tests.support.filter_strategies import filters, metadatas

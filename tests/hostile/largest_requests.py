@@ -98,12 +98,13 @@ LARGE: Final[Mapping[str, Make]] = {
 """The routes whose requests or responses are large, or cost much."""
 
 VARIANTS: Final[Mapping[str, Make]] = {
+    "GET /metrics": lambda _: RawRequest("GET", "/metrics"),
     "POST /embed, 60 MB of texts": lambda _: RawRequest(
         "POST", "/embed", json.dumps({"inputs": [f"{n} " + "boiler " * 4_200 for n in range(TEXTS)]}).encode()
     ),
     "POST /v1/chat/completions, a question of 31 MB": _chat(stream=False, question="boiler " * (QUESTION_BYTES // 7)),
 }
-"""Further large requests of such routes; `make hostile` sends them."""
+"""Further requests, which `make hostile` sends."""
 
 
 def _at(method: str, target: str) -> Make:
@@ -202,6 +203,5 @@ CHEAP: Final[Mapping[str, Make]] = {
         "DELETE", "/v1/vector_stores/{store}/files/file-{absent}"
     ),
     "GET /openapi.json": _at("GET", "/openapi.json"),
-    "GET /metrics": _at("GET", "/metrics"),
 }
 """The other routes, with a resource that does not exist where the request would remove it."""

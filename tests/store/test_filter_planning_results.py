@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from ragstore import settings as service_settings
 from ragstore.app import create_store
 from ragstore.chroma.chroma_store import ChromaStore
+from ragstore.filters import where
 from ragstore.model.documents import Batch
-from ragstore.model.filters import where
 from ragstore.model.filters.condition import Condition
 from ragstore.model.metadata import Metadata
 from ragstore.model.queries import Matches, Query

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragstore.api.schemas import MAX_IDS
+from ragstore.filters import where
+from ragstore.filters.grammar import MAX_CLAUSES, MAX_DEPTH, MAX_VALUES
+from ragstore.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
 from ragstore.model.documents import Selection
-from ragstore.model.filters import where
 from ragstore.model.filters.condition import Condition
-from ragstore.model.filters.grammar import MAX_CLAUSES, MAX_DEPTH, MAX_VALUES
-from ragstore.model.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
 from ragstore.model.metadata import Metadata
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, batch_of, of_where, upsert_documents

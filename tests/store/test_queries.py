@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from ragstore.errors import DimensionMismatch
+from ragstore.filters import where
 from ragstore.model.collections import Distance
 from ragstore.model.documents import EVERYTHING, Batch
-from ragstore.model.filters import where, where_document
+from ragstore.model.filters import where_document
 from ragstore.model.metadata import Metadata
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, batch, batch_of, make_query, matrix, upsert_documents

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragstore.errors import InvalidFilter
+from ragstore.filters.grammar import InvalidFilter
 from ragstore.model.filters.where_document import MAX_TEXT
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, batch_of, of_text, upsert_documents

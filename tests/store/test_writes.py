@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from ragstore.errors import DimensionMismatch, DocumentsExist, InvalidDocuments
+from ragstore.filters.values import MetadataValue
 from ragstore.model.documents import EVERYTHING, Batch, Selection, Write
-from ragstore.model.metadata import Metadata, MetadataValue
+from ragstore.model.metadata import Metadata
 from ragstore.store.protocol import Store, write_batch
 from tests.support.factories import (
     add_documents,

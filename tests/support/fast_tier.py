@@ -1,8 +1,7 @@
 """The fast tier: `pytest --fast` runs the tests that start no process. `make test-fast` runs it with a time limit.
 
-A test that uses a fixture with `@starts_process`, itself or through other fixtures, is not in the tier. A test that
-starts a process itself has the marker `process`, or is in one of `PROCESS_FOLDERS`. A test of the tier that starts a
-process fails.
+A test is not in the tier if it uses a fixture with `@starts_process`, itself or through other fixtures, if it has the
+marker `process`, or if it is in one of `PROCESS_FOLDERS`. A test of the tier that starts a process fails.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def pytest_fixture_setup(
     if request.config.getoption("--fast") and is_declared(fixturedef):
         requested = f"`{fixturedef.argname}` by `getfixturevalue`, which starts a process"
         raise RuntimeError(f"{_culprit()} of the fast tier requests {requested}. {_remedy()}")
-    _being_set_up.append(f"`{fixturedef.argname}` in {fixturedef.baseid or 'a plugin'}")
+    _being_set_up.append(f"`{fixturedef.argname}` in {fixturedef.func.__module__}")
     try:
         return (yield)
     finally:

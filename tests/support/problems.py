@@ -13,7 +13,7 @@ Problem: TypeAlias = dict[str, Any]
 
 CODES_OF_STATUS: Final[dict[int, set[str]]] = {}
 """The codes that problem documents of a status may carry."""
-for _kind in error_classes(errors.__name__):
+for _kind in error_classes(*errors.MODULES):
     CODES_OF_STATUS.setdefault(_kind.status, set()).add(_kind.code)
 
 

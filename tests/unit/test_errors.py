@@ -28,7 +28,7 @@ def _drawn() -> list[tuple[int, str, int | None, bool]]:
 
 
 def _classes() -> Iterator[tuple[int, type[ServiceError]]]:
-    for kind in error_classes(errors.__name__):
+    for kind in error_classes(*errors.MODULES):
         yield kind.__mro__.index(ServiceError), kind
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ragstore.errors import CollectionNotFound, InvalidMetadata, InvalidName
+from ragstore.filters.values import Scalar, is_reserved
 from ragstore.model.metadata import (
     NewMetadataValue,
-    Scalar,
-    is_reserved,
     validate_collection_metadata,
     validate_document_metadata,
     without_nulls,

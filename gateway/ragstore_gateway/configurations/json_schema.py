@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from ragstore_gateway.configurations.source import Source, WebSource
-from ragstore_gateway.embeddings.embeddings import PROVIDERS
-from ragstore_gateway.vector_stores.vector_stores import STORES
+from ragstore_gateway.embeddings.providers.declared import PROVIDERS
+from ragstore_gateway.vector_stores.engines import ENGINES
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -45,8 +45,10 @@ class ParameterChoice:
 
 
 KNOWLEDGE_BASE_CHOICES: Final = (
-    ParameterChoice("embeddingProvider", "embeddingParameters", {name: kind for name, (kind, _) in PROVIDERS.items()}),
-    ParameterChoice("storeType", "storeParameters", STORES),
+    ParameterChoice(
+        "embeddingProvider", "embeddingParameters", {each.name: each.parameters for each in PROVIDERS.values()}
+    ),
+    ParameterChoice("storeType", "storeParameters", {each.name: each.parameters for each in ENGINES.values()}),
 )
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from msgspec import Meta, Struct
 
 from ragstore.kit.misfits import described
 from ragstore_gateway.configurations.source import MAX_SOURCES, Source
+from ragstore_gateway.embeddings.providers.declared import EmbeddingProvider
 from ragstore_gateway.splitting.chunk import Chunking, ChunkStrategy, ChunkUnit
+from ragstore_gateway.vector_stores.engines import StoreType
 
-StoreType: TypeAlias = Literal[
-    "ragstore", "in-memory", "chroma", "pgvector", "qdrant", "elasticsearch", "mongodb-atlas"
-]
-EmbeddingProvider: TypeAlias = Literal[
-    "local", "openai", "azure-openai", "ollama", "mistral", "bedrock", "cohere", "vertex", "gemini", "tei", "ragproxy"
-]
 Parameters: TypeAlias = dict[str, Any]
 """Parameters whose names and types depend on another field; `ragstore_gateway.secrets.parameters` checks them."""
 

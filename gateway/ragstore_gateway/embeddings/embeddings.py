@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import msgspec
-from msgspec import Meta
 
 from ragstore.kit.errors import InvalidRequest
-from ragstore.kit.extras import MissingExtra, require_extra
+from ragstore.kit.extras import MissingExtra
 from ragstore.kit.fair_queue import FairSemaphore
 from ragstore.kit.time_slices import TimeSlices
 from ragstore_gateway.embeddings import builtin
@@ -23,38 +22,14 @@ from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.embeddings.local import LocalEmbedder, require_local_models
 from ragstore_gateway.embeddings.prefixes import prefixes_of
 from ragstore_gateway.embeddings.provider_embedder import ProviderEmbedder
-from ragstore_gateway.embeddings.providers import bedrock, google
-from ragstore_gateway.embeddings.providers.bedrock import BedrockParameters, BedrockProvider
-from ragstore_gateway.embeddings.providers.cohere import CohereParameters, CohereProvider
-from ragstore_gateway.embeddings.providers.google import (
-    GeminiParameters,
-    GeminiProvider,
-    VertexParameters,
-    VertexProvider,
-)
-from ragstore_gateway.embeddings.providers.openai import (
-    AzureParameters,
-    AzureProvider,
-    MistralParameters,
-    MistralProvider,
-    OpenAIParameters,
-    OpenAIProvider,
-)
-from ragstore_gateway.embeddings.providers.provider import Parameters, Prefix, Provider
-from ragstore_gateway.embeddings.providers.self_hosted import (
-    OllamaParameters,
-    OllamaProvider,
-    RagproxyParameters,
-    RagproxyProvider,
-    TeiParameters,
-    TeiProvider,
-)
+from ragstore_gateway.embeddings.providers.declared import PROVIDERS
+from ragstore_gateway.embeddings.providers.local import LOCAL, LocalParameters
+from ragstore_gateway.embeddings.providers.provider import Parameters
 from ragstore_gateway.errors import ModelUnavailable
 from ragstore_gateway.secrets.connections import Connections
 from ragstore_gateway.secrets.parameters import convert_parameters
 from ragstore_gateway.secrets.secret_references import SecretReferences
 
-LOCAL: Final = "local"
 MAX_EMBEDDERS: Final = 256
 """Maximum number of embedders that are kept. The least recently used one is made again when it is used."""
 
@@ -62,48 +37,6 @@ _OF_A_MODEL: Final = frozenset(
     {"model", "dimensions", "outputDimensionality", "queryPrefix", "documentPrefix", "taskType"}
 )
 """Parameters that choose a model or a kind of vector, and not a server or an account."""
-
-
-class LocalParameters(Parameters, frozen=True, kw_only=True):
-    """Parameters of `local`. The prefixes are for models other than the built-in one."""
-
-    model: str = builtin.NAME
-    dimensions: Annotated[int, Meta(ge=1)] | None = None
-    query_prefix: Prefix | None = None
-    document_prefix: Prefix | None = None
-
-
-ProviderParameters: TypeAlias = (
-    OpenAIParameters
-    | AzureParameters
-    | OllamaParameters
-    | MistralParameters
-    | BedrockParameters
-    | CohereParameters
-    | VertexParameters
-    | GeminiParameters
-    | LocalParameters
-    | TeiParameters
-    | RagproxyParameters
-)
-
-PROVIDERS: Final[dict[str, tuple[type[ProviderParameters], Callable[[Any, SecretReferences], Provider] | None]]] = {
-    "openai": (OpenAIParameters, OpenAIProvider),
-    "azure-openai": (AzureParameters, AzureProvider),
-    "ollama": (OllamaParameters, OllamaProvider),
-    "mistral": (MistralParameters, MistralProvider),
-    "bedrock": (BedrockParameters, BedrockProvider),
-    "cohere": (CohereParameters, CohereProvider),
-    "vertex": (VertexParameters, VertexProvider),
-    "gemini": (GeminiParameters, GeminiProvider),
-    LOCAL: (LocalParameters, None),
-    "tei": (TeiParameters, TeiProvider),
-    "ragproxy": (RagproxyParameters, RagproxyProvider),
-}
-"""The providers: the struct of their parameters, and their class."""
-
-EXTRAS: Final = {"bedrock": bedrock.EXTRA, "vertex": google.EXTRA}
-"""The providers that need an extra: arguments of `require_extra`."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +56,7 @@ class EmbeddingLimits:
     max_waiting: int = 256
 
 
-def validate(
-    provider: str, parameters: Mapping[str, object], secrets: SecretReferences, path: str = "$"
-) -> ProviderParameters:
+def validate(provider: str, parameters: Mapping[str, object], secrets: SecretReferences, path: str = "$") -> Parameters:
     """Check a configuration's `embeddingProvider` and `embeddingParameters`. Nothing is sent.
 
     Args:
@@ -142,9 +73,8 @@ def validate(
     """
     if provider not in PROVIDERS:
         raise InvalidRequest.at(f"{path}.embeddingProvider", f"Must be one of {', '.join(PROVIDERS)}")
-    kind, _ = PROVIDERS[provider]
     below = f"{path}.embeddingParameters"
-    converted = convert_parameters(kind, parameters, below, secrets)
+    converted: Parameters = convert_parameters(PROVIDERS[provider].parameters, parameters, below, secrets)
     if isinstance(converted, LocalParameters) and converted.dimensions is not None:
         known = builtin.DIMENSIONS if converted.model == builtin.NAME else ()
         if converted.dimensions not in known:
@@ -176,7 +106,7 @@ class Embeddings:
         self._limit = CallerLimit(limits.max_waiting)
         self._slots: WeakValueDictionary[bytes, FairSemaphore] = WeakValueDictionary()
         self._builtin: BuiltinEmbedder | None = None
-        self._default: tuple[str, LocalParameters | Any] = (LOCAL, LocalParameters())
+        self._default: tuple[str, Parameters] = (LOCAL.name, LocalParameters())
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
@@ -184,7 +114,7 @@ class Embeddings:
         async with self._connections:
             yield
 
-    def validate(self, provider: str, parameters: Mapping[str, object], path: str = "$") -> ProviderParameters:
+    def validate(self, provider: str, parameters: Mapping[str, object], path: str = "$") -> Parameters:
         """Check a configuration; see `validate`."""
         return validate(provider, parameters, self.secrets, path)
 
@@ -205,10 +135,10 @@ class Embeddings:
             if isinstance(converted, LocalParameters):
                 if converted.model != builtin.NAME:
                     require_local_models(converted.model)
-            elif provider in EXTRAS:
-                require_extra(*EXTRAS[provider])
+            else:
+                PROVIDERS[provider].require_extra()
         except MissingExtra as error:
-            field = "embeddingParameters.model" if provider == LOCAL else "embeddingProvider"
+            field = "embeddingParameters.model" if provider == LOCAL.name else "embeddingProvider"
             raise InvalidRequest.at(f"{path}.{field}", str(error)) from None
         self.secrets.check_readable(parameters, f"{path}.embeddingParameters")
 
@@ -271,14 +201,14 @@ class Embeddings:
         if model in names:
             provider, parameters = self._default
         elif model in (builtin.NAME, builtin.NAME.partition("/")[2]):
-            provider, parameters = LOCAL, LocalParameters()
+            provider, parameters = LOCAL.name, LocalParameters()
         else:
             return None
         if dimensions is None:
             return self._embedder(provider, parameters)
         return self._embedder(provider, _with_dimensions(provider, parameters, dimensions, self.secrets))
 
-    def _embedder(self, provider: str, parameters: ProviderParameters) -> Embedder:
+    def _embedder(self, provider: str, parameters: Parameters) -> Embedder:
         identity = _identity(provider, parameters)
         kept = self._embedders.pop(identity, None)
         if kept is None:
@@ -286,7 +216,7 @@ class Embeddings:
         self._embedders[identity] = kept
         return kept
 
-    def _keep(self, provider: str, parameters: ProviderParameters, embedder: Embedder) -> Embedder:
+    def _keep(self, provider: str, parameters: Parameters, embedder: Embedder) -> Embedder:
         identity = _identity(provider, parameters)
         # A request can name dimensions, so these come and go; the default one may be a model that takes long to load.
         default = _identity(*self._default)
@@ -302,7 +232,7 @@ class Embeddings:
         )
         return kept
 
-    def _slots_of(self, provider: str, parameters: ProviderParameters) -> FairSemaphore:
+    def _slots_of(self, provider: str, parameters: Parameters) -> FairSemaphore:
         """The slots for requests in flight to a provider: one set for all models and dimensions of an account."""
         given = msgspec.to_builtins(parameters)
         account = msgspec.json.encode([provider, {name: given[name] for name in given if name not in _OF_A_MODEL}])
@@ -311,7 +241,7 @@ class Embeddings:
             slots = self._slots[account] = FairSemaphore(self._limits.concurrency)
         return slots
 
-    def _create(self, provider: str, parameters: ProviderParameters) -> Embedder:
+    def _create(self, provider: str, parameters: Parameters) -> Embedder:
         if isinstance(parameters, LocalParameters):
             if parameters.model != builtin.NAME:
                 return LocalEmbedder(parameters.model, _prefixes(parameters))
@@ -322,9 +252,10 @@ class Embeddings:
             if parameters.dimensions in (None, self._builtin.dimension):
                 return self._builtin
             return TruncatedEmbedder(self._builtin, parameters.dimensions or self._builtin.dimension)
-        _, create = PROVIDERS[provider]
+        create = PROVIDERS[provider].create
         assert create is not None  # noqa: S101  # only `local` has none
         return ProviderEmbedder(
+            provider,
             create(parameters, self.secrets),
             self._connections,
             self._slots_of(provider, parameters),
@@ -337,14 +268,12 @@ def _prefixes(parameters: LocalParameters) -> Any:
     return prefixes_of(parameters.model, parameters.query_prefix, parameters.document_prefix)
 
 
-def _identity(provider: str, parameters: ProviderParameters) -> bytes:
+def _identity(provider: str, parameters: Parameters) -> bytes:
     """The identity of a configuration's vectors. References to secrets are part of it, secrets are not."""
     return provider.encode() + b"\0" + msgspec.json.encode(parameters)
 
 
-def _with_dimensions(
-    provider: str, parameters: ProviderParameters, dimensions: int, secrets: SecretReferences
-) -> ProviderParameters:
+def _with_dimensions(provider: str, parameters: Parameters, dimensions: int, secrets: SecretReferences) -> Parameters:
     """The parameters with another dimension.
 
     Raises:

@@ -91,6 +91,7 @@ class ProviderEmbedder:
     """An `Embedder` over a provider.
 
     Args:
+        name: the provider's name.
         provider: the provider.
         connections: the pool.
         slots: the slots for requests in flight, which callers get in turn.
@@ -100,6 +101,7 @@ class ProviderEmbedder:
 
     def __init__(
         self,
+        name: str,
         provider: Provider,
         connections: Connections,
         slots: FairSemaphore,
@@ -107,13 +109,14 @@ class ProviderEmbedder:
         concurrency: int,
         timeout_seconds: float,
     ) -> None:
+        self._provider_name = name
         self._provider = provider
         self._connections = connections
         self._slots = slots
         self._concurrency = concurrency
         self._timeout_seconds = timeout_seconds
         self._dimension = provider.dimensions
-        self.name = f"{provider.provider}/{provider.model}"
+        self.name = f"{name}/{provider.model}"
 
     @property
     def dimension(self) -> int | None:
@@ -180,7 +183,7 @@ class ProviderEmbedder:
             _Retry: another attempt may succeed.
             EmbeddingFailed: none will.
         """
-        provider = self._provider.provider
+        provider = self._provider_name
         headers = {
             "Content-Type": "application/json",
             **request.headers,

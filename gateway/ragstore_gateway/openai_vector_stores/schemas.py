@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from ragstore_gateway.configurations.knowledge_base import EmbeddingProvider, StoreType
+from ragstore_gateway.embeddings.providers.declared import EmbeddingProvider
 from ragstore_gateway.embeddings.schemas import NOT_BLANK
 from ragstore_gateway.splitting.chunk import ChunkStrategy, ChunkUnit
+from ragstore_gateway.vector_stores.engines import StoreType
 
 MAX_PAIRS = 16
 MAX_KEY = 64

@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
 
 import httpx
 
@@ -17,6 +18,7 @@ from ragstore import settings
 from ragstore.app import in_process
 from ragstore_client import AsyncClient
 from ragstore_gateway.secrets.secret_references import SecretReferences
+from ragstore_gateway.vector_stores.engine import Adapter
 from ragstore_gateway.vector_stores.names import physical_name
 from ragstore_gateway.vector_stores.ragstore_store import RagstoreStore
 from ragstore_gateway.vector_stores.shared_client import Secrets, SharedClient
@@ -120,3 +122,6 @@ def chroma_store(
 
     name = physical_name(parameters.collection_name, collection)
     return RagstoreStore(use, name, dimension, timeout_seconds, "chroma")
+
+
+ADAPTER: Final = Adapter(connect_chroma, chroma_store)

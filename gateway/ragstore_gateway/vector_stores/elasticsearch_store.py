@@ -17,6 +17,7 @@ from ragstore.kit.errors import InvalidRequest, ServiceError
 from ragstore_client import Where
 from ragstore_gateway.secrets.secret_references import SecretReferences
 from ragstore_gateway.vector_stores import filters
+from ragstore_gateway.vector_stores.engine import Adapter
 from ragstore_gateway.vector_stores.failures import StoreErrors, check_dimension, dimension_mismatch, empty_if_missing
 from ragstore_gateway.vector_stores.filters import All, Compared, Either, Filter, Not, OneOf
 from ragstore_gateway.vector_stores.names import field_name, physical_name
@@ -255,6 +256,9 @@ class ElasticsearchStore:
         if isinstance(error, ApiError):
             return self._errors.of_status("responds", error.status_code, error)
         return None
+
+
+ADAPTER: Final = Adapter(connect_elasticsearch, ElasticsearchStore)
 
 
 def checked_query_of(filter_: Filter) -> Query:

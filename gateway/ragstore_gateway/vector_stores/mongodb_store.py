@@ -23,6 +23,7 @@ from ragstore.kit.errors import ServiceError
 from ragstore_client import Where
 from ragstore_gateway.secrets.secret_references import SecretReferences
 from ragstore_gateway.vector_stores import filters
+from ragstore_gateway.vector_stores.engine import Adapter
 from ragstore_gateway.vector_stores.failures import StoreErrors, check_dimension, dimension_mismatch
 from ragstore_gateway.vector_stores.filters import All, Compared, Either, Filter, Not, OneOf
 from ragstore_gateway.vector_stores.names import field_name, metadata_key, physical_name
@@ -311,6 +312,9 @@ class MongodbStore:
             make = self._errors.rejected if error.code in _REJECTIONS else self._errors.unavailable
             return make(f"responds with the code {error.code}", error)
         return None
+
+
+ADAPTER: Final = Adapter(connect_mongodb, MongodbStore)
 
 
 def condition_of(filter_: Filter) -> Document:

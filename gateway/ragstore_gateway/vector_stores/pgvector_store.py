@@ -16,6 +16,7 @@ from ragstore.kit.errors import ServiceError
 from ragstore_client import Where
 from ragstore_gateway.secrets.secret_references import SecretReferences
 from ragstore_gateway.vector_stores import filters
+from ragstore_gateway.vector_stores.engine import Adapter
 from ragstore_gateway.vector_stores.failures import StoreErrors, check_dimension, dimension_mismatch, empty_if_missing
 from ragstore_gateway.vector_stores.filters import All, Compared, Either, Filter, Not, OneOf
 from ragstore_gateway.vector_stores.names import physical_name
@@ -323,6 +324,9 @@ class PgvectorStore:
         problem = _PROBLEMS.get(state, "responds with an error")
         make = self._errors.rejected if state[:2] in _REJECTIONS else self._errors.unavailable
         return make(f"{problem} (SQLSTATE {state})", error)
+
+
+ADAPTER: Final = Adapter(connect_pgvector, PgvectorStore)
 
 
 @dataclass

@@ -33,6 +33,11 @@ class Parameters(Struct, frozen=True, kw_only=True, rename="camel"):
 
     of_collections: ClassVar[frozenset[str]] = frozenset()
 
+    @property
+    def problem(self) -> str:
+        """Why the parameters cannot be used together; empty if they can be."""
+        return ""
+
 
 class RagstoreParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
     """`ragstore` has no parameters: it is the store of the gateway."""
@@ -102,6 +107,11 @@ class ElasticsearchParameters(Parameters, frozen=True, kw_only=True, rename="cam
     ) = None
     password: SecretReference | None = None
     index_name: Prefix = DEFAULT_PREFIX
+
+    @property
+    def problem(self) -> str:
+        """A user without a password, or a password without a user."""
+        return "" if (self.user_name is None) == (self.password is None) else "userName and password belong together"
 
 
 class MongodbParameters(Parameters, frozen=True, kw_only=True, rename="camel"):

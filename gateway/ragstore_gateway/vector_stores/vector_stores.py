@@ -4,68 +4,26 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeAlias
+from importlib import import_module
+from typing import Any, Final
 
 import msgspec
 import structlog
 
 from ragstore.kit.errors import InvalidRequest
-from ragstore.kit.extras import MissingExtra, require_extra
+from ragstore.kit.extras import MissingExtra
 from ragstore_client import AsyncClient
 from ragstore_gateway.errors import DriverMissing, StoreUnavailable
 from ragstore_gateway.secrets.parameters import convert_parameters
 from ragstore_gateway.secrets.secret_references import SecretReferences
 from ragstore_gateway.vector_stores.deferred_store import DeferredStore
+from ragstore_gateway.vector_stores.engine import Adapter, Engine
+from ragstore_gateway.vector_stores.engines import ENGINES
 from ragstore_gateway.vector_stores.in_memory_store import InMemoryCollection, InMemoryStore
 from ragstore_gateway.vector_stores.ragstore_store import RagstoreStore
 from ragstore_gateway.vector_stores.shared_client import SharedClient
-from ragstore_gateway.vector_stores.store_parameters import (
-    ChromaParameters,
-    ElasticsearchParameters,
-    InMemoryParameters,
-    MongodbParameters,
-    PgvectorParameters,
-    QdrantParameters,
-    RagstoreParameters,
-)
+from ragstore_gateway.vector_stores.store_parameters import InMemoryParameters, Parameters
 from ragstore_gateway.vector_stores.vector_store import VectorStore
-
-StoreParameters: TypeAlias = (
-    RagstoreParameters
-    | InMemoryParameters
-    | ChromaParameters
-    | PgvectorParameters
-    | QdrantParameters
-    | ElasticsearchParameters
-    | MongodbParameters
-)
-
-STORES: Final[dict[str, type[StoreParameters]]] = {
-    "ragstore": RagstoreParameters,
-    "in-memory": InMemoryParameters,
-    "chroma": ChromaParameters,
-    "pgvector": PgvectorParameters,
-    "qdrant": QdrantParameters,
-    "elasticsearch": ElasticsearchParameters,
-    "mongodb-atlas": MongodbParameters,
-}
-"""The stores: the struct of their parameters."""
-
-EXTRAS: Final = {
-    "qdrant": ("qdrant", "qdrant_client"),
-    "elasticsearch": ("elasticsearch", "elasticsearch"),
-    "mongodb-atlas": ("mongodb", "pymongo"),
-}
-"""The stores whose driver is installed by an extra: the extra, and a module of the driver."""
-
-MODULES: Final = {
-    "chroma": "chroma_store",
-    "pgvector": "pgvector_store",
-    "qdrant": "qdrant_store",
-    "elasticsearch": "elasticsearch_store",
-    "mongodb-atlas": "mongodb_store",
-}
-"""The stores whose module is imported by the first call: it imports a driver."""
 
 TIMEOUT_SECONDS: Final = 30.0
 
@@ -74,7 +32,7 @@ _log = structlog.get_logger(__name__)
 
 def validate(
     store_type: str, parameters: Mapping[str, object], secrets: SecretReferences, path: str = "$"
-) -> StoreParameters:
+) -> Parameters:
     """Check a configuration's `storeType` and `storeParameters`. Nothing is sent.
 
     Args:
@@ -90,16 +48,15 @@ def validate(
         InvalidRequest: the store is unknown or its driver is not installed, or some parameters are wrong; the error
             names each path.
     """
-    if store_type not in STORES:
-        raise InvalidRequest.at(f"{path}.storeType", f"Must be one of {', '.join(STORES)}")
+    engine = _engine(store_type, path)
     below = f"{path}.storeParameters"
-    converted = convert_parameters(STORES[store_type], parameters, below, secrets)
+    converted = convert_parameters(engine.parameters, parameters, below, secrets)
     try:
-        _require_driver(store_type)
+        engine.require_driver()
     except MissingExtra as error:
         raise InvalidRequest.at(f"{path}.storeType", str(error)) from None
-    if isinstance(converted, ElasticsearchParameters) and (converted.user_name is None) != (converted.password is None):
-        raise InvalidRequest.at(below, "userName and password belong together")
+    if converted.problem:
+        raise InvalidRequest.at(below, converted.problem)
     if isinstance(converted, InMemoryParameters):
         _log.warning("in-memory vector store configured", detail="a restart of the gateway removes its vectors")
     return converted
@@ -126,7 +83,12 @@ class VectorStores:
         self._ragstore_problem = ragstore_problem
         self._ragstore = ragstore
         self._timeout_seconds = timeout_seconds
-        self._memory: dict[str, InMemoryCollection] = {}
+        memory: dict[str, InMemoryCollection] = {}
+        self._own: dict[str, Callable[[str, int], VectorStore]] = {
+            "ragstore": lambda name, dimension: RagstoreStore(self._own_store, name, dimension, timeout_seconds),
+            "in-memory": lambda name, dimension: InMemoryStore(memory, name, dimension),
+        }
+        """The engines without a module: how to open a collection by its name and dimension."""
         self._clients: dict[bytes, SharedClient[Any]] = {}
         self._imported: set[str] = set()
 
@@ -139,7 +101,7 @@ class VectorStores:
             for client in self._clients.values():
                 await client.aclose()
 
-    def validate(self, store_type: str, parameters: Mapping[str, object], path: str = "$") -> StoreParameters:
+    def validate(self, store_type: str, parameters: Mapping[str, object], path: str = "$") -> Parameters:
         """Check a configuration; see `validate`."""
         return validate(store_type, parameters, self._secrets, path)
 
@@ -170,55 +132,22 @@ class VectorStores:
             DriverMissing: the store's driver is not installed.
             InvalidRequest: the parameters are not valid.
         """
+        engine = _engine(store_type, "$")
         try:
-            _require_driver(store_type)
+            engine.require_driver()
         except MissingExtra as error:
             raise DriverMissing(str(error)) from None
-        if store_type not in STORES:
-            raise InvalidRequest.at("$.storeType", f"Must be one of {', '.join(STORES)}")
-        converted = convert_parameters(STORES[store_type], parameters, "$.storeParameters", self._secrets)
-        if store_type not in MODULES or store_type in self._imported:
-            return self._open(converted, collection, dimension)
+        converted = convert_parameters(engine.parameters, parameters, "$.storeParameters", self._secrets)
+        if not engine.module:
+            return self._own[engine.name](collection, dimension)
 
         def open_() -> VectorStore:
-            self._imported.add(store_type)
-            return self._open(converted, collection, dimension)
+            self._imported.add(engine.module)
+            adapter: Adapter[Any, Any] = import_module(engine.module).ADAPTER
+            client = self._client(converted, adapter.connect)
+            return adapter.open(client, converted, collection, dimension, self._timeout_seconds)
 
-        return DeferredStore(f"{__package__}.{MODULES[store_type]}", open_)
-
-    def _open(self, parameters: StoreParameters, collection: str, dimension: int) -> VectorStore:
-        """The store of parameters. Modules of engines are imported when they are used."""
-        seconds = self._timeout_seconds
-        match parameters:
-            case RagstoreParameters():
-                return RagstoreStore(self._own_store, collection, dimension, seconds)
-            case InMemoryParameters():
-                return InMemoryStore(self._memory, collection, dimension)
-            case ChromaParameters():
-                from ragstore_gateway.vector_stores.chroma_store import chroma_store, connect_chroma
-
-                return chroma_store(
-                    self._client(parameters, connect_chroma), parameters, collection, dimension, seconds
-                )
-            case PgvectorParameters():
-                from ragstore_gateway.vector_stores.pgvector_store import PgvectorStore, connect_pgvector
-
-                client = self._client(parameters, connect_pgvector)
-                return PgvectorStore(client, parameters, collection, dimension, seconds)
-            case QdrantParameters():
-                from ragstore_gateway.vector_stores.qdrant_store import QdrantStore, connect_qdrant
-
-                return QdrantStore(self._client(parameters, connect_qdrant), parameters, collection, dimension, seconds)
-            case ElasticsearchParameters():
-                from ragstore_gateway.vector_stores.elasticsearch_store import ElasticsearchStore, connect_elasticsearch
-
-                client = self._client(parameters, connect_elasticsearch)
-                return ElasticsearchStore(client, parameters, collection, dimension, seconds)
-            case MongodbParameters():
-                from ragstore_gateway.vector_stores.mongodb_store import MongodbStore, connect_mongodb
-
-                client = self._client(parameters, connect_mongodb)
-                return MongodbStore(client, parameters, collection, dimension, seconds)
+        return open_() if engine.module in self._imported else DeferredStore(engine.module, open_)
 
     @asynccontextmanager
     async def _own_store(self) -> AsyncIterator[AsyncClient]:
@@ -232,7 +161,7 @@ class VectorStores:
             raise StoreUnavailable(problem)
         yield self._ragstore
 
-    def _client(self, parameters: StoreParameters, connect: Any) -> Any:
+    def _client(self, parameters: Parameters, connect: Any) -> Any:
         """The client of an engine: one for all collections with the same parameters of the connection.
 
         References to secrets are part of its identity, secrets are not.
@@ -245,7 +174,12 @@ class VectorStores:
         return self._clients[identity]
 
 
-def _require_driver(store_type: str) -> None:
-    if store_type in EXTRAS:
-        extra, module = EXTRAS[store_type]
-        require_extra(f"ragstore-gateway[{extra}]", f"The vector store {store_type}", module)
+def _engine(store_type: str, path: str) -> Engine:
+    """The engine of a name.
+
+    Raises:
+        InvalidRequest: there is none.
+    """
+    if store_type not in ENGINES:
+        raise InvalidRequest.at(f"{path}.storeType", f"Must be one of {', '.join(ENGINES)}")
+    return ENGINES[store_type]

@@ -12,8 +12,9 @@ from typing import Final, TypeAlias
 import msgspec
 
 from ragstore.api.schemas import DocumentId, EmbeddingField
+from ragstore.filters.values import Scalar
 from ragstore.kit.decoding import JSON, MSGPACK, Decoder, decoded, decoders
-from ragstore.model.metadata import NewPackedValue, Scalar
+from ragstore.model.metadata import NewPackedValue
 from ragstore.model.packed_text import PackedText, Text, pack_text
 
 LARGE_BYTES: Final = 256 * 1024

@@ -11,11 +11,12 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ragstore.filters.values import Scalar
 from ragstore.kit.numbers import MAX_WHOLE, whole_number
 from ragstore.kit.schema_marks import schema, whole
 from ragstore.model import collections
 from ragstore.model.collections import Distance
-from ragstore.model.metadata import CollectionMetadata, NewMetadataValue, Scalar
+from ragstore.model.metadata import CollectionMetadata, NewMetadataValue
 from ragstore.model.names import NAME_PATTERN, NAME_RULES
 from ragstore.model.queries import CollectionError, Match
 

@@ -65,6 +65,7 @@ from ragstore.errors import (
     InvalidName,
     TooLargeForChroma,
 )
+from ragstore.filters.values import Scalar
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.weak_registry import WeakRegistry
 from ragstore.model.collections import DEFAULT_HNSW, SPACE, Collection, Distance, HnswParameters, StoreStatus
@@ -72,7 +73,6 @@ from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
 from ragstore.model.metadata import (
     MAX_COLLECTION_KEYS,
     CollectionMetadata,
-    Scalar,
     items_as_json,
     too_many_collection_keys,
     without_nulls,

@@ -21,9 +21,9 @@ import numpy as np
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.operations import CountRecords, GetRecords
 from ragstore.chroma.records import Column, Records
+from ragstore.filters import where as metadata_filter
 from ragstore.model.collections import Collection
 from ragstore.model.distances import distances_to
-from ragstore.model.filters import where as metadata_filter
 from ragstore.model.filters.condition import NO_CONDITION, Condition
 from ragstore.model.queries import Matches, Query
 from ragstore.model.vectors import Vector

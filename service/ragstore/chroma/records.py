@@ -9,7 +9,8 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from ragstore.model.metadata import Metadata, MetadataValue, PackedValue
+from ragstore.filters.values import MetadataValue
+from ragstore.model.metadata import Metadata, PackedValue
 from ragstore.model.packed_embeddings import Embeddings
 from ragstore.model.packed_metadata import size_of_metadata
 from ragstore.model.packed_text import Text

@@ -18,9 +18,9 @@ from ragstore.chroma.operations import QueryRecords
 from ragstore.chroma.query_groups import group_for_calls
 from ragstore.chroma.records import MAX_FLOAT32, Column, QueryResult
 from ragstore.errors import InvalidDocuments
+from ragstore.filters import where as metadata_filter
 from ragstore.kit.deferred_metrics import record
 from ragstore.model.collections import Collection
-from ragstore.model.filters import where as metadata_filter
 from ragstore.model.filters.condition import Condition
 from ragstore.model.queries import Matches, Query
 from ragstore.model.vectors import LOST_NORM, has_lost_norm, squared_norms

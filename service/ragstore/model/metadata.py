@@ -9,13 +9,8 @@ from typing import Final, TypeAlias, cast
 import msgspec
 
 from ragstore.errors import InvalidMetadata
+from ragstore.filters.values import MAX_INT, MIN_INT, RESERVED_PREFIXES, MetadataValue, Scalar
 from ragstore.model.packed_text import PackedText
-
-Scalar: TypeAlias = str | int | float | bool
-"""A metadata value, or an item of a list."""
-
-MetadataValue: TypeAlias = str | int | float | bool | list[str | int | float | bool]
-"""A metadata value of a stored document. The items of a list have one type."""
 
 Metadata: TypeAlias = dict[str, MetadataValue]
 """Metadata of a stored document, without nulls."""
@@ -37,8 +32,6 @@ _SCALAR: Final = msgspec.json.Decoder(Scalar)
 CollectionMetadata: TypeAlias = dict[str, Scalar]
 """Metadata of a stored collection."""
 
-MIN_INT: Final = -(2**63)
-MAX_INT: Final = 2**63 - 1
 MAX_VALUES: Final = 5_000
 """Maximum number of values in a document's metadata. Each item of a list counts.
 
@@ -56,18 +49,10 @@ MAX_COLLECTION_KEYS: Final = 5_000
 """Maximum number of keys in a collection's metadata. Chroma rejects more than 5,461, for the same reason (measured with
 1.5.9)."""
 
-RESERVED_PREFIXES: Final = ("chroma:", "#", "$")
-"""Chroma reserves `chroma:`, and rejects or misreads the others (measured with 1.5.9)."""
-
 
 def count_values(metadata: PackedMetadata) -> int:
     """Number of values of validated metadata. Each item of a list counts."""
     return len(metadata) + sum(len(value) - 1 for value in metadata.values() if isinstance(value, list))
-
-
-def is_reserved(key: str) -> bool:
-    """Whether a metadata key cannot be stored: it is empty or has a reserved prefix."""
-    return not key or key.startswith(RESERVED_PREFIXES)
 
 
 def validate_document_metadata(metadata: Mapping[str, NewPackedValue] | None, path: str) -> PackedMetadata:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ragstore.model.metadata import Metadata, MetadataValue
+from ragstore.filters.values import MetadataValue
+from ragstore.model.metadata import Metadata
 
 MetadataPatch: TypeAlias = dict[str, MetadataValue | None]
 """New values by key; None removes a key."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragstore.filters.values import Scalar
 from ragstore.kit import context
 from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters
 from ragstore.model.documents import Selection, Write
-from ragstore.model.metadata import CollectionMetadata, Scalar
+from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.store.layer import StoreLayer
 

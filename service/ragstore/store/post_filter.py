@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ragstore.model.filters import where as metadata_filter
+from ragstore.filters import where as metadata_filter
+from ragstore.filters.where import Where
 from ragstore.model.filters.condition import NO_CONDITION
-from ragstore.model.filters.where import Where
 from ragstore.model.queries import CollectionMatches, Matches, Query
 from ragstore.store.filter_stats import MAX_NEIGHBOURS, FilterStats
 from ragstore.store.protocol import Store

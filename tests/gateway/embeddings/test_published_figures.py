@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.embedding_model import QuestionSet, handbook, helpdesk, quality
-from ragstore_gateway.embeddings.embeddings import PROVIDERS
+from ragstore_gateway.embeddings.providers.declared import PROVIDERS
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "embeddings.md").read_text()
 SETS = (handbook(), helpdesk("en"), helpdesk("de"))

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from ragstore_gateway.embeddings.embedder import Kind
-from ragstore_gateway.embeddings.embeddings import PROVIDERS
+from ragstore_gateway.embeddings.providers.declared import PROVIDERS
 from tests.gateway.embeddings.factories import embeddings
 from tests.support.fake_providers import Received, fake_provider, json_response
 

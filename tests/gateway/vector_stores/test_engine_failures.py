@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib.abc import MetaPathFinder
 
 import pytest
@@ -21,9 +22,10 @@ from ragstore_client import AsyncClient
 from ragstore_gateway.errors import DimensionMismatch, DriverMissing, SecretUnavailable, StoreRejected, StoreUnavailable
 from ragstore_gateway.secrets.secret_references import EnvironmentSource, SecretReferences
 from ragstore_gateway.vector_stores.chroma_store import ChromaConnection
+from ragstore_gateway.vector_stores.engines import ENGINES
 from ragstore_gateway.vector_stores.store_parameters import ChromaParameters
 from ragstore_gateway.vector_stores.vector_store import VectorStore
-from ragstore_gateway.vector_stores.vector_stores import EXTRAS, MODULES, STORES, VectorStores, validate
+from ragstore_gateway.vector_stores.vector_stores import VectorStores, validate
 from tests.support.fake_providers import Received, fake_provider, json_response
 from tests.support.servers import free_port
 from tests.support.vector_records import DIMENSION, QUESTION, record
@@ -49,7 +51,7 @@ async def opened(
     store_type: str,
     port: int,
     environ: Mapping[str, str] | None = None,
-    timeout_seconds: float = 1.0,
+    timeout_seconds: float = 0.4,
     dimension: int = DIMENSION,
 ) -> AsyncIterator[VectorStore]:
     """A collection of a store whose engine is at a port."""
@@ -64,7 +66,7 @@ async def opened(
             yield stores.open(store_type, parameters_of(store_type, port), "kb-1", dimension)
 
 
-ENGINES = [name for name in STORES if name != "in-memory"]
+WITH_A_SERVER = [name for name in ENGINES if name != "in-memory"]
 
 
 async def _fail(store: VectorStore) -> list[StoreUnavailable]:
@@ -93,7 +95,7 @@ def _assert_silent(errors: list[StoreUnavailable], store_type: str, log: str) ->
     assert CANARY not in log
 
 
-@pytest.mark.parametrize("store_type", ENGINES)
+@pytest.mark.parametrize("store_type", WITH_A_SERVER)
 async def test_an_engine_that_is_down_is_a_503_of_each_call(store_type: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)  # as the gateway logs libraries at every log level
     with capture_logs() as lines:
@@ -102,7 +104,7 @@ async def test_an_engine_that_is_down_is_a_503_of_each_call(store_type: str, cap
     _assert_silent(errors, store_type, caplog.text + repr(lines))
 
 
-@pytest.mark.parametrize("store_type", ENGINES)
+@pytest.mark.parametrize("store_type", WITH_A_SERVER)
 async def test_an_engine_that_never_responds_is_a_503_within_the_time_limit(
     store_type: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -154,7 +156,7 @@ async def test_only_a_call_that_would_be_rejected_again_is_a_rejection(
     _assert_silent([caught.value], store_type, "")
 
 
-@pytest.mark.parametrize("store_type", [name for name in ENGINES if name != "ragstore"])
+@pytest.mark.parametrize("store_type", [name for name in WITH_A_SERVER if name != "ragstore"])
 async def test_a_secret_that_cannot_be_read_is_an_error_of_the_call(store_type: str) -> None:
     async with opened(store_type, free_port(), {}) as store:
         with pytest.raises(SecretUnavailable, match=r"\$\{env:[A-Z]+\}"):
@@ -201,11 +203,11 @@ async def test_a_configured_dimension_that_is_not_the_models_is_an_error() -> No
             await store.create()
 
 
-@pytest.mark.parametrize("store_type", list(MODULES))
+@pytest.mark.parametrize("store_type", [name for name, engine in ENGINES.items() if engine.module])
 async def test_a_driver_is_imported_in_a_thread_by_the_first_call(
     store_type: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = f"ragstore_gateway.vector_stores.{MODULES[store_type]}"
+    name = ENGINES[store_type].module
     threads: list[int] = []
 
     class Finder(MetaPathFinder):
@@ -224,12 +226,12 @@ async def test_a_driver_is_imported_in_a_thread_by_the_first_call(
     assert threading.get_ident() not in threads
 
 
-@pytest.mark.parametrize("store_type", list(EXTRAS))
+@pytest.mark.parametrize("store_type", [name for name, engine in ENGINES.items() if engine.extra])
 async def test_a_driver_that_is_not_installed_is_named_with_its_extra(
     store_type: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    extra, _ = EXTRAS[store_type]
-    monkeypatch.setitem(EXTRAS, store_type, (extra, "a_module_that_is_not_installed"))
+    extra = ENGINES[store_type].extra
+    monkeypatch.setitem(ENGINES, store_type, replace(ENGINES[store_type], driver="a_module_that_is_not_installed"))
     secrets = SecretReferences({"env": EnvironmentSource(environ={})})
     given = parameters_of(store_type, 9)
     with pytest.raises(InvalidRequest) as invalid:

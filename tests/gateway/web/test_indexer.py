@@ -14,8 +14,8 @@ import pytest
 from ragstore_client import AsyncClient, NewDocument
 from ragstore_gateway.embeddings.embedder import Vectors
 from ragstore_gateway.extraction.parsers.plain import markdown_headings
-from ragstore_gateway.ingestion.index import Indexer, Text
-from ragstore_gateway.splitting.windows import windows
+from ragstore_gateway.plain_collections.index import Indexer, Text
+from ragstore_gateway.plain_collections.windows import windows
 from tests.support.servers import Served
 
 pytestmark = pytest.mark.process

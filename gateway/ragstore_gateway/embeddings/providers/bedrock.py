@@ -13,13 +13,14 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from ragstore.kit.extras import MissingExtra, require_extra
+from ragstore.kit.extras import MissingExtra
 from ragstore_gateway.embeddings.embedder import Kind
 from ragstore_gateway.embeddings.providers.cohere import INPUT_TYPES
 from ragstore_gateway.embeddings.providers.provider import (
     Dimensions,
     Embedding,
     Parameters,
+    ProviderDeclaration,
     ProviderRequest,
     joined,
     segment,
@@ -27,9 +28,6 @@ from ragstore_gateway.embeddings.providers.provider import (
 from ragstore_gateway.errors import EmbeddingUnavailable, ModelUnavailable
 from ragstore_gateway.secrets.parameters import Token, Url
 from ragstore_gateway.secrets.secret_references import SecretReferences
-
-EXTRA: Final = ("ragstore-gateway[bedrock]", "The provider bedrock", "botocore")
-"""Arguments of `require_extra`."""
 
 
 class BedrockParameters(Parameters, frozen=True, kw_only=True):
@@ -72,8 +70,6 @@ class BedrockProvider:
         secrets: not used: the credentials are AWS's.
     """
 
-    provider = "bedrock"
-
     def __init__(self, parameters: BedrockParameters, secrets: SecretReferences) -> None:
         self.model = parameters.model
         self.dimensions = parameters.dimensions
@@ -102,7 +98,7 @@ class BedrockProvider:
 
     def _signature(self, request: ProviderRequest) -> Mapping[str, str]:
         try:
-            require_extra(*EXTRA)
+            BEDROCK.require_extra()
         except MissingExtra as error:
             raise ModelUnavailable(str(error)) from None
         # botocore has no types, and is loaded only where this provider is used.
@@ -131,3 +127,6 @@ class BedrockProvider:
         if self._is_cohere:
             return _cohere_decoder.decode(content).embeddings
         return [_titan_decoder.decode(content).embedding]
+
+
+BEDROCK: Final = ProviderDeclaration("bedrock", BedrockParameters, BedrockProvider, "bedrock", ("botocore",))

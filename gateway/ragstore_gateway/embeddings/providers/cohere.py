@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from ragstore_gateway.embeddings.embedder import Kind
-from ragstore_gateway.embeddings.providers.provider import Dimensions, Embedding, Parameters, ProviderRequest, joined
+from ragstore_gateway.embeddings.providers.provider import (
+    Dimensions,
+    Embedding,
+    Parameters,
+    ProviderDeclaration,
+    ProviderRequest,
+    joined,
+)
 from ragstore_gateway.secrets.parameters import SecretReference, Url
 from ragstore_gateway.secrets.secret_references import SecretReferences
 
@@ -52,7 +60,6 @@ class CohereProvider:
         secrets: resolves the key.
     """
 
-    provider = "cohere"
     max_texts = 96
     max_bytes = 1_000_000
 
@@ -75,3 +82,6 @@ class CohereProvider:
     def decode(self, content: bytes) -> Sequence[Embedding]:
         """The vectors of a response."""
         return _decoder.decode(content).embeddings.vectors
+
+
+COHERE: Final = ProviderDeclaration("cohere", CohereParameters, CohereProvider)

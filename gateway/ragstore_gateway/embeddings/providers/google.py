@@ -13,13 +13,14 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from ragstore.kit.extras import MissingExtra, require_extra
+from ragstore.kit.extras import MissingExtra
 from ragstore_gateway.embeddings.embedder import Kind
 from ragstore_gateway.embeddings.prefixes import prefixes_of
 from ragstore_gateway.embeddings.providers.provider import (
     Dimensions,
     Embedding,
     Parameters,
+    ProviderDeclaration,
     ProviderRequest,
     joined,
     segment,
@@ -29,9 +30,6 @@ from ragstore_gateway.secrets.parameters import SecretReference, Token, Url
 from ragstore_gateway.secrets.secret_references import SecretReferences
 
 TASK_TYPES: Final = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
-EXTRA: Final = ("ragstore-gateway[vertex]", "The provider vertex", "google.auth", "requests")
-"""Arguments of `require_extra`."""
-
 SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 
 
@@ -117,7 +115,6 @@ class GeminiProvider:
         secrets: resolves the key.
     """
 
-    provider = "gemini"
     max_texts = 100
     max_bytes = 250_000
 
@@ -148,6 +145,9 @@ class GeminiProvider:
         return [each.values for each in _gemini_decoder.decode(content).embeddings]
 
 
+GEMINI: Final = ProviderDeclaration("gemini", GeminiParameters, GeminiProvider)
+
+
 class VertexProvider:
     """`vertex`.
 
@@ -155,8 +155,6 @@ class VertexProvider:
         parameters: its parameters.
         secrets: not used: the credentials are Google's.
     """
-
-    provider = "vertex"
 
     def __init__(self, parameters: VertexParameters, secrets: SecretReferences) -> None:
         self.model = parameters.model
@@ -183,7 +181,7 @@ class VertexProvider:
 
     def _token(self) -> str:
         try:
-            require_extra(*EXTRA)
+            VERTEX.require_extra()
         except MissingExtra as error:
             raise ModelUnavailable(str(error)) from None
         # google-auth has no types, and is loaded only where this provider is used.
@@ -206,3 +204,6 @@ class VertexProvider:
     def decode(self, content: bytes) -> Sequence[Embedding]:
         """The vectors of a response."""
         return [each.embeddings.values for each in _vertex_decoder.decode(content).predictions]
+
+
+VERTEX: Final = ProviderDeclaration("vertex", VertexParameters, VertexProvider, "vertex", ("google.auth", "requests"))

@@ -7,6 +7,7 @@ learn.microsoft.com/azure/ai-services/openai/reference#embeddings, docs.mistral.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -20,6 +21,7 @@ from ragstore_gateway.embeddings.providers.provider import (
     GarbledResponse,
     Parameters,
     Prefix,
+    ProviderDeclaration,
     ProviderRequest,
     joined,
     segment,
@@ -97,7 +99,6 @@ class OpenAIProvider:
         secrets: resolves the key.
     """
 
-    provider = "openai"
     max_texts = 2048
     max_bytes = MAX_TOKENS_BYTES
 
@@ -123,6 +124,9 @@ class OpenAIProvider:
         return decode_items(content)
 
 
+OPENAI: Final = ProviderDeclaration("openai", OpenAIParameters, OpenAIProvider)
+
+
 class AzureProvider:
     """`azure-openai`.
 
@@ -131,7 +135,6 @@ class AzureProvider:
         secrets: resolves the key.
     """
 
-    provider = "azure-openai"
     max_texts = 2048
     max_bytes = MAX_TOKENS_BYTES
 
@@ -157,6 +160,9 @@ class AzureProvider:
         return decode_items(content)
 
 
+AZURE: Final = ProviderDeclaration("azure-openai", AzureParameters, AzureProvider)
+
+
 class MistralProvider:
     """`mistral`.
 
@@ -165,7 +171,6 @@ class MistralProvider:
         secrets: resolves the key.
     """
 
-    provider = "mistral"
     max_texts = 512
     # A request may have 16,384 tokens. A text of the usual size has about four bytes a token.
     max_bytes = 48_000
@@ -189,3 +194,6 @@ class MistralProvider:
     def decode(self, content: bytes) -> Sequence[Embedding]:
         """The vectors of a response."""
         return decode_items(content)
+
+
+MISTRAL: Final = ProviderDeclaration("mistral", MistralParameters, MistralProvider)

@@ -1,15 +1,17 @@
-"""`Provider`: a provider's wire format, without the sending."""
+"""`Provider`: a provider's wire format, without the sending. `ProviderDeclaration`: what the gateway knows of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Protocol, TypeAlias
+from typing import Annotated, Final, Generic, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from msgspec import Meta, Struct
 
+from ragstore.kit.extras import require_extra
 from ragstore_gateway.embeddings.embedder import Kind
+from ragstore_gateway.secrets.secret_references import SecretReferences
 
 Embedding: TypeAlias = list[float] | str
 """A vector as a provider returns it: numbers, or little-endian float32 in base64."""
@@ -26,6 +28,9 @@ MAX_TOKENS_BYTES: Final = 250_000
 
 class Parameters(Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of the parameters of a provider."""
+
+
+P = TypeVar("P", bound=Parameters)
 
 
 class GarbledResponse(Exception):
@@ -51,14 +56,12 @@ class Provider(Protocol):
     """A provider with its parameters.
 
     Attributes:
-        provider: its name in configurations.
         model: the model.
         dimensions: the dimension that was configured; None for the model's own.
         max_texts: maximum number of texts in a request.
         max_bytes: maximum size of the texts of a request, as UTF-8.
     """
 
-    provider: str
     model: str
     dimensions: int | None
     max_texts: int
@@ -83,6 +86,33 @@ class Provider(Protocol):
             GarbledResponse: the response has no vectors.
             msgspec.MsgspecError: it is not JSON, or has other fields.
         """
+
+
+@dataclass(frozen=True)
+class ProviderDeclaration(Generic[P]):
+    """A provider, as configurations select it. `declared.PROVIDERS` lists all of them.
+
+    Attributes:
+        name: its name in configurations.
+        parameters: the struct of its parameters.
+        create: makes the provider; None if it computes in the gateway's process.
+        extra: the extra of the gateway that installs `modules`.
+        modules: the optional modules that it imports when it is used.
+    """
+
+    name: str
+    parameters: type[P]
+    create: Callable[[P, SecretReferences], Provider] | None
+    extra: str = ""
+    modules: tuple[str, ...] = ()
+
+    def require_extra(self) -> None:
+        """Check that its modules are installed, without importing them.
+
+        Raises:
+            MissingExtra: one is not installed.
+        """
+        require_extra(f"ragstore-gateway[{self.extra}]", f"The provider {self.name}", *self.modules)
 
 
 def joined(base: str, path: str) -> str:

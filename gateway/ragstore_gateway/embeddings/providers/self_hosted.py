@@ -7,6 +7,7 @@ huggingface.github.io/text-embeddings-inference/#/Text%20Embeddings%20Inference/
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -18,6 +19,7 @@ from ragstore_gateway.embeddings.providers.provider import (
     Embedding,
     Parameters,
     Prefix,
+    ProviderDeclaration,
     ProviderRequest,
     joined,
 )
@@ -124,7 +126,6 @@ class OllamaProvider(_SelfHosted):
         secrets: resolves the key.
     """
 
-    provider = "ollama"
     max_texts = 128
 
     def __init__(self, parameters: OllamaParameters, secrets: SecretReferences) -> None:
@@ -140,6 +141,9 @@ class OllamaProvider(_SelfHosted):
         return _ollama_decoder.decode(content).embeddings
 
 
+OLLAMA: Final = ProviderDeclaration("ollama", OllamaParameters, OllamaProvider)
+
+
 class TeiProvider(_SelfHosted):
     """`tei`.
 
@@ -147,8 +151,6 @@ class TeiProvider(_SelfHosted):
         parameters: its parameters.
         secrets: resolves the key.
     """
-
-    provider = "tei"
 
     def __init__(self, parameters: TeiParameters, secrets: SecretReferences) -> None:
         super().__init__(parameters, secrets, "/embed")
@@ -163,6 +165,9 @@ class TeiProvider(_SelfHosted):
         return _tei_decoder.decode(content)
 
 
+TEI: Final = ProviderDeclaration("tei", TeiParameters, TeiProvider)
+
+
 class RagproxyProvider(_SelfHosted):
     """`ragproxy`: a service with the `POST /embed` that this gateway has, too.
 
@@ -170,8 +175,6 @@ class RagproxyProvider(_SelfHosted):
         parameters: its parameters.
         secrets: resolves the key.
     """
-
-    provider = "ragproxy"
 
     def __init__(self, parameters: RagproxyParameters, secrets: SecretReferences) -> None:
         super().__init__(parameters, secrets, "/embed")
@@ -184,3 +187,6 @@ class RagproxyProvider(_SelfHosted):
     def decode(self, content: bytes) -> Sequence[Embedding]:
         """The vectors of a response."""
         return _ragproxy_decoder.decode(content).vectors
+
+
+RAGPROXY: Final = ProviderDeclaration("ragproxy", RagproxyParameters, RagproxyProvider)

@@ -9,16 +9,16 @@ import numpy as np
 
 from ragstore.api import schemas
 from ragstore.errors import CODES
+from ragstore.filters.values import RESERVED_PREFIXES
+from ragstore.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
 from ragstore.kit import problems
 from ragstore.kit.errors import FieldError
 from ragstore.kit.health import Probe
 from ragstore.kit.openapi import REF, JsonSchema, problem_code, ref, without_marks
 from ragstore.kit.schema_marks import PROBLEM_CODE
 from ragstore.model import documents
-from ragstore.model.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
 from ragstore.model.filters.where_document import MAX_TEXT
 from ragstore.model.filters.where_document import OPERATORS as TEXT_OPERATORS
-from ragstore.model.metadata import RESERVED_PREFIXES
 from ragstore.operations.stream import events
 
 FLOAT32_OVERFLOW: Final = float(2**128 - 2**103)

@@ -28,11 +28,11 @@ from ragstore.api.schemas import (
     NewCollection,
 )
 from ragstore.errors import ChromaFailed, CollectionExists, CollectionNotFound, InvalidMetadata
+from ragstore.filters.values import Scalar
 from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.model import collections as model
 from ragstore.model.metadata import (
     MAX_COLLECTION_KEYS,
-    Scalar,
     scalars_of,
     texts_of,
     too_many_collection_keys,

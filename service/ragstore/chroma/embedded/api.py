@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol, TypedDict, cast
 from uuid import UUID
 
 from ragstore.chroma.records import ChromaFilter, UpsertMetadata
-from ragstore.model.metadata import CollectionMetadata, Metadata, Scalar
+from ragstore.filters.values import Scalar
+from ragstore.model.metadata import CollectionMetadata, Metadata
 from ragstore.model.vectors import Vector
 
 if TYPE_CHECKING:

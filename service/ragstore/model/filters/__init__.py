@@ -1,1 +1,1 @@
-"""The filter languages: `where` over metadata, `where_document` over text."""
+"""Filters of the store: `where` for Chroma, and `where_document`, the language over text."""

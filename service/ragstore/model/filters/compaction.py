@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
-from ragstore.model.filters.grammar import combine
+from ragstore.model.filters.combinations import combine
 
 Clause: TypeAlias = dict[str, object]
 

@@ -13,9 +13,10 @@ from typing import Final
 
 import msgspec
 
-from ragstore.model.filters import where as metadata_filter
+from ragstore.filters import where as metadata_filter
+from ragstore.filters.where import Where
+from ragstore.model.filters import chroma_where
 from ragstore.model.filters import where_document as document_filter
-from ragstore.model.filters.where import Where
 from ragstore.model.filters.where_document import WhereDocument
 
 KEY_BYTES: Final = 16
@@ -64,12 +65,12 @@ class Condition:
     @cached_property
     def is_exact_here(self) -> bool:
         """Whether `where.matches` selects exactly the documents that Chroma selects. It does not apply text filters."""
-        return self.where_document is None and (self.where is None or metadata_filter.is_exact(self.where))
+        return self.where_document is None and (self.where is None or chroma_where.is_exact(self.where))
 
     @cached_property
     def chroma_where(self) -> dict[str, object] | None:
         """The filter over metadata in Chroma's language."""
-        return None if self.where is None else metadata_filter.to_chroma(self.where)
+        return None if self.where is None else chroma_where.to_chroma(self.where)
 
     @cached_property
     def chroma_where_document(self) -> dict[str, object] | None:

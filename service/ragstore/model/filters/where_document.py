@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from ragstore.model.filters import grammar
-from ragstore.model.filters.grammar import Filter, FilterErrors, FilterParser
+from ragstore.filters.grammar import Filter, FilterErrors, FilterParser
+from ragstore.model.filters import combinations
 from ragstore.model.filters.regex_size import MAX_UNICODE_CLASSES, is_too_large
 
 OPERATORS: Final = ("$contains", "$not_contains", "$regex", "$not_regex")
@@ -84,7 +84,7 @@ class _WhereDocumentParser(FilterParser[TextComparison]):
 
 def to_chroma(where_document: WhereDocument) -> dict[str, object]:
     """Translate a filter to Chroma's language."""
-    return grammar.to_chroma(where_document, _comparison_to_chroma)
+    return combinations.to_chroma(where_document, _comparison_to_chroma)
 
 
 def _comparison_to_chroma(comparison: TextComparison) -> dict[str, object]:

@@ -20,7 +20,8 @@ from typing import Final, Generic, TypeVar, get_args
 
 from prometheus_client import Histogram
 
-from ragstore.errors import ChromaTimeout, ChromaUnavailable, DimensionMismatch, InvalidFilter
+from ragstore.errors import ChromaTimeout, ChromaUnavailable, DimensionMismatch
+from ragstore.filters.grammar import InvalidFilter
 from ragstore.kit.context import backend_timing
 from ragstore.kit.deferred_metrics import record
 from ragstore.kit.errors import NotFound

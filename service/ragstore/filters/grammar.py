@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from ragstore.errors import InvalidFilter
-from ragstore.kit.errors import FieldError
+from ragstore.kit.errors import FieldError, InvalidRequest
 
 MAX_DEPTH: Final = 32
 """Levels of `$and` and `$or`. Chroma's server rejects about 100 levels of JSON, and ragstore adds some."""
@@ -21,8 +19,6 @@ MAX_VALUES: Final = 8_000
 """Values in all `$in` and `$nin` of a filter; a number with a fraction counts twice. SQLite accepts 32,766 variables:
 ids may need 10,000 of them, a number takes 2 and a comparison up to 12."""
 
-MAX_SIBLINGS: Final = 100
-"""Clauses in one `$and` or `$or` that Chroma receives. More are nested in groups, or SQLite's tree becomes too deep."""
 
 C = TypeVar("C")
 """A language's comparison: the leaf of `$and` and `$or`."""
@@ -41,6 +37,12 @@ class Combination(msgspec.Struct, Generic[C], frozen=True):
 
 
 Filter: TypeAlias = C | Combination[C]
+
+
+class InvalidFilter(InvalidRequest):
+    """A `where` or `where_document` that is not of the filter language."""
+
+    title = "Invalid filter"
 
 
 class FilterErrors:
@@ -174,31 +176,3 @@ def _combined(operator: str, clauses: list[Filter[C]]) -> Filter[C] | None:
     if not clauses:
         return None
     return clauses[0] if len(clauses) == 1 else Combination(operator, tuple(clauses))
-
-
-def to_chroma(parsed: Filter[C], comparison: Callable[[C], dict[str, object]]) -> dict[str, object]:
-    """Translate a filter to Chroma's language.
-
-    Args:
-        parsed: the filter.
-        comparison: translates one comparison.
-
-    Returns:
-        A filter with which Chroma selects the same documents.
-    """
-    if isinstance(parsed, Combination):
-        return combine(parsed.operator, [to_chroma(clause, comparison) for clause in parsed.clauses])
-    return comparison(parsed)
-
-
-def combine(operator: str, clauses: list[dict[str, object]]) -> dict[str, object]:
-    """Combine clauses for Chroma, which requires at least two and fails with too many siblings.
-
-    Args:
-        operator: `$and` or `$or`.
-        clauses: one or more clauses in Chroma's language.
-    """
-    while len(clauses) > MAX_SIBLINGS:
-        starts = range(0, len(clauses), MAX_SIBLINGS)
-        clauses = [combine(operator, clauses[start : start + MAX_SIBLINGS]) for start in starts]
-    return clauses[0] if len(clauses) == 1 else {operator: clauses}
