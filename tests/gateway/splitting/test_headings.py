@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from ragstore_gateway.splitting.headings import MAX_WORD_CHARACTERS
 from ragstore_gateway.splitting.strategies import split
 from ragstore_gateway.splitting.tokens import count_tokens
 
-STRATEGIES: tuple[ChunkStrategy, ...] = ("recursive", "window", "sentence", "paragraph", "markdown", "layers")
+STRATEGIES: tuple[ChunkStrategy, ...] = get_args(ChunkStrategy)
 UNITS: tuple[ChunkUnit, ...] = ("characters", "tokens")
 
 TITLES = st.sampled_from(
