@@ -66,8 +66,12 @@ VOYAGE = ProviderDeclaration("voyage", VoyageParameters, CohereProvider)
 """
 
 USE_PROVIDER = """
-MODULE = "ragstore_gateway.embeddings.providers.declared"
-declare(MODULE, "    COHERE,\\n", "    VOYAGE,\\n", "from voyage import VOYAGE\\n")
+declare(
+    "ragstore_gateway.embeddings.providers.declared",
+    "    COHERE,\\n",
+    "    VOYAGE,\\n",
+    "from voyage import VOYAGE\\n",
+)
 """
 
 CHECK_PROVIDER = """

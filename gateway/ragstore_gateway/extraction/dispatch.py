@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
-from typing import Final
+from typing import Final, TypeAlias
 
 from ragstore.kit.errors import UnsupportedMediaType
 from ragstore_gateway.errors import NoText
+from ragstore_gateway.extraction import parsers
 from ragstore_gateway.extraction.extracted import Extracted
-from ragstore_gateway.extraction.formats import NAMES, Format
+from ragstore_gateway.extraction.formats import DECLARATIONS, Format, FormatDeclaration
 from ragstore_gateway.extraction.office_package import check_package
-from ragstore_gateway.extraction.parsers import html, pdf, plain
 from ragstore_gateway.extraction.protocol import Request
 
-OFFICE: Final[dict[Format, str]] = {"docx": "docx", "xlsx": "openpyxl", "pptx": "pptx"}
-"""The formats of the extra `office`, with the package that each needs."""
+Parser: TypeAlias = Callable[[bytes, Request], Extracted]
+"""Extracts the text of a document, with the further arguments of a request."""
+
+
+def _parser(declaration: FormatDeclaration) -> Parser:
+    module, _, function = declaration.parser.partition(":")
+    parser: Parser = getattr(import_module(f"{parsers.__name__}.{module}"), function)
+    return parser
+
+
+_PARSERS: Final = {each.name: _parser(each) for each in DECLARATIONS.values() if not each.package}
+"""The parsers that need no extra, which are imported when the process starts."""
 
 
 def extract(kind: Format, content: bytes, request: Request, memory_bytes: int) -> Extracted:
@@ -30,39 +42,14 @@ def extract(kind: Format, content: bytes, request: Request, memory_bytes: int) -
         NoText: the document has no text.
         ServiceError: its text cannot be extracted.
     """
-    limit = request.max_characters
-    match kind:
-        case "text":
-            extracted = plain.text(content, request.media_type, limit)
-        case "markdown":
-            extracted = plain.markdown(content, request.media_type, limit)
-        case "csv":
-            extracted = plain.table(content, request.media_type, limit)
-        case "html":
-            extracted = html.page(content, request.media_type, request.output, request.url, limit)
-        case "pdf":
-            extracted = pdf.document(content, limit)
-        case _:
-            extracted = _office(kind, content, request, memory_bytes)
+    declaration = DECLARATIONS[kind]
+    if declaration.package:
+        if find_spec(declaration.package) is None:
+            raise UnsupportedMediaType(f"{declaration.title} files need the extra 'office' of ragstore-gateway")
+        check_package(content, memory_bytes)
+    # The libraries of the extra take up to 0.2 s to import.
+    parser = _PARSERS.get(kind) or _parser(declaration)
+    extracted = parser(content, request)
     if not extracted.text.strip():
         raise NoText("The document has no text")
     return extracted
-
-
-def _office(kind: Format, content: bytes, request: Request, memory_bytes: int) -> Extracted:
-    if find_spec(OFFICE[kind]) is None:
-        raise UnsupportedMediaType(f"{NAMES[kind]} files need the extra 'office' of ragstore-gateway")
-    check_package(content, memory_bytes)
-    marked = request.output == "markdown"
-    # The libraries are optional, and take up to 0.2 s to import.
-    if kind == "docx":
-        from ragstore_gateway.extraction.parsers import word
-
-        return word.document(content, request.max_characters, marked=marked)
-    if kind == "xlsx":
-        from ragstore_gateway.extraction.parsers import excel
-
-        return excel.workbook(content, request.max_characters, marked=marked)
-    from ragstore_gateway.extraction.parsers import powerpoint
-
-    return powerpoint.presentation(content, request.max_characters, marked=marked)

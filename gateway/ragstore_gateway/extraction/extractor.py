@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, Self
 
@@ -30,7 +30,6 @@ MAX_DOCUMENTS: Final = 200
 MAX_NAME_CHARACTERS: Final = 1000
 
 # With any text as key: a process that a document has taken over may send any format.
-_NAMES: Final[Mapping[str, str]] = {str(kind): name for kind, name in NAMES.items()}
 
 _log = structlog.get_logger(__name__)
 
@@ -205,12 +204,12 @@ class Extractor:
         except WorkerFailed:
             if not self._pool.is_running:
                 raise ExtractionUnavailable(STOPPING) from None
-            parser = f"The parser of {_NAMES[worker.format]} files" if worker.format in _NAMES else "The parser"
+            parser = f"The parser of {NAMES[worker.format]} files" if worker.format in NAMES else "The parser"
             # PDFium and libxml2 crash when memory is exhausted.
             memory = f"needs more than {self.limits.memory_bytes} bytes of memory"
             response = Failure(ExtractionFailed.code, f"{parser} crashed on the document, or {memory}", exhausted=True)
         finally:
             await self._pool.release(worker, reusable=reusable)
         if isinstance(response, Failure) and (response.exhausted or response.code == ExtractionTimeout.code):
-            _log.warning("extraction process killed", reason=response.code, format=_NAMES.get(worker.format, ""))
+            _log.warning("extraction process killed", reason=response.code, format=NAMES.get(worker.format, ""))
         return response

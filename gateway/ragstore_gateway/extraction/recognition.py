@@ -11,18 +11,11 @@ from typing import Final
 from ragstore.kit.errors import UnsupportedMediaType
 from ragstore_gateway.errors import EncryptedDocument, ExtractionFailed
 from ragstore_gateway.extraction.decode_text import is_binary
-from ragstore_gateway.extraction.formats import EXTENSIONS, MEDIA_TYPES, NAMES, Format
+from ragstore_gateway.extraction.formats import DECLARATIONS, EXTENSIONS, Format
 
-_DECLARED: Final[dict[str, Format]] = {
-    **{media_type: kind for kind, media_type in MEDIA_TYPES.items()},
-    "text/x-markdown": "markdown",
-    "application/xhtml+xml": "html",
-    "text/tab-separated-values": "csv",
-    "application/csv": "csv",
-    "application/x-pdf": "pdf",
+_DECLARED: Final = {
+    media_type: each.name for each in DECLARATIONS.values() for media_type in (each.media_type, *each.further_types)
 }
-
-_BINARY: Final[frozenset[Format]] = frozenset({"pdf", "docx", "xlsx", "pptx"})
 
 _UNSUPPORTED: Final[tuple[tuple[bytes, str], ...]] = (
     (b"\x89PNG\r\n", "an image"),
@@ -46,7 +39,7 @@ _UNSUPPORTED: Final[tuple[tuple[bytes, str], ...]] = (
     (b"%!PS", "a PostScript file"),
     (b"SQLite format 3\x00", "a database"),
 )
-_DOCUMENT_TYPES: Final[dict[str, Format]] = {"word/": "docx", "xl/": "xlsx", "ppt/": "pptx"}
+_DOCUMENT_TYPES: Final = {each.folder: each.name for each in DECLARATIONS.values() if each.folder}
 
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 # The stream of an encrypted office file, in the directory of its OLE container.
@@ -86,8 +79,8 @@ def recognise(content: bytes, media_type: str = "", name: str = "") -> Format:
     if found := _binary_format(content):
         return found
     declared = declared_format(media_type, name)
-    if declared in _BINARY:
-        raise ExtractionFailed(f"The content is not that of a {NAMES[declared]} file")
+    if declared is not None and DECLARATIONS[declared].is_binary:
+        raise ExtractionFailed(f"The content is not that of a {DECLARATIONS[declared].title} file")
     if is_binary(content):
         raise UnsupportedMediaType("No text can be extracted from binary content of this type")
     start = content[:4096].lstrip(b"\xef\xbb\xbf")

@@ -8,6 +8,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 ChunkStrategy: TypeAlias = Literal["recursive", "window", "sentence", "paragraph", "markdown", "layers"]
+"""The strategies. `regions` and `strategies` have a case for each of them; mypy reports a missing one."""
+
 ChunkUnit: TypeAlias = Literal["characters", "tokens"]
 MetadataValue: TypeAlias = str | int | float | bool
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, assert_never
 
 from msgspec.structs import replace
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
@@ -60,8 +60,10 @@ def split_region(measured: MeasuredText, region: Span, chunking: Chunking, max_c
                 packer.pack(ends)
         case "markdown":
             packer.settle(_with_headings(measured, proposed_chunks(measured, region, chunking), chunking))
-        case _:
+        case "recursive" | "layers":
             packer.settle(proposed_chunks(measured, region, chunking))
+        case other:
+            assert_never(other)
     return packer.chunks
 
 

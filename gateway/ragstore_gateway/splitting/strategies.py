@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, assert_never
 
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.splitting.chunk import Chunk, Chunking, MetadataValue
@@ -59,8 +59,10 @@ def chunks_of(extracted: Extracted, chunking: Chunking, max_chunks: int = sys.ma
                 for section in outline.sections()
                 for span in split_region(measured, section.span, chunking, max_chunks)
             )
-        case _:
+        case "recursive" | "window" | "sentence" | "paragraph":
             found = (_Found(span) for span in split_region(measured, Span(0, len(text)), chunking, max_chunks))
+        case other:
+            assert_never(other)
     covered, layer = 0, ""
     for index, each in enumerate(found):
         if index == max_chunks:

@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.parsers.html import page
-from ragstore_gateway.extraction.protocol import Output
+from ragstore_gateway.extraction.protocol import Output, Request
 from tests.support.pages import ROOT
 
 SENTENCES = "The caretaker reads the meters on the last working day of the month. The figures are in the list. " * 2
@@ -22,7 +22,7 @@ DIVS = "<div class='navbar'><a href='/a'>Start page</a></div>{}<div class='foote
 def extracted(body: str, output: Output = "text") -> Extracted:
     """The main text of a page."""
     source = f"<!DOCTYPE html><html><head><title>Rules</title></head><body>{body}</body></html>"
-    return page(source.encode(), "text/html; charset=utf-8", output, "", 1_000_000)
+    return page(source.encode(), Request("text/html; charset=utf-8", "", output, "", 1_000_000, 1.0))
 
 
 @pytest.mark.parametrize("output", ["text", "markdown"])

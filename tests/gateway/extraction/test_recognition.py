@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import zipfile
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from ragstore.kit.errors import ServiceError, UnsupportedMediaType
 from ragstore_gateway.errors import ExtractionFailed, NoText
 from ragstore_gateway.extraction import dispatch
-from ragstore_gateway.extraction.formats import EXTENSIONS, FORMATS, MEDIA_TYPES, NAMES, Format
+from ragstore_gateway.extraction.formats import DECLARATIONS, EXTENSIONS, FORMATS, Format
 from ragstore_gateway.extraction.protocol import Request
 from ragstore_gateway.extraction.recognition import MAX_PACKAGE_ENTRIES, recognise
 from tests.gateway.extraction import documents
@@ -120,7 +122,8 @@ def test_an_image_by_its_media_type_is_not_supported() -> None:
 
 @pytest.mark.parametrize("kind", ["docx", "xlsx", "pptx"])
 def test_a_missing_extra_is_named(kind: Format, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(dispatch.OFFICE, kind, "ragstore_no_such_package")
+    without = replace(DECLARATIONS[kind], package="ragstore_no_such_package")
+    monkeypatch.setitem(DECLARATIONS, kind, without)
     request = Request("", "", "text", "", 1000, 1.0)
     with pytest.raises(UnsupportedMediaType, match=f"{kind.upper()} files need the extra 'office'"):
         dispatch.extract(kind, documents.word(), request, 10**9)
@@ -133,8 +136,17 @@ def test_a_document_of_whitespace_has_no_text(kind: Format, content: bytes) -> N
         dispatch.extract(kind, content, Request("", "", "text", "", 1000, 1.0), 10**9)
 
 
-def test_each_format_has_a_media_type_a_name_and_an_extension() -> None:
-    assert set(FORMATS) == set(MEDIA_TYPES) == set(NAMES) == set(EXTENSIONS.values())
+def test_each_format_has_a_media_type_and_an_extension_of_its_own() -> None:
+    declared = [kind for each in DECLARATIONS.values() for kind in (each.media_type, *each.further_types)]
+    assert len(set(declared)) == len(declared)
+    assert set(EXTENSIONS.values()) == set(FORMATS)
+
+
+def test_the_page_lists_every_format_with_its_extensions() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "extraction.md").read_text()
+    for each in DECLARATIONS.values():
+        extensions = " ".join(f"`{extension}`" for extension in each.extensions)
+        assert f"\n| {each.title} | {extensions}" in page
 
 
 def test_no_message_contains_the_content() -> None:

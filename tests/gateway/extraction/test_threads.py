@@ -6,7 +6,7 @@ import pytest
 
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.parsers.html import page
-from ragstore_gateway.extraction.protocol import Output
+from ragstore_gateway.extraction.protocol import Output, Request
 
 POSTS = (
     "My sourdough collapses in the oven since we moved to the mountains. The starter is active and doubles in four "
@@ -27,7 +27,7 @@ MARKUPS = {
 
 def _extract(body: str, output: Output = "text") -> Extracted:
     document = f"<html lang='en'><head><title>Bread at altitude</title></head><body>{body}</body></html>"
-    return page(document.encode(), "text/html", output, "", 1_000_000)
+    return page(document.encode(), Request("text/html", "", output, "", 1_000_000, 1.0))
 
 
 def _thread(markup: str) -> str:

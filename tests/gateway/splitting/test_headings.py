@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,12 +11,13 @@ from hypothesis import strategies as st
 from ragstore_gateway.extraction.extracted import Extracted, Heading
 from ragstore_gateway.extraction.parsers.html import page
 from ragstore_gateway.extraction.parsers.plain import markdown_headings
+from ragstore_gateway.extraction.protocol import Request
 from ragstore_gateway.splitting.chunk import Chunk, Chunking, ChunkStrategy, ChunkUnit
 from ragstore_gateway.splitting.headings import MAX_WORD_CHARACTERS
 from ragstore_gateway.splitting.strategies import split
 from ragstore_gateway.splitting.tokens import count_tokens
 
-STRATEGIES: tuple[ChunkStrategy, ...] = ("recursive", "window", "sentence", "paragraph", "markdown", "layers")
+STRATEGIES: tuple[ChunkStrategy, ...] = get_args(ChunkStrategy)
 UNITS: tuple[ChunkUnit, ...] = ("characters", "tokens")
 
 TITLES = st.sampled_from(
@@ -51,7 +54,7 @@ def html(blocks: list[tuple[str, int, str]]) -> Extracted:
     """The text of an HTML page, whose headings have no marks."""
     body = "".join(f"<h{level}>{text}</h{level}>" if level else f"<p>{text}</p>" for _, level, text in blocks)
     source = f"<html><body><main><p>Preface of the page.</p>{body}</main></body></html>"
-    return page(source.encode(), "text/html; charset=utf-8", "text", "", 1_000_000)
+    return page(source.encode(), Request("text/html; charset=utf-8", "", "text", "", 1_000_000, 1.0))
 
 
 def check(document: Extracted, chunking: Chunking) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import get_args
+
 import pytest
 
 from ragstore_gateway.extraction.extracted import Extracted
@@ -33,7 +36,13 @@ def shown(text: str, strategy: ChunkStrategy) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("strategy", SIZES)
+@pytest.mark.parametrize("strategy", get_args(ChunkStrategy))
 def test_the_page_shows_the_chunks_of_each_strategy(strategy: ChunkStrategy) -> None:
     example, *outputs = (block.code for block in blocks_of(PAGE) if block.language == "text")
     assert shown(example.rstrip("\n"), strategy) in outputs
+
+
+def test_the_page_lists_every_strategy() -> None:
+    page = (Path(__file__).resolve().parents[3] / PAGE).read_text()
+    for strategy in get_args(ChunkStrategy):
+        assert f"\n| `{strategy}`" in page

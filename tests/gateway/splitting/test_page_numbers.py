@@ -10,6 +10,7 @@ import pytest
 
 from ragstore_gateway.extraction.extracted import Extracted, Heading
 from ragstore_gateway.extraction.parsers.pdf import document
+from ragstore_gateway.extraction.protocol import Request
 from ragstore_gateway.splitting.chunk import Chunk, Chunking, ChunkSpan, ChunkStrategy
 from ragstore_gateway.splitting.strategies import split
 from tests.gateway.extraction.documents import pdf
@@ -28,7 +29,7 @@ def manual() -> Extracted:
             words = " ".join(f"p{number}w{line * 8 + word}" for word in range(8))
             lines.append(f"BT /F1 12 Tf 20 {780 - 24 * line} Td ({words}.) Tj ET")
         pages.append("\n".join(lines))
-    return document(pdf(pages), 1_000_000)
+    return document(pdf(pages), Request("", "", "text", "", 1_000_000, 1.0))
 
 
 def pages_of(text: str) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby, pairwise
+from typing import get_args
 
 import pytest
 import regex
@@ -16,7 +17,7 @@ from ragstore_gateway.splitting.strategies import MAX_LAYER_TOKENS, split
 from ragstore_gateway.splitting.tokens import count_tokens
 
 SECTIONED = ("markdown", "layers")
-STRATEGIES: tuple[ChunkStrategy, ...] = ("recursive", "window", "sentence", "paragraph", "markdown", "layers")
+STRATEGIES: tuple[ChunkStrategy, ...] = get_args(ChunkStrategy)
 UNITS: tuple[ChunkUnit, ...] = ("characters", "tokens")
 
 WORDS = st.sampled_from(

@@ -9,22 +9,22 @@ import openpyxl
 
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.formats import MEDIA_TYPES
+from ragstore_gateway.extraction.protocol import Request
 from ragstore_gateway.extraction.text_builder import TextBuilder
 
 
-def workbook(content: bytes, max_characters: int, *, marked: bool) -> Extracted:
+def workbook(content: bytes, request: Request) -> Extracted:
     """Extract the text of an XLSX file: each sheet is a page, with its name as heading and a line for each row.
 
     Of formulas, the values are taken that were calculated last. Charts and hidden sheets are left out.
 
     Args:
         content: the document.
-        max_characters: maximum number of characters of its text.
-        marked: whether headings have `#` marks.
+        request: the maximum number of characters of its text; as Markdown, headings have `#` marks.
     """
     # read_only: rows are parsed one after the other, not kept as objects.
     opened = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True, keep_links=False)
-    builder = TextBuilder(max_characters, marked=marked)
+    builder = TextBuilder(request.max_characters, marked=request.output == "markdown")
     for sheet in opened.worksheets:
         if sheet.sheet_state != "visible":
             continue

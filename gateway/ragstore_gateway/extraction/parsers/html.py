@@ -18,7 +18,7 @@ from ragstore_gateway.extraction.extracted import Extracted, Heading
 from ragstore_gateway.extraction.formats import MEDIA_TYPES
 from ragstore_gateway.extraction.parsers.plain import markdown_headings
 from ragstore_gateway.extraction.parsers.threads import is_missed, thread_of
-from ragstore_gateway.extraction.protocol import Output
+from ragstore_gateway.extraction.protocol import Output, Request
 from ragstore_gateway.extraction.text_builder import MAX_TITLE_CHARACTERS, check_length, clean, one_line
 
 _FORMS: Final[dict[Output, str]] = {"text": "txt", "markdown": "markdown", "html": "html"}
@@ -36,15 +36,12 @@ _MIN_SHARE: Final = 0.9
 _XML_DECLARATION: Final = re.compile(r"\A\s*<\?xml[^>]*\?>")
 
 
-def page(content: bytes, media_type: str, output: Output, url: str, max_characters: int) -> Extracted:
+def page(content: bytes, request: Request) -> Extracted:
     """Extract the main text of a page, without its navigation, header, footer and comments.
 
     Args:
         content: the page.
-        media_type: the declared media type.
-        output: the form of the text.
-        url: the page's URL, if known.
-        max_characters: maximum number of characters of its text.
+        request: its declared media type, its URL, the form of its text and the maximum number of characters of that.
 
     Returns:
         The text. The headings of `html` have no spans and are left out.
@@ -52,8 +49,9 @@ def page(content: bytes, media_type: str, output: Output, url: str, max_characte
     Raises:
         NoText: the page has no text.
     """
-    source = _XML_DECLARATION.sub("", clean(decode(content, media_type)))
-    check_length(len(source), 8 * max_characters)
+    output, url = request.output, request.url
+    source = _XML_DECLARATION.sub("", clean(decode(content, request.media_type)))
+    check_length(len(source), 8 * request.max_characters)
     if not source.strip():
         raise NoText("The page has no text")
     # A document type definition is not needed, and entities of its own are not expanded.
@@ -67,7 +65,7 @@ def page(content: bytes, media_type: str, output: Output, url: str, max_characte
         document, text = _with_headings(tree, output, url, document, text)
     if output != "html" and not text:
         text = clean(html2txt(tree)).strip()
-    check_length(len(text), max_characters)
+    check_length(len(text), request.max_characters)
     return Extracted(
         text,
         MEDIA_TYPES["html"],

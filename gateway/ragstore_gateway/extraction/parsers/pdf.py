@@ -11,25 +11,26 @@ import pypdfium2.raw
 from ragstore_gateway.errors import EncryptedDocument, ExtractionFailed, NoText
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.formats import MEDIA_TYPES
+from ragstore_gateway.extraction.protocol import Request
 from ragstore_gateway.extraction.text_builder import TextBuilder
 
 # PDFium's mark for a hyphen at the end of a line that is not part of the word.
 _SOFT_HYPHEN: Final = re.compile("[\ufffe\x02](?:\r\n|\n)?")
 
 
-def document(content: bytes, max_characters: int) -> Extracted:
+def document(content: bytes, request: Request) -> Extracted:
     """Extract the text of a PDF file page by page.
 
     Args:
         content: the document.
-        max_characters: maximum number of characters of its text.
+        request: the maximum number of characters of its text.
 
     Raises:
         EncryptedDocument: it can be opened only with a password.
         ExtractionFailed: it is damaged.
         NoText: it has no text layer.
     """
-    builder = TextBuilder(max_characters)
+    builder = TextBuilder(request.max_characters)
     try:
         opened = pypdfium2.PdfDocument(content)
     except pypdfium2.PdfiumError as error:

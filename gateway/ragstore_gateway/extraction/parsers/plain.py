@@ -14,6 +14,7 @@ from ragstore_gateway.errors import ExtractionFailed
 from ragstore_gateway.extraction.decode_text import decode
 from ragstore_gateway.extraction.extracted import Extracted, Heading
 from ragstore_gateway.extraction.formats import MEDIA_TYPES
+from ragstore_gateway.extraction.protocol import Request
 from ragstore_gateway.extraction.text_builder import MAX_TITLE_CHARACTERS, TextBuilder, check_length, clean, one_line
 
 _FRONT_MATTER: Final = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
@@ -22,29 +23,27 @@ _DELIMITERS: Final = ",;\t|"
 _SNIFFED_CHARACTERS: Final = 16 * 1024
 
 
-def text(content: bytes, media_type: str, max_characters: int) -> Extracted:
+def text(content: bytes, request: Request) -> Extracted:
     """Extract a text.
 
     Args:
         content: the document.
-        media_type: the declared media type.
-        max_characters: maximum number of characters of its text.
+        request: its declared media type, and the maximum number of characters of its text.
     """
-    return Extracted(_decoded(content, media_type, max_characters), MEDIA_TYPES["text"])
+    return Extracted(_decoded(content, request.media_type, request.max_characters), MEDIA_TYPES["text"])
 
 
-def markdown(content: bytes, media_type: str, max_characters: int) -> Extracted:
+def markdown(content: bytes, request: Request) -> Extracted:
     """Extract Markdown as it is, with its headings.
 
     Args:
         content: the document.
-        media_type: the declared media type.
-        max_characters: maximum number of characters of its text.
+        request: its declared media type, and the maximum number of characters of its text.
 
     Returns:
         The text. Its title is that of its front matter, or its first heading if that is of level 1.
     """
-    source = _decoded(content, media_type, max_characters)
+    source = _decoded(content, request.media_type, request.max_characters)
     headings = markdown_headings(source)
     title = headings[0].text if headings and headings[0].level == 1 else ""
     front_matter = _FRONT_MATTER.match(source)
@@ -76,20 +75,19 @@ def markdown_headings(source: str) -> tuple[Heading, ...]:
     return tuple(headings)
 
 
-def table(content: bytes, media_type: str, max_characters: int) -> Extracted:
+def table(content: bytes, request: Request) -> Extracted:
     """Extract a CSV file: a line for each row, with tabs between the cells.
 
     Args:
         content: the document.
-        media_type: the declared media type.
-        max_characters: maximum number of characters of its text.
+        request: its declared media type, and the maximum number of characters of its text.
 
     Raises:
         ExtractionFailed: it is not CSV.
     """
-    source = _decoded(content, media_type, max_characters)
-    csv.field_size_limit(max_characters)
-    builder = TextBuilder(max_characters)
+    source = _decoded(content, request.media_type, request.max_characters)
+    csv.field_size_limit(request.max_characters)
+    builder = TextBuilder(request.max_characters)
     try:
         for cells in csv.reader(io.StringIO(source, newline=""), delimiter=_delimiter(source)):
             builder.row(cells)

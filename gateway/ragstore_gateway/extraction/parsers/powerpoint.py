@@ -13,19 +13,19 @@ from pptx.shapes.group import GroupShape
 
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.formats import MEDIA_TYPES
+from ragstore_gateway.extraction.protocol import Request
 from ragstore_gateway.extraction.text_builder import TextBuilder
 
 
-def presentation(content: bytes, max_characters: int, *, marked: bool) -> Extracted:
+def presentation(content: bytes, request: Request) -> Extracted:
     """Extract the text of a PPTX file: each slide is a page, with its title as heading, then its shapes and its notes.
 
     Args:
         content: the document.
-        max_characters: maximum number of characters of its text.
-        marked: whether headings have `#` marks.
+        request: the maximum number of characters of its text; as Markdown, headings have `#` marks.
     """
     opened = pptx.Presentation(io.BytesIO(content))
-    builder = TextBuilder(max_characters, marked=marked)
+    builder = TextBuilder(request.max_characters, marked=request.output == "markdown")
     for slide in opened.slides:
         builder.begin_page()
         title = slide.shapes.title

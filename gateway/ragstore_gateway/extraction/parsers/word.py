@@ -16,6 +16,7 @@ from docx.text.paragraph import Paragraph
 from ragstore.kit.errors import UnsupportedMediaType
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.formats import MEDIA_TYPES
+from ragstore_gateway.extraction.protocol import Request
 from ragstore_gateway.extraction.text_builder import TextBuilder
 
 _HEADING: Final = re.compile(r"heading (\d)\Z", re.IGNORECASE)
@@ -26,15 +27,14 @@ _OTHER_TYPES: Final = (b"template.main+xml", b"macroEnabled.main+xml", b"macroEn
 _MAX_TYPES_BYTES: Final = 1024 * 1024
 
 
-def document(content: bytes, max_characters: int, *, marked: bool) -> Extracted:
+def document(content: bytes, request: Request) -> Extracted:
     """Extract the text of a DOCX file: paragraphs, headings and tables in order.
 
     Headers, footers, notes, comments and text boxes are left out.
 
     Args:
         content: the document.
-        max_characters: maximum number of characters of its text.
-        marked: whether headings have `#` marks.
+        request: the maximum number of characters of its text; as Markdown, headings have `#` marks.
 
     Raises:
         UnsupportedMediaType: it is a template, or has macros.
@@ -45,7 +45,7 @@ def document(content: bytes, max_characters: int, *, marked: bool) -> Extracted:
         raise UnsupportedMediaType("Word templates and documents with macros are not supported; save it as DOCX")
     opened = docx.Document(io.BytesIO(content))
     levels = {style.style_id: _level(style) for style in opened.styles}
-    builder = TextBuilder(max_characters, marked=marked)
+    builder = TextBuilder(request.max_characters, marked=request.output == "markdown")
     for block in opened.iter_inner_content():
         if isinstance(block, Table):
             for table_row in block.rows:
