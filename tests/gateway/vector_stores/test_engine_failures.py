@@ -161,7 +161,7 @@ async def test_a_filter_that_only_the_store_rejects_is_a_mistake_of_the_caller()
 
     async def respond(received: Received) -> web.StreamResponse:
         problem = {"status": 400, "title": "Invalid filter", "code": "invalid_filter", "detail": detail}
-        return json_response({**problem, "errors": [fault]}, 400, {"Content-Type": "application/problem+json"})
+        return web.json_response({**problem, "errors": [fault]}, status=400, content_type="application/problem+json")
 
     async with (
         fake_provider(respond) as engine,
