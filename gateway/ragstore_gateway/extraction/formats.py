@@ -16,7 +16,6 @@ class FormatDeclaration:
     Attributes:
         name: its name in metrics and messages between processes.
         title: its name in messages to people.
-        media_type: its media type.
         extensions: extensions of its files.
         parser: a module of `parsers` and its function, a `dispatch.Parser`.
         further_types: other media types that clients declare for it.

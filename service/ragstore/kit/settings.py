@@ -196,7 +196,6 @@ def shown(settings: msgspec.Struct, prefix: str) -> dict[str, str]:
     """The settings in force, for people.
 
     Args:
-        settings: the settings.
         prefix: begins the variables' names.
 
     Returns:
