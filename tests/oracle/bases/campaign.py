@@ -44,12 +44,14 @@ class Figures:
     Attributes:
         done: number of operations by kind, of rounds without a difference.
         kills: number of kills.
+        unavailable: number of responses that were 503.
         seeds: the seeds that ran.
         differences: the seeds with a difference.
     """
 
     done: Counter[str] = field(default_factory=Counter)
     kills: int = 0
+    unavailable: int = 0
     seeds: list[int] = field(default_factory=list)
     differences: list[int] = field(default_factory=list)
 
@@ -60,7 +62,8 @@ class Figures:
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.done.items()))
-        return f"{self.operations} operations, {self.kills} kills, seeds {self.seeds[0]} to {self.seeds[-1]} ({kinds})"
+        head = f"{self.operations} operations, {self.kills} kills, {self.unavailable} responses 503"
+        return f"{head}, seeds {self.seeds[0]} to {self.seeds[-1]} ({kinds})"
 
 
 async def run_round(gateway: Gateway, seed: int, length: int, prefix: int | None = None) -> Counter[str]:
@@ -129,8 +132,11 @@ async def campaign(
                 print(f"seed {seed}: DIFFERENCE, {error}", flush=True)
                 if shrink:
                     found = await shortest_prefix(gateway, seed, length)
-                    print(f"the shortest prefix that differs: --seed {seed} --length {length} --prefix {found}", flush=True)
-            figures.kills = gateway.kills
+                    print(
+                        f"the shortest prefix that differs: --seed {seed} --length {length} --prefix {found}",
+                        flush=True,
+                    )
+            figures.kills, figures.unavailable = gateway.kills, gateway.unavailable
             if verbose:
                 print(f"{time.monotonic() - began:.0f} s: {figures}", flush=True)
             if prefix is not None:

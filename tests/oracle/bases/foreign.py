@@ -1,4 +1,4 @@
-"""Foreign chunks in the collection of a base, written by a key of the store that names the prefix of such collections."""
+"""Foreign chunks in the collection of a base, written by a key of the store that names the prefix `kb_`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COUNTS: Final = (5, 40, 200)
 
 
 async def write_foreign_chunks(gateway: Gateway, base: Base, target: Content, choices: random.Random) -> int:
-    """Write chunks with the vector of the first line of a document: without metadata of the gateway, or with false ones.
+    """Write chunks with the vector of the first line of a document, without the gateway's metadata or with false ones.
 
     Args:
         gateway: the gateway.
@@ -32,12 +32,14 @@ async def write_foreign_chunks(gateway: Gateway, base: Base, target: Content, ch
     vector = embedded.json()["vectors"][0][: active[0].dimension]
     current = [row.current_revision for row in gateway.state.documents()]
     # None claims to be a visible document: its id with its current revision.
-    metadata = choices.choice([
-        {"source": "foreign"},
-        {"document_name": "document-0", "chunk_index": 0},
-        {"document_id": "foreign", "revision": choices.choice(current or ["none"]), "document_name": "document-0"},
-        {"document_id": "foreign", "revision": str(UUID(int=choices.getrandbits(128)))},
-    ])
+    metadata = choices.choice(
+        [
+            {"source": "foreign"},
+            {"document_name": "document-0", "chunk_index": 0},
+            {"document_id": "foreign", "revision": choices.choice(current or ["none"]), "document_name": "document-0"},
+            {"document_id": "foreign", "revision": str(UUID(int=choices.getrandbits(128)))},
+        ]
+    )
     count = choices.choice(COUNTS)
     documents: list[dict[str, Any]] = [
         {"id": f"foreign-{choices.getrandbits(64):x}", "text": "Foreign.", "embedding": vector, "metadata": metadata}

@@ -28,19 +28,23 @@ SCOPES: Final[dict[str, dict[str, Any]]] = {
 """The keys. `foreign` names the prefix of the collections of bases, so it may write there."""
 
 ENVIRON: Final = {
-    "RAGSTORE_GATEWAY_INGESTION_LEASE_SECONDS": "1.5",
+    "RAGSTORE_GATEWAY_INGESTION_LEASE_SECONDS": "6",
     "RAGSTORE_GATEWAY_RAG_TIMEOUT_SECONDS": "60",
 }
 
 TIMEOUT_SECONDS: Final = 90.0
 
 
-class Killed(Exception):
-    """The gateway was killed during a call, which may have had its effect."""
+class Interrupted(Exception):
+    """The gateway was killed during a call, or its database was not available. The call may have had its effect."""
 
 
 class Gateway:
     """A gateway.
+
+    Attributes:
+        kills: number of kills.
+        unavailable: number of responses that were 503.
 
     Args:
         folder: an empty folder for its data, and that of its store.
@@ -70,6 +74,7 @@ class Gateway:
         limits = httpx.Limits(keepalive_expiry=2)
         self._client = httpx.AsyncClient(timeout=TIMEOUT_SECONDS, limits=limits)
         self.kills = 0
+        self.unavailable = 0
 
     def _start(self) -> Served:
         return start_gateway(self._folder, self._environ, port=self._port)
@@ -101,7 +106,7 @@ class Gateway:
             options: of httpx.
 
         Raises:
-            Killed: the gateway was killed meanwhile. It is running again.
+            Interrupted: the gateway was killed meanwhile, and is running again, or the response is 503.
         """
         await self._is_running.wait()
         kills = self.kills
@@ -113,17 +118,23 @@ class Gateway:
             if self.kills == kills:
                 raise
         else:
-            return response
+            if response.status_code != 503:
+                return response
+            self.unavailable += 1
         await self._is_running.wait()
-        raise Killed
+        raise Interrupted
 
-    async def read(self, key: str, path: str) -> httpx.Response:
-        """Read something, again after a kill."""
+    async def repeat(self, key: str, method: str, path: str, **options: Any) -> httpx.Response:
+        """Call the gateway, again after a kill or a 503. See `call`."""
         while True:
             try:
-                return await self.call(key, "GET", path)
-            except Killed:
-                continue
+                return await self.call(key, method, path, **options)
+            except Interrupted:
+                await asyncio.sleep(0.1)
+
+    async def read(self, key: str, path: str) -> httpx.Response:
+        """Read something, again after a kill or a 503."""
+        return await self.repeat(key, "GET", path)
 
 
 def plain_key(name: str) -> str:

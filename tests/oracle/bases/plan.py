@@ -1,4 +1,4 @@
-"""The operations of a round, made from a seed. Each is made from the seed and its number alone, so a prefix is the same."""
+"""The operations of a round. Each is made from the seed and its number alone, so a prefix has the same operations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Kind: TypeAlias = Literal[
 ]
 
 WEIGHTS: Final[dict[Kind, float]] = {
-    "upload": 22,
+    "upload": 14,
     "upload again": 4,
     "large upload": 0.5,
     "deletion": 8,
@@ -32,11 +32,11 @@ WEIGHTS: Final[dict[Kind, float]] = {
     "re-indexing": 0.8,
     "foreign write": 1,
     "forbidden call": 3,
-    "status": 10,
+    "status": 12,
     "list": 4,
     "search": 8,
     "search for all": 10,
-    "search by own text": 30,
+    "search by own text": 36,
 }
 
 KEYS: Final = ("first", "second")
@@ -53,11 +53,66 @@ LARGE: Final = 300
 """Number of lines of a large document."""
 
 WORDS: Final = (
-    "kettle anchor forest ledger winter copper train garden signal harbour pepper violin mirror desert engine "
-    "butter castle dragon fabric guitar hammer island jacket kitchen ladder magnet needle orange pencil quarry "
-    "rabbit saddle tunnel umbrella valley window yellow zebra basket candle diesel eagle feather glacier honey "
-    "insect jungle kernel lemon marble nectar oyster parrot quartz river silver thunder velvet walnut"
-).split()
+    "kettle",
+    "anchor",
+    "forest",
+    "ledger",
+    "winter",
+    "copper",
+    "train",
+    "garden",
+    "signal",
+    "harbour",
+    "pepper",
+    "violin",
+    "mirror",
+    "desert",
+    "engine",
+    "butter",
+    "castle",
+    "dragon",
+    "fabric",
+    "guitar",
+    "hammer",
+    "island",
+    "jacket",
+    "kitchen",
+    "ladder",
+    "magnet",
+    "needle",
+    "orange",
+    "pencil",
+    "quarry",
+    "rabbit",
+    "saddle",
+    "tunnel",
+    "umbrella",
+    "valley",
+    "window",
+    "yellow",
+    "zebra",
+    "basket",
+    "candle",
+    "diesel",
+    "eagle",
+    "feather",
+    "glacier",
+    "honey",
+    "insect",
+    "jungle",
+    "kernel",
+    "lemon",
+    "marble",
+    "nectar",
+    "oyster",
+    "parrot",
+    "quartz",
+    "river",
+    "silver",
+    "thunder",
+    "velvet",
+    "walnut",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 
 from tests.oracle.bases.foreign import write_foreign_chunks
-from tests.oracle.bases.gateway_process import Gateway, Killed
+from tests.oracle.bases.gateway_process import Gateway, Interrupted
 from tests.oracle.bases.model import Allowed, Base, Configuration, Content, Document, Found, Ingestion, differences
 from tests.oracle.bases.plan import BASES, KEYS, LARGE, SIZES, WORDS, Operation, line
 
@@ -22,6 +22,9 @@ CONCURRENCY: Final = 16
 
 QUIET_SECONDS: Final = 120.0
 """Maximum wait for the end of all ingestions."""
+
+LARGE_NAME: Final = "large"
+"""Name of the large document of a base."""
 
 NEAR: Final = 3
 """Maximum number of results of a search by the own text of a chunk."""
@@ -106,13 +109,15 @@ class Round:
                     await self._gateway.restart_after_kill()
             else:
                 await methods[operation.kind](operation, self._bases[operation.base])
-        except Killed:
-            self.done["interrupted by a kill"] += 1
+        except Interrupted:
+            self.done["interrupted"] += 1
         except NothingToDo:
             self.done["without a document to choose"] += 1
             return
         except Difference as error:
             raise Difference(f"operation {operation}: {error}") from None
+        except httpx.TransportError as error:
+            raise Difference(f"operation {operation}: no response, {type(error).__name__}") from None
         self.done[operation.kind] += 1
 
     # -- bases --------------------------------------------------------------------------------
@@ -120,13 +125,13 @@ class Round:
     async def _create_base(self, index: int) -> None:
         configuration = CONFIGURATIONS[0]
         name = f"{self._seed}-{index}-{random.getrandbits(40):x}"
-        response = await self._gateway.call("admin", "POST", "/ragstore/rags", json=_body(name, configuration))
+        response = await self._gateway.repeat("admin", "POST", "/ragstore/rags", json=_body(name, configuration))
         _expect(response, 201)
         id = response.headers["Location"].rpartition("/")[2].partition("?")[0]
         self._bases.append(Base(index, id, name, KEYS[index % len(KEYS)], configuration))
 
     async def _delete_base(self, base: Base) -> None:
-        _expect(await self._gateway.call("admin", "DELETE", f"{_path(base)}?permanent=true"), 200)
+        _expect(await self._gateway.repeat("admin", "DELETE", f"{_path(base)}?permanent=true"), 200, 404)
 
     async def _configure(self, operation: Operation, base: Base) -> None:
         async with self._lock(base, ""):
@@ -138,7 +143,7 @@ class Round:
             body = _body(base.name, configuration)
             try:
                 response = await self._gateway.call("admin", "PUT", f"{_path(base)}?version={version}", json=body)
-            except Killed:
+            except Interrupted:
                 read = await self._gateway.read("admin", _path(base))
                 if int(read.headers["X-Resource-URI"].rpartition("=")[2]) == version:
                     raise
@@ -172,14 +177,14 @@ class Round:
 
     async def _upload_large(self, operation: Operation, base: Base) -> None:
         """Search for other documents by their own texts, while a large one that is near to them is written."""
-        target = self._settled(base, operation.random)
+        target = await self._target(base, operation.random)
         content = self._content(operation, base, LARGE, target[1].lines[0])
-        ingestion = await self._send(operation, base, "large", content)
+        ingestion = await self._send(operation, base, LARGE_NAME, content)
         state = "open"
         while state == "open":
             await self._search_text(base, operation.key, *target, operation.random)
             self.done["search during a large upload"] += 1
-            state = await self._read_state(base, "large", ingestion)
+            state = await self._read_state(base, LARGE_NAME, ingestion)
 
     async def _send(self, operation: Operation, base: Base, name: str, content: Content) -> Ingestion:
         async with self._lock(base, name):
@@ -196,13 +201,13 @@ class Round:
                     content=content.text,
                     headers={"Content-Type": "text/plain"},
                 )
-            except Killed:
+            except Interrupted:
                 read = await self._gateway.read("reader", _path(base, name))
                 earlier = {each.id for each in document.ingestions}
                 id = "" if read.status_code == 404 else str(read.json()["ingestionId"])
                 if not id or id in earlier:
                     document.ingestions.remove(ingestion)
-                    base.changed(name, f"{operation.number}: not accepted, because of a kill")
+                    base.changed(name, f"{operation.number}: not accepted")
                     raise
                 ingestion.id = id
             else:
@@ -219,10 +224,10 @@ class Round:
             base.changed(name, f"{operation.number}: deletion")
             try:
                 response = await self._gateway.call(operation.key, "DELETE", _path(base, name))
-            except Killed:
+            except Interrupted:
                 if (await self._gateway.read("reader", _path(base, name))).status_code != 404:
                     document.is_deleting = False
-                    base.changed(name, f"{operation.number}: not deleted, because of a kill")
+                    base.changed(name, f"{operation.number}: not deleted")
                     raise
             else:
                 _expect(response, 204 if document.ingestions else 404)
@@ -238,10 +243,7 @@ class Round:
                 raise NothingToDo
             ingestion = operation.random.choice(open_)
             path = f"{_path(base)}/ingestion/{ingestion.id}"
-            try:
-                response = await self._gateway.call(operation.key, "DELETE", path)
-            except Killed:
-                response = await self._gateway.call(operation.key, "DELETE", path)
+            response = await self._gateway.repeat(operation.key, "DELETE", path)
             _expect(response, 204, 409)
             if response.status_code == 204:
                 if ingestion.state == "completed":
@@ -305,21 +307,29 @@ class Round:
         self._check(base, allowed, found, is_complete=True)
 
     async def _search_own(self, operation: Operation, base: Base) -> None:
-        target = self._settled(base, operation.random)
+        target = await self._target(base, operation.random)
         await self._search_text(base, operation.key, *target, operation.random)
 
-    def _settled(self, base: Base, choices: random.Random) -> tuple[str, Content]:
-        """A document with exactly one content that searches may find."""
-        found = [
-            (name, content)
-            for name, document in base.documents.items()
-            if name != "large" and len(document.visible) == 1
-            for content in document.visible
-            if content is not None
-        ]
+    async def _target(self, base: Base, choices: random.Random) -> tuple[str, Content]:
+        """A document with exactly one content that searches may find. Ingestions that may have ended are looked at."""
+        found = self._settled(base)
+        if not found:
+            for name, document in list(base.documents.items()):
+                for ingestion in document.open[-1:]:
+                    await self._read_state(base, name, ingestion)
+            found = self._settled(base)
         if not found:
             raise NothingToDo
         return choices.choice(found)
+
+    def _settled(self, base: Base) -> list[tuple[str, Content]]:
+        return [
+            (name, content)
+            for name, document in base.documents.items()
+            if name != LARGE_NAME and len(document.visible) == 1
+            for content in document.visible
+            if content is not None
+        ]
 
     async def _search_text(self, base: Base, key: str, name: str, content: Content, choices: random.Random) -> None:
         """Search by the own text of a chunk, which is found unless its document or the configuration changed."""
@@ -339,9 +349,10 @@ class Round:
             known = _history(base.documents[name]) if name in base.documents else ""
             raise Difference(f"base {base.index}: {'; '.join(wrong)}{known}")
 
-    async def _query(self, base: Base, key: str, question: str, limit: int) -> list[Found]:
+    async def _query(self, base: Base, key: str, question: str, limit: int, *, repeats: bool = False) -> list[Found]:
         body = {"query": question, "minScore": 0.0, "maxResults": limit}
-        response = await self._gateway.call(key, "POST", f"{_path(base)}/query", json=body)
+        send = self._gateway.repeat if repeats else self._gateway.call
+        response = await send(key, "POST", f"{_path(base)}/query", json=body)
         _expect(response, 200)
         return [
             Found(
@@ -357,7 +368,7 @@ class Round:
 
     async def _write_foreign(self, operation: Operation, base: Base) -> None:
         """Write foreign chunks that are nearest to a document, which stays found by its own text."""
-        target = self._settled(base, operation.random)
+        target = await self._target(base, operation.random)
         self.done["foreign chunks"] += await write_foreign_chunks(self._gateway, base, target[1], operation.random)
         for _ in range(3):
             await self._search_text(base, operation.key, *target, operation.random)
@@ -404,9 +415,9 @@ class Round:
         base.configurations = {base.configuration}
         for key in KEYS:
             with base.searching() as allowed:
-                found = await self._query(base, key, "document", ALL)
+                found = await self._query(base, key, "document", ALL, repeats=True)
             self._check(base, allowed, found, is_complete=True)
-        response = await self._gateway.call("reader", "GET", f"{_path(base)}/documents", params={"limit": 1000})
+        response = await self._gateway.read("reader", f"{_path(base)}/documents?limit=1000")
         listed = {each["name"]: each for each in response.json()["documents"]}
         self._compare_list(base, listed, {name: each.changes for name, each in base.documents.items()})
         for name, document in base.documents.items():
@@ -419,7 +430,7 @@ class Round:
         """Search for the chunks of a document by their own texts: all of a small one, some of a large one."""
         chunks = content.chunks(base.configuration)
         for chunk in chunks[:6]:
-            found = await self._query(base, base.owner, chunk, NEAR)
+            found = await self._query(base, base.owner, chunk, NEAR, repeats=True)
             if not any(each.name == name and each.text.strip() == chunk for each in found):
                 raise Difference(f"{name} is not found by its own text{_history(base.document(name))}")
             self.done["chunk searched at the end"] += 1
