@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +33,9 @@ ENVIRON: Final = {
 }
 
 TIMEOUT_SECONDS: Final = 90.0
+
+STARTS: Final = 3
+"""Maximum number of attempts to start the gateway."""
 
 
 class Interrupted(Exception):
@@ -77,6 +80,10 @@ class Gateway:
         self.unavailable = 0
 
     def _start(self) -> Served:
+        """Start it, again if it is not ready within a minute: a machine under load is no difference."""
+        for _ in range(STARTS - 1):
+            with suppress(RuntimeError):
+                return start_gateway(self._folder, self._environ, port=self._port)
         return start_gateway(self._folder, self._environ, port=self._port)
 
     async def close(self) -> None:

@@ -13,7 +13,7 @@ State: TypeAlias = Literal["open", "completed", "ended"]
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What the vectors of a base depend on.
+    """The part of a base's configuration that its vectors depend on.
 
     Attributes:
         lines: number of lines of a chunk.
@@ -96,9 +96,9 @@ class Document:
         return [each for each in self.ingestions if each.state == "open" and each.id]
 
 
-@dataclass
+@dataclass(eq=False)
 class Allowed:
-    """What a search may find: everything that was possible at a moment between its begin and its end.
+    """The results that are right for a search: all that were possible at a moment between its begin and its end.
 
     Attributes:
         contents: the contents of each document, and None if it may be absent.
@@ -155,7 +155,7 @@ class Base:
 
     @contextmanager
     def searching(self) -> Iterator[Allowed]:
-        """What a search may find that runs within."""
+        """The results that are right for a search that runs within."""
         allowed = Allowed({name: each.visible for name, each in self.documents.items()}, set(self.configurations))
         self._searches.append(allowed)
         try:
@@ -182,13 +182,13 @@ class Found:
 
 
 def differences(allowed: Allowed, found: Sequence[Found], *, is_complete: bool) -> list[str]:
-    """What a search found wrongly, and what it did not find.
+    """The documents that a search found wrongly, or did not find.
 
     A search reads one collection, so one configuration explains all documents that it found.
 
     Args:
-        allowed: what it may find.
-        found: what it found.
+        allowed: the results that are right for it.
+        found: the chunks that it found.
         is_complete: whether it returns all chunks of the base, so that each document must be there as a whole.
     """
     each = [_differences(allowed, configuration, found, is_complete) for configuration in allowed.configurations]

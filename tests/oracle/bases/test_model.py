@@ -24,7 +24,7 @@ def found(content: Content, configuration: Configuration = ONE_LINE, revision: s
 
 
 def wrong(base: Base, chunks: list[Found], *, is_complete: bool = True) -> list[str]:
-    """What is wrong with the chunks that a search found, without changes during it."""
+    """The differences of a search during which nothing changes."""
     with base.searching() as allowed:
         pass
     return differences(allowed, chunks, is_complete=is_complete)
@@ -104,3 +104,13 @@ def test_a_prefix_of_a_plan_has_the_same_operations() -> None:
     whole = plan(7, 400)
     assert plan(7, 400, 150) == whole[:150]
     assert [each.kind for each in whole].count("kill") == 1
+
+
+def test_searches_that_begin_alike_follow_their_own_changes() -> None:
+    base = base_with((OLD, "completed"))
+    with base.searching() as first:
+        with base.searching():
+            pass
+        base.document("a").ingestions.append(Ingestion(NEW))
+        base.changed("a", "sent")
+    assert first.contents["a"] == {OLD, NEW}
