@@ -5,7 +5,7 @@ python -m tests.oracle.bases.campaign --seed 17 --prefix 120        # the first 
 
 A seed is a round: new bases, `--length` operations with 16 in flight, and one SIGKILL of the gateway among them. After
 it, everything is compared exactly. A round that differs is repeated with shorter prefixes, and the shortest one that
-differs is printed. The seed does not determine the order of concurrent calls, so a prefix may have to run several times.
+differs is printed. The seed does not determine the order of concurrent calls, so a prefix may have to run repeatedly.
 """
 
 from __future__ import annotations
