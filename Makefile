@@ -137,6 +137,10 @@ quotas: $(VENV)/dev.stamp ## run the tests of the store behind a proxy with the 
 oracle: $(VENV)/dev.stamp ## compare 100,000 operations of both stores with numpy: make oracle ORACLE="--operations 10000"
 	$(BIN)/python -m tests.oracle.campaign $(ORACLE)
 
+.PHONY: oracle-gateway
+oracle-gateway: $(VENV)/dev.stamp ## compare 20,000 operations on bases, with kills, with a model: make oracle-gateway ORACLE="--database postgresql --seed 1"
+	$(BIN)/python -m tests.oracle.bases.campaign $(ORACLE)
+
 .PHONY: fuzz
 fuzz: $(VENV)/dev.stamp ## run schemathesis over both stores and the gateway: make fuzz FUZZ="--seconds 600 --target remote"
 	$(BIN)/python -m tests.fuzz.campaign $(FUZZ)

@@ -117,15 +117,21 @@ class Pipeline:
         def step(name: str, work: Callable[[str], Awaitable[T]]) -> T | None:
             return steps.run(name, partial(self._guarded, name, ingestion_id, work))
 
-        steps.prepare(partial(self._guarded, "plan", ingestion_id, self._publication.begin))
-        step("extract", self.extract)
-        while True:
-            step("split", self.split)
-            step("embed", self.embed)
-            step("write", self.write)
-            if not step("publish", self._publication.publish):
-                break
-        step("clean up", self.clean_up)
+        has_ended = False
+        try:
+            steps.prepare(partial(self._guarded, "plan", ingestion_id, self._publication.begin))
+            step("extract", self.extract)
+            while True:
+                step("split", self.split)
+                step("embed", self.embed)
+                step("write", self.write)
+                if not step("publish", self._publication.publish):
+                    break
+            step("clean up", self.clean_up)
+            has_ended = True
+        finally:
+            if not has_ended:
+                self._publication.interrupted(ingestion_id)
 
     async def _guarded(self, name: str, ingestion_id: str, work: Callable[[str], Awaitable[T]]) -> T | None:
         """Run a step. If it fails, the ingestion has failed; no exception reaches the job engine, which would keep it.

@@ -52,6 +52,17 @@ class Publication:
     def __init__(self, database: Database, collections: Collections) -> None:
         self._database = database
         self._collections = collections
+        self._interrupted: set[str] = set()
+
+    def interrupted(self, ingestion_id: str) -> None:
+        """Note that this process has interrupted an ingestion, such as after a late renewal of its lease.
+
+        The process is alive, so the ingestion did not end it. When it continues here, that is no further attempt.
+
+        Args:
+            ingestion_id: the ingestion.
+        """
+        self._interrupted.add(ingestion_id)
 
     async def begin(self, ingestion_id: str) -> None:
         """Begin an ingestion, or continue it: choose the collections that it writes to.
@@ -66,8 +77,10 @@ class Publication:
             base, ingestion, document = await _lock(session, found)
             if ingestion is None:
                 return
-            ingestion.attempts += 1
-            if ingestion.attempts > 1:
+            if ingestion.attempts == 0 or ingestion_id not in self._interrupted:
+                ingestion.attempts += 1
+            self._interrupted.discard(ingestion_id)
+            if ingestion.state == PROCESSING:
                 metrics.resumed()
             if ingestion.attempts > MAX_ATTEMPTS:
                 message = f"The ingestion was interrupted {MAX_ATTEMPTS} times"

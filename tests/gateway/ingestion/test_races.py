@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -22,10 +23,11 @@ from ragstore_gateway.errors import CollectionMissing, StoreUnavailable
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.collections import Collection, Collections, live_collections
+from ragstore_gateway.ingestion.dbos_jobs import JobInterrupted
 from ragstore_gateway.ingestion.documents import Documents
 from ragstore_gateway.ingestion.errors import IngestionAbandoned
 from ragstore_gateway.ingestion.pipeline import Pipeline
-from ragstore_gateway.ingestion.publication import Publication
+from ragstore_gateway.ingestion.publication import MAX_ATTEMPTS, Publication
 from ragstore_gateway.ingestion.reindexing import Reindexing
 from ragstore_gateway.ingestion.removals import LATE_REMOVAL, Removals
 from ragstore_gateway.ingestion.retries import Retries
@@ -36,6 +38,8 @@ from ragstore_gateway.splitting.chunk import Chunking, ChunkSpan
 from ragstore_gateway.splitting.strategies import split
 from ragstore_gateway.vector_stores.in_memory_store import InMemoryStore
 from tests.support.knowledge import Knowledge
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -330,3 +334,50 @@ async def test_an_interrupted_ingestion_continues_with_the_chunks_that_an_earlie
     assert collection is not None
     hits = await knowledge.collections.open(collection).search(np.ones(collection.dimension or 0, dtype=np.float32), 10)
     assert sorted(hit.text for hit in hits) == ["ea", "t"]
+
+
+class InterruptedSteps:
+    """The steps of a job that its process interrupts after each begin.
+
+    Args:
+        loop: the event loop that runs the begin.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def run(self, name: str, work: Callable[[], Awaitable[T | None]]) -> T | None:
+        """Interrupt the job."""
+        raise JobInterrupted
+
+    def prepare(self, work: Callable[[], Awaitable[T | None]]) -> None:
+        """Run work in the event loop."""
+
+        async def run() -> None:
+            await work()
+
+        asyncio.run_coroutine_threadsafe(run(), self._loop).result()
+
+
+async def test_an_ingestion_that_a_living_process_interrupts_is_continued_any_number_of_times(
+    knowledge: Knowledge,
+) -> None:
+    base = await knowledge.base("interrupted")
+    documents = Documents(knowledge.database, Acceptance(10, 1000))
+    accepted = await documents.accept(base.id, NewContent("doc", "text/plain", b"tea", ""))
+    pipeline = Pipeline(
+        knowledge.database,
+        knowledge.collections,
+        Publication(knowledge.database, knowledge.collections),
+        Removals(knowledge.database, knowledge.vector_stores),
+        Extractor(),
+        InProcess(),
+        Retries(600),
+        lambda: True,
+    )
+    steps = InterruptedSteps(asyncio.get_running_loop())
+    for _ in range(MAX_ATTEMPTS + 2):
+        with pytest.raises(JobInterrupted):
+            await asyncio.to_thread(pipeline.run, accepted.id, steps)
+    found = await documents.ingestion(base.id, accepted.id)
+    assert (found.state, found.attempts) == ("processing", 1)
